@@ -1,0 +1,54 @@
+#include "penstock/error.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace penstock {
+
+std::string Error::message() const {
+  std::string text;
+  if (!subject.empty()) text += subject + ": ";
+  text += "cannot " + attempted;
+  if (system_errno != 0) text += std::string(": ") + std::strerror(system_errno);
+  if (!hint.empty()) text += " (try: " + hint + ")";
+  return text;
+}
+
+ErrorCode code_of_errno(int system_errno) {
+  switch (system_errno) {
+    case EINVAL:
+      return ErrorCode::invalid_argument;
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return ErrorCode::unsupported;
+    case ENOENT:
+      return ErrorCode::not_found;
+    case EACCES:
+    case EROFS:
+    case EPERM:
+      return ErrorCode::permission;
+    case ENOMEM:
+      return ErrorCode::out_of_memory;
+    case ENOSPC:
+    case EFBIG:
+    case EDQUOT:
+      return ErrorCode::out_of_space;
+    case EINTR:
+      return ErrorCode::interrupted;
+    default:
+      return ErrorCode::io;
+  }
+}
+
+std::unexpected<Error> system_error(int system_errno, std::string attempted, std::string subject,
+                                    std::string hint) {
+  return std::unexpected(Error{code_of_errno(system_errno), std::move(attempted),
+                               std::move(subject), system_errno, std::move(hint)});
+}
+
+std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::string subject,
+                               std::string hint) {
+  return std::unexpected(Error{code, std::move(attempted), std::move(subject), 0, std::move(hint)});
+}
+
+}  // namespace penstock

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+// std::mutex with the annotations that clang's -Wthread-safety checks; elsewhere they vanish.
+#if defined(__clang__)
+#define PENSTOCK_THREAD_ANNOTATION(x) __attribute__((x))
+#else
+#define PENSTOCK_THREAD_ANNOTATION(x)
+#endif
+#define GUARDED_BY(m) PENSTOCK_THREAD_ANNOTATION(guarded_by(m))
+#define REQUIRES_LOCK(...) PENSTOCK_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+#define EXCLUDES_LOCK(...) PENSTOCK_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
+
+namespace penstock {
+
+class PENSTOCK_THREAD_ANNOTATION(capability("mutex")) Mutex {
+ public:
+  void lock() PENSTOCK_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  void unlock() PENSTOCK_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class PENSTOCK_THREAD_ANNOTATION(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) PENSTOCK_THREAD_ANNOTATION(acquire_capability(mutex))
+      : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() PENSTOCK_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// A condition to wait for under a Mutex that the caller holds.
+class Condition {
+ public:
+  void wait(Mutex& mutex) REQUIRES_LOCK(mutex) { condition_.wait(mutex); }
+  void notify_all() { condition_.notify_all(); }
+  void notify_one() { condition_.notify_one(); }
+
+ private:
+  std::condition_variable_any condition_;
+};
+
+}  // namespace penstock
