@@ -1,0 +1,64 @@
+#include "os/cpu.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace penstock::os {
+
+std::string_view name_of(CpuTier tier) {
+  switch (tier) {
+    case CpuTier::portable:
+      return "portable";
+    case CpuTier::avx2:
+      return "avx2";
+    case CpuTier::avx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+CpuFeatures machine_features() {
+  CpuFeatures features;
+#if defined(__x86_64__)
+  __builtin_cpu_init();  // asks the system, too, whether it saves the wide registers
+  features.avx2 = __builtin_cpu_supports("avx2") != 0;
+  features.bmi2 = __builtin_cpu_supports("bmi2") != 0;
+  features.avx512f = __builtin_cpu_supports("avx512f") != 0;
+  features.avx512bw = __builtin_cpu_supports("avx512bw") != 0;
+  features.avx512cd = __builtin_cpu_supports("avx512cd") != 0;
+  features.avx512dq = __builtin_cpu_supports("avx512dq") != 0;
+  features.avx512vl = __builtin_cpu_supports("avx512vl") != 0;
+  features.avx512vbmi2 = __builtin_cpu_supports("avx512vbmi2") != 0;
+#endif
+  return features;
+}
+
+CpuTier tier_of(const CpuFeatures& features, std::string_view named) {
+  const bool avx512 = features.avx2 && features.avx512f && features.avx512bw && features.avx512dq &&
+                      features.avx512vl;
+  const CpuTier best = avx512 ? CpuTier::avx512 : features.avx2 ? CpuTier::avx2 : CpuTier::portable;
+  for (const CpuTier tier : {CpuTier::portable, CpuTier::avx2, CpuTier::avx512})
+    if (named == name_of(tier)) return std::min(tier, best);
+  return best;
+}
+
+CpuFeatures limited_to(CpuTier tier, CpuFeatures features) {
+  if (tier == CpuTier::portable) return {};
+  if (tier == CpuTier::avx2) return {.avx2 = features.avx2, .bmi2 = features.bmi2};
+  return features;
+}
+
+CpuTier cpu_tier() {
+  static const CpuTier tier = [] {
+    const char* named = std::getenv("PENSTOCK_CPU");
+    return tier_of(machine_features(), named == nullptr ? "" : named);
+  }();
+  return tier;
+}
+
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures features = limited_to(cpu_tier(), machine_features());
+  return features;
+}
+
+}  // namespace penstock::os

@@ -1,0 +1,64 @@
+#pragma once
+
+// What this system allows and offers, as one plain struct for `penstock doctor` and for messages.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "os/cpu.h"
+
+namespace penstock::os {
+
+// A field without a value: the system does not have it, or does not tell.
+struct Limits {
+  std::string kernel_release;  // "6.18.1-generic"
+  uint32_t kernel_major = 0;
+  uint32_t kernel_minor = 0;
+
+  uint64_t page_bytes = 0;
+  std::optional<std::string>
+      huge_pages;  // transparent_hugepage/enabled: "always", "madvise", "never"
+  std::optional<std::string> shared_huge_pages;      // transparent_hugepage/shmem_enabled
+  std::optional<std::string> huge_page_defrag;       // transparent_hugepage/defrag
+  std::optional<uint64_t> reserved_huge_pages_free;  // hugetlb pages of 2 MiB
+
+  std::optional<uint64_t> mappings_max;       // vm.max_map_count
+  std::optional<uint64_t> overcommit_memory;  // vm.overcommit_memory: 0, 1 or 2
+
+  // Of this process; no value: unlimited.
+  std::optional<uint64_t> address_space_bytes_max;  // RLIMIT_AS
+  std::optional<uint64_t> locked_bytes_max;         // RLIMIT_MEMLOCK
+  std::optional<uint64_t> files_max;                // RLIMIT_NOFILE
+
+  // The tightest limit on the way from this process's memory cgroup to the root, and what is
+  // charged there.
+  std::optional<uint64_t> cgroup_bytes_max;
+  std::optional<uint64_t> cgroup_bytes_now;
+  uint64_t memory_bytes = 0;            // of the machine
+  uint64_t memory_available_bytes = 0;  // without swapping
+  // The smaller of what the machine has available and what the cgroup leaves.
+  uint64_t usable_bytes = 0;
+
+  std::optional<uint64_t>
+      io_uring_disabled;  // kernel.io_uring_disabled: 0 allowed, 1 for groups, 2 for nobody
+  std::optional<uint64_t> unprivileged_userfaultfd;  // vm.unprivileged_userfaultfd: matters for
+                                                     // kernel-mode faults alone
+
+  uint32_t cores_usable = 0;             // by this process's affinity
+  CpuFeatures cpu;                       // of the machine
+  CpuTier cpu_tier = CpuTier::portable;  // in use: PENSTOCK_CPU obeyed
+};
+
+Limits limits();
+
+// The parts that read files, with the root they read under, for tests: "" is the real one.
+struct CgroupMemory {
+  std::optional<uint64_t> bytes_max;
+  std::optional<uint64_t> bytes_now;
+};
+CgroupMemory cgroup_memory(const std::string& root = "");
+// The word in brackets of "always [madvise] never".
+std::optional<std::string> chosen_word(const std::string& text);
+
+}  // namespace penstock::os

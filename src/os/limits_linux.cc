@@ -1,0 +1,168 @@
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "os/limits.h"
+#include "penstock/units.h"
+
+namespace penstock::os {
+namespace {
+
+std::optional<std::string> file_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::optional<uint64_t> number(std::string_view text) {
+  uint64_t value = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc{})
+    return std::nullopt;
+  return value;
+}
+
+std::optional<uint64_t> file_number(const std::string& path) {
+  const auto text = file_text(path);
+  return text ? number(*text) : std::nullopt;
+}
+
+std::optional<std::string> file_choice(const std::string& path) {
+  const auto text = file_text(path);
+  return text ? chosen_word(*text) : std::nullopt;
+}
+
+std::optional<uint64_t> process_limit(__rlimit_resource resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+// A line of /proc/meminfo in bytes.
+uint64_t memory_fact(const std::string& text, std::string_view name) {
+  const size_t at = text.find(name);
+  if (at == std::string::npos) return 0;
+  const size_t digits = text.find_first_of("0123456789", at);
+  return digits == std::string::npos
+             ? 0
+             : number(std::string_view(text).substr(digits)).value_or(0) * KiB;
+}
+
+// The path of this process's memory cgroup: in /proc/self/cgroup the line "0::PATH" (version 2) or
+// "N:...memory...:PATH".
+struct CgroupPath {
+  bool version_2 = true;
+  std::string path;
+};
+
+std::optional<CgroupPath> cgroup_path(const std::string& root) {
+  const auto text = file_text(root + "/proc/self/cgroup");
+  if (!text) return std::nullopt;
+  std::optional<CgroupPath> found;
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers.find(",memory,") != std::string::npos) return CgroupPath{false, path};
+    if (controllers == ",,") found = CgroupPath{true, path};
+  }
+  return found;
+}
+
+uint32_t cores_usable() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
+    return static_cast<uint32_t>(CPU_COUNT(&cores));
+  return static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+}  // namespace
+
+std::optional<std::string> chosen_word(const std::string& text) {
+  const size_t open = text.find('[');
+  const size_t close = text.find(']', open);
+  if (open == std::string::npos || close == std::string::npos) return std::nullopt;
+  return text.substr(open + 1, close - open - 1);
+}
+
+CgroupMemory cgroup_memory(const std::string& root) {
+  CgroupMemory tightest;
+  const auto group = cgroup_path(root);
+  if (!group) return tightest;
+  const std::string mount = root + (group->version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+  const char* const max_name = group->version_2 ? "/memory.max" : "/memory.limit_in_bytes";
+  const char* const now_name = group->version_2 ? "/memory.current" : "/memory.usage_in_bytes";
+  constexpr uint64_t unlimited = uint64_t{1}
+                                 << 62;  // version 1 writes "none" as a number near 2^63
+  std::string path = group->path;
+  while (true) {
+    if (path == "/") path.clear();
+    // Inside a container the path may be the host's, and lie outside of what is mounted: then only
+    // the mount's top is seen.
+    const auto bytes_max = file_number(mount + path + max_name);
+    if (bytes_max && *bytes_max < unlimited &&
+        *bytes_max < tightest.bytes_max.value_or(unlimited)) {
+      tightest.bytes_max = bytes_max;
+      tightest.bytes_now = file_number(mount + path + now_name);
+    }
+    if (path.empty()) return tightest;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+Limits limits() {
+  Limits facts;
+  utsname name{};
+  if (uname(&name) == 0) {
+    facts.kernel_release = name.release;
+    if (std::sscanf(name.release, "%u.%u", &facts.kernel_major, &facts.kernel_minor) != 2)
+      facts.kernel_major = facts.kernel_minor = 0;
+  }
+
+  facts.page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::string huge = "/sys/kernel/mm/transparent_hugepage/";
+  facts.huge_pages = file_choice(huge + "enabled");
+  facts.shared_huge_pages = file_choice(huge + "shmem_enabled");
+  facts.huge_page_defrag = file_choice(huge + "defrag");
+  facts.reserved_huge_pages_free =
+      file_number("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+
+  facts.mappings_max = file_number("/proc/sys/vm/max_map_count");
+  facts.overcommit_memory = file_number("/proc/sys/vm/overcommit_memory");
+  facts.address_space_bytes_max = process_limit(RLIMIT_AS);
+  facts.locked_bytes_max = process_limit(RLIMIT_MEMLOCK);
+  facts.files_max = process_limit(RLIMIT_NOFILE);
+
+  const std::string memory = file_text("/proc/meminfo").value_or("");
+  facts.memory_bytes = memory_fact(memory, "MemTotal:");
+  facts.memory_available_bytes = memory_fact(memory, "MemAvailable:");
+  const CgroupMemory group = cgroup_memory();
+  facts.cgroup_bytes_max = group.bytes_max;
+  facts.cgroup_bytes_now = group.bytes_now;
+  facts.usable_bytes = facts.memory_available_bytes;
+  if (group.bytes_max) {
+    const uint64_t charged = std::min(group.bytes_now.value_or(0), *group.bytes_max);
+    facts.usable_bytes = std::min(facts.usable_bytes, *group.bytes_max - charged);
+  }
+
+  facts.io_uring_disabled = file_number("/proc/sys/kernel/io_uring_disabled");
+  facts.unprivileged_userfaultfd = file_number("/proc/sys/vm/unprivileged_userfaultfd");
+  facts.cores_usable = cores_usable();
+  facts.cpu = machine_features();
+  facts.cpu_tier = cpu_tier();
+  return facts;
+}
+
+}  // namespace penstock::os

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "os/memory.h"
+#include "penstock/error.h"
+
+namespace penstock::os {
+
+// A file that lives in memory alone: pages that can be seen at several addresses, and from several
+// processes.
+//
+// Thread safety: a move-only value; map() may be called from any thread, and on the fault path.
+class MemoryFile {
+ public:
+  enum class Pages { small, hugetlb };
+
+  // Of `bytes` zeros, for which no memory exists yet. hugetlb takes 2 MiB pages that an
+  // administrator has reserved; map() fails where there are not enough of them.
+  static Result<MemoryFile> create(uint64_t bytes, Pages pages = Pages::small);
+  MemoryFile() = default;
+  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  MemoryFile& operator=(MemoryFile&& other) noexcept;
+  ~MemoryFile();
+
+  int fd() const { return fd_; }
+
+  // Makes a part of the file appear at `address`, in place of what is mapped there. With `populate`
+  // the pages that exist are entered into the page table at once. 0 or an errno.
+  [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset,
+                        bool populate) const noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+// Gives the pages of a view's part of the file back to the system; it reads as zeros from then on,
+// in every view.
+[[nodiscard]] int discard_file_pages(std::byte* address, size_t bytes) noexcept;
+
+}  // namespace penstock::os

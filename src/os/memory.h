@@ -1,0 +1,75 @@
+#pragma once
+
+// The contract for address space, one implementation per system (memory_linux.cc). Nothing here
+// keeps state. Functions that return int give 0 or an errno: they allocate nothing and may stand on
+// the fault path.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/error.h"
+
+namespace penstock::os {
+
+inline constexpr size_t page_bytes = 4096;
+inline constexpr size_t huge_page_bytes = size_t{2} << 20;
+
+enum class Access { none, read, read_write };
+
+// Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; released on
+// destruction. Thread safety: a move-only value.
+class Reservation {
+ public:
+  static Result<Reservation> reserve(uint64_t bytes, size_t alignment = huge_page_bytes);
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept;
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation();
+
+  std::byte* begin() const { return begin_; }
+  std::byte* end() const { return begin_ + bytes_; }
+  uint64_t bytes() const { return bytes_; }
+  bool contains(const void* address) const {
+    return address >= begin_ && address < begin_ + bytes_;
+  }
+
+ private:
+  std::byte* begin_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// All take page-aligned ranges.
+[[nodiscard]] int commit(std::byte* address,
+                         size_t bytes);  // fresh zero pages, readable and writable
+[[nodiscard]] int decommit(std::byte* address,
+                           size_t bytes);  // pages go back to the system; the range faults again
+[[nodiscard]] int discard(std::byte* address,
+                          size_t bytes);  // pages go back to the system; the mapping stays, empty
+[[nodiscard]] int protect(std::byte* address, size_t bytes, Access access);
+// Moves pages from one address to another (mremap); the source becomes inaccessible reserved space
+// again.
+[[nodiscard]] int move_pages(std::byte* from, std::byte* to, size_t bytes);
+// The same, but the source stays mapped, empty: one system call less, and no mapping is split
+// there.
+[[nodiscard]] int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes);
+[[nodiscard]] int populate(std::byte* address,
+                           size_t bytes);  // touch for writing without changing contents
+[[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
+[[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
+[[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK
+[[nodiscard]] int guard(std::byte* address, size_t bytes,
+                        bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
+
+// The peak and the present resident memory of this process, every physical page counted once as far
+// as the process alone can know: anonymous and file pages from /proc/self/status; shared pools
+// report themselves. The peak is the kernel's VmHWM, which counts shared pages too, once per view:
+// an upper bound where there is a shared pool.
+struct Resident {
+  uint64_t bytes;
+  uint64_t peak_bytes;
+};
+Resident resident_memory();
+// Resets the peak to the present value (/proc/self/clear_refs); false where the system refuses.
+bool reset_peak_resident_memory();
+
+}  // namespace penstock::os

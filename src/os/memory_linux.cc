@@ -1,0 +1,197 @@
+// The contract of memory.h on Linux.
+//
+// Two points are less simple than they look:
+//
+// Moving. A plain mremap() leaves a hole behind, and any other thread's mmap() may fall into it
+// before the reservation is put back. MREMAP_DONTUNMAP (5.7) leaves the emptied mapping standing
+// instead, which is then replaced in one step by an inaccessible one: the address space is never
+// anybody else's. Between the two steps the source is readable and empty, so a thread that uses a
+// block while it is being moved may see zeros instead of a fault.
+//
+// Reserving. PROT_NONE mappings are never charged against the commit limit; MAP_NORESERVE alone
+// would be, under vm.overcommit_memory=2.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "os/memory.h"
+#include "penstock/units.h"
+
+// Younger than the C library of Debian 12.
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+namespace penstock::os {
+namespace {
+
+constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+// 0 or the errno of a system call that returns -1 on failure; the caller's errno stays as it was.
+template <class Call>
+int errno_of(Call call) {
+  const int saved_errno = errno;
+  const int error = call() == -1 ? errno : 0;
+  errno = saved_errno;
+  return error;
+}
+
+int map_fixed(std::byte* address, size_t bytes, int protection, int flags) {
+  return errno_of([&] {
+    return mmap(address, bytes, protection, flags | MAP_FIXED, -1, 0) == MAP_FAILED ? -1 : 0;
+  });
+}
+
+int advise(std::byte* address, size_t bytes, int advice) {
+  return errno_of([&] { return madvise(address, bytes, advice); });
+}
+
+void unmap(std::byte* address, uint64_t bytes) {
+  if (bytes == 0) return;
+  PENSTOCK_CHECK(munmap(address, bytes) == 0, "a reservation of our own cannot be given back");
+}
+
+int protection_of(Access access) {
+  switch (access) {
+    case Access::none:
+      return PROT_NONE;
+    case Access::read:
+      return PROT_READ;
+    case Access::read_write:
+      break;
+  }
+  return PROT_READ | PROT_WRITE;
+}
+
+}  // namespace
+
+Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
+  const std::string attempted = "reserve " + std::to_string(bytes) + " bytes of address space";
+  constexpr uint64_t bytes_max = uint64_t{1} << 62;
+  if (bytes == 0 || bytes > bytes_max || alignment > bytes_max ||
+      (alignment & (alignment - 1)) != 0)
+    return failure(ErrorCode::invalid_argument, attempted);
+  bytes = penstock::round_up(bytes, page_bytes);
+  const uint64_t slack = alignment > page_bytes ? alignment : 0;
+  void* mapped = mmap(nullptr, bytes + slack, PROT_NONE, reserve_flags, -1, 0);
+  if (mapped == MAP_FAILED)
+    return system_error(errno, attempted, {}, "a smaller range, or a higher limit (ulimit -v)");
+  auto* first = static_cast<std::byte*>(mapped);
+  std::byte* begin = slack == 0 ? first : penstock::round_up(first, alignment);
+  unmap(first, static_cast<uint64_t>(begin - first));
+  unmap(begin + bytes, slack - static_cast<uint64_t>(begin - first));
+  Reservation reservation;
+  reservation.begin_ = begin;
+  reservation.bytes_ = bytes;
+  return reservation;
+}
+
+Reservation::Reservation(Reservation&& other) noexcept
+    : begin_(std::exchange(other.begin_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this != &other) {
+    unmap(begin_, bytes_);
+    begin_ = std::exchange(other.begin_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+Reservation::~Reservation() {
+  unmap(begin_, bytes_);
+}
+
+int commit(std::byte* address, size_t bytes) {
+  return map_fixed(address, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+}
+
+int decommit(std::byte* address, size_t bytes) {
+  return map_fixed(address, bytes, PROT_NONE, reserve_flags);
+}
+
+int discard(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_DONTNEED);
+}
+
+int protect(std::byte* address, size_t bytes, Access access) {
+  return errno_of([&] { return mprotect(address, bytes, protection_of(access)); });
+}
+
+int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes) {
+  return errno_of([&] {
+    const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+    return mremap(from, bytes, bytes, flags, to) == MAP_FAILED ? -1 : 0;
+  });
+}
+
+int move_pages(std::byte* from, std::byte* to, size_t bytes) {
+  if (const int error = move_pages_leaving_source(from, to, bytes)) return error;
+  // mremap() refuses when fewer than four mappings are left, so what it leaves suffices here unless
+  // another thread has used up the very last ones meanwhile; and then there is no way back, for the
+  // way back needs mappings too.
+  PENSTOCK_CHECK(decommit(from, bytes) == 0,
+                 "the process ran out of mappings in the middle of a move (vm.max_map_count)");
+  return 0;
+}
+
+int populate(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_POPULATE_WRITE);
+}
+
+int advise_huge(std::byte* address, size_t bytes, bool huge) {
+  return advise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+int collapse(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_COLLAPSE);
+}
+
+int exclude_from_fork(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_DONTFORK);
+}
+
+int guard(std::byte* address, size_t bytes, bool on) {
+  return advise(address, bytes, on ? MADV_GUARD_INSTALL : MADV_GUARD_REMOVE);
+}
+
+Resident resident_memory() {
+  Resident resident{};
+  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return resident;
+  char text[8192];
+  const ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[length < 0 ? 0 : length] = 0;
+  const auto field_bytes = [&](const char* name) -> uint64_t {
+    const char* field = std::strstr(text, name);
+    unsigned long long kib = 0;
+    if (field == nullptr || std::sscanf(field + std::strlen(name), "%llu", &kib) != 1) return 0;
+    return kib * KiB;
+  };
+  resident.bytes = field_bytes("RssAnon:") + field_bytes("RssFile:");
+  resident.peak_bytes = field_bytes("VmHWM:");
+  return resident;
+}
+
+bool reset_peak_resident_memory() {
+  const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool done = write(fd, "5", 1) == 1;
+  close(fd);
+  return done;
+}
+
+}  // namespace penstock::os

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace penstock::os {
+
+// A counting semaphore that may stand on the fault path: it neither allocates nor locks, and keeps
+// errno. A waiter spins for a few microseconds and then sleeps in the kernel.
+//
+// close() is how a stream is cancelled or ended: every waiter, present and future, is let go with
+// `false`. What was released before may still be acquired after close(), so that nothing which was
+// handed over is lost.
+//
+// Thread safety: all members, from any thread; destruction when nobody is inside any more.
+// Invariants: value_ = 2 * count + closed. Waiters of several units have no precedence over waiters
+// of one.
+class Semaphore {
+ public:
+  static constexpr uint32_t count_max = (uint32_t{1} << 31) - 1;
+
+  explicit Semaphore(uint32_t count = 0) noexcept : value_(count << 1) {}
+  Semaphore(const Semaphore&) = delete;
+  Semaphore& operator=(const Semaphore&) = delete;
+
+  // Takes `n` units, waiting for them as long as it must; false: closed, and there were not enough
+  // units.
+  [[nodiscard]] bool acquire(uint32_t n = 1) noexcept;
+  [[nodiscard]] bool try_acquire(uint32_t n = 1) noexcept;
+  // REQUIRES: the count stays at or under count_max.
+  void release(uint32_t n = 1) noexcept;
+  void close() noexcept;
+
+  bool closed() const noexcept { return (value_.load(std::memory_order_acquire) & 1) != 0; }
+  uint32_t count() const noexcept { return value_.load(std::memory_order_acquire) >> 1; }
+
+ private:
+  bool spin(uint32_t n) noexcept;
+  void wake() noexcept;
+
+  std::atomic<uint32_t> value_;
+  std::atomic<uint32_t> waiters_{0};
+};
+
+}  // namespace penstock::os

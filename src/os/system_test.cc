@@ -1,0 +1,159 @@
+// What the system and the processor tell: limits, features, signal frames, alternate stacks.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "os/alt_stack.h"
+#include "os/cpu.h"
+#include "os/fault_context.h"
+#include "os/limits.h"
+#include "penstock/units.h"
+
+namespace penstock::os {
+namespace {
+
+TEST(Cpu, TiersFollowTheFeatures) {
+  CpuFeatures none;
+  EXPECT_EQ(tier_of(none, ""), CpuTier::portable);
+  EXPECT_EQ(tier_of(none, "avx512"), CpuTier::portable);  // naming does not conjure up
+  CpuFeatures avx2{.avx2 = true};
+  EXPECT_EQ(tier_of(avx2, ""), CpuTier::avx2);
+  EXPECT_EQ(tier_of(avx2, "portable"), CpuTier::portable);
+  CpuFeatures all{.avx2 = true,
+                  .bmi2 = true,
+                  .avx512f = true,
+                  .avx512bw = true,
+                  .avx512cd = true,
+                  .avx512dq = true,
+                  .avx512vl = true,
+                  .avx512vbmi2 = true};
+  EXPECT_EQ(tier_of(all, ""), CpuTier::avx512);
+  EXPECT_EQ(tier_of(all, "avx2"), CpuTier::avx2);
+  EXPECT_EQ(tier_of(all, "no such tier"), CpuTier::avx512);
+  all.avx512vl = false;
+  EXPECT_EQ(tier_of(all, ""), CpuTier::avx2);
+  EXPECT_EQ(limited_to(CpuTier::portable, all), none);
+  EXPECT_FALSE(limited_to(CpuTier::avx2, all).avx512f);
+}
+
+TEST(Cpu, ObeysTheEnvironment) {
+  const char* named = std::getenv("PENSTOCK_CPU");
+  EXPECT_EQ(cpu_tier(), tier_of(machine_features(), named == nullptr ? "" : named));
+  EXPECT_EQ(cpu_features(), limited_to(cpu_tier(), machine_features()));
+}
+
+TEST(Limits, AreThoseOfThisSystem) {
+  const Limits facts = limits();
+  EXPECT_GE(facts.kernel_major, 5u);
+  EXPECT_TRUE(facts.kernel_release.starts_with(std::to_string(facts.kernel_major) + "."));
+  EXPECT_EQ(facts.page_bytes, page_bytes);
+  EXPECT_GT(facts.memory_bytes, 100 * MiB);
+  EXPECT_LE(facts.memory_available_bytes, facts.memory_bytes);
+  EXPECT_LE(facts.usable_bytes, facts.memory_available_bytes);
+  EXPECT_GT(facts.usable_bytes, 0u);
+  EXPECT_GE(facts.cores_usable, 1u);
+  ASSERT_TRUE(facts.mappings_max);
+  EXPECT_GT(*facts.mappings_max, 1000u);
+  ASSERT_TRUE(facts.overcommit_memory);
+  EXPECT_LE(*facts.overcommit_memory, 2u);
+}
+
+TEST(Limits, ReadTheWordInBrackets) {
+  EXPECT_EQ(chosen_word("always [madvise] never\n"), "madvise");
+  EXPECT_EQ(chosen_word("[always] madvise never\n"), "always");
+  EXPECT_EQ(chosen_word("none"), std::nullopt);
+}
+
+// A directory that stands for the root of the file system.
+class CgroupTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/penstock-cgroup-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void put(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+  std::string root_;
+};
+
+TEST_F(CgroupTest, Version2TakesTheTightestOnTheWayUp) {
+  put("/proc/self/cgroup", "0::/user/job\n");
+  put("/sys/fs/cgroup/user/job/memory.max", "max\n");
+  put("/sys/fs/cgroup/user/job/memory.current", "5\n");
+  put("/sys/fs/cgroup/user/memory.max", "1048576\n");
+  put("/sys/fs/cgroup/user/memory.current", "4096\n");
+  const CgroupMemory memory = cgroup_memory(root_);
+  EXPECT_EQ(memory.bytes_max, 1048576u);
+  EXPECT_EQ(memory.bytes_now, 4096u);
+}
+
+TEST_F(CgroupTest, Version1FindsTheMemoryControllerAndKnowsItsInfinity) {
+  put("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n0::/\n");
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(cgroup_memory(root_).bytes_max, std::nullopt);
+  put("/sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "2097152\n");
+  put("/sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "8192\n");
+  EXPECT_EQ(cgroup_memory(root_).bytes_max, 2097152u);
+  EXPECT_EQ(cgroup_memory(root_).bytes_now, 8192u);
+}
+
+TEST_F(CgroupTest, ContainersThatSeeOnlyTheirTopAreUnderstood) {
+  put("/proc/self/cgroup", "0::/of/the/host\n");
+  put("/sys/fs/cgroup/memory.max", "4194304\n");
+  EXPECT_EQ(cgroup_memory(root_).bytes_max, 4194304u);
+  EXPECT_EQ(cgroup_memory(root_ + "/nowhere").bytes_max, std::nullopt);
+}
+
+volatile sig_atomic_t access_seen;
+std::byte* page_to_open;
+void note_access(int, siginfo_t*, void* context) {
+  access_seen = static_cast<int>(fault_access(context));
+  if (protect(page_to_open, page_bytes, Access::read_write) != 0) std::abort();
+}
+
+TEST(FaultContext, TellsReadsFromWrites) {
+  auto range = Reservation::reserve(page_bytes).value();
+  page_to_open = range.begin();
+  auto* const word = reinterpret_cast<volatile char*>(range.begin());
+  struct sigaction ours = {}, before;
+  ours.sa_sigaction = note_access;
+  ours.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &ours, &before);
+  static_cast<void>(*word);
+  EXPECT_EQ(access_seen, static_cast<int>(FaultAccess::read));
+  ASSERT_EQ(protect(range.begin(), page_bytes, Access::none), 0);
+  *word = 1;
+  EXPECT_EQ(access_seen, static_cast<int>(FaultAccess::write));
+  sigaction(SIGSEGV, &before, nullptr);
+}
+
+TEST(AltStack, IsInUseWhileItLivesAndGivesTheOldOneBack) {
+  stack_t before, inside, after;
+  sigaltstack(nullptr, &before);
+  {
+    const AltStack stack;
+    ASSERT_TRUE(stack.status());
+    sigaltstack(nullptr, &inside);
+    EXPECT_EQ(inside.ss_flags & SS_DISABLE, 0);
+    EXPECT_GE(inside.ss_size, AltStack::bytes_default);
+    const AltStack larger(size_t{1} << 20);
+    sigaltstack(nullptr, &after);
+    EXPECT_GE(after.ss_size, size_t{1} << 20);
+  }
+  sigaltstack(nullptr, &after);
+  EXPECT_EQ(after.ss_flags & SS_DISABLE, before.ss_flags & SS_DISABLE);
+  EXPECT_EQ(after.ss_sp, before.ss_sp);
+}
+
+}  // namespace
+}  // namespace penstock::os

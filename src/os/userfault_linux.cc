@@ -1,0 +1,125 @@
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "base/check.h"
+#include "os/userfault.h"
+
+// Younger than the headers of Debian 12.
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef UFFD_FEATURE_MOVE
+#define UFFD_FEATURE_MOVE (1 << 16)
+#endif
+#ifndef UFFDIO_MOVE
+struct uffdio_move {
+  __u64 dst;
+  __u64 src;
+  __u64 len;
+  __u64 mode;
+  __s64 move;  // bytes moved, or a negative errno
+};
+#define UFFDIO_MOVE _IOWR(UFFDIO, 0x05, struct uffdio_move)
+#endif
+
+namespace penstock::os {
+namespace {
+
+uint64_t word(const std::byte* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+struct Moved {
+  size_t bytes;
+  int error;
+};
+
+// One call moves all, a part, or nothing. EAGAIN: the mappings were changing, or a page was being
+// migrated; the same call works a moment later. EBUSY mostly means a page that stays pinned, but
+// also one that the kernel holds for a moment (to reclaim or to split it): that gets some more
+// tries.
+Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
+  int busy_tries_left = 100;
+  size_t done = 0;
+  while (done < bytes) {
+    uffdio_move request{};
+    request.src = word(from) + done;
+    request.dst = word(to) + done;
+    request.len = bytes - done;
+    if (ioctl(fd, UFFDIO_MOVE, &request) == 0) return {bytes, 0};
+    const int error = errno;
+    if (request.move > 0)
+      done += static_cast<size_t>(request.move);
+    else if (error != EAGAIN && (error != EBUSY || --busy_tries_left < 0))
+      return {done, error};
+    else
+      sched_yield();
+  }
+  return {done, 0};
+}
+
+}  // namespace
+
+Result<Userfault> Userfault::open() {
+  const long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+  if (fd < 0)
+    return system_error(errno, "open a userfaultfd for user-mode faults", "userfaultfd",
+                        "a kernel with CONFIG_USERFAULTFD, and a sandbox that allows the call");
+  Userfault userfault;
+  userfault.fd_ = static_cast<int>(fd);
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE;
+  if (ioctl(userfault.fd_, UFFDIO_API, &api) != 0)
+    return system_error(errno, "ask for page moves and for signals", "userfaultfd",
+                        "Linux 6.8 or later");
+  return userfault;
+}
+
+Userfault& Userfault::operator=(Userfault&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Userfault::~Userfault() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int Userfault::watch(std::byte* address, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  uffdio_register request{};
+  request.range = {word(address), bytes};
+  request.mode = UFFDIO_REGISTER_MODE_MISSING;
+  const int error = ioctl(fd_, UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
+}
+
+int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  uffdio_range range{word(address), bytes};
+  const int error = ioctl(fd_, UFFDIO_UNREGISTER, &range) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
+}
+
+int Userfault::move(std::byte* from, std::byte* to, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  const Moved moved = move_some(fd_, from, to, bytes);
+  if (moved.error != 0 && moved.bytes > 0) {
+    const Moved back = move_some(fd_, to, from, moved.bytes);
+    PENSTOCK_CHECK(back.error == 0,
+                   "a block is torn: UFFDIO_MOVE stopped halfway in both directions");
+  }
+  errno = saved_errno;
+  return moved.error;
+}
+
+}  // namespace penstock::os
