@@ -1,0 +1,139 @@
+#include "file/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/check.h"
+#include "file/engine_base.h"
+#include "file/system_calls.h"
+
+namespace penstock::file {
+
+void RequestList::push_back(Request& request) noexcept {
+  request.links.next = nullptr;
+  request.links.previous = last_;
+  (last_ ? last_->links.next : first_) = &request;
+  last_ = &request;
+}
+
+void RequestList::remove(Request& request) noexcept {
+  auto& links = request.links;
+  (links.previous ? links.previous->links.next : first_) = links.next;
+  (links.next ? links.next->links.previous : last_) = links.previous;
+  links.next = links.previous = nullptr;
+}
+
+Request* RequestList::pop_front() noexcept {
+  Request* request = first_;
+  if (request != nullptr) remove(*request);
+  return request;
+}
+
+EngineBase::EngineBase(unsigned depth) : depth_(depth) {
+  streams_.reserve(depth);
+}
+
+Request* EngineBase::first_on(const File* file) noexcept {
+  auto found = std::find_if(streams_.begin(), streams_.end(),
+                            [&](Request* other) { return other->file == file; });
+  return found == streams_.end() ? nullptr : *found;
+}
+
+void EngineBase::submit(Request& request) noexcept {
+  PENSTOCK_CHECK(!request.in_flight && !request.links.listed,
+                 "a request is submitted once at a time");
+  while (active_ >= depth_) reap();
+  begin(request);
+  request.in_flight = true;
+  ++active_;
+  if (!request.file->seekable()) {
+    streams_.push_back(&request);
+    if (first_on(request.file) != &request) return;
+  }
+  if (request.bytes == 0) {
+    finished(request);
+  } else {
+    start(request);
+  }
+}
+
+// On a stream the next request's turn comes. After the end (or a cancel) of a read nothing more is
+// asked of the system: a terminal would want its end of input once more for each.
+void EngineBase::finished(Request& request) noexcept {
+  auto report = [this](Request& complete) {
+    complete.in_flight = false;
+    complete.links.listed = true;
+    --active_;
+    ++unreported_;
+    completed_.push_back(complete);
+  };
+  report(request);
+  if (request.file->seekable()) return;
+  std::erase(streams_, &request);
+  const bool ended = request.operation == Operation::read && request.done_bytes < request.bytes;
+  Request* next = first_on(request.file);
+  while (next != nullptr && (next->bytes == 0 || (ended && next->operation == Operation::read))) {
+    next->error = ended ? request.error : 0;
+    std::erase(streams_, next);
+    report(*next);
+    next = first_on(request.file);
+  }
+  if (next != nullptr) start(*next);
+}
+
+void EngineBase::wait(Request& request) noexcept {
+  while (request.in_flight) reap();
+  if (!request.links.listed) return;
+  request.links.listed = false;
+  completed_.remove(request);
+  --unreported_;
+}
+
+Request* EngineBase::wait_any() noexcept {
+  while (completed_.empty()) {
+    if (active_ == 0) return nullptr;
+    reap();
+  }
+  Request* request = completed_.pop_front();
+  request->links.listed = false;
+  --unreported_;
+  return request;
+}
+
+void EngineBase::cancel(const File& stream) noexcept {
+  Request* first = first_on(&stream);
+  if (first == nullptr || first->operation != Operation::read) return;
+  // Relaxed: a worker of the thread engine looks at it now and then, and nothing else is handed
+  // over with it.
+  std::atomic_ref(first->links.cancelled).store(true, std::memory_order_relaxed);
+  interrupt(*first);
+}
+
+void EngineBase::drain() noexcept {
+  while (active_ > 0) reap();
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  if (options.depth == 0)
+    return failure(ErrorCode::invalid_argument, "open an I/O engine of depth 0");
+  EngineKind kind = options.kind;
+  if (kind == EngineKind::automatic) {
+    const char* wish = std::getenv("PENSTOCK_IO");
+    std::string_view text = wish == nullptr ? "" : wish;
+    if (text == "threads") kind = EngineKind::threads;
+    if (text == "io_uring") kind = EngineKind::io_uring;
+    if (kind == EngineKind::automatic && !text.empty()) {
+      return failure(ErrorCode::invalid_argument, "use an I/O engine of this name",
+                     "PENSTOCK_IO=" + std::string(text), "threads or io_uring");
+    }
+  }
+  if (kind == EngineKind::threads) return open_thread_engine(options.depth);
+  auto engine = open_uring_engine(options.depth);
+  if (!engine && kind == EngineKind::automatic) return open_thread_engine(options.depth);
+  return engine;
+}
+
+}  // namespace penstock::file

@@ -1,0 +1,111 @@
+#pragma once
+
+// Runs read and write requests on files, several in flight, in any order of completion.
+//
+// A request that the system serves in part is continued until it is whole or the file ends. Direct
+// requests whose offset, length or address are no multiples of the sector are served all the same
+// (the unaligned rest goes through the file's buffered descriptor), so callers may pass any range;
+// aligned ones are the fast ones. Requests on a stream (Kind::stream) ignore their offset and run
+// one after the other in the order of submission; when one meets the end, those behind it do, too.
+//
+// Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
+// refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the
+// environment overrides it.
+//
+// Thread safety: one thread uses an engine at a time (several engines run side by side). submit,
+// wait and wait_any neither allocate nor take locks that user code may hold: they may stand on the
+// fault path. Invariants: every submitted request is reported exactly once, by wait() or by
+// wait_any(); until then neither it nor its file may move or vanish. A child process must not use
+// an engine that its parent opened.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "file/file.h"
+#include "penstock/error.h"
+
+namespace penstock::file {
+
+enum class Operation : uint8_t { read, write };
+
+struct Request {
+  Operation operation = Operation::read;
+  const File* file = nullptr;
+  uint64_t offset = 0;
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  void* owner = nullptr;  // the caller's
+  uint64_t tag = 0;       // the caller's
+  // Set by the engine.
+  size_t done_bytes = 0;   // when complete: bytes transferred; less than `bytes` only at the end of
+                           // a file or on an error
+  int error = 0;           // an errno, or 0
+  bool in_flight = false;  // from submit() until it is complete
+  struct Links {           // the engine's own
+    Request* next = nullptr;
+    Request* previous = nullptr;
+    bool listed = false;    // complete, and not yet reported
+    bool buffered = false;  // the step in flight goes through the page cache
+    bool delayed = false;   // an injected delay is in flight instead
+    bool cancelled = false;
+  } links = {};
+};
+
+enum class EngineKind { automatic, io_uring, threads };
+
+struct EngineOptions {
+  unsigned depth = 64;  // requests in flight at most; submit() blocks beyond it
+  EngineKind kind = EngineKind::automatic;
+};
+
+// What went through all engines of the process, for reports. A seek is a request that does not
+// start where the last request on the same file ended.
+struct Traffic {
+  uint64_t bytes_read, bytes_written, requests, seeks;
+};
+Traffic traffic();
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> open(const EngineOptions& options = {});
+  virtual ~Engine() = default;  // waits for what is in flight; what nobody waited for is forgotten
+
+  virtual EngineKind kind() const = 0;
+  virtual void submit(Request& request) noexcept = 0;
+  // Returns when that request is complete.
+  virtual void wait(Request& request) noexcept = 0;
+  // The next completed request that was not waited for by name; nullptr when nothing is in flight.
+  virtual Request* wait_any() noexcept = 0;
+  // Submitted and not yet reported.
+  virtual unsigned in_flight() const noexcept = 0;
+  // Asks the reads in flight on a stream to end soon (ECANCELED), as its writer may never write
+  // again. They must still be waited for. Requests on files end by themselves.
+  virtual void cancel(const File& stream) noexcept = 0;
+};
+
+// Reads or writes a range with plain calls, any alignment, through the same fault injection. For
+// small pieces.
+Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes);
+Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes);
+
+// ---- the seam for tests: what the system calls of this layer answer can be disturbed, from a
+// seed.
+struct Injection {
+  uint64_t seed = 0;
+  double short_transfer = 0;  // probability that a request is served in part
+  double delay = 0;           // probability of a delay of up to delay_us_max
+  uint32_t delay_us_max = 0;
+  int error =
+      0;  // the errno (EIO, ENOSPC) of every system call after error_after calls of that operation
+  uint64_t error_after = ~0ull;
+  Operation error_operation = Operation::read;
+};
+// Process-wide; also read once from PENSTOCK_INJECT
+// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100") so that the program itself can be
+// tested; what cannot be parsed there ends the program. REQUIRES: no engine is open while it
+// changes.
+void inject(const Injection& injection);
+Injection injected();
+
+}  // namespace penstock::file

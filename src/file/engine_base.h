@@ -1,0 +1,66 @@
+#pragma once
+
+// What both engines share: who is in flight, who is complete, and whose turn it is on a stream.
+//
+// An engine's own part is start() (begin the next step of a request) and reap() (block until
+// something has come back). What comes back is told to finished() when the request is complete.
+//
+// Invariants: active_ counts requests that are not complete, queued ones included; of the requests
+// in streams_ exactly the first of each file is started; completed_ holds what is complete and not
+// reported.
+
+#include <vector>
+
+#include "file/engine.h"
+
+namespace penstock::file {
+
+// Requests in a row, linked through Request::links.
+class RequestList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  void push_back(Request& request) noexcept;
+  void remove(Request& request) noexcept;
+  Request* pop_front() noexcept;
+
+ private:
+  Request* first_ = nullptr;
+  Request* last_ = nullptr;
+};
+
+class EngineBase : public Engine {
+ public:
+  void submit(Request& request) noexcept final;
+  void wait(Request& request) noexcept final;
+  Request* wait_any() noexcept final;
+  unsigned in_flight() const noexcept final { return active_ + unreported_; }
+  void cancel(const File& stream) noexcept final;
+
+ protected:
+  explicit EngineBase(unsigned depth);
+
+  // Begins the request. When it is complete at once, finished() may be called from inside.
+  virtual void start(Request& request) noexcept = 0;
+  // Blocks until a started request has made progress. REQUIRES: one is started.
+  virtual void reap() noexcept = 0;
+  // Makes the system return from a started read that is marked as cancelled.
+  virtual void interrupt(Request& request) noexcept = 0;
+
+  void finished(Request& request) noexcept;
+  void drain() noexcept;  // for the destructors
+
+ private:
+  Request* first_on(const File* file) noexcept;
+
+  const unsigned depth_;
+  unsigned active_ = 0;
+  unsigned unreported_ = 0;
+  RequestList completed_;
+  std::vector<Request*> streams_;  // in the order of submission; at most depth_, reserved
+};
+
+// The two kinds. Fails when the system refuses.
+Result<std::unique_ptr<Engine>> open_uring_engine(unsigned depth);
+Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth);
+
+}  // namespace penstock::file

@@ -1,0 +1,549 @@
+#include "file/engine.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/magic.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "penstock/units.h"
+
+namespace penstock::file {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t seed_of_run() {
+  const char* text = std::getenv("PENSTOCK_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20240611;
+}
+
+// Sector-aligned memory with room for any displacement.
+class Buffer {
+ public:
+  explicit Buffer(size_t bytes)
+      : data_(static_cast<std::byte*>(std::aligned_alloc(
+                  sector_bytes, round_up(bytes + 2 * sector_bytes, sector_bytes))),
+              &std::free) {}
+  std::byte* at(size_t displacement = 0) const { return data_.get() + displacement; }
+
+ private:
+  std::unique_ptr<std::byte, decltype(&std::free)> data_;
+};
+
+void fill(std::byte* to, size_t bytes, uint64_t seed) {
+  Random random(seed);
+  for (size_t i = 0; i < bytes; i += 8) {
+    const uint64_t word = random.next();
+    std::memcpy(to + i, &word, std::min<size_t>(8, bytes - i));
+  }
+}
+
+class EngineTest : public testing::TestWithParam<EngineKind> {
+ protected:
+  EngineTest() {
+    std::string pattern = testing::TempDir() + "penstock-engine-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~EngineTest() override {
+    engine_.reset();
+    inject({});
+    fs::remove_all(directory_);
+  }
+
+  void open(unsigned depth = 64) {
+    auto engine = Engine::open({.depth = depth, .kind = GetParam()});
+    if (!engine) GTEST_SKIP() << engine.error().message();
+    engine_ = std::move(*engine);
+    ASSERT_EQ(engine_->kind(), GetParam());
+  }
+  File temporary(Caching wanted = Caching::direct) {
+    auto file = File::create_temporary(directory_.string(), wanted);
+    EXPECT_TRUE(file);
+    return std::move(*file);
+  }
+  // Both ends of a new pipe, as streams.
+  std::pair<File, File> pipe() {
+    const std::string name = (directory_ / "pipe").string();
+    EXPECT_EQ(::mkfifo(name.c_str(), 0600), 0);
+    int keep_open = ::open(name.c_str(), O_RDWR);
+    auto in = File::open_read(name);
+    auto out = File::create_output(name);
+    ::close(keep_open);
+    fs::remove(name);
+    EXPECT_TRUE(in && out);
+    return {std::move(*in), std::move(*out)};
+  }
+
+  void check_against_model(const Injection& injection, Caching caching);
+
+  fs::path directory_;
+  std::unique_ptr<Engine> engine_;
+};
+
+// Rounds of writes that cover disjoint pieces, sharing pages at their ends, all in flight at once;
+// then reads anywhere. Every piece starts at any byte, in memory with the same or another
+// displacement within the sector.
+void EngineTest::check_against_model(const Injection& injection, Caching caching) {
+  SCOPED_TRACE(testing::Message() << "seed " << injection.seed);
+  engine_.reset();
+  inject(injection);
+  open(24);
+  if (IsSkipped()) return;
+  Random random(injection.seed);
+  constexpr size_t file_bytes = 2 * MiB;
+  File file = temporary(caching);
+  std::vector<std::byte> model(file_bytes);
+  ASSERT_TRUE(file.set_size(file_bytes));
+  struct Piece {
+    Request request;
+    std::unique_ptr<Buffer> buffer;
+  };
+  auto piece = [&](Operation operation, uint64_t offset, size_t bytes) {
+    auto buffer = std::make_unique<Buffer>(bytes);
+    const size_t displacement =
+        random.below(3) == 0 ? random.below(sector_bytes) : offset % sector_bytes;
+    Request request{.operation = operation,
+                    .file = &file,
+                    .offset = offset,
+                    .data = buffer->at(displacement),
+                    .bytes = bytes};
+    return Piece{request, std::move(buffer)};
+  };
+  auto run = [&](std::vector<Piece>& pieces) {
+    for (Piece& p : pieces) engine_->submit(p.request);
+    for (size_t i = random.below(pieces.size() + 1); i < pieces.size(); ++i)
+      engine_->wait(pieces[i].request);
+    while (engine_->wait_any() != nullptr) {
+    }
+    ASSERT_EQ(engine_->in_flight(), 0u);
+    for (const Piece& p : pieces) ASSERT_FALSE(p.request.in_flight);
+  };
+  for (int round = 0; round < 12; ++round) {
+    std::vector<Piece> writes;
+    for (uint64_t offset = random.below(5000); offset < file_bytes;) {
+      const size_t longest = random.below(4) == 0 ? 300 * KiB : 20'000;
+      size_t bytes = std::min<size_t>(random.below(longest), file_bytes - offset);
+      if (random.below(3) == 0)
+        bytes = std::min<size_t>(round_up(offset + bytes, sector_bytes), file_bytes) - offset;
+      if (random.below(4) != 0) {
+        writes.push_back(piece(Operation::write, offset, bytes));
+        Request& request = writes.back().request;
+        fill(request.data, bytes, random.next());
+        if (bytes > 0) std::memcpy(&model[offset], request.data, bytes);
+      }
+      offset += bytes + (random.below(3) == 0 ? random.below(9000) : 0);
+    }
+    run(writes);
+    for (const Piece& p : writes) {
+      ASSERT_EQ(p.request.error, 0);
+      ASSERT_EQ(p.request.done_bytes, p.request.bytes);
+    }
+    std::vector<Piece> reads;
+    for (int i = 0; i < 30; ++i) {
+      const uint64_t offset = random.below(file_bytes + 3000);
+      reads.push_back(piece(Operation::read, offset, random.below(200 * KiB)));
+    }
+    run(reads);
+    for (const Piece& p : reads) {
+      const size_t there = p.request.offset >= file_bytes
+                               ? 0
+                               : std::min<size_t>(p.request.bytes, file_bytes - p.request.offset);
+      ASSERT_EQ(p.request.error, 0);
+      ASSERT_EQ(p.request.done_bytes, there) << p.request.offset << " + " << p.request.bytes;
+      if (there == 0) continue;
+      ASSERT_EQ(std::memcmp(p.request.data, &model[p.request.offset], there), 0)
+          << p.request.offset << " + " << there;
+    }
+  }
+}
+
+TEST_P(EngineTest, AnyRangesAgreeWithAPlainModel) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 3; ++seed) {
+    check_against_model({.seed = seed}, Caching::direct);
+    check_against_model({.seed = seed}, Caching::buffered);
+    if (HasFatalFailure() || IsSkipped()) return;
+  }
+}
+
+TEST_P(EngineTest, AnyRangesAgreeWithAPlainModelUnderShortTransfersAndDelays) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 3; ++seed) {
+    check_against_model({.seed = seed, .short_transfer = 0.4, .delay = 0.2, .delay_us_max = 400},
+                        Caching::direct);
+    check_against_model({.seed = seed, .short_transfer = 0.4, .delay = 0.2, .delay_us_max = 400},
+                        Caching::buffered);
+    if (HasFatalFailure() || IsSkipped()) return;
+  }
+}
+
+TEST_P(EngineTest, ManyLargeRequestsAtOnce) {
+  constexpr size_t count = 256, bytes = MiB;
+  open(64);
+  if (IsSkipped()) return;
+  File file = temporary();
+  Buffer buffer(count * bytes);
+  std::vector<Request> requests(count);
+  auto submit_all = [&](Operation operation) {
+    for (size_t i = 0; i < count; ++i) {
+      requests[i] = {.operation = operation,
+                     .file = &file,
+                     .offset = i * bytes,
+                     .data = buffer.at(i * bytes),
+                     .bytes = bytes,
+                     .tag = i};
+      engine_->submit(requests[i]);
+    }
+    EXPECT_EQ(engine_->in_flight(), count);
+    std::vector<bool> seen(count);
+    while (Request* request = engine_->wait_any()) {
+      EXPECT_FALSE(seen[request->tag]) << "reported twice";
+      seen[request->tag] = true;
+      EXPECT_EQ(request->done_bytes, bytes);
+    }
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), true), static_cast<ptrdiff_t>(count));
+  };
+  for (size_t i = 0; i < count; ++i) fill(buffer.at(i * bytes), 64, i);
+  submit_all(Operation::write);
+  for (size_t i = 0; i < count; ++i) std::memset(buffer.at(i * bytes), 0, 64);
+  submit_all(Operation::read);
+  for (size_t i = 0; i < count; ++i) {
+    std::byte expected[64];
+    fill(expected, 64, i);
+    ASSERT_EQ(std::memcmp(buffer.at(i * bytes), expected, 64), 0) << i;
+  }
+}
+
+TEST_P(EngineTest, AnErrorEndsItsRequestAndNothingElse) {
+  inject({.seed = 1, .error = EIO, .error_after = 3, .error_operation = Operation::read});
+  open();
+  if (IsSkipped()) return;
+  File file = temporary();
+  Buffer buffer(8 * sector_bytes);
+  std::memset(buffer.at(), 1, 8 * sector_bytes);
+  std::vector<Request> requests(8);
+  for (size_t i = 0; i < 8; ++i) {
+    requests[i] = {.operation = Operation::write,
+                   .file = &file,
+                   .offset = i * sector_bytes,
+                   .data = buffer.at(i * sector_bytes),
+                   .bytes = sector_bytes};
+    engine_->submit(requests[i]);
+  }
+  for (Request& request : requests) {
+    engine_->wait(request);
+    EXPECT_EQ(request.error, 0);
+  }
+  for (Request& request : requests) {
+    request.operation = Operation::read;
+    engine_->submit(request);
+  }
+  int failed = 0;
+  for (Request& request : requests) {
+    engine_->wait(request);
+    EXPECT_TRUE(request.error == EIO || request.done_bytes == sector_bytes);
+    failed += request.error == EIO;
+  }
+  EXPECT_EQ(failed, 5);
+  EXPECT_EQ(engine_->wait_any(), nullptr);
+}
+
+TEST_P(EngineTest, ASystemErrorIsReported) {
+  open();
+  if (IsSkipped()) return;
+  auto full = File::create_output("/dev/full");
+  if (!full) GTEST_SKIP() << full.error().message();
+  Buffer buffer(sector_bytes);
+  std::memset(buffer.at(), 0, sector_bytes);
+  Request request{
+      .operation = Operation::write, .file = &*full, .data = buffer.at(), .bytes = sector_bytes};
+  engine_->submit(request);
+  engine_->wait(request);
+  EXPECT_EQ(request.error, ENOSPC);
+}
+
+TEST_P(EngineTest, APipeIsReadAndWrittenInTheOrderOfSubmission) {
+  inject({.seed = seed_of_run(), .short_transfer = 0.3, .delay = 0.2, .delay_us_max = 300});
+  open(32);
+  if (IsSkipped()) return;
+  auto [in, out] = pipe();
+  Random random(seed_of_run());
+  constexpr size_t total = 700'000;
+  std::vector<std::byte> sent(total), received(total + 50'000);
+  fill(sent.data(), total, 7);
+  std::vector<Request> writes, reads;
+  auto cut = [&](std::vector<Request>& to, Operation operation, File& file,
+                 std::vector<std::byte>& data) {
+    for (size_t done = 0; done < data.size();) {
+      const size_t bytes = std::min<size_t>(random.below(60'000), data.size() - done);
+      to.push_back(
+          {.operation = operation, .file = &file, .data = data.data() + done, .bytes = bytes});
+      done += bytes;
+    }
+  };
+  cut(writes, Operation::write, out, sent);
+  cut(reads, Operation::read, in, received);
+  // All in flight on one engine, as far as its depth allows: a blocked write must not keep the
+  // reads from running.
+  size_t next_read = 0;
+  for (Request& write : writes) {
+    if (next_read < reads.size()) engine_->submit(reads[next_read++]);
+    engine_->submit(write);
+  }
+  while (next_read < reads.size() - 1) engine_->submit(reads[next_read++]);
+  for (Request& write : writes) {
+    engine_->wait(write);
+    ASSERT_EQ(write.error, 0);
+  }
+  {
+    File closed = std::move(out);
+  }
+  while (next_read < reads.size()) engine_->submit(reads[next_read++]);
+  size_t got = 0;
+  for (Request& read : reads) {
+    engine_->wait(read);
+    ASSERT_EQ(read.error, 0);
+    got += read.done_bytes;
+  }
+  ASSERT_EQ(got, total);
+  received.resize(total);
+  EXPECT_TRUE(received == sent);
+}
+
+TEST_P(EngineTest, WaitingForASilentPipeSleepsAndCanBeCancelled) {
+  open();
+  if (IsSkipped()) return;
+  auto [in, out] = pipe();
+  std::byte data[3];
+  std::vector<Request> reads(3);
+  for (size_t i = 0; i < 3; ++i) {
+    reads[i] = {.operation = Operation::read, .file = &in, .data = &data[i], .bytes = 1};
+    engine_->submit(reads[i]);
+  }
+  std::jthread writer([&, fd = out.descriptor()] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(::write(fd, "x", 1), 1);
+  });
+  rusage before, after;
+  ::getrusage(RUSAGE_THREAD, &before);
+  engine_->wait(reads[0]);
+  ::getrusage(RUSAGE_THREAD, &after);
+  EXPECT_EQ(reads[0].done_bytes, 1u);
+  EXPECT_EQ(data[0], std::byte{'x'});
+  auto cpu_us = [](const rusage& usage) {
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
+           usage.ru_stime.tv_usec;
+  };
+  EXPECT_LT(cpu_us(after) - cpu_us(before), 100'000);
+  engine_->cancel(in);
+  engine_->wait(reads[1]);
+  EXPECT_EQ(reads[1].error, ECANCELED);
+  engine_->wait(reads[2]);
+  EXPECT_EQ(reads[2].error, ECANCELED);
+}
+
+TEST_P(EngineTest, ANonBlockingPipeIsWaitedFor) {
+  open();
+  if (IsSkipped()) return;
+  auto [in, out] = pipe();
+  ::fcntl(in.descriptor(), F_SETFL, O_NONBLOCK);
+  std::byte data[5];
+  Request read{.operation = Operation::read, .file = &in, .data = data, .bytes = 5};
+  engine_->submit(read);
+  std::jthread writer([&, fd = out.descriptor()] {
+    for (char c : {'a', 'b', 'c', 'd', 'e'}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_EQ(::write(fd, &c, 1), 1);
+    }
+  });
+  engine_->wait(read);
+  EXPECT_EQ(read.error, 0);
+  EXPECT_EQ(std::memcmp(data, "abcde", 5), 0);
+}
+
+TEST_P(EngineTest, RequestsSurviveTheThreadThatSubmittedThem) {
+  open();
+  if (IsSkipped()) return;
+  auto [in, out] = pipe();
+  File file = temporary();
+  ASSERT_TRUE(file.set_size(8 * MiB));
+  Buffer buffer(8 * MiB);
+  std::byte letter{};
+  Request from_pipe{.operation = Operation::read, .file = &in, .data = &letter, .bytes = 1};
+  Request from_file{
+      .operation = Operation::read, .file = &file, .data = buffer.at(), .bytes = 8 * MiB};
+  std::thread([&] {
+    engine_->submit(from_pipe);
+    engine_->submit(from_file);
+  }).join();
+  engine_->wait(from_file);
+  EXPECT_EQ(from_file.done_bytes, 8 * MiB);
+  ASSERT_EQ(::write(out.descriptor(), "x", 1), 1);
+  engine_->wait(from_pipe);
+  EXPECT_EQ(from_pipe.error, 0);
+  EXPECT_EQ(letter, std::byte{'x'});
+}
+
+TEST_P(EngineTest, DestructionWaitsForWhatIsInFlight) {
+  inject({.seed = 3, .delay = 1, .delay_us_max = 3000});
+  open(16);
+  if (IsSkipped()) return;
+  File file = temporary();
+  Buffer buffer(16 * MiB);
+  std::memset(buffer.at(), 1, 16 * MiB);
+  std::vector<Request> requests(16);
+  for (size_t i = 0; i < 16; ++i) {
+    requests[i] = {.operation = Operation::write,
+                   .file = &file,
+                   .offset = i * MiB,
+                   .data = buffer.at(i * MiB),
+                   .bytes = MiB};
+    engine_->submit(requests[i]);
+  }
+  engine_.reset();
+  for (const Request& request : requests) EXPECT_EQ(request.done_bytes, MiB);
+  EXPECT_EQ(*file.size(), 16 * MiB);
+}
+
+TEST_P(EngineTest, TrafficCountsBytesRequestsAndSeeks) {
+  open();
+  if (IsSkipped()) return;
+  File file = temporary();
+  Buffer buffer(4 * sector_bytes);
+  std::memset(buffer.at(), 0, 4 * sector_bytes);
+  auto write_at = [&](uint64_t sector) {
+    Request request{.operation = Operation::write,
+                    .file = &file,
+                    .offset = sector * sector_bytes,
+                    .data = buffer.at(),
+                    .bytes = sector_bytes};
+    engine_->submit(request);
+    engine_->wait(request);
+  };
+  const Traffic before = traffic();
+  for (uint64_t sector : {0, 1, 2, 7, 8, 3}) write_at(sector);
+  const Traffic after = traffic();
+  EXPECT_EQ(after.bytes_written - before.bytes_written, 6 * sector_bytes);
+  EXPECT_EQ(after.bytes_read - before.bytes_read, 0u);
+  EXPECT_EQ(after.requests - before.requests, 6u);
+  EXPECT_EQ(after.seeks - before.seeks, 2u);
+}
+
+TEST_P(EngineTest, ABufferedWriterDoesNotFillThePageCacheWithDirtyPages) {
+  open();
+  if (IsSkipped()) return;
+  File file = temporary(Caching::buffered);
+  struct statfs system;
+  Buffer buffer(MiB);
+  std::memset(buffer.at(), 1, MiB);
+  constexpr uint64_t mib = 256;
+  for (uint64_t i = 0; i < mib; ++i) {
+    Request request{.operation = Operation::write,
+                    .file = &file,
+                    .offset = i * MiB,
+                    .data = buffer.at(),
+                    .bytes = MiB};
+    engine_->submit(request);
+    engine_->wait(request);
+  }
+  void* view = ::mmap(nullptr, mib * MiB, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  ASSERT_NE(view, MAP_FAILED);
+  std::vector<unsigned char> pages(mib * MiB / sector_bytes);
+  ASSERT_EQ(::mincore(view, mib * MiB, pages.data()), 0);
+  ::munmap(view, mib * MiB);
+  const auto resident =
+      std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
+  if (::fstatfs(file.descriptor(), &system) == 0 && system.f_type == TMPFS_MAGIC)
+    GTEST_SKIP() << "tmpfs is page cache";
+  EXPECT_LT(static_cast<uint64_t>(resident) * sector_bytes, 100 * MiB);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EngineTest,
+                         testing::Values(EngineKind::io_uring, EngineKind::threads),
+                         [](const auto& kind) {
+                           return kind.param == EngineKind::io_uring ? "io_uring" : "threads";
+                         });
+
+TEST(EngineChoice, WhereIoUringIsRefusedThreadsServe) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog filter{.len = std::size(program), .filter = program};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+      ::_exit(77);
+    ::unsetenv("PENSTOCK_IO");
+    auto engine = Engine::open();
+    auto refused = Engine::open({.kind = EngineKind::io_uring});
+    const bool right = engine && (*engine)->kind() == EngineKind::threads && !refused &&
+                       refused.error().code == ErrorCode::permission;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system has no seccomp filters";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(EngineChoice, TheEnvironmentOverridesAutomatic) {
+  ::setenv("PENSTOCK_IO", "threads", 1);
+  auto engine = Engine::open();
+  ASSERT_TRUE(engine);
+  EXPECT_EQ((*engine)->kind(), EngineKind::threads);
+  ::setenv("PENSTOCK_IO", "carrier pigeon", 1);
+  EXPECT_FALSE(Engine::open());
+  ::unsetenv("PENSTOCK_IO");
+  EXPECT_FALSE(Engine::open({.depth = 0}));
+}
+
+// Runs itself again, because the environment is read once.
+TEST(InjectionTest, ComesFromTheEnvironment) {
+  if (std::getenv("PENSTOCK_INJECT") != nullptr) {
+    const Injection injection = injected();
+    EXPECT_EQ(injection.seed, 7u);
+    EXPECT_DOUBLE_EQ(injection.short_transfer, 0.25);
+    EXPECT_DOUBLE_EQ(injection.delay, 0.5);
+    EXPECT_EQ(injection.delay_us_max, 500u);
+    EXPECT_EQ(injection.error, ENOSPC);
+    EXPECT_EQ(injection.error_operation, Operation::write);
+    EXPECT_EQ(injection.error_after, 100u);
+    return;
+  }
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  auto run_with = [&](const std::string& text) {
+    const std::string command = "PENSTOCK_INJECT='" + text + "' '" + self +
+                                "' --gtest_filter=InjectionTest.* >/dev/null 2>&1";
+    return std::system(command.c_str());
+  };
+  EXPECT_EQ(run_with("seed=7,short=0.25,delay=0.5:500,error=ENOSPC@write:100"), 0);
+  EXPECT_NE(run_with("seed=8"), 0);
+  EXPECT_NE(run_with("nonsense"), 0);
+}
+
+}  // namespace
+}  // namespace penstock::file

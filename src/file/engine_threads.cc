@@ -1,0 +1,134 @@
+// Requests through pread and pwrite in a few threads, where io_uring is refused.
+//
+// A thread makes all steps of a request, then puts it on the list of those that have ended;
+// everything else happens in the thread that uses the engine. Nobody spins: workers sleep until
+// there is work, the user until something has ended.
+//
+// What blocks whom: a worker that reads from a stream that says nothing is taken out of service;
+// `workers_max` is the number of such streams at which files would wait, too.
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "base/mutex.h"
+#include "file/engine_base.h"
+#include "file/system_calls.h"
+
+namespace penstock::file {
+
+namespace {
+
+constexpr unsigned workers_max = 16;
+
+class ThreadEngine final : public EngineBase {
+ public:
+  explicit ThreadEngine(unsigned depth) : EngineBase(depth) {}
+  ~ThreadEngine() override;
+  Status start_workers(unsigned count);
+
+  EngineKind kind() const override { return EngineKind::threads; }
+
+ private:
+  void start(Request& request) noexcept override;
+  void reap() noexcept override;
+  void interrupt(Request&) noexcept override {}  // the worker looks at the flag
+  void work() noexcept;
+
+  Mutex mutex_;
+  Condition work_;
+  Condition ended_;
+  RequestList waiting_requests_ GUARDED_BY(mutex_);
+  RequestList ended_requests_ GUARDED_BY(mutex_);
+  bool closing_ GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> workers_;
+};
+
+// A read of a silent stream could never be cancelled once it is in the system.
+bool is_silent(const Step& step) noexcept {
+  if (step.offset != stream_position || step.operation != Operation::read) return false;
+  pollfd wanted{step.descriptor, POLLIN, 0};
+  return ::poll(&wanted, 1, 0) == 0;
+}
+
+void run_to_end(Request& request) noexcept {
+  for (;;) {
+    Step step = next_step(request);
+    if (absorb(request, is_silent(step) ? -EAGAIN : perform(step))) return;
+  }
+}
+
+void ThreadEngine::work() noexcept {
+  for (;;) {
+    Request* request = nullptr;
+    {
+      MutexLock lock(mutex_);
+      while (waiting_requests_.empty() && !closing_) work_.wait(mutex_);
+      request = waiting_requests_.pop_front();
+      if (request == nullptr) return;
+    }
+    run_to_end(*request);
+    MutexLock lock(mutex_);
+    ended_requests_.push_back(*request);
+    ended_.notify_one();
+  }
+}
+
+// Workers take no signals: those of the process are for its own threads.
+Status ThreadEngine::start_workers(unsigned count) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = 0;
+  try {
+    while (workers_.size() < count) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error& refused) {
+    error = refused.code().value();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (workers_.empty()) return system_error(error, "start a thread for input and output", "kernel");
+  return {};
+}
+
+ThreadEngine::~ThreadEngine() {
+  drain();
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+    work_.notify_all();
+  }
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadEngine::start(Request& request) noexcept {
+  MutexLock lock(mutex_);
+  waiting_requests_.push_back(request);
+  work_.notify_one();
+}
+
+void ThreadEngine::reap() noexcept {
+  RequestList ended;
+  {
+    MutexLock lock(mutex_);
+    while (ended_requests_.empty()) ended_.wait(mutex_);
+    std::swap(ended, ended_requests_);
+  }
+  while (Request* request = ended.pop_front()) finished(*request);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth) {
+  auto engine = std::make_unique<ThreadEngine>(depth);
+  if (auto started = engine->start_workers(std::min(depth, workers_max)); !started) {
+    return std::unexpected(started.error());
+  }
+  return engine;
+}
+
+}  // namespace penstock::file

@@ -1,0 +1,476 @@
+#include "file/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "penstock/units.h"
+
+namespace penstock::file {
+
+namespace {
+
+constexpr std::string_view temporary_prefix = ".penstock-";
+constexpr std::string_view temporary_suffix = ".tmp";
+
+// How much of a file may be dirty in the page cache before the engine's writers are made to wait
+// for the disk.
+constexpr uint64_t dirty_bytes_max = 32 * MiB;
+
+// By how much a file that we write directly is made longer ahead of the writes.
+constexpr uint64_t growth_bytes = GiB;
+
+std::string descriptor_path(int fd) {
+  return fmt::format("/proc/self/fd/{}", fd);
+}
+
+std::string directory_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Where a chain of symbolic links ends, whether or not something is there.
+Result<std::string> follow_links(std::string path) {
+  const std::string named = path;
+  for (int links = 0; links < 40; ++links) {
+    char target[4096];
+    ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    if (length < 0) return path;
+    std::string_view text(target, static_cast<size_t>(length));
+    path =
+        text.starts_with('/') ? std::string(text) : fmt::format("{}/{}", directory_of(path), text);
+  }
+  return system_error(ELOOP, "create", named);
+}
+
+std::string temporary_name(const std::string& directory) {
+  uint64_t random = 0;
+  ssize_t got = ::getrandom(&random, sizeof random, 0);
+  PENSTOCK_CHECK(got == sizeof random, "getrandom gives eight bytes");
+  return fmt::format("{}/{}{}-{:016x}{}", directory, temporary_prefix, ::getpid(), random,
+                     temporary_suffix);
+}
+
+bool is_temporary_name(std::string_view name) {
+  if (!name.starts_with(temporary_prefix) || !name.ends_with(temporary_suffix)) return false;
+  name.remove_prefix(temporary_prefix.size());
+  name.remove_suffix(temporary_suffix.size());
+  size_t dash = name.find('-');
+  if (dash == 0 || dash == std::string_view::npos || name.size() - dash - 1 != 16) return false;
+  return std::all_of(name.begin(), name.begin() + dash,
+                     [](unsigned char c) { return std::isdigit(c); }) &&
+         std::all_of(name.begin() + dash + 1, name.end(),
+                     [](unsigned char c) { return std::isxdigit(c); });
+}
+
+// Whether `name` still names the file that is open as `fd`.
+bool names(const std::string& name, int fd) {
+  struct stat named, opened;
+  return ::stat(name.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 &&
+         named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+struct Named {
+  int fd;  // or -1, and errno
+  std::string name;
+};
+
+// A file with a temporary name, locked. Between creation and lock another process may take it for a
+// dead run's and remove it: then we make another one.
+Named create_named(const std::string& directory, unsigned mode) {
+  for (;;) {
+    std::string name = temporary_name(directory);
+    int fd = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0) {
+      if (errno == EEXIST) continue;
+      return {-1, {}};
+    }
+    ::flock(fd, LOCK_EX);
+    if (names(name, fd)) return {fd, std::move(name)};
+    ::close(fd);
+  }
+}
+
+// Whether direct requests in sectors of ours work on the descriptor: what statx says, or else a
+// trial. tmpfs takes O_DIRECT and goes through the page cache all the same.
+bool direct_works(int fd, bool writable) {
+  struct statfs system;
+  if (::fstatfs(fd, &system) != 0) return false;
+  if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC) return false;
+#ifdef STATX_DIOALIGN
+  struct statx status;
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+      (status.stx_mask & STATX_DIOALIGN) != 0) {
+    auto fits = [](uint32_t alignment) { return alignment >= 1 && alignment <= sector_bytes; };
+    return fits(status.stx_dio_mem_align) && fits(status.stx_dio_offset_align);
+  }
+#endif
+  std::unique_ptr<void, decltype(&std::free)> sector(std::aligned_alloc(sector_bytes, sector_bytes),
+                                                     &std::free);
+  if (!sector) return false;
+  struct stat file;
+  if (writable && ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size == 0) {
+    std::memset(sector.get(), 0, sector_bytes);
+    return ::pwrite(fd, sector.get(), sector_bytes, 0) == sector_bytes && ::ftruncate(fd, 0) == 0;
+  }
+  return ::pread(fd, sector.get(), sector_bytes, 0) >= 0;
+}
+
+Kind kind_of(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return Kind::regular;
+  return S_ISBLK(status.st_mode) ? Kind::block_device : Kind::stream;
+}
+
+uint64_t file_bytes_limit() {
+  rlimit limit;
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+void raise_to(std::atomic<uint64_t>& value, uint64_t at_least) {
+  // Relaxed: who reads what somebody else writes has to be told of it, and is ordered by that.
+  uint64_t now = value.load(std::memory_order_relaxed);
+  while (now < at_least && !value.compare_exchange_weak(now, at_least, std::memory_order_relaxed)) {
+  }
+}
+
+// The descriptor of stdin or stdout, duplicated. Redirected input is a file like any other when
+// nobody has read from it.
+Result<int> duplicate(int fd, const char* attempted) {
+  int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return system_error(errno, attempted, "-");
+  return copy;
+}
+
+}  // namespace
+
+File::File(File&& other) noexcept {
+  *this = std::move(other);
+}
+
+File& File::operator=(File&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  fd_ = std::exchange(other.fd_, -1);
+  buffered_fd_ = std::exchange(other.buffered_fd_, -1);
+  kind_ = other.kind_;
+  caching_ = other.caching_;
+  path_ = std::move(other.path_);
+  name_ = std::exchange(other.name_, {});
+  final_ = std::exchange(other.final_, {});
+  grows_ahead_ = other.grows_ahead_;
+  // Relaxed: nobody uses a file while it is moved.
+  end_.store(other.end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  grown_.store(other.grown_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  next_offset_.store(other.next_offset_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  buffered_bytes_.store(other.buffered_bytes_.load(std::memory_order_relaxed),
+                        std::memory_order_relaxed);
+  return *this;
+}
+
+File::~File() {
+  close();
+}
+
+void File::close() noexcept {
+  if (fd_ < 0) return;
+  if (!name_.empty()) ::unlink(name_.c_str());
+  if (buffered_fd_ != fd_) ::close(buffered_fd_);
+  ::close(fd_);
+  fd_ = buffered_fd_ = -1;
+}
+
+// The way to direct I/O is to open the same file once more, so that whatever the trial says there
+// is a buffered descriptor for the pieces that are no whole sectors.
+void File::open_direct(int flags) {
+  int direct = ::open(descriptor_path(buffered_fd_).c_str(), flags | O_DIRECT | O_CLOEXEC);
+  if (direct < 0) return;
+  if (!direct_works(direct, flags == O_RDWR)) {
+    ::close(direct);
+    return;
+  }
+  fd_ = direct;
+  caching_ = Caching::direct;
+  // Single pages only: a large folio from readahead could be made dirty by a neighbour's unaligned
+  // end, and a direct write could then not drop it from the cache.
+  ::posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_RANDOM);
+}
+
+Result<File> File::open_read(const std::string& path, Caching wanted) {
+  int fd = -1;
+  if (path == "-") {
+    auto copy = duplicate(STDIN_FILENO, "read");
+    if (!copy) return std::unexpected(copy.error());
+    fd = *copy;
+  } else {
+    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return system_error(errno, "open", path);
+  }
+  struct stat status;
+  if (::fstat(fd, &status) != 0) {
+    int saved = errno;
+    ::close(fd);
+    return system_error(saved, "open", path);
+  }
+  if (S_ISDIR(status.st_mode)) {
+    ::close(fd);
+    return std::unexpected(
+        Error{ErrorCode::invalid_argument, "read", path, EISDIR, "the files in it"});
+  }
+  Kind kind = kind_of(status);
+  if (path == "-" && kind != Kind::stream && ::lseek(fd, 0, SEEK_CUR) != 0) kind = Kind::stream;
+  File file(fd, path, kind);
+  if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDONLY);
+  return file;
+}
+
+// An unnamed file, or a named one where the file system has no unnamed ones.
+Result<File> File::create_in(const std::string& directory, const std::string& path, unsigned mode,
+                             Caching wanted) {
+  Named created{::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode), {}};
+  if (created.fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    created = create_named(directory, mode);
+  }
+  if (created.fd < 0) {
+    int saved = errno;
+    return system_error(saved, "create a file in " + directory, path,
+                        saved == ENOENT    ? "create the directory first"
+                        : saved == ENOTDIR ? "a directory"
+                                           : "another directory");
+  }
+  File file(created.fd, path, Kind::regular);
+  file.name_ = std::move(created.name);
+  if (wanted == Caching::direct) file.open_direct(O_RDWR);
+  file.grows_ahead_ = file.caching_ == Caching::direct;
+  return file;
+}
+
+Result<File> File::create_temporary(const std::string& directory, Caching wanted) {
+  auto file = create_in(directory, directory, 0600, wanted);
+  if (file && !file->name_.empty() && ::unlink(file->name_.c_str()) == 0) file->name_.clear();
+  return file;
+}
+
+Result<File> File::create_output(const std::string& path, Caching wanted) {
+  if (path == "-") {
+    auto copy = duplicate(STDOUT_FILENO, "write");
+    if (!copy) return std::unexpected(copy.error());
+    return File(*copy, path, Kind::stream);
+  }
+  if (path.empty()) return system_error(ENOENT, "create", path);
+  auto target = follow_links(path);
+  if (!target) return std::unexpected(target.error());
+
+  struct stat status;
+  const bool exists = ::stat(target->c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) {
+    return std::unexpected(
+        Error{ErrorCode::invalid_argument, "write", path, EISDIR, "the name of a file in it"});
+  }
+  if (!exists && target->ends_with('/')) return system_error(ENOTDIR, "create", path);
+  if (exists && kind_of(status) != Kind::regular) {
+    const Kind kind = kind_of(status);
+    const int flags = kind == Kind::stream ? O_WRONLY : O_RDWR;
+    int fd = ::open(target->c_str(), flags | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0) return system_error(errno, "write", path);
+    File file(fd, path, kind);
+    if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
+    return file;
+  }
+  // Replacing needs the directory's permission only, but who may not write to a file shall not
+  // replace it either.
+  if (exists && ::access(target->c_str(), W_OK) != 0) return system_error(errno, "write", path);
+
+  auto file = create_in(directory_of(*target), path, exists ? status.st_mode & 0777 : 0666, wanted);
+  if (file) file->final_ = std::move(*target);
+  return file;
+}
+
+Result<uint64_t> File::size() const {
+  struct stat status;
+  if (::fstat(buffered_fd_, &status) != 0) return system_error(errno, "find the size", path_);
+  switch (kind_) {
+    case Kind::regular:
+      // Relaxed: see raise_to().
+      return grows_ahead_ ? end_.load(std::memory_order_relaxed)
+                          : static_cast<uint64_t>(status.st_size);
+    case Kind::block_device: {
+      uint64_t bytes = 0;
+      if (::ioctl(buffered_fd_, BLKGETSIZE64, &bytes) != 0) {
+        return system_error(errno, "find the size", path_);
+      }
+      return bytes;
+    }
+    case Kind::stream:
+      break;
+  }
+  return failure(ErrorCode::unsupported, "find the size of a stream", path_);
+}
+
+Status File::set_size(uint64_t bytes) {
+  if (::ftruncate(buffered_fd_, static_cast<off_t>(bytes)) != 0) {
+    return system_error(errno, fmt::format("set the size to {} bytes", bytes), path_);
+  }
+  // Relaxed: nobody else uses a file while its size is set.
+  end_.store(bytes, std::memory_order_relaxed);
+  grown_.store(bytes, std::memory_order_relaxed);
+  return {};
+}
+
+// A direct write beyond the end of a file waits for all others, and all others for it: ext4 then
+// writes one request at a time (0.9 GB/s, where eight in flight inside the file reach 1.9). So the
+// file is made longer ahead of the writes, which costs no space on the disk, and gets its size back
+// when it is published.
+void File::will_write(uint64_t end) const {
+  if (!grows_ahead_) return;
+  raise_to(end_, end);
+  if (end <= grown_.load(std::memory_order_relaxed)) return;  // relaxed: read again under the lock
+  MutexLock lock(growing_);
+  if (end <= grown_.load(std::memory_order_relaxed)) return;
+  const uint64_t wanted = round_down(end, growth_bytes) + growth_bytes;
+  const bool grown =
+      wanted <= file_bytes_limit() && ::ftruncate(buffered_fd_, static_cast<off_t>(wanted)) == 0;
+  grown_.store(grown ? wanted : end,
+               std::memory_order_relaxed);  // where it cannot be, the write itself does it
+}
+
+size_t File::readable(uint64_t offset, size_t bytes) const {
+  if (!grows_ahead_) return bytes;
+  const uint64_t end = end_.load(std::memory_order_relaxed);  // relaxed: see raise_to()
+  return offset >= end ? 0 : std::min<uint64_t>(bytes, end - offset);
+}
+
+Status File::preallocate(uint64_t bytes) {
+  if (bytes == 0 || kind_ != Kind::regular) return {};
+  while (::fallocate(buffered_fd_, 0, 0, static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return {};
+    return system_error(errno, fmt::format("reserve {} bytes on the disk", bytes), path_);
+  }
+  raise_to(end_, bytes);
+  raise_to(grown_, bytes);
+  return {};
+}
+
+Status File::discard(uint64_t offset, uint64_t bytes) {
+  if (bytes == 0 || kind_ != Kind::regular) return {};
+  while (::fallocate(buffered_fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                     static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return {};
+    return system_error(errno, fmt::format("free {} bytes at offset {}", bytes, offset), path_);
+  }
+  return {};
+}
+
+Status File::sync() {
+  if (kind_ == Kind::stream || ::fdatasync(buffered_fd_) == 0) return {};
+  return system_error(errno, "bring to the disk", path_);
+}
+
+// linkat() replaces nothing, so an unnamed file gets a temporary name first. It is locked for that
+// moment, so that no other run takes it for a dead one's.
+Status File::link_under_temporary_name() {
+  const std::string unnamed = descriptor_path(buffered_fd_);
+  ::flock(buffered_fd_, LOCK_EX);
+  for (;;) {
+    std::string name = temporary_name(directory_of(final_));
+    if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      name_ = std::move(name);
+      return {};
+    }
+    if (errno != EEXIST) return system_error(errno, "create", path_);
+  }
+}
+
+Status File::publish() {
+  if (final_.empty()) return {};
+  if (grows_ahead_) {
+    if (auto cut = set_size(end_.load(std::memory_order_relaxed)); !cut)
+      return cut;  // relaxed: see raise_to()
+    grows_ahead_ = false;
+  }
+  struct stat replaced;
+  if (::stat(final_.c_str(), &replaced) == 0) {
+    // The owner first: changing it clears mode bits. Who may not change it keeps the new one.
+    [[maybe_unused]] int kept = ::fchown(buffered_fd_, replaced.st_uid, replaced.st_gid);
+    if (::fchmod(buffered_fd_, replaced.st_mode & 07777) != 0) {
+      return system_error(errno, "set the mode", path_);
+    }
+  }
+  if (name_.empty()) {
+    if (auto linked = link_under_temporary_name(); !linked) return linked;
+  }
+  if (::rename(name_.c_str(), final_.c_str()) != 0) return system_error(errno, "create", path_);
+  name_.clear();
+  final_.clear();
+  ::flock(buffered_fd_, LOCK_UN);
+  return {};
+}
+
+bool File::continues_at(uint64_t offset, uint64_t bytes) const {
+  // Relaxed: a statistic.
+  return next_offset_.exchange(offset + bytes, std::memory_order_relaxed) == offset;
+}
+
+// Writes through the page cache are sent on to the disk every dirty_bytes_max, after waiting for
+// those sent the time before; what is clean leaves the cache. So at most two such windows are
+// dirty, and none of it comes out of the memory budget.
+void File::wrote_buffered(uint64_t bytes) const {
+  if (kind_ == Kind::stream) return;
+  // Relaxed: whichever thread crosses the threshold does the work, no data are handed over.
+  if (buffered_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes < dirty_bytes_max) return;
+  buffered_bytes_.store(0, std::memory_order_relaxed);
+  ::sync_file_range(buffered_fd_, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+  ::posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+Result<Space> space_of(const std::string& directory) {
+  struct statvfs system;
+  struct stat status;
+  if (::statvfs(directory.c_str(), &system) != 0 || ::stat(directory.c_str(), &status) != 0) {
+    return system_error(errno, "find the free space", directory);
+  }
+  return Space{uint64_t{system.f_bavail} * system.f_frsize, status.st_dev};
+}
+
+size_t remove_stale_temporaries(const std::string& directory) {
+  std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(directory.c_str()), &::closedir);
+  if (!entries) return 0;
+  size_t removed = 0;
+  while (dirent* entry = ::readdir(entries.get())) {
+    if (!is_temporary_name(entry->d_name)) continue;
+    std::string name = fmt::format("{}/{}", directory, entry->d_name);
+    int fd = ::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct stat status;
+    const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    if (regular && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && names(name, fd)) {
+      if (::unlink(name.c_str()) == 0) ++removed;
+    }
+    ::close(fd);
+  }
+  return removed;
+}
+
+}  // namespace penstock::file

@@ -1,0 +1,119 @@
+#pragma once
+
+// Files as numbers with alignment rules, and nothing of when requests run: that is engine.h.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+#include "penstock/error.h"
+
+namespace penstock::file {
+
+inline constexpr size_t sector_bytes =
+    4096;  // what offsets, lengths and buffers of direct requests are multiples of
+
+enum class Kind {
+  regular,
+  block_device,
+  stream
+};  // stream: a pipe, socket or terminal: no offsets, no size
+
+enum class Caching { direct, buffered };
+
+// An open file. Move-only, closes itself. Thread safety: const members from any thread. Requests
+// must go through an engine or read_exactly() and write_exactly(), which know where a file ends
+// that is still being written.
+class File {
+ public:
+  // Direct where the file system allows it, buffered otherwise. "-" is stdin: a regular file when
+  // it was redirected from the start of one, a stream otherwise. Fails on directories and missing
+  // files.
+  static Result<File> open_read(const std::string& path, Caching wanted = Caching::direct);
+  // A file in `directory` that nobody else can open, for reading and writing; its space is free
+  // again when it is closed, by a kill too (O_TMPFILE, or a named file that is unlinked at once).
+  static Result<File> create_temporary(const std::string& directory,
+                                       Caching wanted = Caching::direct);
+  // Output under its final name only when it is complete: until publish() an unnamed file in the
+  // directory of `path` (where O_TMPFILE is refused: a named one, recognisably ours and locked, so
+  // that remove_stale_temporaries() finds what a killed run left). It may be the input of the same
+  // run. A symbolic link stays, its target is replaced. Where `path` exists and is no regular file
+  // (a pipe, /dev/null, "-" for stdout) it is opened as it is.
+  static Result<File> create_output(const std::string& path, Caching wanted = Caching::direct);
+
+  File() = default;
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File();
+
+  int descriptor() const { return fd_; }
+  // A buffered descriptor of the same file, for pieces that are not whole sectors; descriptor()
+  // itself when that is buffered.
+  int buffered_descriptor() const { return buffered_fd_; }
+  const std::string& path() const { return path_; }
+  Kind kind() const { return kind_; }
+  Caching caching() const { return caching_; }
+  bool seekable() const { return kind_ != Kind::stream; }
+  Result<uint64_t> size() const;  // unsupported for streams
+  Status set_size(uint64_t bytes);
+  Status preallocate(uint64_t bytes);  // fallocate; unsupported is no error
+  Status discard(uint64_t offset,
+                 uint64_t bytes);  // punch a hole: the space is free again; unsupported is no error
+  Status sync();
+  // Gives an output its final name, replacing what was there, with that file's mode (and owner, if
+  // we may) if it existed. Atomic (rename), durable only after sync(). For what was opened as it is
+  // there is nothing to do.
+  Status publish();
+
+  // For the engines, which see all requests.
+  bool continues_at(uint64_t offset, uint64_t bytes)
+      const;                            // whether it starts where the last one on this file ended
+  void will_write(uint64_t end) const;  // before a write that ends there
+  size_t readable(uint64_t offset,
+                  size_t bytes) const;        // how much of a range lies in front of the file's end
+  void wrote_buffered(uint64_t bytes) const;  // what has reached the page cache
+
+ private:
+  File(int fd, std::string path, Kind kind)
+      : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
+  static Result<File> create_in(const std::string& directory, const std::string& path,
+                                unsigned mode, Caching wanted);
+  void open_direct(int flags);
+  Status link_under_temporary_name();
+  void close() noexcept;
+
+  int fd_ = -1;
+  int buffered_fd_ = -1;
+  Kind kind_ = Kind::regular;
+  Caching caching_ = Caching::buffered;
+  std::string path_;   // as the user named it, for messages
+  std::string name_;   // the temporary name, where there is one
+  std::string final_;  // what publish() makes it
+  // A file that we made and write directly is longer on the disk than size() says: see
+  // will_write(). Invariant: end_ <= the file's size on the disk, unless writes are in flight.
+  bool grows_ahead_ = false;
+  mutable std::atomic<uint64_t> end_{0};  // the size, as far as anybody is told
+  mutable std::atomic<uint64_t> grown_{
+      0};  // the size on the disk, at least; changes under growing_
+  mutable Mutex growing_;
+  mutable std::atomic<uint64_t> next_offset_{0};  // where the last request ended
+  mutable std::atomic<uint64_t> buffered_bytes_{
+      0};  // written through the page cache since it was last told to drain
+};
+
+// Bytes free for an ordinary user on the file system of `directory`, and an id that tells file
+// systems apart.
+struct Space {
+  uint64_t free_bytes;
+  uint64_t device;
+};
+Result<Space> space_of(const std::string& directory);
+
+// Removes what killed runs left in `directory`: named temporaries of ours whose lock nobody holds.
+// Returns how many.
+size_t remove_stale_temporaries(const std::string& directory);
+
+}  // namespace penstock::file

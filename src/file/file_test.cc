@@ -1,0 +1,330 @@
+#include "file/file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "file/engine.h"
+#include "penstock/units.h"
+
+namespace penstock::file {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public testing::Test {
+ protected:
+  FileTest() {
+    std::string pattern = testing::TempDir() + "penstock-file-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~FileTest() override { fs::remove_all(directory_); }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  static void put(const std::string& to, const std::string& text) { std::ofstream(to) << text; }
+  static std::string get(const std::string& from) {
+    std::ifstream in(from, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static Status put(const File& to, const std::string& text) {
+    return write_exactly(to, 0, reinterpret_cast<const std::byte*>(text.data()), text.size());
+  }
+  size_t entries() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(directory_), {}));
+  }
+  unsigned mode_of(const std::string& name) const {
+    struct stat status = {};
+    ::stat(name.c_str(), &status);
+    return status.st_mode & 07777;
+  }
+
+  fs::path directory_;
+};
+
+// Runs `body` in a child in which open(O_TMPFILE) is refused, as on file systems that lack it.
+void without_unnamed_files(const std::function<void()>& body) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    sock_fprog filter{.len = std::size(program), .filter = program};
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
+      ::_exit(77);
+    }
+    body();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system has no seccomp filters";
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(FileTest, MissingFilesAndDirectoriesAreRefusedWithTheirName) {
+  auto missing = File::open_read(path("nothing"));
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::not_found);
+  EXPECT_EQ(missing.error().message(),
+            path("nothing") + ": cannot open: No such file or directory");
+
+  auto directory = File::open_read(directory_.string());
+  ASSERT_FALSE(directory);
+  EXPECT_EQ(directory.error().system_errno, EISDIR);
+
+  auto output = File::create_output(path("no/where"));
+  ASSERT_FALSE(output);
+  EXPECT_EQ(output.error().code, ErrorCode::not_found);
+  EXPECT_FALSE(File::create_output(directory_.string()));
+  EXPECT_FALSE(File::create_output(path("new/")));
+  EXPECT_FALSE(File::create_output(""));
+  EXPECT_FALSE(File::create_temporary(path("no")));
+  put(path("plain"), "x");
+  EXPECT_FALSE(File::create_temporary(path("plain")));
+  EXPECT_FALSE(space_of(path("no")));
+}
+
+TEST_F(FileTest, OutputAppearsOnlyWhenPublishedAndKeepsTheModeOfWhatItReplaces) {
+  put(path("out"), "old");
+  ::chmod(path("out").c_str(), 0751);
+  {
+    auto abandoned = File::create_output(path("out"));
+    ASSERT_TRUE(abandoned) << abandoned.error().message();
+    ASSERT_TRUE(put(*abandoned, "half"));
+  }
+  EXPECT_EQ(get(path("out")), "old");
+  EXPECT_EQ(entries(), 1u);
+
+  auto file = File::create_output(path("out"));
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(put(*file, "whole"));
+  EXPECT_EQ(get(path("out")), "old");
+  EXPECT_EQ(entries(), 1u);
+  ASSERT_TRUE(file->publish());
+  EXPECT_EQ(get(path("out")), "whole");
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(mode_of(path("out")), 0751u);
+}
+
+TEST_F(FileTest, NewOutputHasTheModeOfTheUmask) {
+  mode_t before = ::umask(027);
+  auto file = File::create_output(path("out"));
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->publish());
+  ::umask(before);
+  EXPECT_EQ(mode_of(path("out")), 0640u);
+}
+
+TEST_F(FileTest, OutputThroughASymbolicLinkReplacesItsTarget) {
+  fs::create_directory(directory_ / "there");
+  put(path("there/target"), "old");
+  fs::create_symlink("there/target", directory_ / "link");
+  fs::create_symlink(directory_ / "link", directory_ / "link2");
+  fs::create_symlink("there/new", directory_ / "dangling");
+  for (const char* name : {"link2", "dangling"}) {
+    auto file = File::create_output(path(name));
+    ASSERT_TRUE(file) << file.error().message();
+    ASSERT_TRUE(put(*file, name));
+    ASSERT_TRUE(file->publish());
+    EXPECT_TRUE(fs::is_symlink(directory_ / name));
+  }
+  EXPECT_EQ(get(path("there/target")), "link2");
+  EXPECT_EQ(get(path("there/new")), "dangling");
+  fs::create_symlink("circle", directory_ / "circle");
+  EXPECT_FALSE(File::create_output(path("circle")));
+}
+
+TEST_F(FileTest, OutputMayNameItsInput) {
+  put(path("file"), "abc");
+  auto in = File::open_read(path("file"));
+  auto out = File::create_output(path("file"));
+  ASSERT_TRUE(in && out);
+  ASSERT_TRUE(put(*out, "xyz!"));
+  std::string before(3, ' ');
+  ASSERT_TRUE(read_exactly(*in, 0, reinterpret_cast<std::byte*>(before.data()), 3));
+  EXPECT_EQ(before, "abc");
+  ASSERT_TRUE(out->publish());
+  EXPECT_EQ(get(path("file")), "xyz!");
+}
+
+TEST_F(FileTest, WhereUnnamedFilesAreRefusedNamedOnesDoTheSame) {
+  without_unnamed_files([&] {
+    {
+      auto file = File::create_output(path("out"));
+      ASSERT_TRUE(file) << file.error().message();
+      EXPECT_EQ(entries(), 1u);
+      EXPECT_EQ(remove_stale_temporaries(directory_.string()), 0u) << "it is locked";
+      ASSERT_TRUE(put(*file, "text"));
+      ASSERT_TRUE(file->publish());
+      EXPECT_EQ(get(path("out")), "text");
+      auto dropped = File::create_output(path("dropped"));
+      EXPECT_EQ(entries(), 2u);
+    }
+    EXPECT_EQ(entries(), 1u);
+    auto temporary = File::create_temporary(directory_.string());
+    ASSERT_TRUE(temporary);
+    EXPECT_EQ(entries(), 1u) << "temporaries have no name at all";
+    ASSERT_TRUE(put(*temporary, "text"));
+  });
+}
+
+TEST_F(FileTest, WhatAKilledRunLeftIsRemovedAndNothingElse) {
+  without_unnamed_files([&] {
+    auto output = File::create_output(path("out"));
+    ASSERT_TRUE(output);
+    ::_exit(0);  // without destructors, as by a kill
+  });
+  EXPECT_EQ(entries(), 1u);
+  put(path(".penstock-12-notours.tmp"), "");
+  put(path(".penstock-x-0123456789abcdef.tmp"), "");
+  put(path("file"), "");
+  EXPECT_EQ(remove_stale_temporaries(directory_.string()), 1u);
+  EXPECT_EQ(entries(), 3u);
+}
+
+TEST_F(FileTest, TemporariesVanishAndAreReadableAndWritable) {
+  for (Caching wanted : {Caching::direct, Caching::buffered}) {
+    auto file = File::create_temporary(directory_.string(), wanted);
+    ASSERT_TRUE(file);
+    EXPECT_EQ(entries(), 0u);
+    if (wanted == Caching::buffered) {
+      EXPECT_EQ(file->caching(), Caching::buffered);
+    }
+    std::string text(10000, 'x'), back(10000, ' ');
+    ASSERT_TRUE(put(*file, text));
+    ASSERT_TRUE(read_exactly(*file, 0, reinterpret_cast<std::byte*>(back.data()), back.size()));
+    EXPECT_EQ(back, text);
+    EXPECT_EQ(*file->size(), 10000u);
+    ASSERT_TRUE(file->set_size(5000));
+    auto beyond = read_exactly(*file, 0, reinterpret_cast<std::byte*>(back.data()), back.size());
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().code, ErrorCode::corrupt);
+  }
+}
+
+TEST_F(FileTest, PreallocatedSpaceIsTakenAndDiscardedSpaceIsFree) {
+  auto file = File::create_temporary(directory_.string());
+  ASSERT_TRUE(file);
+  auto blocks = [&] {
+    struct stat status = {};
+    ::fstat(file->descriptor(), &status);
+    return static_cast<uint64_t>(status.st_blocks) * 512;
+  };
+  ASSERT_TRUE(file->preallocate(8 * MiB));
+  if (blocks() < 8 * MiB) GTEST_SKIP() << "this file system does not preallocate";
+  EXPECT_EQ(*file->size(), 8 * MiB);
+  ASSERT_TRUE(file->discard(0, 6 * MiB));
+  EXPECT_LE(blocks(), 3 * MiB);
+  EXPECT_EQ(*file->size(), 8 * MiB);
+}
+
+// Files that are written directly are longer on the disk than they say until they are published.
+TEST_F(FileTest, AFileEndsWhereItWasWritten) {
+  auto file = File::create_output(path("out"));
+  ASSERT_TRUE(file);
+  const std::string text(9000, 'x');
+  ASSERT_TRUE(put(*file, text));
+  EXPECT_EQ(*file->size(), 9000u);
+  std::byte beyond[2];
+  EXPECT_TRUE(read_exactly(*file, 8999, beyond, 1));
+  EXPECT_FALSE(read_exactly(*file, 8999, beyond, 2));
+  ASSERT_TRUE(file->publish());
+  EXPECT_EQ(get(path("out")), text);
+}
+
+TEST_F(FileTest, ALimitOnFileSizesIsRespected) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{1 * MiB, 1 * MiB};
+    ::setrlimit(RLIMIT_FSIZE, &limit);  // a file that grew beyond would end us with SIGXFSZ
+    auto file = File::create_output(path("out"));
+    ::_exit(file && put(*file, std::string(1 * MiB, 'x')) && file->publish() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(fs::file_size(path("out")), 1 * MiB);
+}
+
+TEST_F(FileTest, TmpfsIsBuffered) {
+  struct stat status;
+  if (::stat("/dev/shm", &status) != 0) GTEST_SKIP() << "no /dev/shm";
+  auto file = File::create_temporary("/dev/shm");
+  if (!file) GTEST_SKIP() << file.error().message();
+  EXPECT_EQ(file->caching(), Caching::buffered);
+  ASSERT_TRUE(put(*file, std::string(9999, 'y')));
+  EXPECT_EQ(*file->size(), 9999u);
+}
+
+TEST_F(FileTest, DevicesAndPipesAreStreams) {
+  auto sink = File::create_output("/dev/null");
+  ASSERT_TRUE(sink);
+  EXPECT_EQ(sink->kind(), Kind::stream);
+  ASSERT_TRUE(put(*sink, "gone"));
+  EXPECT_TRUE(sink->publish());
+  EXPECT_FALSE(sink->size());
+  auto empty = File::open_read("/dev/null");
+  ASSERT_TRUE(empty);
+  std::byte one;
+  EXPECT_FALSE(read_exactly(*empty, 0, &one, 1));
+
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  int keep_open = ::open(path("pipe").c_str(), O_RDWR);
+  auto out = File::create_output(path("pipe"));
+  auto in = File::open_read(path("pipe"));
+  ASSERT_TRUE(out && in);
+  EXPECT_FALSE(in->seekable());
+  ASSERT_TRUE(put(*out, "through"));
+  std::string text(7, ' ');
+  ASSERT_TRUE(read_exactly(*in, 0, reinterpret_cast<std::byte*>(text.data()), 7));
+  EXPECT_EQ(text, "through");
+  ::close(keep_open);
+}
+
+TEST_F(FileTest, SpaceTellsFileSystemsApart) {
+  auto here = space_of(directory_.string());
+  auto same = space_of(testing::TempDir());
+  auto other = space_of("/proc");
+  ASSERT_TRUE(here && same && other);
+  EXPECT_GT(here->free_bytes, 0u);
+  EXPECT_EQ(here->device, same->device);
+  EXPECT_NE(here->device, other->device);
+}
+
+TEST_F(FileTest, AMovedFromFileOwnsNothing) {
+  auto made = File::create_temporary(directory_.string());
+  ASSERT_TRUE(made);
+  File first = std::move(*made);
+  File second;
+  second = std::move(first);
+  EXPECT_EQ(first.descriptor(), -1);
+  EXPECT_TRUE(put(second, "still open"));
+}
+
+}  // namespace
+}  // namespace penstock::file

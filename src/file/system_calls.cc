@@ -1,0 +1,261 @@
+#include "file/system_calls.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "penstock/units.h"
+
+namespace penstock::file {
+
+namespace {
+
+constexpr size_t step_bytes_max = GiB;  // the system cuts at 2 GiB less a page
+
+// All relaxed: statistics.
+struct Counters {
+  std::atomic<uint64_t> bytes_read, bytes_written, requests, seeks;
+};
+constinit Counters counters{};
+
+// ---- injection
+
+// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100"
+bool parse_field(std::string_view key, const char* value, Injection& to) {
+  char* end = nullptr;
+  if (key == "seed") {
+    to.seed = std::strtoull(value, &end, 10);
+  } else if (key == "short") {
+    to.short_transfer = std::strtod(value, &end);
+  } else if (key == "delay") {
+    to.delay = std::strtod(value, &end);
+    if (*end == ':') to.delay_us_max = static_cast<uint32_t>(std::strtoul(end + 1, &end, 10));
+  } else if (key == "error") {
+    std::string_view text(value);
+    to.error = text.starts_with("EIO@") ? EIO : text.starts_with("ENOSPC@") ? ENOSPC : 0;
+    const size_t at = text.find('@');
+    const size_t colon = text.find(':');
+    if (to.error == 0 || colon == std::string_view::npos) return false;
+    std::string_view operation = text.substr(at + 1, colon - at - 1);
+    if (operation != "read" && operation != "write") return false;
+    to.error_operation = operation == "read" ? Operation::read : Operation::write;
+    to.error_after = std::strtoull(value + colon + 1, &end, 10);
+  }
+  return end != nullptr && end != value && *end == 0;
+}
+
+Injection from_environment() {
+  Injection injection;
+  const char* text = std::getenv("PENSTOCK_INJECT");
+  if (text == nullptr) return injection;
+  std::string rest = text;
+  while (!rest.empty()) {
+    std::string field = rest.substr(0, rest.find(','));
+    rest.erase(0, field.size() + 1);
+    const size_t equals = field.find('=');
+    PENSTOCK_CHECK(
+        equals != std::string::npos && parse_field(std::string_view(field).substr(0, equals),
+                                                   field.c_str() + equals + 1, injection),
+        "PENSTOCK_INJECT cannot be parsed");
+  }
+  return injection;
+}
+
+// Changed only while no engine is open, so readers need no order.
+struct Disturber {
+  Injection injection = from_environment();
+  std::atomic<uint64_t> calls{0};          // numbers the random decisions; relaxed
+  std::atomic<uint64_t> calls_of[2] = {};  // by operation; relaxed
+};
+
+Disturber& disturber() {
+  static Disturber instance;
+  return instance;
+}
+// Made before main(), so that the first use is never on the fault path.
+[[maybe_unused]] const Disturber& made_early = disturber();
+
+void disturb(Step& step, bool buffered) noexcept {
+  Disturber& state = disturber();
+  const Injection& injection = state.injection;
+  if (injection.error != 0 && step.operation == injection.error_operation &&
+      state.calls_of[static_cast<int>(step.operation)].fetch_add(1, std::memory_order_relaxed) >=
+          injection.error_after) {
+    step.error = injection.error;
+  }
+  if (injection.short_transfer <= 0 && injection.delay <= 0) return;
+  Random random(mix64(injection.seed) ^ state.calls.fetch_add(1, std::memory_order_relaxed));
+  if (random.unit() < injection.short_transfer && step.bytes > 1) {
+    // A device stops at its own small sector, the page cache anywhere.
+    constexpr size_t device_sector_bytes = 512;
+    const size_t unit = buffered ? 1 : device_sector_bytes;
+    step.bytes = std::max(unit, round_down(1 + random.below(step.bytes - 1), unit));
+  }
+  if (random.unit() < injection.delay && injection.delay_us_max > 0) {
+    step.delay_us = static_cast<uint32_t>(1 + random.below(injection.delay_us_max));
+  }
+}
+
+// ---- cutting
+
+bool aligned(uint64_t value) {
+  return value % sector_bytes == 0;
+}
+
+// Not for ever: a cancel is noticed afterwards.
+void wait_until_ready(const Request& request) noexcept {
+  constexpr int wait_ms_max = 100;
+  const auto events = static_cast<short>(request.operation == Operation::read ? POLLIN : POLLOUT);
+  pollfd wanted{request.file->descriptor(), events, 0};
+  ::poll(&wanted, 1, wait_ms_max);
+}
+
+void run_here(Request& request) {
+  begin(request);
+  bool complete = request.bytes == 0;
+  while (!complete) {
+    Step step = next_step(request);
+    complete = absorb(request, perform(step));
+  }
+}
+
+}  // namespace
+
+void begin(Request& request) noexcept {
+  request.done_bytes = 0;
+  request.error = 0;
+  request.links = {};
+  counters.requests.fetch_add(1, std::memory_order_relaxed);
+  if (request.file->seekable() && !request.file->continues_at(request.offset, request.bytes)) {
+    counters.seeks.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (request.operation == Operation::write)
+    request.file->will_write(request.offset + request.bytes);
+}
+
+Step next_step(Request& request) noexcept {
+  const File& file = *request.file;
+  Step step{.operation = request.operation,
+            .descriptor = file.buffered_descriptor(),
+            .offset = request.offset + request.done_bytes,
+            .data = request.data + request.done_bytes,
+            .bytes = std::min(request.bytes - request.done_bytes, step_bytes_max),
+            .delay_us = 0,
+            .error = 0};
+  request.links.buffered = true;
+  if (step.operation == Operation::read) step.bytes = file.readable(step.offset, step.bytes);
+  if (!file.seekable()) step.offset = stream_position;
+  if (file.caching() == Caching::direct &&
+      aligned(step.offset ^ reinterpret_cast<uintptr_t>(step.data))) {
+    const size_t to_sector = round_up(step.offset, sector_bytes) - step.offset;
+    if (to_sector != 0) {
+      step.bytes = std::min(step.bytes, to_sector);
+    } else if (step.bytes >= sector_bytes) {
+      step.bytes = round_down(step.bytes, sector_bytes);
+      step.descriptor = file.descriptor();
+      request.links.buffered = false;
+    }
+  }
+  disturb(step, request.links.buffered);
+  return step;
+}
+
+bool absorb(Request& request, int64_t result) noexcept {
+  const bool reading = request.operation == Operation::read;
+  if (result > 0) {
+    const auto bytes = static_cast<uint64_t>(result);
+    request.done_bytes += bytes;
+    // Relaxed: statistics.
+    (reading ? counters.bytes_read : counters.bytes_written)
+        .fetch_add(bytes, std::memory_order_relaxed);
+    if (!reading && request.links.buffered) request.file->wrote_buffered(bytes);
+    return request.done_bytes == request.bytes;
+  }
+  if (result == 0) {
+    if (!reading) request.error = EIO;
+    return true;
+  }
+  // ECANCELED that nobody asked for: the thread that submitted the request has ended, and the
+  // system dropped it.
+  const bool passing = result == -EINTR || result == -EAGAIN || result == -ECANCELED;
+  // Relaxed: see EngineBase::cancel.
+  if (passing && std::atomic_ref(request.links.cancelled).load(std::memory_order_relaxed)) {
+    request.error = ECANCELED;
+    return true;
+  }
+  if (passing) {
+    if (result == -EAGAIN && !request.file->seekable()) wait_until_ready(request);
+    return false;
+  }
+  request.error = static_cast<int>(-result);
+  return true;
+}
+
+int64_t perform(const Step& step) noexcept {
+  if (step.delay_us != 0) ::usleep(step.delay_us);
+  if (step.error != 0) return -step.error;
+  const auto offset = static_cast<off_t>(step.offset);
+  ssize_t result;
+  if (step.offset == stream_position) {
+    result = step.operation == Operation::read ? ::read(step.descriptor, step.data, step.bytes)
+                                               : ::write(step.descriptor, step.data, step.bytes);
+  } else {
+    result = step.operation == Operation::read
+                 ? ::pread(step.descriptor, step.data, step.bytes, offset)
+                 : ::pwrite(step.descriptor, step.data, step.bytes, offset);
+  }
+  return result < 0 ? -errno : result;
+}
+
+Traffic traffic() {
+  return {counters.bytes_read.load(std::memory_order_relaxed),
+          counters.bytes_written.load(std::memory_order_relaxed),
+          counters.requests.load(std::memory_order_relaxed),
+          counters.seeks.load(std::memory_order_relaxed)};
+}
+
+Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes) {
+  Request request{
+      .operation = Operation::read, .file = &file, .offset = offset, .data = data, .bytes = bytes};
+  run_here(request);
+  if (request.error == 0 && request.done_bytes == bytes) return {};
+  std::string attempted =
+      "read " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset);
+  if (request.error != 0) return system_error(request.error, attempted, file.path());
+  return failure(ErrorCode::corrupt, attempted + ", the file ends before", file.path());
+}
+
+Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes) {
+  // A request serves both directions; writing only reads the data.
+  Request request{.operation = Operation::write,
+                  .file = &file,
+                  .offset = offset,
+                  .data = const_cast<std::byte*>(data),
+                  .bytes = bytes};
+  run_here(request);
+  if (request.error == 0) return {};
+  return system_error(
+      request.error,
+      "write " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset), file.path());
+}
+
+void inject(const Injection& injection) {
+  disturber().injection = injection;
+  disturber().calls = 0;
+  for (auto& calls : disturber().calls_of) calls = 0;
+}
+
+Injection injected() {
+  return disturber().injection;
+}
+
+}  // namespace penstock::file

@@ -1,0 +1,49 @@
+#pragma once
+
+// The seam: every read and write of this layer, whichever engine makes it, is cut into steps here,
+// and every answer of the system comes back here. A step is one system call. Injected faults enter
+// at this one place.
+//
+// How a request is cut. Only whole sectors inside its range go direct, and only when the memory at
+// them is aligned as well; what is left over in front and behind goes through the buffered
+// descriptor. So
+//   - a page with dirty buffered data is never touched by a direct write of the same request, and
+//   two requests that share a
+//     page at their unaligned ends both write it through the page cache, which keeps them coherent;
+//   - a direct transfer that stops early, even inside a sector, is continued by a buffered step up
+//   to the next sector and
+//     direct from there.
+// The state of a request between steps is done_bytes alone.
+
+#include <cstdint>
+
+#include "file/engine.h"
+
+namespace penstock::file {
+
+struct Step {
+  Operation operation;
+  int descriptor;
+  uint64_t offset;  // ~0: the stream's own position
+  std::byte* data;
+  size_t bytes;
+  uint32_t delay_us;  // injected: to be spent before the call
+  int error;          // injected: the call's answer, without making it
+};
+
+inline constexpr uint64_t stream_position = ~uint64_t{0};
+
+// REQUIRES: the request is not complete.
+Step next_step(Request& request) noexcept;
+
+// What the system answered (bytes, or a negative errno) to the request's last step. True when the
+// request is now complete.
+bool absorb(Request& request, int64_t result) noexcept;
+
+// Makes the step's call in this thread, its delay included.
+int64_t perform(const Step& step) noexcept;
+
+// Sets up a request's own fields and counts it.
+void begin(Request& request) noexcept;
+
+}  // namespace penstock::file
