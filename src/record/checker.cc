@@ -1,0 +1,277 @@
+#include "record/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "record/codec.h"
+#include "record/crc32.h"
+#include "record/hash.h"
+#include "record/sort_benchmark.h"
+
+// Three kinds of bytes are told apart: the head (the rest of an item that began before this part),
+// whole items, and the partial item at the end. Only whole items pass the loops, straight from the
+// caller's memory; an item that two pieces share is put together in partial_ first. append() uses
+// the same way: the head of the part that follows is nothing but more bytes for this one.
+
+namespace penstock::record {
+namespace {
+
+constexpr uint64_t none = ~uint64_t{0};
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+void append_to(std::string& text, std::span<const std::byte> data) {
+  text.append(reinterpret_cast<const char*>(data.data()), data.size());
+}
+
+int sign_of(bool less, bool greater) {
+  return static_cast<int>(greater) - static_cast<int>(less);
+}
+
+// The bytes of the line that `data` begins with, newline included; without one, more than there
+// are.
+size_t line_bytes(std::span<const std::byte> data) {
+  const void* newline = data.empty() ? nullptr : std::memchr(data.data(), '\n', data.size());
+  if (newline == nullptr) return data.size() + 1;
+  return static_cast<size_t>(static_cast<const std::byte*>(newline) - data.data()) + 1;
+}
+
+int compare_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  const size_t common = std::min(a.size(), b.size());
+  const int order = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
+  return order != 0 ? order : sign_of(a.size() < b.size(), a.size() > b.size());
+}
+
+// How the loop over items of fixed size looks at one: its key, the order of keys, its hash.
+template <class Codec>
+struct NumberRules {
+  using Bits = typename Codec::Bits;
+  using Key = Bits;
+  Bits flip;
+  bool pairs;
+
+  Key key(const std::byte* item) const { return Codec::encode(load<Bits>(item)) ^ flip; }
+  static int compare(Key a, Key b) { return sign_of(a<b, a> b); }
+  uint64_t hash(const std::byte* item) const {
+    const uint64_t number = mix64(load<Bits>(item));
+    return pairs ? mix64(number ^ load<uint64_t>(item + 8)) : number;
+  }
+};
+
+// The first eight bytes decide nearly always; only ties look at the rest.
+struct RecordRules {
+  struct Key {
+    uint64_t prefix;
+    const std::byte* bytes;
+  };
+  Format format;
+  bool descending;
+
+  Key key(const std::byte* item) const {
+    const std::byte* bytes = item + format.key_offset;
+    return {prefix_of(bytes, format.key_bytes), bytes};
+  }
+  int compare(const Key& a, const Key& b) const {
+    int order = sign_of(a.prefix<b.prefix, a.prefix> b.prefix);
+    if (order == 0 && format.key_bytes > 8) [[unlikely]] {
+      order = std::memcmp(a.bytes + 8, b.bytes + 8, format.key_bytes - 8);
+    }
+    return descending ? -order : order;
+  }
+  uint64_t hash(const std::byte* item) const {
+    return format.record_bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
+                                                         : hash_bytes(item, format.record_bytes);
+  }
+};
+
+template <class Use>
+void with_rules(const CheckOptions& options, Use&& use) {
+  if (options.format.type == Type::record) {
+    return use(RecordRules{options.format, options.descending});
+  }
+  with_codec(options.format.type, [&]<class Codec>(Codec) {
+    using Bits = typename Codec::Bits;
+    use(NumberRules<Codec>{options.descending ? ~Bits{0} : Bits{0},
+                           options.format.type == Type::kv64});
+  });
+}
+
+}  // namespace
+
+std::string CheckResult::checksum_hex() const {
+  const auto high = static_cast<uint64_t>(checksum >> 64);
+  const auto low = static_cast<uint64_t>(checksum);
+  return high == 0 ? fmt::format("{:x}", low) : fmt::format("{:x}{:016x}", high, low);
+}
+
+Checker::Checker(const CheckOptions& options, uint64_t offset)
+    : options_(options),
+      item_bytes_(options.format.fixed() ? options.format.record_bytes : 0),
+      head_missing_bytes_(item_bytes_ == 0 ? 0
+                                           : (item_bytes_ - offset % item_bytes_) % item_bytes_),
+      in_head_(item_bytes_ == 0 ? offset != 0 : head_missing_bytes_ != 0) {}
+
+void Checker::add(std::span<const std::byte> data) {
+  if (in_head_) {
+    const size_t head_bytes = take_head(data);
+    append_to(head_, data.first(head_bytes));
+    data = data.subspan(head_bytes);
+    if (in_head_) return;
+  }
+  if (!partial_.empty()) data = data.subspan(complete_partial(data));
+  data = data.subspan(scan(data));
+  append_to(partial_, data);
+}
+
+// How many bytes of `data` belong to the head; notes when it is complete.
+size_t Checker::take_head(std::span<const std::byte> data) {
+  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(data);
+  const size_t bytes = std::min(wanted, data.size());
+  head_missing_bytes_ -= item_bytes_ != 0 ? bytes : 0;
+  in_head_ = wanted > data.size();
+  return bytes;
+}
+
+// Adds to the partial item what it lacks and, when it is whole, scans it. Returns the bytes taken.
+size_t Checker::complete_partial(std::span<const std::byte> data) {
+  const size_t wanted = bytes_to_boundary(data);
+  const size_t bytes = std::min(wanted, data.size());
+  append_to(partial_, data.first(bytes));
+  if (wanted <= data.size()) {
+    scan(bytes_of(partial_));
+    partial_.clear();
+  }
+  return bytes;
+}
+
+// How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
+// more than those.
+size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
+  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(data);
+}
+
+// Accounts for the whole items at the beginning of `data`; returns their bytes.
+size_t Checker::scan(std::span<const std::byte> data) {
+  if (item_bytes_ == 0) return scan_lines(data.data(), data.size());
+  const size_t count = data.size() / item_bytes_;
+  if (count > 0) {
+    with_rules(options_, [&](const auto& rules) { scan_fixed(rules, data.data(), count); });
+  }
+  return count * item_bytes_;
+}
+
+template <class Rules>
+void Checker::scan_fixed(const Rules& rules, const std::byte* data, size_t count) {
+  const bool at_start = result_.count == 0;
+  if (at_start) first_.assign(reinterpret_cast<const char*>(data), item_bytes_);
+  // The very first item is compared with itself, which adds a duplicate to be taken back.
+  auto previous = rules.key(at_start ? data : bytes_of(last_).data());
+  uint64_t duplicates = 0;
+  uint64_t first_unsorted = none;
+  __uint128_t checksum = 0;
+  const std::byte* item = data;
+  for (size_t i = 0; i < count; ++i, item += item_bytes_) {
+    const auto key = rules.key(item);
+    const int order = rules.compare(key, previous);
+    duplicates += order == 0;
+    first_unsorted = std::min(first_unsorted, order < 0 ? i : none);
+    checksum += rules.hash(item);
+    previous = key;
+  }
+  if (first_unsorted != none && result_.sorted()) {
+    result_.first_unsorted = result_.count + first_unsorted;
+  }
+  result_.duplicates += duplicates - (at_start ? 1 : 0);
+  result_.count += count;
+  result_.checksum += checksum;
+  last_.assign(reinterpret_cast<const char*>(item - item_bytes_), item_bytes_);
+}
+
+size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
+  const std::byte* begin = data;
+  const std::byte* const end = data + bytes;
+  std::span<const std::byte> previous = bytes_of(last_);
+  while (begin != end) {
+    const auto* newline =
+        static_cast<const std::byte*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
+    if (newline == nullptr) break;
+    const std::span line(begin, newline);
+    if (result_.count == 0) {
+      append_to(first_, line);
+    } else {
+      const int order = compare(line, previous);
+      result_.duplicates += order == 0;
+      if (order < 0 && result_.sorted()) result_.first_unsorted = result_.count;
+    }
+    ++result_.count;
+    result_.checksum += hash_bytes(line.data(), line.size());
+    previous = line;
+    begin = newline + 1;
+  }
+  if (begin != data) last_.assign(reinterpret_cast<const char*>(previous.data()), previous.size());
+  return static_cast<size_t>(begin - data);
+}
+
+// The order of two whole items.
+int Checker::compare(std::span<const std::byte> a, std::span<const std::byte> b) const {
+  int order = 0;
+  if (item_bytes_ == 0) {
+    order = compare_bytes(a, b);
+    return options_.descending ? -order : order;
+  }
+  with_rules(options_, [&](const auto& rules) {
+    order = rules.compare(rules.key(a.data()), rules.key(b.data()));
+  });
+  return order;
+}
+
+void Checker::append(const Checker& next) {
+  add(bytes_of(next.head_));
+  if (next.in_head_) return;
+  PENSTOCK_CHECK(!in_head_ && partial_.empty(), "parts of a check were not joined in order");
+  if (next.result_.count == 0) {
+    append_to(partial_, bytes_of(next.partial_));
+    return;
+  }
+  if (result_.count == 0) {
+    result_ = next.result_;
+    first_ = next.first_;
+  } else {
+    const int order = compare(bytes_of(next.first_), bytes_of(last_));
+    if (result_.sorted()) {
+      if (order < 0) {
+        result_.first_unsorted = result_.count;
+      } else if (!next.result_.sorted()) {
+        result_.first_unsorted = result_.count + *next.result_.first_unsorted;
+      }
+    }
+    result_.duplicates += next.result_.duplicates + (order == 0 ? 1 : 0);
+    result_.count += next.result_.count;
+    result_.checksum += next.result_.checksum;
+  }
+  last_ = next.last_;
+  partial_ = next.partial_;
+}
+
+Result<CheckResult> Checker::finish() {
+  PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
+  if (item_bytes_ == 0 && !partial_.empty()) {
+    constexpr std::byte newline[] = {std::byte{'\n'}};
+    complete_partial(newline);
+  }
+  if (!partial_.empty()) {
+    return failure(ErrorCode::corrupt,
+                   fmt::format("read item {}: only {} of its {} bytes are there", result_.count,
+                               partial_.size(), item_bytes_),
+                   "", "another --format or --record");
+  }
+  return result_;
+}
+
+}  // namespace penstock::record

@@ -1,0 +1,60 @@
+#pragma once
+
+// What the bytes of a file mean, and how items compare. The loops that run over many keys are in
+// codec.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "penstock/error.h"
+
+namespace penstock::record {
+
+enum class Type { u32, u64, i32, i64, f32, f64, kv64, record, lines };
+
+// One format, as the command line names it (--format, --record, --key).
+struct Format {
+  Type type = Type::u64;
+  uint32_t record_bytes = 8;  // size of an item; 1 for lines, whose items end with '\n'
+  // The key is bytes [key_offset, key_offset + key_bytes) of an item. Of type record it is compared
+  // bytewise; of the numeric types it is the number (at offset 0); lines have their whole line as
+  // key.
+  uint32_t key_offset = 0;
+  uint32_t key_bytes = 8;
+
+  bool numeric() const { return type != Type::record && type != Type::lines; }
+  bool fixed() const { return type != Type::lines; }
+
+  bool operator==(const Format&) const = default;
+};
+
+// "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines".
+// Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it
+// has fewer). Other types have neither and take no notice of them.
+Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,
+                            std::string_view key = {});
+std::string_view name_of(Type type);
+
+// ---- key codecs: numbers to unsigned integers of the same width whose order is the number's
+// order. Numbers are little-endian in files.
+//
+// u32, u64, kv64: the number itself. i32, i64: the sign bit flipped. f32, f64: the total order
+//   -inf < negative < -0 < +0 < positive < +inf < NaNs without sign bit < NaNs with sign bit,
+// where NaNs without sign bit rise with their payload and NaNs with sign bit fall with it. So -inf
+// is key 0, every NaN comes last, and every bit pattern keeps its bits.
+//
+// All are bijections with cheap inverses. A descending order complements the key.
+//
+// REQUIRES: the type's key has that width.
+uint64_t encode_key64(Type type, uint64_t bits);
+uint64_t decode_key64(Type type, uint64_t key);
+uint32_t encode_key32(Type type, uint32_t bits);
+uint32_t decode_key32(Type type, uint32_t key);
+
+// The first 8 bytes (fewer: padded with zeros) as a big-endian number: order of prefixes is order
+// of strings, up to ties.
+uint64_t prefix_of(const std::byte* data, size_t bytes);
+
+}  // namespace penstock::record

@@ -1,0 +1,174 @@
+#include "record/generate_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/mutex.h"
+#include "penstock/units.h"
+#include "record/transfer.h"
+
+// Threads take block numbers from a counter and make their blocks side by side. Where a block goes
+// follows from the lengths of those before it, which for lines are known only when they are made.
+// So each block waits for its turn, takes the running offset, and passes the turn on: at once on a
+// file, after its write on a pipe, whose bytes must arrive in order. Blocks take about as long as
+// each other, so hardly anybody waits.
+
+namespace penstock::record {
+namespace {
+
+constexpr uint64_t block_bytes_wanted = 2 * MiB;
+
+// Items of a block: a multiple of the sector's bytes, so that blocks of fixed items are whole
+// sectors.
+uint64_t block_items_of(const Generator& generator) {
+  return std::max<uint64_t>(
+      round_down(block_bytes_wanted / generator.item_bytes_max(), file::sector_bytes),
+      file::sector_bytes);
+}
+
+// Thread safety: work() runs in any number of threads, finish() after all of them.
+// Invariants: blocks before turn_ have their place, and offset_ is the sum of their bytes; once
+// failure_ is set nobody waits for a turn.
+class Generation {
+ public:
+  Generation(const Generator& generator, const file::File& file, const std::atomic<bool>* stop)
+      : generator_(generator),
+        file_(file),
+        stop_(stop),
+        block_items_(block_items_of(generator)),
+        blocks_(ceil_div(generator.options().count, block_items_)) {}
+
+  void work() {
+    if (auto done = make_blocks(); !done) fail(done.error());
+  }
+
+  Result<uint64_t> finish() {
+    MutexLock lock(mutex_);
+    if (failure_) return std::unexpected(*failure_);
+    return offset_;
+  }
+
+ private:
+  Status make_blocks() {
+    auto engine = file::Engine::open({.depth = transfers_in_flight});
+    if (!engine) return std::unexpected(engine.error());
+    std::vector<Transfer> transfers;
+    for (unsigned i = 0; i < transfers_in_flight; ++i) {
+      transfers.emplace_back(block_items_ * generator_.item_bytes_max());
+    }
+    Status status;
+    size_t turn = 0;
+    // Relaxed: the counter hands out numbers, nothing else.
+    for (uint64_t block = next_block_.fetch_add(1, std::memory_order_relaxed);
+         status && block < blocks_; block = next_block_.fetch_add(1, std::memory_order_relaxed)) {
+      status = make_block(**engine, transfers[turn++ % transfers.size()], block);
+    }
+    for (Transfer& transfer : transfers) {  // all of them, as the buffers end here
+      if (auto complete = wait(**engine, transfer); status && !complete) status = complete;
+    }
+    return status;
+  }
+
+  Status make_block(file::Engine& engine, Transfer& transfer, uint64_t block) {
+    // Relaxed: pairs with the signal handler's or the test's store, which hands over nothing else.
+    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
+      return failure(ErrorCode::interrupted, "write all items", file_.path());
+    }
+    if (auto complete = wait(engine, transfer); !complete) return complete;
+    const uint64_t first = block * block_items_;
+    const size_t bytes = generator_.fill(
+        first, std::min(block_items_, generator_.options().count - first), transfer.buffer.get());
+    const auto offset = await_turn(block);
+    if (!offset) return {};  // another thread has failed
+    if (file_.seekable()) {
+      pass_turn(bytes);
+      transfer.submit(engine, file::Operation::write, file_, *offset, bytes);
+      return {};
+    }
+    transfer.submit(engine, file::Operation::write, file_, *offset, bytes);
+    const Status complete = wait(engine, transfer);
+    if (complete) pass_turn(bytes);
+    return complete;
+  }
+
+  static Status wait(file::Engine& engine, Transfer& transfer) {
+    const auto done = transfer.wait(engine);
+    if (!done) return std::unexpected(done.error());
+    return {};
+  }
+
+  std::optional<uint64_t> await_turn(uint64_t block) {
+    MutexLock lock(mutex_);
+    while (turn_ != block && !failure_) turn_passed_.wait(mutex_);
+    if (failure_) return std::nullopt;
+    return offset_;
+  }
+
+  void pass_turn(size_t bytes) {
+    MutexLock lock(mutex_);
+    ++turn_;
+    offset_ += bytes;
+    turn_passed_.notify_all();
+  }
+
+  void fail(const Error& error) {
+    // Relaxed: the counter hands out numbers, nothing else. From here on there are none left.
+    next_block_.store(blocks_, std::memory_order_relaxed);
+    MutexLock lock(mutex_);
+    if (!failure_) failure_ = error;
+    turn_passed_.notify_all();
+  }
+
+  const Generator& generator_;
+  const file::File& file_;
+  const std::atomic<bool>* const stop_;
+  const uint64_t block_items_;
+  const uint64_t blocks_;
+  std::atomic<uint64_t> next_block_{0};
+  Mutex mutex_;
+  Condition turn_passed_;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;
+  uint64_t offset_ GUARDED_BY(mutex_) = 0;
+  std::optional<Error> failure_ GUARDED_BY(mutex_);
+};
+
+// Whether the file system that holds the new file has room for it.
+Status check_space(const file::File& file, uint64_t bytes) {
+  if (file.kind() != file::Kind::regular) return {};
+  // By its descriptor, as the file has no name yet and its path may be a link to elsewhere.
+  const auto space = file::space_of(fmt::format("/proc/self/fd/{}", file.descriptor()));
+  if (!space || space->free_bytes >= bytes) return {};
+  return failure(ErrorCode::out_of_space, fmt::format("write {} bytes", bytes), file.path(),
+                 fmt::format("another disk: here {} bytes are free", space->free_bytes));
+}
+
+}  // namespace
+
+Result<uint64_t> generate_file(const Generator& generator, const std::string& path,
+                               const GenerateOptions& options) {
+  // Lines begin anywhere, not at sectors: direct writes would be cut up.
+  const bool direct = generator.options().format.fixed();
+  auto file =
+      file::File::create_output(path, direct ? file::Caching::direct : file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  if (auto room = check_space(*file, generator.total_bytes()); !room) {
+    return std::unexpected(room.error());
+  }
+  Generation generation(generator, *file, options.stop);
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned i = 1; i < options.threads; ++i) threads.emplace_back([&] { generation.work(); });
+    generation.work();
+  }
+  auto bytes = generation.finish();
+  if (!bytes) return bytes;
+  if (auto published = file->publish(); !published) return std::unexpected(published.error());
+  return bytes;
+}
+
+}  // namespace penstock::record

@@ -1,0 +1,23 @@
+#pragma once
+
+// Writes a generated input to a file with direct I/O: several threads make blocks, each keeps some
+// writes in flight. The file gets its name when it is complete.
+
+#include <atomic>
+#include <string>
+
+#include "penstock/error.h"
+#include "record/generator.h"
+
+namespace penstock::record {
+
+struct GenerateOptions {
+  unsigned threads = 2;
+  const std::atomic<bool>* stop = nullptr;  // becomes true: end with the error `interrupted`
+};
+
+// Returns the bytes written. "-" is stdout. Before anything is written the free space is checked.
+Result<uint64_t> generate_file(const Generator& generator, const std::string& path,
+                               const GenerateOptions& options = {});
+
+}  // namespace penstock::record
