@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "os/semaphore.h"
+
+namespace penstock::pool {
+
+// Views of blocks that nobody may use any more, kept until a batch is full and then unmapped in as
+// few calls as possible: views that are neighbours go in one. Each removal interrupts every core
+// that runs the process, whatever its size.
+//
+// Thread safety: all members, from any thread, and on the fault path. The lock is the pool's own;
+// it is held across system calls on memory, never across anything that can fault or wait for user
+// code. Invariants: each pending view is mapped, a block long, and owned by nobody else. place()
+// forgets the pending view that it replaces, so that no flush removes what was mapped after it.
+class LateUnmaps {
+ public:
+  LateUnmaps(size_t block_bytes, uint32_t batch_blocks);
+
+  // Adds a view; flushes when that makes a full batch.
+  int add(std::byte* view) noexcept;
+  int flush() noexcept;
+  // Forgets all views in a range that is about to vanish as a whole.
+  void forget(std::byte* begin, std::byte* end) noexcept;
+
+  // Runs map_it() -> int, which maps a new view at `at`, and forgets the old one there.
+  template <class Map>
+  int place(std::byte* at, Map map_it) noexcept {
+    Lock lock(mutex_);
+    const int error = map_it();
+    if (error == 0) forget_locked(at, at + block_bytes_);
+    return error;
+  }
+
+ private:
+  class Lock {
+   public:
+    explicit Lock(os::Semaphore& mutex) noexcept : mutex_(mutex) { (void)mutex_.acquire(); }
+    ~Lock() { mutex_.release(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    os::Semaphore& mutex_;
+  };
+
+  int flush_locked() noexcept;
+  void forget_locked(std::byte* begin, std::byte* end) noexcept;
+
+  const size_t block_bytes_;
+  const uint32_t batch_blocks_;
+  os::Semaphore mutex_{1};  // a lock that may stand on the fault path; guards what follows
+  std::unique_ptr<std::byte*[]> views_;
+  uint32_t count_ = 0;
+};
+
+}  // namespace penstock::pool

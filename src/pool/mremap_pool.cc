@@ -1,0 +1,91 @@
+// Anonymous pages, moved from address to address by mremap().
+//
+// The arena is one mapping: homes that were never used are inaccessible, all others readable and
+// writable, whether their pages are there or have been moved away. So the arena costs two mappings
+// however many blocks are out, and a block that leaves its home costs one system call. A block that
+// comes home merges with its neighbours again, because the kernel keeps for moved anonymous pages
+// the offset of the address where they were first touched: their home.
+//
+// In a range each block is a mapping of its own (two blocks in a row merge only when their homes
+// are in a row too), and each gap between blocks another. vm.max_map_count (65530) therefore bounds
+// the blocks that may be out at once; beyond it map() returns ENOMEM, and nothing has moved. Blocks
+// can still go home then: they are copied.
+//
+// Moves of 2 MiB-aligned multiples of 2 MiB move whole page tables or huge pages. Smaller blocks
+// must not be made of huge pages: a move would split them.
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "pool/arena_pool.h"
+
+namespace penstock::pool {
+namespace {
+
+class MremapPool final : public ArenaPool {
+ public:
+  MremapPool(const PoolOptions& options, Pages pages, os::Reservation arena)
+      : ArenaPool(options, pages, std::move(arena)) {}
+
+  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
+    auto arena = reserve_arena(options);
+    if (!arena) return std::unexpected(arena.error());
+    const bool huge = wants_huge_pages(options);
+    // A kernel without huge pages refuses both, and needs neither.
+    const bool advised = os::advise_huge(arena->begin(), arena->bytes(), huge) == 0;
+    // A child would otherwise share every page, and the first write to it would copy: memory that
+    // nobody counted.
+    if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
+      return system_error(error, "keep a pool out of child processes", "mremap pool");
+    return std::make_unique<MremapPool>(options, huge && advised ? Pages::huge : Pages::small,
+                                        std::move(*arena));
+  }
+
+  Mechanism mechanism() const override { return Mechanism::mremap; }
+  int fault_signal() const override { return SIGSEGV; }
+  Result<os::Reservation> reserve(uint64_t bytes) override {
+    return reserve_blocks(bytes, block_bytes());
+  }
+  void release(os::Reservation&) override {}
+
+ private:
+  int commit_home(BlockId block) noexcept override {
+    if (const int error = os::protect(home(block), block_bytes(), os::Access::read_write))
+      return error;
+    return os::populate(home(block), block_bytes());
+  }
+  int discard_home(BlockId block) noexcept override {
+    return os::discard(home(block), block_bytes());
+  }
+  int leave_home(BlockId block, std::byte* to) noexcept override {
+    return os::move_pages_leaving_source(home(block), to, block_bytes());
+  }
+  int move_on(BlockId, std::byte* from, std::byte* to) noexcept override {
+    return os::move_pages(from, to, block_bytes());
+  }
+  int go_home(BlockId block, std::byte* from) noexcept override {
+    const int error = os::move_pages(from, home(block), block_bytes());
+    return error == ENOMEM ? copy_home(block, from) : error;
+  }
+
+  // With hardly a mapping left the kernel refuses every move, the ones too that would give mappings
+  // back. Copying needs none.
+  int copy_home(BlockId block, std::byte* from) noexcept {
+    if (const int error = os::populate(home(block), block_bytes())) return error;
+    std::memcpy(home(block), from, block_bytes());
+    const int error = os::decommit(from, block_bytes());
+    if (error != 0) (void)os::discard(home(block), block_bytes());
+    return error;
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Pool>> open_mremap_pool(const PoolOptions& options) {
+  return MremapPool::open(options);
+}
+
+}  // namespace penstock::pool

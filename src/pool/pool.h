@@ -1,0 +1,136 @@
+#pragma once
+
+// Physical memory in blocks, and the virtual ranges in which the blocks appear.
+//
+// A pool owns up to `blocks_max` blocks of physical memory. Each block is, at any time, in one of
+// three places:
+//   free      in the pool's free list;
+//   home      taken, at its home address in the pool's own arena (readable and writable: for I/O
+//   buffers); mapped    taken, at a block-aligned address in a range made by reserve(), where a
+//   plain pointer reaches it.
+// Any access to a part of a range where no block is mapped faults (SIGSEGV or SIGBUS, as
+// `fault_signal()` says); the fault layer brings it to whoever registered the range. The contents
+// of a block survive every map and unmap, and take() promises nothing about contents. Memory is
+// committed by take() when a block is taken for the first time and stays until the pool is closed
+// or trim() gives free blocks back to the system.
+//
+// Mechanisms:
+//   mremap     anonymous pages move by page table; a hole is re-reserved behind them
+//   uffd_move  anonymous pages move by UFFDIO_MOVE between registered ranges; no mapping is split
+//   shared     pages of one memfd, made huge when block_bytes allows; a map adds a view, unmapping
+//   may be late and batched
+//
+// Moving pools keep a block at exactly one address. With the shared pool an old view may stay
+// readable, and show newer data, until flush_unmaps() or a batch removes it (see SharedPool);
+// `strict` unmaps at once.
+//
+// Thread safety: all members may be called from any thread; calls about one block must not overlap
+// each other. take, give, map, unmap, home and flush_unmaps neither allocate nor take locks that
+// user code may hold: they may stand on the fault path.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "os/memory.h"
+#include "penstock/error.h"
+#include "penstock/units.h"
+
+namespace penstock::pool {
+
+using BlockId = uint32_t;
+inline constexpr BlockId no_block = ~BlockId{0};
+
+enum class Mechanism { automatic, mremap, uffd_move, shared };
+const char* name_of(Mechanism mechanism);
+
+// What the blocks are moved for; decides what `automatic` means.
+enum class Use {
+  same_thread,      // one thread moves blocks about, ahead of or in its own faults (bucket streams)
+  between_threads,  // blocks move from a writer's to a reader's range while both run (dual-buffer
+                    // pipes)
+};
+
+// The pages that the blocks of 2 MiB and more are made of; smaller blocks are always `small`.
+enum class Pages {
+  automatic,
+  small,    // 4 KiB
+  huge,     // transparent huge pages; a block for which the system has none is made of small ones
+  hugetlb,  // shared only: pages that an administrator has reserved
+};
+const char* name_of(Pages pages);
+
+struct PoolOptions {
+  size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+  uint32_t blocks_max = 0;
+  Mechanism mechanism = Mechanism::automatic;  // automatic: what measures best among what this
+                                               // kernel has (see pool.cc)
+  Use use = Use::same_thread;                  // what `automatic` chooses for
+  Pages pages = Pages::automatic;
+  bool strict = false;               // shared only: old views vanish at once
+  uint32_t unmap_batch_blocks = 32;  // shared only
+};
+
+class Pool {
+ public:
+  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options);
+  virtual ~Pool() = default;
+
+  size_t block_bytes() const { return block_bytes_; }
+  uint32_t blocks_max() const { return blocks_max_; }
+  Pages pages() const { return pages_; }  // the choice that was made; never `automatic`
+  virtual Mechanism mechanism() const = 0;
+  virtual int fault_signal() const = 0;  // SIGSEGV or SIGBUS
+
+  // Address space of at least `bytes`, aligned to the block (and to 2 MiB when blocks are that
+  // large).
+  virtual Result<os::Reservation> reserve(uint64_t bytes) = 0;
+  // Must be called before a Reservation of this pool is destroyed (unregisters it where the
+  // mechanism needs it).
+  virtual void release(os::Reservation& range) = 0;
+
+  // A free block, now at home; no_block when all are out or the system has no memory.
+  virtual BlockId take() noexcept = 0;
+  // REQUIRES: the block is at home.
+  virtual void give(BlockId block) noexcept = 0;
+  // The block's address in the arena. Only blocks that are at home may be touched there.
+  virtual std::byte* home(BlockId block) const noexcept = 0;
+
+  // Makes a block that is at home, or mapped at `from`, appear at `to`. 0 or an errno (ENOMEM: out
+  // of mappings). The block vanishes from where it was (shared and not strict: later).
+  [[nodiscard]] virtual int map(BlockId block, std::byte* to) noexcept = 0;
+  [[nodiscard]] virtual int remap(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
+  // The block goes home; its contents stay.
+  [[nodiscard]] virtual int unmap(BlockId block, std::byte* from) noexcept = 0;
+  // Shared pool: removes every view that is waiting for its batch. Others: nothing to do.
+  virtual int flush_unmaps() noexcept { return 0; }
+
+  virtual uint32_t blocks_free() const noexcept = 0;  // never taken ones included
+  virtual uint32_t blocks_committed()
+      const noexcept = 0;  // physical blocks that exist: the pool's resident memory
+  // Gives the memory of free blocks back to the system.
+  virtual void trim() noexcept = 0;
+
+ protected:
+  size_t block_bytes_ = 0;
+  uint32_t blocks_max_ = 0;
+  Pages pages_ = Pages::small;
+};
+
+// The mechanism that `automatic` stands for, on this kernel. `blocks_max` matters for what may be
+// mapped at once.
+Mechanism preferred(Use use, size_t block_bytes = 2 * MiB, uint32_t blocks_max = 0);
+
+// Whether each mechanism works here, found by moving a block with it; and what the system said
+// where it does not.
+struct MechanismReport {
+  Mechanism mechanism;
+  bool works;
+  Pages pages;         // of 2 MiB blocks
+  std::string detail;  // why it does not work, or nothing
+};
+std::vector<MechanismReport> probe();
+
+}  // namespace penstock::pool
