@@ -1,0 +1,70 @@
+#pragma once
+
+// Who answers for a fault at an address. The only process-wide state of the library: signal
+// handlers force it.
+//
+// A Region is a range of addresses and the Handler that serves faults in it. The first registration
+// installs our handlers for SIGSEGV and SIGBUS; a fault in no region goes to the handler that was
+// there before, or crashes exactly as without us.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "penstock/error.h"
+
+namespace penstock::fault {
+
+enum class Access { read, write };
+
+struct Fault {
+  std::byte* address;
+  Access access;
+  void* context;  // the ucontext_t of the interrupted code
+};
+
+enum class Outcome {
+  retry,    // served: run the instruction again
+  decline,  // not ours after all: hand on, as if no region had been found
+};
+
+// The interface that a stream, or a user's own region, implements.
+// on_fault runs in the faulting thread, inside a signal handler, on that thread's stack or
+// alternate stack: it must not allocate and must not take locks that the interrupted code may hold.
+// It may block. errno is kept for it. It may itself touch other regions (nested faults are served).
+class Handler {
+ public:
+  virtual Outcome on_fault(const Fault& fault) noexcept = 0;
+
+ protected:
+  ~Handler() = default;
+};
+
+// Keeps a region registered for as long as it lives. Destruction waits until no thread is inside
+// the region's handler. Thread safety: a move-only value; registering and unregistering may be done
+// from any thread outside a handler.
+class Registration {
+ public:
+  static Result<Registration> add(std::byte* begin, uint64_t bytes, Handler& handler);
+  Registration() = default;
+  Registration(Registration&& other) noexcept;
+  Registration& operator=(Registration&& other) noexcept;
+  ~Registration();
+  explicit operator bool() const { return slot_ != nullptr; }
+
+ private:
+  void* slot_ = nullptr;
+};
+
+// Whether both signals reach us first, or through a handler that chains to us as far as can be
+// seen.
+bool installed();
+// Puts our handlers (back) in front; what was installed meanwhile is chained to. Registration does
+// so by itself.
+Status install();
+// Gives the handlers back to what was there before. REQUIRES: no region is registered.
+Status uninstall();
+
+// The region that serves `address`, or nullptr. Lock-free; for tests and messages.
+Handler* find(const void* address);
+
+}  // namespace penstock::fault

@@ -1,0 +1,473 @@
+#include "fault/registry.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "os/alt_stack.h"
+#include "os/memory.h"
+
+namespace penstock::fault {
+namespace {
+
+using os::page_bytes;
+
+// Makes the page that is touched accessible: for reading on a read, for writing on a write.
+class Opener final : public Handler {
+ public:
+  Outcome on_fault(const Fault& fault) noexcept override {
+    const bool write = fault.access == Access::write;
+    (write ? writes : reads).fetch_add(1);
+    auto* const page = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(fault.address) &
+                                                    ~uintptr_t{page_bytes - 1});
+    if (os::protect(page, page_bytes, write ? os::Access::read_write : os::Access::read) != 0)
+      std::abort();
+    errno = EDOM;
+    return Outcome::retry;
+  }
+  std::atomic<int> reads{0}, writes{0};
+};
+
+// Some inaccessible pages, which an Opener serves.
+struct Region {
+  explicit Region(size_t pages = 1)
+      : memory(os::Reservation::reserve(pages * page_bytes, page_bytes).value()) {}
+  void add() { registration = Registration::add(memory.begin(), memory.bytes(), opener).value(); }
+  volatile char* at(size_t offset) {
+    return reinterpret_cast<volatile char*>(memory.begin()) + offset;
+  }
+
+  os::Reservation memory;
+  Opener opener;
+  Registration registration;
+};
+
+// Runs the body in a child whose handlers are as if the library had never been used. Returns the
+// wait status.
+template <class Body>
+int status_of_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    if (!uninstall()) _exit(97);
+    body();
+    _exit(testing::Test::HasFailure() ? 98 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(Registry, ReadAndWriteFaultsAreToldApart) {
+  Region region(2);
+  region.add();
+  EXPECT_EQ(*region.at(100), 0);
+  EXPECT_EQ(region.opener.reads, 1);
+  EXPECT_EQ(region.opener.writes, 0);
+  *region.at(100) = 7;  // readable by now, not writable
+  EXPECT_EQ(region.opener.writes, 1);
+  *region.at(page_bytes + 8) = 9;
+  EXPECT_EQ(region.opener.reads, 1);
+  EXPECT_EQ(region.opener.writes, 2);
+  EXPECT_EQ(*region.at(100), 7);
+  EXPECT_EQ(*region.at(page_bytes + 8), 9);
+}
+
+TEST(Registry, KeepsErrno) {
+  Region region;
+  region.add();
+  errno = EXDEV;
+  *region.at(0) = 1;
+  EXPECT_EQ(errno, EXDEV);
+  EXPECT_EQ(region.opener.writes, 1);
+}
+
+TEST(Registry, RefusesEmptyAndOverlappingRegions) {
+  Region region(8);
+  Opener opener;
+  std::byte* const begin = region.memory.begin();
+  EXPECT_FALSE(Registration::add(begin, 0, opener));
+  auto middle = Registration::add(begin + 2 * page_bytes, 2 * page_bytes, opener);
+  ASSERT_TRUE(middle);
+  EXPECT_FALSE(Registration::add(begin, 8 * page_bytes, opener));
+  EXPECT_FALSE(Registration::add(begin + 3 * page_bytes, page_bytes, opener));
+  EXPECT_FALSE(Registration::add(begin + page_bytes, page_bytes + 1, opener));
+  EXPECT_TRUE(Registration::add(begin, 2 * page_bytes, opener));
+  EXPECT_TRUE(Registration::add(begin + 4 * page_bytes, page_bytes, opener));
+}
+
+TEST(Registry, FindsWhatAPlainMapFinds) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  auto* const base = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);  // never touched
+  std::vector<Opener> openers(64);
+  struct Entry {
+    size_t end;
+    Handler* handler;
+    Registration registration;
+  };
+  std::map<size_t, Entry> model;
+  for (int step = 0; step < 3000; ++step) {
+    const size_t at = random.below(1000);
+    const auto above = model.upper_bound(at);
+    const bool inside = above != model.begin() && at < std::prev(above)->second.end;
+    Handler* const expected = inside ? std::prev(above)->second.handler : nullptr;
+    ASSERT_EQ(find(base + at), expected);
+    if (random.below(3) == 0) {
+      if (inside) model.erase(std::prev(above));
+      continue;
+    }
+    const size_t end = at + 1 + random.below(20);
+    const bool free = !inside && (above == model.end() || above->first >= end);
+    Handler& handler = openers[random.below(openers.size())];
+    auto added = Registration::add(base + at, end - at, handler);
+    ASSERT_EQ(added.has_value(), free);
+    if (free) model.emplace(at, Entry{end, &handler, std::move(*added)});
+  }
+}
+
+TEST(Registry, AHandlerMayFaultInAnotherRegion) {
+  struct Outer final : Handler {
+    Outcome on_fault(const Fault& fault) noexcept override {
+      *inner = 5;
+      return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
+                                                                                 : Outcome::decline;
+    }
+    volatile char* inner;
+  } outer;
+  Region inner, region;
+  inner.add();
+  outer.inner = inner.at(0);
+  const auto registration = Registration::add(region.memory.begin(), page_bytes, outer);
+  *region.at(0) = 6;
+  EXPECT_EQ(*region.at(0), 6);
+  EXPECT_EQ(*inner.at(0), 5);
+  EXPECT_EQ(inner.opener.writes, 1);
+}
+
+TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
+  struct Where final : Handler {
+    Outcome on_fault(const Fault& fault) noexcept override {
+      stack_t now;
+      sigaltstack(nullptr, &now);
+      on_alternate_stack = (now.ss_flags & SS_ONSTACK) != 0;
+      return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
+                                                                                 : Outcome::decline;
+    }
+    bool on_alternate_stack = false;
+  } where;
+  Region region;
+  const auto registration = Registration::add(region.memory.begin(), page_bytes, where);
+  std::thread([&] {
+    const os::AltStack stack;
+    ASSERT_TRUE(stack.status());
+    *region.at(0) = 1;
+  }).join();
+  EXPECT_TRUE(where.on_alternate_stack);
+}
+
+TEST(Registry, UnregisteringWaitsForTheHandler) {
+  struct Slow final : Handler {
+    Outcome on_fault(const Fault& fault) noexcept override {
+      inside = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const bool opened = os::protect(fault.address, page_bytes, os::Access::read_write) == 0;
+      inside = false;
+      return opened ? Outcome::retry : Outcome::decline;
+    }
+    std::atomic<bool> inside{false};
+  } slow;
+  Region region;
+  std::optional<Registration> registration =
+      Registration::add(region.memory.begin(), page_bytes, slow).value();
+  std::thread toucher([&] { *region.at(0) = 1; });
+  while (!slow.inside) std::this_thread::yield();
+  Region other;
+  other.add();  // others are not held up
+  EXPECT_TRUE(slow.inside);
+  registration.reset();
+  EXPECT_FALSE(slow.inside);
+  toucher.join();
+}
+
+TEST(Registry, FaultsAreServedWhileRegionsComeAndGo) {
+  constexpr int threads = 4, rounds = 300;
+  std::atomic<bool> wrong{false};
+  std::vector<std::thread> crowd;
+  for (int t = 0; t < threads; ++t) {
+    crowd.emplace_back([&, t] {
+      for (int round = 0; round < rounds; ++round) {
+        Region region(3);
+        region.add();
+        for (size_t page = 0; page < 3; ++page) {
+          *region.at(page * page_bytes) = static_cast<char>(t + 1);
+          if (*region.at(page * page_bytes) != t + 1) wrong = true;
+        }
+        if (region.opener.writes != 3) wrong = true;
+      }
+    });
+  }
+  for (auto& thread : crowd) thread.join();
+  EXPECT_FALSE(wrong);
+}
+
+TEST(Registry, ChildOfAForkStartsEmptyAndMayRegister) {
+  Region region;
+  region.add();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    if (find(region.memory.begin()) != nullptr) _exit(1);
+    Region own;
+    own.add();
+    *own.at(0) = 1;
+    if (own.opener.writes != 1) _exit(2);
+    {
+      Registration inherited = std::move(region.registration);
+    }  // ends without effect
+    if (find(own.memory.begin()) != &own.opener) _exit(3);
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+  *region.at(0) = 1;
+  EXPECT_EQ(region.opener.writes, 1);
+}
+
+// ---------------------------------------------------------------- other parties' handlers
+
+volatile sig_atomic_t calls_of_first, calls_of_later;
+volatile sig_atomic_t mask_was_right;
+void* volatile address_seen;
+sigjmp_buf way_out;
+struct sigaction saved_by_later;
+
+void set_handler(int signal, void (*function)(int, siginfo_t*, void*), int flags,
+                 struct sigaction* previous = nullptr) {
+  struct sigaction action = {};
+  action.sa_sigaction = function;
+  action.sa_flags = SA_SIGINFO | flags;
+  sigaddset(&action.sa_mask, SIGUSR1);
+  ASSERT_EQ(sigaction(signal, &action, previous), 0);
+}
+
+bool is_blocked(int signal) {
+  sigset_t now;
+  pthread_sigmask(SIG_SETMASK, nullptr, &now);
+  return sigismember(&now, signal) == 1;
+}
+
+void first(int signal, siginfo_t* info, void*) {
+  calls_of_first = calls_of_first + 1;
+  address_seen = info->si_addr;
+  mask_was_right = is_blocked(SIGUSR1) && is_blocked(signal);
+  siglongjmp(way_out, 1);
+}
+
+void first_with_nodefer(int signal, siginfo_t*, void*) {
+  calls_of_first = calls_of_first + 1;
+  mask_was_right = is_blocked(SIGUSR1) && !is_blocked(signal);
+  siglongjmp(way_out, 1);
+}
+
+void plain(int) {
+  calls_of_first = calls_of_first + 1;
+  siglongjmp(way_out, 1);
+}
+
+void later_that_chains(int signal, siginfo_t* info, void* context) {
+  calls_of_later = calls_of_later + 1;
+  saved_by_later.sa_sigaction(signal, info, context);
+}
+
+void later_that_chains_not(int, siginfo_t*, void*) {
+  calls_of_later = calls_of_later + 1;
+  siglongjmp(way_out, 1);
+}
+
+// Touches an address that nobody serves; the handler under test jumps back here.
+void touch(volatile char* address) {
+  if (sigsetjmp(way_out, 1) == 0) *address = 1;
+}
+
+TEST(Chaining, ForeignFaultsGoToTheHandlerThatWasThereBefore) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, 0);
+              Region served, foreign;
+              served.add();
+              for (int round = 1; round <= 3; ++round) {
+                touch(foreign.at(17));
+                EXPECT_EQ(calls_of_first, round);
+              }
+              EXPECT_EQ(address_seen, foreign.at(17));
+              EXPECT_TRUE(mask_was_right);
+              EXPECT_FALSE(is_blocked(SIGSEGV));
+              *served.at(0) = 1;
+              EXPECT_EQ(served.opener.writes, 1);
+            }),
+            0);
+}
+
+TEST(Chaining, HonoursNodeferAndHandlersOfOneArgument) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first_with_nodefer, SA_NODEFER);
+              Region served, foreign;
+              served.add();
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_first, 1);
+              EXPECT_TRUE(mask_was_right);
+            }),
+            0);
+  EXPECT_EQ(status_of_child([] {
+              signal(SIGSEGV, plain);
+              Region served, foreign;
+              served.add();
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_first, 1);
+            }),
+            0);
+}
+
+TEST(Chaining, ARegionThatDeclinesIsNobodys) {
+  EXPECT_EQ(status_of_child([] {
+              struct Decliner final : Handler {
+                Outcome on_fault(const Fault&) noexcept override { return Outcome::decline; }
+              } decliner;
+              set_handler(SIGSEGV, first, 0);
+              Region region;
+              const auto registration =
+                  Registration::add(region.memory.begin(), page_bytes, decliner);
+              touch(region.at(3));
+              EXPECT_EQ(calls_of_first, 1);
+              EXPECT_EQ(address_seen, region.at(3));
+            }),
+            0);
+}
+
+TEST(Chaining, ALaterHandlerThatChainsHidesNothing) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, 0);
+              Region served, foreign;
+              served.add();
+              set_handler(SIGSEGV, later_that_chains, 0, &saved_by_later);
+              EXPECT_FALSE(installed());
+              *served.at(0) = 1;
+              EXPECT_EQ(served.opener.writes, 1);
+              EXPECT_EQ(calls_of_later, 1);
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_later, 2);
+              EXPECT_EQ(calls_of_first, 1);
+            }),
+            0);
+}
+
+TEST(Chaining, RegisteringOvertakesALaterHandlerAndRunsInNoCircle) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, 0);
+              Region served, foreign, one_more;
+              served.add();
+              set_handler(SIGSEGV, later_that_chains, 0, &saved_by_later);
+              one_more.add();
+              EXPECT_TRUE(installed());
+              *served.at(0) = 1;
+              EXPECT_EQ(calls_of_later, 0);
+              for (int round = 1; round <= 3;
+                   ++round) {  // us, the later one, us again, the first one, which jumps out
+                touch(foreign.at(0));
+                EXPECT_EQ(calls_of_later, round);
+                EXPECT_EQ(calls_of_first, round);
+              }
+              // Again: the same handler above us does not make the chain longer.
+              set_handler(SIGSEGV, later_that_chains, 0, &saved_by_later);
+              ASSERT_TRUE(install());
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_later, 4);
+              EXPECT_EQ(calls_of_first, 4);
+            }),
+            0);
+}
+
+TEST(Chaining, RegisteringOvertakesALaterHandlerThatDoesNotChain) {
+  EXPECT_EQ(status_of_child([] {
+              Region served, foreign;
+              served.add();
+              set_handler(SIGSEGV, later_that_chains_not, 0);
+              EXPECT_FALSE(installed());
+              touch(served.at(0));
+              EXPECT_EQ(calls_of_later, 1);  // lost
+              ASSERT_TRUE(install());
+              EXPECT_TRUE(installed());
+              touch(served.at(0));
+              EXPECT_EQ(served.opener.writes, 1);
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_later, 2);
+            }),
+            0);
+}
+
+TEST(Chaining, ALaterHandlerMayBlockFaultsAndStillChainToNestedOnes) {
+  EXPECT_EQ(status_of_child([] {
+              struct Outer final : Handler {
+                Outcome on_fault(const Fault& fault) noexcept override {
+                  *inner = 5;
+                  return os::protect(fault.address, page_bytes, os::Access::read_write) == 0
+                             ? Outcome::retry
+                             : Outcome::decline;
+                }
+                volatile char* inner;
+              } outer;
+              Region inner, region;
+              inner.add();
+              outer.inner = inner.at(0);
+              const auto registration = Registration::add(region.memory.begin(), page_bytes, outer);
+              set_handler(SIGSEGV, later_that_chains, 0, &saved_by_later);
+              *region.at(0) = 6;
+              EXPECT_EQ(inner.opener.writes, 1);
+              EXPECT_EQ(calls_of_later,
+                        2);  // both faults came past it; it had blocked the signal, we unblocked it
+            }),
+            0);
+}
+
+TEST(Chaining, UninstallGivesBackWhatWasThere) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, SA_NODEFER);
+              {
+                Region served;
+                served.add();
+                EXPECT_FALSE(uninstall());  // a region is registered
+              }
+              ASSERT_TRUE(uninstall());
+              EXPECT_FALSE(installed());
+              struct sigaction now;
+              sigaction(SIGSEGV, nullptr, &now);
+              EXPECT_EQ(now.sa_sigaction, first);
+              EXPECT_TRUE((now.sa_flags & SA_NODEFER) != 0);
+              Region again, foreign;
+              again.add();
+              *again.at(0) = 1;
+              EXPECT_EQ(again.opener.writes, 1);
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_first, 1);
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace penstock::fault
