@@ -1,0 +1,103 @@
+#pragma once
+
+// Files as plain pointers: direct I/O behind them, a few blocks of memory, whatever the size of the
+// file.
+//
+//   auto file = penstock::FileReader::open("huge.u64");
+//   if (!file) return report(file.error());
+//   uint64_t total = std::reduce(file->begin<uint64_t>(), file->end<uint64_t>());
+//
+//   auto copy = penstock::FileWriter::create("copy.u64");
+//   std::copy(file->begin<uint64_t>(), file->end<uint64_t>(), copy->pointer<uint64_t>());
+//   penstock::Status done = copy->finish(copy->pointer<uint64_t>() + file->bytes() / 8);
+//
+// Both are fast when used almost sequentially: after touching a block, code may come back to the
+// comeback_blocks before it; a reader may jump forward. Further back, in a file, a block is read
+// again; a pipe cannot go back. A system call that is given such a pointer fails with EFAULT where
+// the memory is not ready.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "penstock/error.h"
+#include "penstock/error_policy.h"
+#include "penstock/units.h"
+
+namespace penstock {
+
+struct FileReaderOptions {
+  size_t block_bytes = 2 * MiB;    // a power of two, at least 4 KiB
+  uint32_t read_ahead_blocks = 8;  // requests in flight; at least 1
+  uint32_t comeback_blocks = 1;
+  uint64_t stream_bytes_max = TiB;  // of a pipe: the most that it may give
+  ErrorPolicy policy = ErrorPolicy::stop;
+};
+
+// A file or, as "-" or by name, a pipe.
+// Memory: (read_ahead_blocks + comeback_blocks + 1) * block_bytes. Thread safety: one thread at a
+// time.
+class FileReader {
+ public:
+  static Result<FileReader> open(const std::string& path, const FileReaderOptions& options = {});
+  FileReader(FileReader&&) noexcept;
+  FileReader& operator=(FileReader&&) noexcept;
+  ~FileReader();
+
+  template <class T = std::byte>
+  const T* begin() const {
+    return reinterpret_cast<const T*>(data());
+  }
+  // The end of the last whole T. REQUIRES: the size is known, as it is for all but pipes.
+  template <class T = std::byte>
+  const T* end() const {
+    return begin<T>() + bytes() / sizeof(T);
+  }
+  uint64_t bytes() const;
+  // Of a pipe: whether the data end at or before `position`. Waits until that is known.
+  bool at_end(const void* position);
+  // With ErrorPolicy::zeros: the first error.
+  Status status() const;
+
+ private:
+  struct State;
+  explicit FileReader(std::unique_ptr<State> state);
+  const std::byte* data() const;
+  std::unique_ptr<State> state_;
+};
+
+struct FileWriterOptions {
+  uint64_t bytes_max = TiB;          // address space to reserve: the most that can be written
+  size_t block_bytes = 2 * MiB;      // a power of two, at least 4 KiB
+  uint32_t write_behind_blocks = 8;  // requests in flight
+  uint32_t comeback_blocks = 1;
+  ErrorPolicy policy = ErrorPolicy::zeros;
+};
+
+// The file appears under its name when finish() has succeeded, and not before.
+// Memory: (write_behind_blocks + comeback_blocks + 2) * block_bytes. Thread safety: one thread at a
+// time.
+class FileWriter {
+ public:
+  static Result<FileWriter> create(const std::string& path, const FileWriterOptions& options = {});
+  FileWriter(FileWriter&&) noexcept;
+  FileWriter& operator=(FileWriter&&) noexcept;
+  ~FileWriter();  // without finish(): there is no file
+
+  // Where the file's bytes are to be stored, from the first one on, without leaving blocks out.
+  template <class T = std::byte>
+  T* pointer() const {
+    return reinterpret_cast<T*>(data());
+  }
+  // The file consists of what lies in front of `end`.
+  Status finish(const void* end);
+
+ private:
+  struct State;
+  explicit FileWriter(std::unique_ptr<State> state);
+  std::byte* data() const;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace penstock

@@ -1,0 +1,109 @@
+#pragma once
+
+// What the tests of file streams share: a pool and an engine of each kind, and files with known
+// contents.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/random.h"
+#include "file/engine.h"
+#include "file/file.h"
+#include "pool/pool.h"
+#include "stream/block_io.h"
+
+namespace penstock::stream {
+
+inline uint64_t seed_of_run() {
+  const char* text = std::getenv("PENSTOCK_SEED");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : 20240611;
+}
+
+inline std::vector<std::byte> random_bytes(size_t bytes, uint64_t seed) {
+  std::vector<std::byte> data(bytes);
+  Random random(seed);
+  for (size_t i = 0; i < bytes; i += 8) {
+    const uint64_t word =
+        random.next() |
+        0x0101010101010101u;  // no byte is zero, as what must not show through would be
+    std::memcpy(&data[i], &word, std::min<size_t>(8, bytes - i));
+  }
+  return data;
+}
+
+using Kinds = std::tuple<pool::Mechanism, file::EngineKind>;
+
+// Pools of every mechanism, engines of every kind. A mechanism that this kernel lacks is skipped.
+class FileStreamTest : public testing::TestWithParam<Kinds> {
+ protected:
+  FileStreamTest() {
+    std::string pattern = testing::TempDir() + "penstock-stream-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~FileStreamTest() override {
+    close();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // REQUIRES: no stream is open.
+  void open(size_t block_bytes, uint32_t blocks, const file::Injection& injection = {}) {
+    close();
+    file::inject(injection);
+    auto pool = pool::Pool::open(
+        {.block_bytes = block_bytes, .blocks_max = blocks, .mechanism = std::get<0>(GetParam())});
+    if (!pool) GTEST_SKIP() << pool.error().message();
+    auto engine = file::Engine::open({.depth = 16, .kind = std::get<1>(GetParam())});
+    if (!engine) GTEST_SKIP() << engine.error().message();
+    pool_ = std::move(*pool);
+    engine_ = std::move(*engine);
+    io_ = std::make_unique<BlockIo>(*pool_, *engine_);
+  }
+  void close() {
+    io_.reset();
+    engine_.reset();
+    pool_.reset();
+    file::inject({});
+  }
+  file::File temporary() {
+    auto file = file::File::create_temporary(directory_.string());
+    EXPECT_TRUE(file);
+    return std::move(*file);
+  }
+  file::File temporary(const std::vector<std::byte>& contents) {
+    const file::Injection injection = file::injected();
+    file::inject({});
+    file::File file = temporary();
+    EXPECT_TRUE(file::write_exactly(file, 0, contents.data(), contents.size()));
+    file::inject(injection);
+    return file;
+  }
+  void expect_all_blocks_free() {
+    io_->wait_writes();
+    EXPECT_EQ(pool_->blocks_free(), pool_->blocks_max());
+  }
+
+  std::filesystem::path directory_;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<file::Engine> engine_;
+  std::unique_ptr<BlockIo> io_;
+};
+
+inline std::string name_of(const testing::TestParamInfo<Kinds>& kinds) {
+  const auto [mechanism, engine] = kinds.param;
+  return std::string(pool::name_of(mechanism)) +
+         (engine == file::EngineKind::threads ? "_threads" : "_io_uring");
+}
+
+inline const auto all_kinds = testing::Combine(
+    testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move, pool::Mechanism::shared),
+    testing::Values(file::EngineKind::io_uring, file::EngineKind::threads));
+
+}  // namespace penstock::stream

@@ -1,0 +1,342 @@
+// How a FileReaderCore works.
+//
+// The naive way to give a file to code that wants a pointer is mmap(): the page cache then takes
+// what memory there is, reads are small and synchronous, an I/O error is a SIGBUS, and a file on a
+// pipe has no pages at all. Reading into a buffer first needs as much memory as the file.
+//
+// Here the pointer leads into a reserved range in which at any time only a window of blocks is
+// mapped:
+//
+//        given back  | comeback |  y  |   read-ahead, at home    | not started
+//     ---------------+----------+-----+--------------------------+-------------
+//                     mapped      the consumer's last fault
+//
+// A fault in block y is the only event. It moves the window to [y - comeback, y + read_ahead]: what
+// lies outside is given back, what is missing inside is started, and then the fault waits for block
+// y alone. Blocks that were mapped stay mapped. Because the window is all that counts, a jump,
+// forward or back, needs no code of its own.
+//
+// Invariants: slots_ holds each block that has memory once; a slot is mapped, or reading, or (after
+// an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
+// nowhere else. What was given back is not visible any more: a shared pool that unmaps late is told
+// to do it now, or a consumer that comes back would see another block's bytes.
+//
+// A pipe differs in three ways: its blocks must be asked for in order and without gaps
+// (serve_in_order), they cannot be read again, and its end is found rather than known (end_at).
+//
+// This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
+// nothing locks what the consumer could hold.
+
+#include "stream/file_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+#include "base/bits.h"
+#include "base/check.h"
+
+namespace penstock::stream {
+
+Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
+    std::unique_ptr<FileReaderCore> reader, uint64_t blocks, const Options& options) {
+  if (options.read_ahead_blocks == 0) {
+    return failure(ErrorCode::invalid_argument, "read without read-ahead", "FileReader",
+                   "1 or more");
+  }
+  reader->options_ = options;
+  // One block more for the page of zeros behind the end.
+  auto range = reader->io_.pool().reserve((blocks + 1) * reader->block_bytes_);
+  if (!range) return std::unexpected(range.error());
+  reader->range_ = std::move(*range);
+  reader->begin_ = reader->range_.begin();
+  reader->blocks_ = blocks;
+  reader->slots_.reserve(reader->io_.pool().blocks_max());
+  if (reader->end_known_) {
+    if (int error = reader->add_zero_page(); error != 0) {
+      return system_error(error, "map a page", "FileReader");
+    }
+  }
+  auto registration =
+      fault::Registration::add(reader->range_.begin(), reader->range_.bytes(), *reader);
+  if (!registration) return std::unexpected(registration.error());
+  reader->registration_ = std::move(*registration);
+  return reader;
+}
+
+Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io, const file::File& file,
+                                                             uint64_t offset, uint64_t bytes,
+                                                             const Options& options) {
+  if (!file.seekable()) {
+    return failure(ErrorCode::invalid_argument, "read a range of a stream", file.path(),
+                   "open_stream");
+  }
+  std::unique_ptr<FileReaderCore> reader(new FileReaderCore(io));
+  const uint64_t head_bytes = bytes == 0 ? 0 : offset % file::sector_bytes;
+  reader->file_ = &file;
+  reader->file_offset_ = offset - head_bytes;
+  reader->range_bytes_ = head_bytes + bytes;
+  const uint64_t blocks = ceil_div(reader->range_bytes_, reader->block_bytes_);
+  auto opened = open_range(std::move(reader), blocks, options);
+  if (opened) {
+    (*opened)->begin_ += head_bytes;
+    (*opened)->bytes_ = bytes;
+  }
+  return opened;
+}
+
+Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io,
+                                                             std::vector<Extent> extents,
+                                                             const Options& options) {
+  std::unique_ptr<FileReaderCore> reader(new FileReaderCore(io));
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const uint64_t bytes = extents[i].bytes;
+    const bool last = i + 1 == extents.size();
+    if (bytes > reader->block_bytes_ || bytes == 0 || (!last && bytes != reader->block_bytes_)) {
+      return failure(ErrorCode::invalid_argument, "read extents that are no whole blocks",
+                     extents[i].file->path());
+    }
+    reader->range_bytes_ += bytes;
+  }
+  const uint64_t blocks = extents.size();
+  reader->extents_ = std::move(extents);
+  reader->bytes_ = reader->range_bytes_;
+  return open_range(std::move(reader), blocks, options);
+}
+
+Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_stream(BlockIo& io,
+                                                                    const file::File& file,
+                                                                    uint64_t bytes_max,
+                                                                    const Options& options) {
+  if (file.seekable()) {
+    return failure(ErrorCode::invalid_argument, "read a file as a stream", file.path(), "open");
+  }
+  std::unique_ptr<FileReaderCore> reader(new FileReaderCore(io));
+  reader->file_ = &file;
+  reader->end_known_ = false;
+  // One block more, in which the end of a stream of exactly bytes_max is found.
+  const uint64_t blocks = ceil_div(bytes_max, reader->block_bytes_) + 1;
+  return open_range(std::move(reader), blocks, options);
+}
+
+FileReaderCore::~FileReaderCore() {
+  registration_ = {};
+  if (file_ != nullptr && !file_->seekable()) io_.engine().cancel(*file_);
+  while (!slots_.empty()) {
+    PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
+  }
+  io_.pool().release(range_);
+}
+
+fault::Outcome FileReaderCore::on_fault(const fault::Fault& fault) noexcept {
+  const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
+  const bool end_was_known = end_known_;
+  const bool served = serve(block, fault.context);
+  // When the end was just found in front of the address, there is a page of zeros there now, or the
+  // access is a mistake.
+  const bool found_end = !end_was_known && end_known_;
+  return served || found_end ? fault::Outcome::retry : fault::Outcome::decline;
+}
+
+// True when the access can be tried again.
+bool FileReaderCore::serve(uint64_t block, void* context) noexcept {
+  const Slot* slot = find(block);
+  if (slot != nullptr && slot->mapped) return false;  // and still a fault: not for us to mend
+  if (failed_ && fail(options_.policy, failure_, context)) return true;
+  return end_known_ ? serve_one(block, context) : serve_in_order(block, context);
+}
+
+// The blocks that a jump leaves out have to be taken from the pipe all the same.
+bool FileReaderCore::serve_in_order(uint64_t block, void* context) noexcept {
+  if (block < served_blocks_) return false;  // behind the comeback window: cannot be read again
+  while (served_blocks_ <= block && served_blocks_ < blocks_) {
+    if (!serve_one(served_blocks_, context)) return false;
+    if (failed_) return true;
+    ++served_blocks_;
+  }
+  return block < served_blocks_;
+}
+
+bool FileReaderCore::serve_one(uint64_t block, void* context) noexcept {
+  if (block >= blocks_) return false;
+  drop_outside(block - std::min<uint64_t>(block, options_.comeback_blocks),
+               block + options_.read_ahead_blocks);
+  Slot* slot = slot_for(block);
+  if (slot == nullptr) {
+    note(ErrorCode::out_of_memory, 0, extent_of(block), "find a free block to read");
+    if (fail(options_.policy, failure_, context)) return true;
+    stop(failure_);  // zeros would need a block, too
+  }
+  read_ahead(block);
+  const size_t valid_bytes = wait_for(*slot);
+  if (failed_ && fail(options_.policy, failure_, context)) return true;
+  return show(*slot, valid_bytes, context);
+}
+
+// For a stream: where the block would be in it.
+Extent FileReaderCore::extent_of(uint64_t block) const noexcept {
+  if (!extents_.empty()) return extents_[block];
+  const uint64_t start = block * block_bytes_;
+  const uint64_t bytes =
+      end_known_ ? std::min<uint64_t>(block_bytes_, range_bytes_ - start) : block_bytes_;
+  return {file_, file_offset_ + start, static_cast<uint32_t>(bytes)};
+}
+
+FileReaderCore::Slot* FileReaderCore::find(uint64_t block) noexcept {
+  auto found = std::find_if(slots_.begin(), slots_.end(),
+                            [&](const Slot& slot) { return slot.block == block; });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block) noexcept {
+  if (Slot* slot = find(block)) return slot;
+  pool::BlockId id = io_.take();
+  if (id == pool::no_block) id = sacrifice(block);
+  return id == pool::no_block ? nullptr : add(block, id);
+}
+
+// Starts the read, unless nothing more is to be read. Whole sectors are asked for, so that the end
+// of a file goes direct.
+FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noexcept {
+  slots_.push_back({block, id, false, !failed_});
+  if (!failed_) {
+    const Extent extent = extent_of(block);
+    io_.read(id, *extent.file, extent.offset, round_up(extent.bytes, file::sector_bytes));
+  }
+  return &slots_.back();
+}
+
+// The block goes back to the pool. False when it cannot be unmapped: out of mappings.
+bool FileReaderCore::drop(Slot& slot) noexcept {
+  if (slot.mapped && io_.pool().unmap(slot.id, range_.begin() + slot.block * block_bytes_) != 0)
+    return false;
+  if (slot.reading) io_.wait_read(slot.id);
+  io_.give(slot.id);
+  slot = slots_.back();
+  slots_.pop_back();
+  return true;
+}
+
+void FileReaderCore::drop_outside(uint64_t first, uint64_t last) noexcept {
+  bool dropped = false;
+  for (size_t i = 0; i < slots_.size();) {
+    const bool inside = slots_[i].block >= first && slots_[i].block <= last;
+    if (inside || !drop(slots_[i])) {
+      ++i;
+    } else {
+      dropped = true;
+    }
+  }
+  if (dropped) (void)io_.pool().flush_unmaps();
+}
+
+// The pool is empty, but we hold blocks that are less urgent than `wanted`: read-ahead, the
+// farthest first, then those that the consumer has seen. A pipe's could not be read again.
+pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
+  if (!end_known_ || slots_.empty()) return pool::no_block;
+  auto distance = [&](const Slot& slot) {
+    return slot.block > wanted ? slot.block - wanted : wanted - slot.block;
+  };
+  auto less_urgent = [&](const Slot& a, const Slot& b) {
+    if (a.mapped != b.mapped) return a.mapped;
+    return distance(a) < distance(b);
+  };
+  if (!drop(*std::max_element(slots_.begin(), slots_.end(), less_urgent))) return pool::no_block;
+  (void)io_.pool().flush_unmaps();
+  return io_.take();
+}
+
+// As far as blocks are free just now: read-ahead waits for nobody. In order and without gaps, as
+// pipes want it.
+void FileReaderCore::read_ahead(uint64_t block) noexcept {
+  const uint64_t last = std::min(block + options_.read_ahead_blocks, blocks_ - 1);
+  for (uint64_t ahead = block + 1; ahead <= last && !failed_; ++ahead) {
+    if (find(ahead) != nullptr) continue;
+    const pool::BlockId id = io_.pool().take();
+    if (id == pool::no_block) return;
+    add(ahead, id);
+  }
+}
+
+// How many bytes of the block are data. Finds errors, and the end of a stream.
+size_t FileReaderCore::wait_for(Slot& slot) noexcept {
+  if (!slot.reading) return 0;
+  const int64_t arrived = io_.wait_read(slot.id);
+  slot.reading = false;
+  if (failed_) return 0;  // what was in flight when the first error came
+  const Extent extent = extent_of(slot.block);
+  if (arrived < 0) {
+    const int error = static_cast<int>(-arrived);
+    note(code_of_errno(error), error, extent, "read");
+  } else if (!end_known_) {
+    if (slot.block + 1 == blocks_ && arrived > 0) {
+      note(ErrorCode::out_of_memory, 0, extent, "reserve addresses for so long a stream: read");
+    }
+  } else if (static_cast<uint64_t>(arrived) < extent.bytes) {
+    note(ErrorCode::corrupt, 0, extent, "read to the end, the file is shorter than it was:");
+  }
+  const size_t valid_bytes =
+      failed_ ? 0 : std::min<size_t>(static_cast<size_t>(arrived), extent.bytes);
+  if (!end_known_ && valid_bytes < block_bytes_) end_at(slot.block, valid_bytes);
+  return valid_bytes;
+}
+
+bool FileReaderCore::show(Slot& slot, size_t valid_bytes, void* context) noexcept {
+  std::memset(io_.pool().home(slot.id) + valid_bytes, 0, block_bytes_ - valid_bytes);
+  const int error = io_.map(slot.id, range_.begin() + slot.block * block_bytes_);
+  slot.mapped = error == 0;
+  if (slot.mapped) return true;
+  const bool out_of_mappings = error == ENOMEM;
+  note(out_of_mappings ? ErrorCode::out_of_mappings : ErrorCode::io, error, extent_of(slot.block),
+       "map");
+  if (fail(options_.policy, failure_, context)) return true;
+  stop(failure_);
+}
+
+// The end of a stream lies in this block.
+void FileReaderCore::end_at(uint64_t block, size_t bytes) noexcept {
+  range_bytes_ = bytes_ = block * block_bytes_ + bytes;
+  blocks_ = block + 1;
+  end_known_ = true;
+  (void)add_zero_page();  // out of mappings: who reads there without need gets a fault
+}
+
+int FileReaderCore::add_zero_page() noexcept {
+  return os::commit(range_.begin() + blocks_ * block_bytes_, os::page_bytes);
+}
+
+void FileReaderCore::note(ErrorCode code, int system_errno, const Extent& extent,
+                          const char* what) noexcept {
+  if (failed_) return;
+  failed_ = true;
+  std::snprintf(attempted_, sizeof attempted_, "%s %u bytes at offset %llu", what, extent.bytes,
+                static_cast<unsigned long long>(extent.offset));
+  failure_ = {code, attempted_, extent.file->path().c_str(), system_errno};
+}
+
+Status FileReaderCore::status() const {
+  if (!failed_) return {};
+  return std::unexpected(
+      Error{failure_.code, failure_.attempted, failure_.subject, failure_.system_errno});
+}
+
+bool FileReaderCore::at_end(const void* position) {
+  const auto offset =
+      static_cast<uint64_t>(static_cast<const std::byte*>(position) - range_.begin());
+  const uint64_t block = offset / block_bytes_;
+  if (!end_known_ && block >= served_blocks_) (void)serve(block, nullptr);
+  return end_known_ && static_cast<const std::byte*>(position) >= end();
+}
+
+void FileReaderCore::prepare(const void* address, size_t bytes) {
+  if (bytes == 0) return;
+  const auto first_byte =
+      static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());
+  const uint64_t last = (first_byte + bytes - 1) / block_bytes_;
+  for (uint64_t block = first_byte / block_bytes_; block <= last; ++block)
+    (void)serve(block, nullptr);
+}
+
+}  // namespace penstock::stream

@@ -1,0 +1,133 @@
+#pragma once
+
+// A file, or pieces of files, as one plain pointer: direct I/O with read-ahead behind it, a few
+// blocks of memory.
+//
+// The consumer reads almost sequentially: after touching block x it may come back to blocks >= x -
+// comeback_blocks; it may jump forward. Its fault in block y waits for block y's read, maps it at
+// y, gives back what lies behind y - comeback_blocks and starts reads up to y + read_ahead_blocks.
+// Reads go to blocks that are at home, never where the consumer could see them. Going further back
+// works in files and costs another read: any pattern of access gives the right bytes, an almost
+// sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a
+// large copy first.) A pipe cannot be read again: there, going back too far is a crash.
+//
+// REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each reader that is open
+// on it; with fewer a reader gives up read-ahead first and comeback blocks second. (Two at least,
+// or one load may not reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more
+// is read. Past the end the rest of the last block, and one more page, reads as zeros. The consumer
+// may also write: what it writes stays in its block and is gone with it. Thread safety: one
+// consumer thread.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "fault/registry.h"
+#include "os/memory.h"
+#include "stream/block_io.h"
+#include "stream/error_policy.h"
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+
+// Where one block of a stream lies. Extents of one stream all have block_bytes but the last.
+struct Extent {
+  const file::File* file = nullptr;
+  uint64_t offset = 0;
+  uint32_t bytes = 0;
+};
+
+class FileReaderCore final : public fault::Handler {
+ public:
+  struct Options {
+    uint32_t read_ahead_blocks = 4;  // at least 1
+    uint32_t comeback_blocks = 0;
+    ErrorPolicy policy = ErrorPolicy::zeros;
+  };
+  // The file's bytes [offset, offset + bytes). The pointer starts at the sector that holds
+  // `offset`, plus the rest, so that requests stay aligned. REQUIRES of all three: `io` and the
+  // files outlive the reader.
+  static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, const file::File& file,
+                                                      uint64_t offset, uint64_t bytes,
+                                                      const Options& options);
+  // The concatenation of extents.
+  static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, std::vector<Extent> extents,
+                                                      const Options& options);
+  // A pipe or terminal (Kind::stream), from where it stands to its end, at most bytes_max (address
+  // space to reserve). Where it ends is known when it was read to there: ask at_end(). An error
+  // ends it, too.
+  static Result<std::unique_ptr<FileReaderCore>> open_stream(BlockIo& io, const file::File& file,
+                                                             uint64_t bytes_max,
+                                                             const Options& options);
+  ~FileReaderCore();
+
+  const std::byte* begin() const { return begin_; }
+  // REQUIRES of both: is_end_known(), as it always is but for open_stream().
+  const std::byte* end() const { return begin_ + bytes_; }
+  uint64_t bytes() const { return bytes_; }
+  bool is_end_known() const { return end_known_; }
+  // Whether the data end at or before `position`. Waits until the byte there has arrived or the end
+  // is known; this counts as touching the block.
+  bool at_end(const void* position);
+  // The first error, when the policy is zeros; ok otherwise. A file that ended early is an error
+  // (corrupt).
+  Status status() const;
+  // Makes [address, address + bytes) readable without faults, for a system call or a handler-free
+  // section. REQUIRES: it spans at most comeback_blocks + 1 blocks.
+  void prepare(const void* address, size_t bytes);
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+
+ private:
+  // A block of the stream that has memory.
+  struct Slot {
+    uint64_t block;
+    pool::BlockId id;
+    bool mapped;
+    bool reading;  // started, and not waited for
+  };
+
+  explicit FileReaderCore(BlockIo& io) : io_(io), block_bytes_(io.pool().block_bytes()) {}
+  static Result<std::unique_ptr<FileReaderCore>> open_range(std::unique_ptr<FileReaderCore> reader,
+                                                            uint64_t blocks,
+                                                            const Options& options);
+  Extent extent_of(uint64_t block) const noexcept;
+  Slot* find(uint64_t block) noexcept;
+  bool serve(uint64_t block, void* context) noexcept;
+  bool serve_in_order(uint64_t block, void* context) noexcept;
+  bool serve_one(uint64_t block, void* context) noexcept;
+  Slot* slot_for(uint64_t block) noexcept;
+  Slot* add(uint64_t block, pool::BlockId id) noexcept;
+  bool drop(Slot& slot) noexcept;
+  void drop_outside(uint64_t first, uint64_t last) noexcept;
+  pool::BlockId sacrifice(uint64_t wanted) noexcept;
+  void read_ahead(uint64_t block) noexcept;
+  size_t wait_for(Slot& slot) noexcept;
+  bool show(Slot& slot, size_t valid_bytes, void* context) noexcept;
+  void end_at(uint64_t block, size_t bytes) noexcept;
+  int add_zero_page() noexcept;
+  void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept;
+
+  BlockIo& io_;
+  const size_t block_bytes_;
+  Options options_;
+  os::Reservation range_;
+  fault::Registration registration_;
+  std::vector<Extent> extents_;  // empty: one file
+  const file::File* file_ = nullptr;
+  uint64_t file_offset_ = 0;  // of block 0, whole sectors
+  const std::byte* begin_ = nullptr;
+  uint64_t bytes_ = 0;
+  uint64_t range_bytes_ =
+      0;                 // from the range's begin: bytes_ and what lies in front within the sector
+  uint64_t blocks_ = 0;  // as far as is known
+  bool end_known_ = true;
+  uint64_t served_blocks_ = 0;  // of open_stream(): blocks below have been shown
+  std::vector<Slot> slots_;     // room for all blocks of the pool is reserved
+  bool failed_ = false;
+  Failure failure_;
+  char attempted_[160] = {};
+};
+
+}  // namespace penstock::stream

@@ -1,0 +1,125 @@
+// The public file streams: a core with a pool and an engine of its own.
+
+#include "penstock/file_stream.h"
+
+#include <utility>
+
+#include "stream/file_reader.h"
+#include "stream/file_writer.h"
+
+namespace penstock {
+
+namespace {
+
+// The order of the members is the order in which they may go.
+struct Memory {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<file::Engine> engine;
+  std::unique_ptr<stream::BlockIo> io;
+};
+
+Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
+  Memory memory;
+  auto pool = pool::Pool::open({.block_bytes = block_bytes, .blocks_max = blocks});
+  if (!pool) return std::unexpected(pool.error());
+  memory.pool = std::move(*pool);
+  auto engine = file::Engine::open({.depth = blocks});
+  if (!engine) return std::unexpected(engine.error());
+  memory.engine = std::move(*engine);
+  memory.io = std::make_unique<stream::BlockIo>(*memory.pool, *memory.engine);
+  return memory;
+}
+
+}  // namespace
+
+struct FileReader::State {
+  file::File file;
+  Memory memory;
+  std::unique_ptr<stream::FileReaderCore> core;
+};
+
+Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
+  auto state = std::make_unique<State>();
+  auto file = file::File::open_read(path);
+  if (!file) return std::unexpected(file.error());
+  state->file = std::move(*file);
+  auto memory =
+      open_memory(options.block_bytes, options.read_ahead_blocks + options.comeback_blocks + 1);
+  if (!memory) return std::unexpected(memory.error());
+  state->memory = std::move(*memory);
+
+  const stream::FileReaderCore::Options core_options{.read_ahead_blocks = options.read_ahead_blocks,
+                                                     .comeback_blocks = options.comeback_blocks,
+                                                     .policy = options.policy};
+  stream::BlockIo& io = *state->memory.io;
+  Result<std::unique_ptr<stream::FileReaderCore>> core;
+  if (state->file.seekable()) {
+    auto bytes = state->file.size();
+    if (!bytes) return std::unexpected(bytes.error());
+    core = stream::FileReaderCore::open(io, state->file, 0, *bytes, core_options);
+  } else {
+    core = stream::FileReaderCore::open_stream(io, state->file, options.stream_bytes_max,
+                                               core_options);
+  }
+  if (!core) return std::unexpected(core.error());
+  state->core = std::move(*core);
+  return FileReader(std::move(state));
+}
+
+FileReader::FileReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FileReader::FileReader(FileReader&&) noexcept = default;
+FileReader& FileReader::operator=(FileReader&&) noexcept = default;
+FileReader::~FileReader() = default;
+const std::byte* FileReader::data() const {
+  return state_->core->begin();
+}
+uint64_t FileReader::bytes() const {
+  return state_->core->bytes();
+}
+bool FileReader::at_end(const void* position) {
+  return state_->core->at_end(position);
+}
+Status FileReader::status() const {
+  return state_->core->status();
+}
+
+struct FileWriter::State {
+  file::File file;
+  Memory memory;
+  std::unique_ptr<stream::FileWriterCore> core;
+};
+
+Result<FileWriter> FileWriter::create(const std::string& path, const FileWriterOptions& options) {
+  auto state = std::make_unique<State>();
+  auto file = file::File::create_output(path);
+  if (!file) return std::unexpected(file.error());
+  state->file = std::move(*file);
+  auto memory =
+      open_memory(options.block_bytes, options.write_behind_blocks + options.comeback_blocks + 2);
+  if (!memory) return std::unexpected(memory.error());
+  state->memory = std::move(*memory);
+  auto core = stream::FileWriterCore::open(*state->memory.io, state->file, 0,
+                                           {.bytes_max = options.bytes_max,
+                                            .comeback_blocks = options.comeback_blocks,
+                                            .policy = options.policy});
+  if (!core) return std::unexpected(core.error());
+  state->core = std::move(*core);
+  return FileWriter(std::move(state));
+}
+
+FileWriter::FileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+FileWriter::FileWriter(FileWriter&&) noexcept = default;
+FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
+FileWriter::~FileWriter() = default;
+std::byte* FileWriter::data() const {
+  return state_->core->begin();
+}
+
+Status FileWriter::finish(const void* end) {
+  const auto bytes = static_cast<const std::byte*>(end) - state_->core->begin();
+  if (auto finished = state_->core->finish(state_->core->begin() + bytes); !finished)
+    return finished;
+  return state_->file.publish();
+}
+
+}  // namespace penstock

@@ -1,0 +1,821 @@
+#include "penstock/file_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <thread>
+
+#include "base/bits.h"
+#include "os/memory.h"
+#include "stream/file_fixture.h"
+#include "stream/file_reader.h"
+#include "stream/file_writer.h"
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+namespace {
+
+constexpr size_t block_bytes = 64 * KiB;
+constexpr size_t sector = file::sector_bytes;
+
+using FileReaderTest = FileStreamTest;
+using FileWriterTest = FileStreamTest;
+
+// Sizes where something begins or ends, and random ones.
+size_t interesting_size(Random& random) {
+  const size_t edges[] = {0,
+                          1,
+                          sector - 1,
+                          sector,
+                          sector + 1,
+                          block_bytes - 1,
+                          block_bytes,
+                          block_bytes + 1,
+                          3 * block_bytes};
+  const uint64_t pick = random.below(std::size(edges) + 6);
+  return pick < std::size(edges) ? edges[pick] : random.below(40 * block_bytes);
+}
+
+file::Injection disturbed(uint64_t seed) {
+  return {.seed = seed, .short_transfer = 0.15, .delay = 0.1, .delay_us_max = 300};
+}
+
+// Compares [at, at + bytes) of the stream block by block, upwards: a library's memcmp may touch the
+// higher block first.
+void expect_equal(const FileReaderCore& reader, const std::byte* model, uint64_t at,
+                  uint64_t bytes) {
+  while (bytes > 0) {
+    const std::byte* from = reader.begin() + at;
+    const auto in_block = reinterpret_cast<uintptr_t>(from) % block_bytes;
+    const uint64_t step = std::min<uint64_t>(bytes, block_bytes - in_block);
+    ASSERT_EQ(std::memcmp(from, model + at, step), 0) << "at " << at << ", " << step << " bytes";
+    at += step;
+    bytes -= step;
+  }
+}
+
+void expect_zeros_behind_the_end(const FileReaderCore& reader) {
+  const uintptr_t end = reinterpret_cast<uintptr_t>(reader.end());
+  const size_t rest = round_up(end, block_bytes) - end + os::page_bytes;
+  const std::byte* zeros = reader.end();
+  ASSERT_TRUE(
+      std::all_of(zeros, zeros + rest, [](std::byte byte) { return byte == std::byte{0}; }));
+}
+
+// As memcpy and memset, but upwards, block by block: the library's may store the first bytes last,
+// or the last ones first.
+void store_upwards(std::byte* to, const std::vector<std::byte>& from) {
+  for (size_t at = 0; at < from.size();) {
+    const size_t in_block = reinterpret_cast<uintptr_t>(to + at) % block_bytes;
+    const size_t step = std::min(from.size() - at, block_bytes - in_block);
+    std::memcpy(to + at, &from[at], step);
+    at += step;
+  }
+}
+void store_ones(std::byte* to, size_t bytes) {
+  store_upwards(to, std::vector<std::byte>(bytes, std::byte{1}));
+}
+
+// Steps forward, jumps forward, and comes back as far as allowed, until the end.
+void walk(const FileReaderCore& reader, const std::vector<std::byte>& data, uint64_t offset,
+          uint32_t comeback_blocks, Random& random) {
+  const std::byte* model = data.data() + offset;
+  const uint64_t bytes = reader.bytes();
+  const uint64_t in_front = reinterpret_cast<uintptr_t>(reader.begin()) % block_bytes;
+  auto block_of = [&](uint64_t at) { return (at + in_front) / block_bytes; };
+  uint64_t at = 0, farthest = 0;
+  while (at < bytes) {
+    const uint64_t step = std::min<uint64_t>(
+        1 + random.below(random.below(4) == 0 ? 3 * block_bytes : 5000), bytes - at);
+    expect_equal(reader, model, at, step);
+    if (testing::Test::HasFatalFailure()) return;
+    at += step;
+    farthest = std::max(farthest, block_of(at - 1));
+    if (random.below(8) == 0) at += random.below(6 * block_bytes);
+    if (random.below(3) == 0 && at <= bytes) {
+      const uint64_t lowest_block = farthest - std::min<uint64_t>(farthest, comeback_blocks);
+      const uint64_t lowest = lowest_block == 0 ? 0 : lowest_block * block_bytes - in_front;
+      if (at > lowest) at = lowest + random.below(at - lowest);
+    }
+    if (random.below(60) == 0) return;  // not everybody reads to the end
+  }
+}
+
+TEST_P(FileReaderTest, AnyRangeReadsAsTheFile) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    FileReaderCore::Options options{.read_ahead_blocks = static_cast<uint32_t>(1 + random.below(5)),
+                                    .comeback_blocks = static_cast<uint32_t>(random.below(4))};
+    // Sometimes fewer blocks than the window would like: one for the data and the comeback blocks
+    // are enough.
+    const auto spare = static_cast<uint32_t>(random.below(options.read_ahead_blocks + 1));
+    open(block_bytes, options.comeback_blocks + 1 + spare,
+         random.below(2) == 0 ? disturbed(seed) : file::Injection{});
+    if (IsSkipped()) return;
+    const auto data = random_bytes(interesting_size(random), seed);
+    file::File file = temporary(data);
+    const uint64_t offset = random.below(3) == 0 ? 0 : random.below(data.size() + 1);
+    const uint64_t bytes =
+        random.below(2) == 0 ? data.size() - offset : random.below(data.size() - offset + 1);
+    auto reader = FileReaderCore::open(*io_, file, offset, bytes, options);
+    ASSERT_TRUE(reader) << reader.error().message();
+    ASSERT_EQ((*reader)->bytes(), bytes);
+    walk(**reader, data, offset, options.comeback_blocks, random);
+    if (!HasFatalFailure()) expect_zeros_behind_the_end(**reader);
+    ASSERT_FALSE(HasFatalFailure());
+    EXPECT_TRUE((*reader)->status());
+    reader->reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(FileReaderTest, AnyOrderOfAccessIsRight) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 2; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    open(block_bytes, 2 + static_cast<uint32_t>(random.below(4)), disturbed(seed));
+    if (IsSkipped()) return;
+    const auto data = random_bytes(20 * block_bytes + 5, seed);
+    file::File file = temporary(data);
+    auto reader =
+        FileReaderCore::open(*io_, file, 0, data.size(),
+                             {.read_ahead_blocks = static_cast<uint32_t>(1 + random.below(3))});
+    ASSERT_TRUE(reader);
+    for (int i = 0; i < 400; ++i) {
+      size_t at = random.below(data.size() - 8);
+      if (i % 10 == 0) at = (1 + random.below(19)) * block_bytes - 4;  // reaches into two blocks
+      ASSERT_EQ(std::memcmp((*reader)->begin() + at, &data[at], 8), 0) << at;
+    }
+    reader->reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(FileReaderTest, ExtentsReadAsTheirConcatenation) {
+  Random random(seed_of_run());
+  open(block_bytes, 8, disturbed(seed_of_run()));
+  if (IsSkipped()) return;
+  const auto data = random_bytes(20 * block_bytes, 5);
+  file::File files[2] = {temporary(data), temporary(data)};
+  std::vector<Extent> extents;
+  std::vector<std::byte> model;
+  for (int i = 0; i < 30; ++i) {
+    const auto bytes = static_cast<uint32_t>(i == 29 ? 777 : block_bytes);
+    const uint64_t offset = random.below(19) * block_bytes + (i % 5 == 0 ? random.below(500) : 0);
+    extents.push_back({&files[i % 2], offset, bytes});
+    model.insert(model.end(), data.begin() + static_cast<ptrdiff_t>(offset),
+                 data.begin() + static_cast<ptrdiff_t>(offset + bytes));
+  }
+  auto reader = FileReaderCore::open(*io_, extents, {});
+  ASSERT_TRUE(reader) << reader.error().message();
+  ASSERT_EQ((*reader)->bytes(), model.size());
+  expect_equal(**reader, model.data(), 0, model.size());
+  expect_zeros_behind_the_end(**reader);
+  reader->reset();
+  expect_all_blocks_free();
+  std::swap(extents.front(), extents.back());
+  EXPECT_FALSE(FileReaderCore::open(*io_, extents, {}));
+}
+
+TEST_P(FileReaderTest, ManyReadersShareOnePool) {
+  Random random(seed_of_run());
+  constexpr size_t readers_count = 6;
+  open(block_bytes, readers_count * 3, disturbed(seed_of_run()));
+  if (IsSkipped()) return;
+  const auto data = random_bytes(30 * block_bytes, 6);
+  file::File file = temporary(data);
+  std::vector<std::unique_ptr<FileReaderCore>> readers;
+  std::vector<uint64_t> at(readers_count, 0);
+  for (size_t i = 0; i < readers_count; ++i) {
+    auto reader = FileReaderCore::open(*io_, file, i * 1000, data.size() - i * 1000,
+                                       {.read_ahead_blocks = 2});
+    ASSERT_TRUE(reader);
+    readers.push_back(std::move(*reader));
+  }
+  for (int step = 0; step < 1500; ++step) {
+    const size_t i = random.below(readers_count);
+    const uint64_t bytes = std::min<uint64_t>(random.below(20'000), readers[i]->bytes() - at[i]);
+    expect_equal(*readers[i], data.data() + i * 1000, at[i], bytes);
+    ASSERT_FALSE(HasFatalFailure());
+    at[i] += bytes;
+  }
+  readers.clear();
+  expect_all_blocks_free();
+}
+
+TEST_P(FileReaderTest, PrepareMakesAWindowReadyForASystemCall) {
+  open(block_bytes, 6);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(9 * block_bytes, 7);
+  file::File file = temporary(data), copy = temporary();
+  ASSERT_TRUE(copy.set_size(data.size()));
+  auto reader = FileReaderCore::open(*io_, file, 0, data.size(),
+                                     {.read_ahead_blocks = 2, .comeback_blocks = 2});
+  ASSERT_TRUE(reader);
+  for (size_t at = 1000; at + 2 * block_bytes < data.size(); at += block_bytes) {
+    const std::byte* from = (*reader)->begin() + at;
+    (*reader)->prepare(from, 2 * block_bytes);
+    ASSERT_EQ(::pwrite(copy.buffered_descriptor(), from, 2 * block_bytes, static_cast<off_t>(at)),
+              static_cast<ssize_t>(2 * block_bytes));
+  }
+  std::vector<std::byte> back(data.size() - 1000 - block_bytes);
+  ASSERT_TRUE(file::read_exactly(copy, 1000, back.data(), 7 * block_bytes));
+  EXPECT_EQ(std::memcmp(back.data(), &data[1000], 7 * block_bytes), 0);
+}
+
+// What the engine's read-ahead had brought in before the error is data or zeros, block by block,
+// and once zeros, zeros for good.
+TEST_P(FileReaderTest, AfterAnErrorTheRestIsZerosAndTheStatusSaysWhy) {
+  for (uint64_t calls : {0, 1, 5, 9}) {
+    open(block_bytes, 5,
+         {.seed = 1, .error = EIO, .error_after = calls, .error_operation = file::Operation::read});
+    if (IsSkipped()) return;
+    const auto data = random_bytes(20 * block_bytes, 8);
+    file::File file = temporary(data);
+    auto reader = FileReaderCore::open(*io_, file, 0, data.size(), {.read_ahead_blocks = 3});
+    ASSERT_TRUE(reader);
+    size_t good_blocks = 0;
+    for (size_t block = 0; block < 20; ++block) {
+      const std::byte* from = (*reader)->begin() + block * block_bytes;
+      const bool zeros = std::all_of(from, from + block_bytes,
+                                     [](std::byte byte) { return byte == std::byte{0}; });
+      if (zeros) continue;
+      ASSERT_EQ(std::memcmp(from, &data[block * block_bytes], block_bytes), 0);
+      ASSERT_EQ(good_blocks++, block) << "data after an error";
+    }
+    EXPECT_LE(good_blocks, calls);
+    EXPECT_FALSE(HasFatalFailure());
+    ASSERT_FALSE((*reader)->status());
+    EXPECT_EQ((*reader)->status().error().system_errno, EIO);
+    EXPECT_LE(pool_->blocks_committed(), 5u);
+    reader->reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(FileReaderTest, AFileThatIsShorterThanExpectedIsAnError) {
+  open(block_bytes, 5);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(3 * block_bytes + 100, 9);
+  file::File file = temporary(data);
+  auto reader = FileReaderCore::open(*io_, file, 0, data.size() + 1, {.read_ahead_blocks = 3});
+  ASSERT_TRUE(reader);
+  expect_equal(**reader, data.data(), 0, 3 * block_bytes);
+  EXPECT_TRUE((*reader)->status());
+  EXPECT_EQ(*((*reader)->begin() + 3 * block_bytes), std::byte{0});
+  ASSERT_FALSE((*reader)->status());
+  EXPECT_EQ((*reader)->status().error().code, ErrorCode::corrupt);
+}
+
+TEST_P(FileReaderTest, WithARecoveryPointAnErrorLeavesTheCode) {
+  open(block_bytes, 5,
+       {.seed = 1, .error = EIO, .error_after = 4, .error_operation = file::Operation::read});
+  if (IsSkipped()) return;
+  const auto data = random_bytes(20 * block_bytes, 10);
+  file::File file = temporary(data);
+  auto reader = FileReaderCore::open(*io_, file, 0, data.size(),
+                                     {.read_ahead_blocks = 1, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(reader);
+  for (int round = 0; round < 3; ++round) {
+    uint64_t read = 0;
+    auto sum = RecoveryPoint::run([&] {
+      uint64_t total = 0;
+      for (const std::byte* at = (*reader)->begin(); at != (*reader)->end(); at += block_bytes) {
+        total += static_cast<uint64_t>(*at);
+        ++read;
+      }
+      return total;
+    });
+    ASSERT_FALSE(sum);
+    EXPECT_EQ(sum.error().system_errno, EIO);
+    EXPECT_EQ(read, round == 0 ? 4u : 0u) << "nothing is read again after an error";
+  }
+  auto prepared =
+      RecoveryPoint::run([&] { (*reader)->prepare((*reader)->begin() + 10 * block_bytes, 1); });
+  EXPECT_FALSE(prepared);
+  reader->reset();
+  expect_all_blocks_free();
+}
+
+TEST_P(FileReaderTest, AnEmptyPoolIsAnErrorAndNotAHang) {
+  open(block_bytes, 2);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(4 * block_bytes, 11);
+  file::File file = temporary(data);
+  const pool::BlockId first = io_->take(), second = io_->take();
+  auto reader = FileReaderCore::open(*io_, file, 0, data.size(),
+                                     {.read_ahead_blocks = 1, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(reader);
+  auto touched = RecoveryPoint::run([&] { return *(*reader)->begin(); });
+  ASSERT_FALSE(touched);
+  EXPECT_EQ(touched.error().code, ErrorCode::out_of_memory);
+  reader->reset();
+  io_->give(first);
+  io_->give(second);
+  expect_all_blocks_free();
+}
+
+TEST_P(FileReaderTest, StopEndsTheProcessWithTheMessage) {
+  auto read_it = [&] {
+    open(block_bytes, 4,
+         {.seed = 1, .error = EIO, .error_after = 0, .error_operation = file::Operation::read});
+    file::File file = temporary(random_bytes(100, 1));
+    auto reader = FileReaderCore::open(*io_, file, 0, 100, {.policy = ErrorPolicy::stop});
+    if ((*reader)->begin()[0] == std::byte{0}) ::_exit(0);
+  };
+  open(block_bytes, 4);
+  if (IsSkipped()) return;
+  close();
+  EXPECT_DEATH(read_it(), "cannot read 100 bytes at offset 0: Input/output error");
+}
+
+// ---- pipes
+
+class Pipe {
+ public:
+  explicit Pipe(const std::filesystem::path& directory) {
+    const std::string name = (directory / "pipe").string();
+    EXPECT_EQ(::mkfifo(name.c_str(), 0600), 0);
+    const int keep_open = ::open(name.c_str(), O_RDWR);
+    in = file::File::open_read(name).value();
+    out = file::File::create_output(name).value();
+    ::close(keep_open);
+    std::filesystem::remove(name);
+  }
+  file::File in, out;
+};
+
+TEST_P(FileReaderTest, APipeReadsToItsEnd) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 25; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    open(block_bytes, 6, random.below(2) == 0 ? disturbed(seed) : file::Injection{});
+    if (IsSkipped()) return;
+    Pipe pipe(directory_);
+    const auto data = random_bytes(interesting_size(random), seed);
+    std::jthread writer([&, out = std::move(pipe.out)] {
+      for (size_t done = 0; done < data.size();) {
+        const ssize_t bytes =
+            ::write(out.descriptor(), &data[done], std::min<size_t>(data.size() - done, 30'000));
+        ASSERT_GT(bytes, 0);
+        done += static_cast<size_t>(bytes);
+      }
+    });
+    auto reader = FileReaderCore::open_stream(*io_, pipe.in, data.size() + random.below(2) * TiB,
+                                              {.read_ahead_blocks = 3, .comeback_blocks = 1});
+    ASSERT_TRUE(reader) << reader.error().message();
+    uint64_t at = 0;
+    while (!(*reader)->at_end((*reader)->begin() + at)) {
+      ASSERT_LT(at, data.size());
+      const uint64_t step = std::min<uint64_t>(1 + random.below(30'000), data.size() - at);
+      expect_equal(**reader, data.data(), at, step);
+      ASSERT_FALSE(HasFatalFailure());
+      at += step;
+      if (random.below(10) == 0)
+        at = std::min<uint64_t>(at + random.below(5 * block_bytes), data.size());
+    }
+    ASSERT_EQ(at, data.size());
+    ASSERT_TRUE((*reader)->is_end_known());
+    EXPECT_EQ((*reader)->bytes(), data.size());
+    expect_zeros_behind_the_end(**reader);
+    EXPECT_TRUE((*reader)->status());
+    reader->reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(FileReaderTest, AReaderOfASilentPipeCanBeClosed) {
+  open(block_bytes, 6);
+  if (IsSkipped()) return;
+  Pipe pipe(directory_);
+  ASSERT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
+  {
+    std::vector<std::byte> first_block(block_bytes);
+    std::jthread writer([&] {
+      for (size_t done = 4; done < block_bytes;) {
+        const ssize_t bytes =
+            ::write(pipe.out.descriptor(), &first_block[done], block_bytes - done);
+        ASSERT_GT(bytes, 0);
+        done += static_cast<size_t>(bytes);
+      }
+    });
+    auto reader = FileReaderCore::open_stream(*io_, pipe.in, GiB, {.read_ahead_blocks = 4});
+    ASSERT_TRUE(reader);
+    EXPECT_FALSE((*reader)->at_end((*reader)->begin()));
+    EXPECT_EQ(std::memcmp((*reader)->begin(), "text", 4), 0);
+    EXPECT_FALSE((*reader)->is_end_known());
+  }
+  expect_all_blocks_free();
+}
+
+TEST_P(FileReaderTest, APipeThatGivesMoreThanReservedIsAnError) {
+  open(block_bytes, 6);
+  if (IsSkipped()) return;
+  Pipe pipe(directory_);
+  std::jthread writer([out = std::move(pipe.out)] {
+    const std::vector<std::byte> data(3 * block_bytes, std::byte{'x'});
+    for (size_t done = 0; done < data.size();) {
+      const ssize_t bytes = ::write(out.descriptor(), &data[done], data.size() - done);
+      if (bytes <= 0) return;
+      done += static_cast<size_t>(bytes);
+    }
+  });
+  {
+    auto reader =
+        FileReaderCore::open_stream(*io_, pipe.in, 2 * block_bytes, {.read_ahead_blocks = 1});
+    ASSERT_TRUE(reader);
+    EXPECT_FALSE((*reader)->at_end((*reader)->begin() + 2 * block_bytes - 1));
+    EXPECT_TRUE((*reader)->at_end((*reader)->begin() + 2 * block_bytes));
+    ASSERT_FALSE((*reader)->status());
+    EXPECT_EQ((*reader)->status().error().code, ErrorCode::out_of_memory);
+  }
+  expect_all_blocks_free();
+}
+
+TEST_P(FileReaderTest, AnErrorEndsAPipe) {
+  open(block_bytes, 6,
+       {.seed = 1, .error = EIO, .error_after = 2, .error_operation = file::Operation::read});
+  if (IsSkipped()) return;
+  Pipe pipe(directory_);
+  ASSERT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
+  auto reader = FileReaderCore::open_stream(*io_, pipe.in, GiB, {.read_ahead_blocks = 1});
+  ASSERT_TRUE(reader);
+  std::jthread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
+  });
+  EXPECT_TRUE((*reader)->at_end((*reader)->begin()));
+  EXPECT_EQ((*reader)->begin()[0], std::byte{0});
+  EXPECT_FALSE((*reader)->status());
+  writer.join();
+  reader->reset();
+  expect_all_blocks_free();
+}
+
+// ---- writing
+
+// Fills every byte of the blocks it touches, in pieces, coming back within the window, and leaves
+// whole blocks out at times. The model gets the same, with zeros where a block was left out.
+void fill_almost_in_order(std::byte* to, std::vector<std::byte>& model, uint32_t comeback_blocks,
+                          Random& random) {
+  const uint64_t in_front = reinterpret_cast<uintptr_t>(to) % block_bytes;
+  auto block_begin = [&](uint64_t block) {
+    return block == 0 ? 0 : block * block_bytes - in_front;
+  };
+  uint64_t first_open = 0;  // blocks below are full
+  for (uint64_t block = 0; block_begin(block) < model.size();) {
+    const bool leave_out = block == first_open && random.below(12) == 0 && comeback_blocks == 0;
+    auto range_of = [&](uint64_t b) {
+      return std::pair{block_begin(b), std::min<uint64_t>(block_begin(b + 1), model.size())};
+    };
+    if (leave_out) {
+      const auto [from, end] = range_of(block);
+      std::fill(model.begin() + static_cast<ptrdiff_t>(from),
+                model.begin() + static_cast<ptrdiff_t>(end), std::byte{0});
+      first_open = ++block;
+      continue;
+    }
+    // Touch this block, and fill the ones in the window for good when they are about to leave it.
+    const auto [from, end] = range_of(block);
+    to[from + random.below(end - from)] = std::byte{1};
+    for (; first_open + comeback_blocks <= block; ++first_open) {
+      const auto [begin, stop] = range_of(first_open);
+      for (uint64_t at = begin; at < stop;) {
+        const uint64_t step = std::min<uint64_t>(1 + random.below(20'000), stop - at);
+        std::memcpy(to + at, &model[at], step);
+        at += step;
+      }
+    }
+    ++block;
+  }
+  for (; block_begin(first_open) < model.size(); ++first_open) {
+    const uint64_t begin = block_begin(first_open);
+    const uint64_t stop = std::min<uint64_t>(block_begin(first_open + 1), model.size());
+    std::memcpy(to + begin, &model[begin], stop - begin);
+  }
+}
+
+TEST_P(FileWriterTest, WhatIsStoredEndsInTheFile) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto comeback_blocks = static_cast<uint32_t>(random.below(4));
+    open(block_bytes, comeback_blocks + 1 + static_cast<uint32_t>(random.below(5)),
+         random.below(2) == 0 ? disturbed(seed) : file::Injection{});
+    if (IsSkipped()) return;
+    const auto before = random_bytes(interesting_size(random), seed + 1);
+    file::File file = temporary(before);
+    auto model = random_bytes(interesting_size(random), seed + 2);
+    const uint64_t offset = random.below(2) == 0 ? 0 : random.below(before.size() + 1);
+    auto writer = FileWriterCore::open(
+        *io_, file, offset, {.bytes_max = 40 * block_bytes, .comeback_blocks = comeback_blocks});
+    ASSERT_TRUE(writer) << writer.error().message();
+    fill_almost_in_order((*writer)->begin(), model, comeback_blocks, random);
+    if (random.below(2) == 0) (*writer)->flush((*writer)->begin() + model.size());
+    Status finished = (*writer)->finish((*writer)->begin() + model.size());
+    ASSERT_TRUE(finished) << finished.error().message();
+    expect_all_blocks_free();
+
+    auto expected = before;
+    if (expected.size() < offset + model.size()) expected.resize(offset + model.size());
+    std::copy(model.begin(), model.end(), expected.begin() + static_cast<ptrdiff_t>(offset));
+    ASSERT_EQ(*file.size(), expected.size());
+    std::vector<std::byte> back(expected.size());
+    ASSERT_TRUE(file::read_exactly(file, 0, back.data(), back.size()));
+    const auto differs =
+        std::mismatch(back.begin(), back.end(), expected.begin()).first - back.begin();
+    ASSERT_EQ(static_cast<size_t>(differs), back.size());
+    writer->reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(FileWriterTest, WithoutFinishTheBlocksComeBackAllTheSame) {
+  open(block_bytes, 4, disturbed(1));
+  if (IsSkipped()) return;
+  file::File file = temporary();
+  for (size_t bytes : {size_t{0}, size_t{1}, 9 * block_bytes}) {
+    auto writer =
+        FileWriterCore::open(*io_, file, 0, {.bytes_max = 10 * block_bytes, .comeback_blocks = 1});
+    ASSERT_TRUE(writer);
+    store_ones((*writer)->begin(), bytes);
+    writer->reset();
+    expect_all_blocks_free();
+  }
+}
+
+// Puts the blocks into the file in a shuffled order, up to a limit.
+class ShuffledSink final : public Sink {
+ public:
+  ShuffledSink(const file::File& file, uint64_t blocks_max)
+      : file_(file), blocks_max_(blocks_max) {}
+  Extent place(uint64_t block, uint32_t bytes) noexcept override {
+    EXPECT_EQ(block, next_++);
+    if (block >= blocks_max_) return {};
+    return {&file_, place_of(block), bytes};
+  }
+  static uint64_t place_of(uint64_t block) { return (block * 7 % 16) * block_bytes; }
+
+ private:
+  const file::File& file_;
+  const uint64_t blocks_max_;
+  uint64_t next_ = 0;
+};
+
+TEST_P(FileWriterTest, ASinkSaysWhereEachBlockGoes) {
+  open(block_bytes, 5, disturbed(seed_of_run()));
+  if (IsSkipped()) return;
+  file::File file = temporary();
+  const auto data = random_bytes(15 * block_bytes + 333, 12);
+  ShuffledSink sink(file, 16);
+  auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = data.size()});
+  ASSERT_TRUE(writer);
+  store_upwards((*writer)->begin(), data);
+  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  for (size_t block = 0; block < 16; ++block) {
+    const size_t bytes = std::min(block_bytes, data.size() - block * block_bytes);
+    std::vector<std::byte> back(bytes);
+    ASSERT_TRUE(file::read_exactly(file, ShuffledSink::place_of(block), back.data(), bytes));
+    EXPECT_EQ(std::memcmp(back.data(), &data[block * block_bytes], bytes), 0) << block;
+  }
+}
+
+TEST_P(FileWriterTest, ASinkWithoutSpaceIsAFullDisk) {
+  open(block_bytes, 3);
+  if (IsSkipped()) return;
+  file::File file = temporary();
+  ShuffledSink sink(file, 4);
+  auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = 16 * block_bytes});
+  ASSERT_TRUE(writer);
+  store_ones((*writer)->begin(), 16 * block_bytes);
+  Status finished = (*writer)->finish((*writer)->begin() + 16 * block_bytes);
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
+  expect_all_blocks_free();
+}
+
+TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
+  open(block_bytes, 3,
+       {.seed = 1, .error = ENOSPC, .error_after = 2, .error_operation = file::Operation::write});
+  if (IsSkipped()) return;
+  file::File file = temporary();
+  auto writer =
+      FileWriterCore::open(*io_, file, 0, {.bytes_max = 50 * block_bytes, .comeback_blocks = 1});
+  ASSERT_TRUE(writer);
+  store_ones((*writer)->begin(), 50 * block_bytes);
+  Status finished = (*writer)->finish((*writer)->begin() + 50 * block_bytes);
+  ASSERT_FALSE(finished);
+  EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
+  EXPECT_EQ(finished.error().system_errno, ENOSPC);
+  expect_all_blocks_free();
+}
+
+TEST_P(FileWriterTest, WithARecoveryPointAnErrorLeavesTheCode) {
+  open(block_bytes, 3,
+       {.seed = 1, .error = EIO, .error_after = 2, .error_operation = file::Operation::write});
+  if (IsSkipped()) return;
+  file::File file = temporary();
+  auto writer = FileWriterCore::open(
+      *io_, file, 0, {.bytes_max = 50 * block_bytes, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(writer);
+  auto stored = RecoveryPoint::run([&] {
+    for (size_t block = 0; block < 50; ++block)
+      std::memset((*writer)->begin() + block * block_bytes, 1, block_bytes);
+  });
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().system_errno, EIO);
+  writer->reset();
+  expect_all_blocks_free();
+}
+
+TEST_P(FileWriterTest, WhatNoPolicyCanMendStopsTheProcess) {
+  auto store = [&](const auto& body) {
+    open(block_bytes, 3);
+    file::File file = temporary();
+    auto writer = FileWriterCore::open(*io_, file, 0, {.bytes_max = 4 * block_bytes});
+    body(**writer);
+  };
+  open(block_bytes, 3);
+  if (IsSkipped()) return;
+  close();
+  EXPECT_DEATH(
+      store([](FileWriterCore& writer) { writer.begin()[4 * block_bytes] = std::byte{1}; }),
+      "beyond the stream's bytes_max");
+  EXPECT_DEATH(store([](FileWriterCore& writer) {
+                 (void)writer.finish(writer.begin());
+                 writer.begin()[0] = std::byte{1};
+               }),
+               "after finish");
+}
+
+TEST_P(FileWriterTest, ASinkCannotGoBack) {
+  auto store = [&] {
+    open(block_bytes, 3);
+    file::File file = temporary();
+    ShuffledSink sink(file, 16);
+    auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = 4 * block_bytes});
+    for (size_t block : {0, 1, 0}) (*writer)->begin()[block * block_bytes] = std::byte{1};
+  };
+  open(block_bytes, 3);
+  if (IsSkipped()) return;
+  close();
+  EXPECT_DEATH(store(), "behind the comeback window");
+}
+
+TEST_P(FileWriterTest, AFileCanBeWrittenInAnyOrder) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 4; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    open(block_bytes, 3 + static_cast<uint32_t>(random.below(4)), disturbed(seed));
+    if (IsSkipped()) return;
+    file::File file = temporary();
+    const uint64_t offset = random.below(10'000);
+    std::vector<std::byte> model(10 * block_bytes + random.below(block_bytes));
+    auto writer = FileWriterCore::open(*io_, file, offset, {.bytes_max = model.size()});
+    ASSERT_TRUE(writer);
+    store_upwards((*writer)->begin(), model);
+    for (int i = 0; i < 200; ++i) {
+      const size_t at = random.below(model.size() - 8);
+      const uint64_t word = random.next();
+      std::memcpy(&model[at], &word, 8);
+      std::memcpy((*writer)->begin() + at, &word, 8);  // may reach into two blocks
+      if (i % 10 == 0) {
+        const size_t bound = (1 + random.below(9)) * block_bytes - offset % sector - 4;
+        std::memcpy(&model[bound], &word, 8);
+        std::memcpy((*writer)->begin() + bound, &word, 8);
+      }
+    }
+    Status finished = (*writer)->finish((*writer)->begin() + model.size());
+    ASSERT_TRUE(finished) << finished.error().message();
+    expect_all_blocks_free();
+    std::vector<std::byte> back(model.size());
+    ASSERT_TRUE(file::read_exactly(file, offset, back.data(), back.size()));
+    ASSERT_EQ(std::mismatch(back.begin(), back.end(), model.begin()).first - back.begin(),
+              static_cast<ptrdiff_t>(back.size()));
+  }
+}
+
+TEST_P(FileWriterTest, APipeGetsTheBytesInOrder) {
+  open(block_bytes, 4, disturbed(seed_of_run()));
+  if (IsSkipped()) return;
+  Pipe pipe(directory_);
+  const auto data = random_bytes(9 * block_bytes + 77, 13);
+  std::vector<std::byte> got;
+  std::jthread reader([&, in = std::move(pipe.in)] {
+    std::byte piece[10'000];
+    for (ssize_t bytes; (bytes = ::read(in.descriptor(), piece, sizeof piece)) > 0;)
+      got.insert(got.end(), piece, piece + bytes);
+  });
+  auto writer = FileWriterCore::open(*io_, pipe.out, 0, {.bytes_max = data.size()});
+  ASSERT_TRUE(writer);
+  store_upwards((*writer)->begin(), data);
+  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  writer->reset();
+  {
+    file::File closed = std::move(pipe.out);
+  }
+  reader.join();
+  EXPECT_TRUE(got == data);
+}
+
+// A file is copied through two pointers of one thread, on one pool, by a library call that goes
+// back and forth.
+TEST_P(FileWriterTest, AReaderFeedsAWriter) {
+  open(2 * MiB, 10);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(40 * MiB + 123, 14);
+  file::File file = temporary(data), copy = temporary();
+  auto reader = FileReaderCore::open(*io_, file, 0, data.size(), {.read_ahead_blocks = 3});
+  auto writer = FileWriterCore::open(*io_, copy, 0, {.bytes_max = data.size()});
+  ASSERT_TRUE(reader && writer);
+  std::memcpy((*writer)->begin(), (*reader)->begin(), data.size());
+  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  std::vector<std::byte> back(data.size());
+  ASSERT_TRUE(file::read_exactly(copy, 0, back.data(), back.size()));
+  EXPECT_TRUE(back == data);
+  reader->reset();
+  writer->reset();
+  expect_all_blocks_free();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, FileReaderTest, all_kinds, name_of);
+INSTANTIATE_TEST_SUITE_P(Kinds, FileWriterTest, all_kinds, name_of);
+
+// ---- the public streams
+
+class PublicFileStreamTest : public testing::Test {
+ protected:
+  PublicFileStreamTest() {
+    std::string pattern = testing::TempDir() + "penstock-public-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+  }
+  ~PublicFileStreamTest() override { std::filesystem::remove_all(directory_); }
+  std::string path(const char* name) const { return (directory_ / name).string(); }
+  std::filesystem::path directory_;
+};
+
+TEST_F(PublicFileStreamTest, AFileIsWrittenAndReadThroughPlainPointers) {
+  constexpr uint64_t count = 3'000'001;
+  {
+    auto writer = FileWriter::create(path("numbers"), {.write_behind_blocks = 3});
+    ASSERT_TRUE(writer) << writer.error().message();
+    std::iota(writer->pointer<uint64_t>(), writer->pointer<uint64_t>() + count, uint64_t{7});
+    EXPECT_FALSE(std::filesystem::exists(path("numbers")));
+    ASSERT_TRUE(writer->finish(writer->pointer<uint64_t>() + count));
+  }
+  EXPECT_EQ(std::filesystem::file_size(path("numbers")), count * 8);
+  auto reader = FileReader::open(path("numbers"));
+  ASSERT_TRUE(reader) << reader.error().message();
+  FileReader moved = std::move(*reader);
+  EXPECT_EQ(moved.bytes(), count * 8);
+  EXPECT_EQ(moved.end<uint64_t>() - moved.begin<uint64_t>(), static_cast<ptrdiff_t>(count));
+  uint64_t expected = 7;
+  for (const uint64_t* at = moved.begin<uint64_t>(); at != moved.end<uint64_t>(); ++at)
+    ASSERT_EQ(*at, expected++);
+  EXPECT_TRUE(moved.status());
+}
+
+TEST_F(PublicFileStreamTest, EmptyAndMissingFiles) {
+  {
+    auto writer = FileWriter::create(path("empty"));
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->finish(writer->pointer()));
+  }
+  auto reader = FileReader::open(path("empty"));
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->begin(), reader->end());
+  EXPECT_EQ(*reader->begin<char>(), 0);
+  EXPECT_TRUE(reader->at_end(reader->begin()));
+  EXPECT_FALSE(FileReader::open(path("missing")));
+  EXPECT_FALSE(FileReader::open(directory_.string()));
+  EXPECT_FALSE(FileWriter::create(path("no/where")));
+}
+
+TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
+  {
+    auto writer = FileWriter::create(path("file"));
+    ASSERT_TRUE(writer);
+    std::memset(writer->pointer(), 'x', 10 * MiB);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+TEST_F(PublicFileStreamTest, APipeByName) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  std::jthread writer(
+      [name = path("pipe")] { std::ofstream(name) << std::string(5'000'000, 'x'); });
+  auto reader = FileReader::open(path("pipe"));
+  ASSERT_TRUE(reader) << reader.error().message();
+  const char* at = reader->begin<char>();
+  while (!reader->at_end(at)) ASSERT_EQ(*at++, 'x');
+  EXPECT_EQ(reader->bytes(), 5'000'000u);
+}
+
+}  // namespace
+}  // namespace penstock::stream

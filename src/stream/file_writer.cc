@@ -1,0 +1,224 @@
+// How a FileWriterCore works.
+//
+// The producer stores through a pointer into a reserved range; blocks appear under it as it goes
+// and leave behind it:
+//
+//      in the file, or on their way   | comeback |  y  |
+//     --------------------------------+----------+-----+--------------
+//      0 ................ next_block_      mapped       nothing there
+//
+// A fault in block y hands over everything below y - comeback: each block goes home, and from there
+// into an asynchronous write, which gives it back to the pool when it has ended. Then a free block
+// is mapped at y; when none is free, the fault waits for a write, and that is how a slow disk slows
+// the producer down. A write that failed is noticed at the next fault, or by finish().
+//
+// A fault behind next_block_ (in a plain file: nothing else can be read back) reopens the block:
+// when the writes in flight have ended it is read and mapped, and handed over once more when two
+// others have been reopened after it, or at the end. Two, for one store may reach into two blocks.
+//
+// Invariants: blocks are handed over in order, once but for the reopened ones; a block is in slots_
+// (mapped), or with BlockIo (being written), or in the pool. What was handed over is not visible
+// any more, not for a moment: a late store through an old view of a shared block would change
+// another block.
+//
+// This is the fault path: nothing allocates, and nothing locks what the producer could hold.
+
+#include "stream/file_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+
+Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open_range(
+    std::unique_ptr<FileWriterCore> writer, const Options& options) {
+  writer->options_ = options;
+  // One block more, so that a write beyond bytes_max meets us, and a message.
+  const uint64_t bytes = round_up(writer->head_bytes_ + options.bytes_max, writer->block_bytes_) +
+                         writer->block_bytes_;
+  auto range = writer->io_.pool().reserve(bytes);
+  if (!range) return std::unexpected(range.error());
+  writer->range_ = std::move(*range);
+  writer->begin_ = writer->range_.begin() + writer->head_bytes_;
+  writer->slots_.reserve(writer->io_.pool().blocks_max());
+  auto registration =
+      fault::Registration::add(writer->range_.begin(), writer->range_.bytes(), *writer);
+  if (!registration) return std::unexpected(registration.error());
+  writer->registration_ = std::move(*registration);
+  return writer;
+}
+
+Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const file::File& file,
+                                                             uint64_t offset,
+                                                             const Options& options) {
+  std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io));
+  writer->file_ = &file;
+  writer->head_bytes_ = file.seekable() ? offset % file::sector_bytes : 0;
+  writer->file_offset_ = offset - writer->head_bytes_;
+  return open_range(std::move(writer), options);
+}
+
+Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, Sink& sink,
+                                                             const Options& options) {
+  std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io));
+  writer->sink_ = &sink;
+  return open_range(std::move(writer), options);
+}
+
+FileWriterCore::~FileWriterCore() {
+  registration_ = {};
+  while (!slots_.empty()) {
+    const pool::BlockId id = bring_home(slots_.back().block);
+    PENSTOCK_CHECK(id != pool::no_block, "a block can go home: vm.max_map_count is not reached");
+    io_.give(id);
+  }
+  io_.wait_writes(&error_);
+  io_.pool().release(range_);
+}
+
+FileWriterCore::Slot* FileWriterCore::find(uint64_t block) noexcept {
+  auto found = std::find_if(slots_.begin(), slots_.end(),
+                            [&](const Slot& slot) { return slot.block == block; });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+Failure FileWriterCore::failure(int error) const noexcept {
+  return {code_of_errno(error), "write what was stored through the pointer",
+          file_ ? file_->path().c_str() : "stream", error};
+}
+
+fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
+  const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
+  const char* subject = file_ ? file_->path().c_str() : "stream";
+  const bool goes_back = block < next_block_;
+  if (find(block) != nullptr)
+    return fault::Outcome::decline;  // mapped and still a fault: not for us to mend
+  if (ended_)
+    stop({ErrorCode::invalid_argument, "store through the pointer after finish()", subject});
+  if (goes_back && (file_ == nullptr || !file_->seekable())) {
+    stop({ErrorCode::invalid_argument, "store behind the comeback window: that block is written",
+          subject});
+  }
+  if ((block + 1) * block_bytes_ >= range_.bytes()) {
+    stop({ErrorCode::invalid_argument, "store beyond the stream's bytes_max", subject});
+  }
+  if (!goes_back) hand_over_below(block - std::min<uint64_t>(block, options_.comeback_blocks));
+  hand_over_reopened(1);
+  (void)io_.pool().flush_unmaps();
+  if (error_ != 0 && fail(options_.policy, failure(error_), fault.context))
+    return fault::Outcome::retry;
+
+  const pool::BlockId id = goes_back ? reopen(block) : take();
+  const int error = id == pool::no_block ? ENOMEM : io_.map(id, address_of(block));
+  if (error == 0) {
+    slots_.push_back({block, id});
+    return fault::Outcome::retry;
+  }
+  if (id != pool::no_block) io_.give(id);
+  if (error_ == 0) error_ = error;
+  if (fail(options_.policy, failure(error), fault.context)) return fault::Outcome::retry;
+  stop(failure(error));  // what is stored has to go somewhere
+}
+
+pool::BlockId FileWriterCore::take() noexcept {
+  const pool::BlockId id = io_.take();
+  if (id != pool::no_block) return id;
+  hand_over_reopened(0);
+  (void)io_.pool().flush_unmaps();
+  return io_.take();
+}
+
+// A block with what was written to the file before, at home.
+pool::BlockId FileWriterCore::reopen(uint64_t block) noexcept {
+  const pool::BlockId id = take();
+  io_.wait_writes(&error_);
+  if (id == pool::no_block || error_ != 0) return id;
+  io_.read(id, *file_, file_offset_ + block * block_bytes_, block_bytes_);
+  const int64_t arrived = io_.wait_read(id);
+  if (arrived < 0) error_ = static_cast<int>(-arrived);
+  return id;
+}
+
+// All but the last `keep` of the blocks that were reopened.
+void FileWriterCore::hand_over_reopened(size_t keep) noexcept {
+  auto is_reopened = [this](const Slot& slot) { return slot.block < next_block_; };
+  for (auto count = static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), is_reopened));
+       count > keep; --count) {
+    hand_over(std::find_if(slots_.begin(), slots_.end(), is_reopened)->block, block_bytes_);
+  }
+}
+
+void FileWriterCore::hand_over_below(uint64_t block) noexcept {
+  for (; next_block_ < block; ++next_block_) hand_over(next_block_, block_bytes_);
+}
+
+// The mapped block's id, now at home and no longer ours; no_block when it is not mapped, or cannot
+// be unmapped.
+pool::BlockId FileWriterCore::bring_home(uint64_t block) noexcept {
+  Slot* slot = find(block);
+  if (slot == nullptr || io_.pool().unmap(slot->id, address_of(block)) != 0) return pool::no_block;
+  const pool::BlockId id = slot->id;
+  slots_.erase(slots_.begin() + (slot - slots_.data()));
+  return id;
+}
+
+Extent FileWriterCore::place(uint64_t block, size_t bytes) noexcept {
+  if (sink_ != nullptr) return sink_->place(block, static_cast<uint32_t>(bytes));
+  return {file_, file_offset_ + block * block_bytes_, static_cast<uint32_t>(bytes)};
+}
+
+// `bytes` counts from the block's start. A block that was never touched is written as zeros.
+void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
+  const bool touched = find(block) != nullptr;
+  pool::BlockId id = touched ? bring_home(block) : error_ == 0 ? io_.take() : pool::no_block;
+  if (id == pool::no_block) {
+    if (error_ == 0) error_ = ENOMEM;
+    return;
+  }
+  if (!touched) std::memset(io_.pool().home(id), 0, block_bytes_);
+  const size_t skip = block == 0 ? head_bytes_ : 0;
+  Extent extent;
+  if (error_ == 0 && bytes > skip) {
+    extent = place(block, bytes);
+    if (extent.file == nullptr) error_ = ENOSPC;
+  }
+  if (extent.file == nullptr) {
+    io_.give(id);
+  } else {
+    io_.write(id, *extent.file, extent.offset + skip, skip, bytes - skip, &error_);
+  }
+}
+
+void FileWriterCore::flush(std::byte* end) {
+  PENSTOCK_CHECK(end >= begin_ && end <= range_.end(), "a stream ends within its range");
+  if (ended_) return;
+  const auto bytes = static_cast<uint64_t>(end - range_.begin());
+  const uint64_t whole_blocks = bytes / block_bytes_;
+  PENSTOCK_CHECK(whole_blocks >= next_block_ || bytes == next_block_ * block_bytes_,
+                 "what is handed over cannot be taken back");
+  hand_over_reopened(0);
+  hand_over_below(whole_blocks);
+  const size_t rest = bytes % block_bytes_;
+  if (rest != 0) hand_over(next_block_++, rest);
+  ended_ = true;
+  while (!slots_.empty()) {  // touched, but behind the end
+    const pool::BlockId id = bring_home(slots_.back().block);
+    if (id == pool::no_block) return;  // the destructor tries again
+    io_.give(id);
+  }
+}
+
+Status FileWriterCore::finish(std::byte* end) {
+  flush(end);
+  io_.wait_writes(&error_);
+  if (error_ == 0) return {};
+  const Failure failed = failure(error_);
+  return system_error(error_, failed.attempted, failed.subject);
+}
+
+}  // namespace penstock::stream

@@ -1,0 +1,102 @@
+#pragma once
+
+// One plain pointer whose written bytes end in a file: the fault at a new block hands the full ones
+// to asynchronous writes.
+//
+// The producer writes almost sequentially: after touching block x it may come back to blocks >= x -
+// comeback_blocks, and must leave no block untouched (a skipped one is written as zeros; bytes that
+// it leaves out inside a touched block are undefined). finish(end) says how much was written. Going
+// further back works in a plain file and is slow: the block is read again, and written again.
+// Libraries do that unasked: glibc's memcpy stores the first bytes of a large copy last.
+//
+// A Sink says where each block goes; the plain form writes [offset, ...) of one file, any offset:
+// the pointer starts at the same place within a sector as the file's offset, so that all but the
+// first and last sector are direct. REQUIRES of the pool: comeback_blocks + 1 blocks for each
+// writer that is open on it, two more to go back further, and as many more as writes shall be in
+// flight. Errors: ErrorPolicy; with zeros, writes after an error go nowhere and finish() reports
+// it. What no policy can mend (a write beyond bytes_max, or with a sink or a pipe behind the
+// comeback window) stops the process with a message. Thread safety: one producer thread.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fault/registry.h"
+#include "stream/block_io.h"
+#include "stream/error_policy.h"
+#include "stream/file_reader.h"
+
+namespace penstock::stream {
+
+// Decides where a block of a writer goes. place() may stand on the fault path: no allocation beyond
+// what was reserved.
+class Sink {
+ public:
+  // The place of block number `block`, of which `bytes` are used. Called once for each block, in
+  // order. file == nullptr: there is no space left.
+  virtual Extent place(uint64_t block, uint32_t bytes) noexcept = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+class FileWriterCore final : public fault::Handler {
+ public:
+  struct Options {
+    uint64_t bytes_max = 0;  // address space to reserve: the most that can be written
+    uint32_t comeback_blocks = 0;
+    ErrorPolicy policy = ErrorPolicy::zeros;
+  };
+  // REQUIRES of both: `io`, and the file or sink, outlive the writer.
+  static Result<std::unique_ptr<FileWriterCore>> open(BlockIo& io, const file::File& file,
+                                                      uint64_t offset, const Options& options);
+  static Result<std::unique_ptr<FileWriterCore>> open(BlockIo& io, Sink& sink,
+                                                      const Options& options);
+  ~FileWriterCore();  // without finish(): what was not yet handed over is dropped
+
+  std::byte* begin() const { return begin_; }
+  // All bytes of [begin(), end) are handed over and on their way; waits until they are written.
+  // Ends the stream.
+  Status finish(std::byte* end);
+  // finish() in two halves, for many writers on one BlockIo: flush() hands over, finish() waits.
+  void flush(std::byte* end);
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+
+ private:
+  struct Slot {
+    uint64_t block;
+    pool::BlockId id;
+  };
+
+  explicit FileWriterCore(BlockIo& io) : io_(io), block_bytes_(io.pool().block_bytes()) {}
+  static Result<std::unique_ptr<FileWriterCore>> open_range(std::unique_ptr<FileWriterCore> writer,
+                                                            const Options& options);
+  std::byte* address_of(uint64_t block) const { return range_.begin() + block * block_bytes_; }
+  Slot* find(uint64_t block) noexcept;
+  pool::BlockId bring_home(uint64_t block) noexcept;
+  void hand_over(uint64_t block, size_t bytes) noexcept;
+  void hand_over_reopened(size_t keep) noexcept;
+  pool::BlockId reopen(uint64_t block) noexcept;
+  pool::BlockId take() noexcept;
+  void hand_over_below(uint64_t block) noexcept;
+  Extent place(uint64_t block, size_t bytes) noexcept;
+  Failure failure(int error) const noexcept;
+
+  BlockIo& io_;
+  const size_t block_bytes_;
+  Options options_;
+  os::Reservation range_;
+  fault::Registration registration_;
+  const file::File* file_ = nullptr;
+  uint64_t file_offset_ = 0;  // of block 0, whole sectors
+  Sink* sink_ = nullptr;
+  std::byte* begin_ = nullptr;
+  size_t head_bytes_ = 0;    // of block 0, in front of begin()
+  uint64_t next_block_ = 0;  // blocks below are handed over
+  bool ended_ = false;
+  int error_ = 0;            // the first errno; requests in flight point to it
+  std::vector<Slot> slots_;  // mapped blocks, in the order of their faults; room is reserved
+};
+
+}  // namespace penstock::stream

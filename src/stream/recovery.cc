@@ -1,0 +1,106 @@
+#include "stream/recovery.h"
+
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/bits.h"
+#include "base/check.h"
+
+namespace penstock {
+
+namespace {
+
+// initial-exec: the handler reads it, and the lazy allocation of a library loaded at run time must
+// not happen there.
+[[gnu::tls_model("initial-exec")]] constinit thread_local internal::RecoveryFrame* innermost =
+    nullptr;
+
+void copy_text(char* to, size_t to_bytes, const char* from) noexcept {
+  size_t length = std::min(std::strlen(from), to_bytes - 1);
+  std::memcpy(to, from, length);
+  to[length] = 0;
+}
+
+// Where the interrupted thread goes on, as if the faulting instruction had called it.
+[[noreturn]] void land() noexcept {
+  siglongjmp(innermost->jump, 1);
+}
+
+void redirect_to_land(void* context) noexcept {
+  auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  constexpr greg_t red_zone_bytes = 128;
+  constexpr greg_t direction_flag = 0x400;
+  greg_t* registers = machine.gregs;
+  auto stack = static_cast<uint64_t>(registers[REG_RSP] - red_zone_bytes);
+  registers[REG_RSP] = static_cast<greg_t>(round_down(stack, 16) - sizeof(void*));
+  registers[REG_RIP] = reinterpret_cast<greg_t>(&land);
+  registers[REG_EFL] &= ~direction_flag;  // the ABI has it clear on entry of a function
+#elif defined(__aarch64__)
+  machine.sp = round_down(static_cast<uint64_t>(machine.sp), 16);
+  machine.pc = reinterpret_cast<uint64_t>(&land);
+#else
+#error "recovery.cc: how a context is redirected on this machine"
+#endif
+}
+
+}  // namespace
+
+namespace internal {
+
+RecoveryFrame::RecoveryFrame() noexcept : outer(innermost) {
+  innermost = this;
+}
+RecoveryFrame::~RecoveryFrame() noexcept {
+  innermost = outer;
+}
+
+Error RecoveryFrame::error() const {
+  return Error{code, attempted, subject, system_errno};
+}
+
+}  // namespace internal
+
+namespace stream {
+
+bool has_recovery_point() noexcept {
+  return innermost != nullptr;
+}
+
+void stop(const Failure& failure) noexcept {
+  char text[768];
+  const char* reason = failure.system_errno != 0 ? strerrordesc_np(failure.system_errno) : nullptr;
+  int length = std::snprintf(
+      text, sizeof text,
+      "penstock: %s: cannot %s%s%s\n  (the error met a plain pointer; ErrorPolicy::recover or "
+      "::zeros would let the program go on)\n",
+      failure.subject, failure.attempted, reason ? ": " : "", reason ? reason : "");
+  if (length > 0) {
+    size_t bytes = std::min(static_cast<size_t>(length), sizeof text - 1);
+    [[maybe_unused]] auto written = ::write(STDERR_FILENO, text, bytes);
+  }
+  std::abort();
+}
+
+bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept {
+  if (policy == ErrorPolicy::zeros) return false;
+  if (policy == ErrorPolicy::stop || innermost == nullptr) stop(failure);
+  innermost->code = failure.code;
+  innermost->system_errno = failure.system_errno;
+  copy_text(innermost->attempted, sizeof innermost->attempted, failure.attempted);
+  copy_text(innermost->subject, sizeof innermost->subject, failure.subject);
+  if (context == nullptr) land();
+  redirect_to_land(context);
+  return true;
+}
+
+}  // namespace stream
+
+}  // namespace penstock

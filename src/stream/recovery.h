@@ -1,0 +1,41 @@
+#pragma once
+
+// What a stream's fault handler does about an error: the other side of penstock/recovery.h.
+//
+// The handler does not jump out of itself: the registry counts who is inside a region's handler,
+// and the kernel has a signal mask to restore. Instead it changes the interrupted context, so that
+// the return from the signal lands in a small function which then jumps to the recovery point. All
+// frames between, the faulting one included, are abandoned (see penstock/recovery.h for what that
+// skips). An access that faults inside another handler (nested) abandons that handler, too: a
+// handler must not use a stream with ErrorPolicy::recover.
+
+#include "penstock/recovery.h"
+#include "stream/error_policy.h"
+
+namespace penstock::stream {
+
+// An error as it is found on the fault path: no allocation. Strings are copied before they are used
+// later.
+struct Failure {
+  ErrorCode code = ErrorCode::io;
+  const char* attempted = "";
+  const char* subject = "";
+  int system_errno = 0;
+};
+
+// Whether this thread is inside RecoveryPoint::run().
+bool has_recovery_point() noexcept;
+
+// Does what `policy` says about `failure`.
+//   stop     ends the process with the message (abort, so that a core shows the access).
+//   recover  returns true, and the thread will be at its recovery point once the handler has
+//   returned Outcome::retry. With
+//            context == nullptr (not in a handler) it jumps there at once. Without a recovery
+//            point: as stop.
+//   zeros    returns false: the caller supplies zeros, or drops what was written.
+[[nodiscard]] bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept;
+
+// The message and the end, for what no policy can mend.
+[[noreturn]] void stop(const Failure& failure) noexcept;
+
+}  // namespace penstock::stream

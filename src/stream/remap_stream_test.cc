@@ -1,0 +1,585 @@
+#include "penstock/remap_stream.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "penstock/recovery.h"
+#include "penstock/units.h"
+
+namespace penstock {
+namespace {
+
+using Mechanism = RemapStream::Mechanism;
+using Side = RemapStream::Side;
+
+constexpr size_t block = 64 * KiB;
+
+#if defined(__has_feature)
+constexpr bool thread_sanitized = __has_feature(thread_sanitizer);
+constexpr bool sanitized = thread_sanitized || __has_feature(address_sanitizer);
+#elif defined(__SANITIZE_THREAD__)
+constexpr bool thread_sanitized = true, sanitized = true;
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr bool thread_sanitized = false, sanitized = true;
+#else
+constexpr bool thread_sanitized = false, sanitized = false;
+#endif
+
+// What each mechanism must do alike. A mechanism that this kernel lacks is skipped.
+class RemapStreamOn : public ::testing::TestWithParam<Mechanism> {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    auto pipe = RemapStream::open({.bytes = 1, .mechanism = GetParam()});
+    if (!pipe && pipe.error().code == ErrorCode::unsupported)
+      GTEST_SKIP() << pipe.error().message();
+    ASSERT_TRUE(pipe) << pipe.error().message();
+    EXPECT_EQ(pipe->mechanism(), GetParam());
+  }
+  RemapStream open(RemapStream::Options options) const {
+    options.mechanism = GetParam();
+    if (options.block_bytes == 4 * MiB) options.block_bytes = block;
+    auto pipe = RemapStream::open(options);
+    EXPECT_TRUE(pipe) << pipe.error().message();
+    return std::move(*pipe);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RemapStreamOn,
+                         ::testing::Values(Mechanism::mremap, Mechanism::uffd_move,
+                                           Mechanism::shared),
+                         [](const auto& test) {
+                           return test.param == Mechanism::mremap      ? "mremap"
+                                  : test.param == Mechanism::uffd_move ? "uffd_move"
+                                                                       : "shared";
+                         });
+
+// Becomes true without being told to hurry, or not: for waits that must (not) end.
+template <class Condition>
+bool soon(Condition condition, int ms_max = 5000) {
+  for (int ms = 0; ms < ms_max && !condition(); ++ms) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return condition();
+}
+constexpr int a_while_ms = 30;
+
+TEST_P(RemapStreamOn, ReaderSeesWhatTheWriterWrote) {
+  constexpr uint64_t items = 300 * block / sizeof(uint64_t) + 5;
+  RemapStream pipe = open({.bytes = items * sizeof(uint64_t)});
+  std::jthread producer([&] {
+    std::iota(pipe.writer<uint64_t>(), pipe.writer<uint64_t>() + items, uint64_t{7});
+    EXPECT_TRUE(pipe.finish(items * sizeof(uint64_t)));
+  });
+  const uint64_t* data = pipe.reader<uint64_t>();
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < items; ++i) wrong += data[i] != i + 7;
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_TRUE(pipe.status());
+}
+
+TEST_P(RemapStreamOn, LibraryFunctionsWorkAcrossBlocks) {
+  if (sanitized) GTEST_SKIP() << "the sanitizers' strstr reads the text a second time";
+  const std::string text = "needle in a haystack";
+  RemapStream pipe = open({.bytes = 1 * TiB});
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 'a', 40 * block + 3);
+    std::memcpy(pipe.writer() + 40 * block - 7, text.data(), text.size());  // straddles two blocks
+    EXPECT_TRUE(pipe.finish(40 * block + 13));
+  });
+  char* hit = std::strstr(pipe.reader(), text.c_str());
+  EXPECT_EQ(hit, pipe.reader() + 40 * block - 7);
+  EXPECT_EQ(std::strlen(hit), text.size());
+}
+
+TEST_P(RemapStreamOn, EmptyStreamReadsAsZeros) {
+  for (uint64_t capacity : {uint64_t{0}, uint64_t{1}, 3 * block}) {
+    RemapStream pipe = open({.bytes = capacity});
+    ASSERT_TRUE(pipe.finish(0));
+    EXPECT_EQ(std::strlen(pipe.reader()), 0u);
+    EXPECT_EQ(pipe.wait_ready(0), 0u);
+  }
+}
+
+TEST_P(RemapStreamOn, ZerosFollowTheEnd) {
+  for (uint64_t bytes :
+       {uint64_t{1}, uint64_t{4095}, uint64_t{4096}, block - 1, block, block + 1, 9 * block}) {
+    RemapStream pipe = open({.bytes = 10 * block, .read_ahead_blocks = 12});
+    std::memset(pipe.writer(), 'x',
+                bytes + (bytes % block != 0 ? 1 : 0));  // one more than it will say
+    ASSERT_TRUE(pipe.finish(bytes));
+    EXPECT_EQ(std::strlen(pipe.reader()), bytes);
+    for (size_t i = 0; i < 4096; ++i) ASSERT_EQ(pipe.reader()[bytes + i], 0) << bytes << " + " << i;
+  }
+}
+
+TEST_P(RemapStreamOn, ZerosFollowTheEndInAReusedBlock) {
+  RemapStream pipe = open({.bytes = 100 * block});
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 'x', 50 * block + 10);
+    EXPECT_TRUE(pipe.finish(50 * block + 10));
+  });
+  EXPECT_EQ(std::strlen(pipe.reader()), 50 * block + 10);
+  for (size_t i = 50 * block + 10; i < 51 * block; ++i) ASSERT_EQ(pipe.reader()[i], 0) << i;
+}
+
+TEST_P(RemapStreamOn, ConsumerWaitsUntilTheProducerHasLeftTheBlock) {
+  RemapStream pipe = open({.bytes = 8 * block, .producer_comeback_blocks = 1});
+  std::atomic<int> read = 0;
+  std::jthread consumer([&] { read = pipe.reader()[0]; });
+  pipe.writer()[0] = 1;
+  pipe.writer()[block] = 2;  // with L = 1 block 0 is still the producer's
+  EXPECT_FALSE(soon([&] { return read != 0; }, a_while_ms));
+  pipe.writer()[0] = 3;
+  pipe.writer()[2 * block] = 4;
+  EXPECT_TRUE(soon([&] { return read != 0; }));
+  EXPECT_EQ(read, 3);
+}
+
+TEST_P(RemapStreamOn, ProducerRunsAheadByReadAheadAndComeback) {
+  // The N + L + M + 1 blocks of the paper, of which the consumer keeps M + 1 once it has begun.
+  RemapStream pipe = open({.bytes = 20 * block,
+                           .read_ahead_blocks = 2,
+                           .producer_comeback_blocks = 1,
+                           .consumer_comeback_blocks = 1});
+  EXPECT_EQ(pipe.memory_bytes(), 5 * block);
+  std::atomic<int> written = 0;
+  std::jthread producer([&] {
+    for (int i = 0; i < 10; ++i) {
+      pipe.writer()[i * block] = 1;
+      written = i + 1;
+    }
+    EXPECT_TRUE(pipe.finish(10 * block));
+  });
+  EXPECT_TRUE(soon([&] { return written == 3; }));
+  EXPECT_FALSE(soon([&] { return written > 3; }, a_while_ms));
+  EXPECT_EQ(pipe.reader()[0], 1);
+  EXPECT_TRUE(soon([&] { return written == 4; }));
+  EXPECT_FALSE(soon([&] { return written > 4; }, a_while_ms));
+  EXPECT_EQ(pipe.reader()[9 * block], 1);  // a jump frees all that it skips
+  EXPECT_TRUE(soon([&] { return written == 10; }));
+}
+
+TEST_P(RemapStreamOn, ASingleBlockWorksAsARendezvous) {
+  constexpr uint64_t items = 64 * block / sizeof(uint64_t);
+  RemapStream pipe = open({.bytes = items * sizeof(uint64_t),
+                           .read_ahead_blocks = 0,
+                           .producer_comeback_blocks = 0,
+                           .consumer_comeback_blocks = 0});
+  EXPECT_EQ(pipe.memory_bytes(), block);
+  std::jthread producer([&] {
+    for (uint64_t i = 0; i < items; ++i) pipe.writer<uint64_t>()[i] = i;
+    EXPECT_TRUE(pipe.finish(items * sizeof(uint64_t)));
+  });
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < items; ++i) wrong += pipe.reader<uint64_t>()[i] != i;
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_P(RemapStreamOn, ConsumerJumpsBeyondWhatIsWritten) {
+  RemapStream pipe = open({.bytes = 1000 * block});
+  std::jthread producer([&] {
+    for (uint64_t i = 0; i < 1000; ++i) pipe.writer<uint64_t>()[i * block / 8] = i;
+    EXPECT_TRUE(pipe.finish(1000 * block));
+  });
+  for (uint64_t i : {uint64_t{3}, uint64_t{2}, uint64_t{77}, uint64_t{78}, uint64_t{990},
+                     uint64_t{989}, uint64_t{999}}) {
+    EXPECT_EQ(pipe.reader<uint64_t>()[i * block / 8], i);
+  }
+}
+
+TEST_P(RemapStreamOn, ConsumerComesBackToBlocksThatItSkipped) {
+  RemapStream pipe = open({.bytes = 40 * block, .consumer_comeback_blocks = 5});
+  std::jthread producer([&] {
+    for (int i = 0; i < 40; ++i) pipe.writer()[i * block] = static_cast<char>(i);
+    EXPECT_TRUE(pipe.finish(40 * block));
+  });
+  for (int i : {0, 9, 4, 6, 5, 20, 15, 18, 21, 39, 34}) EXPECT_EQ(pipe.reader()[i * block], i);
+}
+
+TEST_P(RemapStreamOn, ProducerCompletesBlocksInAnyOrderWithinItsComeback) {
+  constexpr int blocks = 60, comeback = 3;
+  RemapStream pipe = open({.bytes = blocks * block, .producer_comeback_blocks = comeback});
+  std::jthread producer([&] {
+    for (int group = 0; group < blocks; group += comeback + 1) {
+      for (int i = comeback; i >= 0; --i) {  // the last of the group first
+        std::memset(pipe.writer() + (group + i) * block, group + i, block);
+      }
+    }
+    EXPECT_TRUE(pipe.finish(blocks * block));
+  });
+  for (int i = 0; i < blocks; ++i) {
+    EXPECT_EQ(pipe.reader()[i * block], i);
+    EXPECT_EQ(pipe.reader()[(i + 1) * block - 1], i);
+  }
+}
+
+TEST_P(RemapStreamOn, BlocksThatTheProducerSkippedReadAsZeros) {
+  RemapStream pipe = open({.bytes = 40 * block});
+  std::jthread producer([&] {
+    for (int i = 0; i < 30; i += i < 15 ? 1 : 6) std::memset(pipe.writer() + i * block, 'x', block);
+    EXPECT_TRUE(pipe.finish(38 * block));
+  });
+  for (int i = 0; i < 38; ++i) {
+    bool written = i < 15 || (i < 30 && (i - 15) % 6 == 0);
+    EXPECT_EQ(pipe.reader()[i * block], written ? 'x' : 0) << i;
+    EXPECT_EQ(pipe.reader()[i * block + block - 1], written ? 'x' : 0) << i;
+  }
+}
+
+TEST_P(RemapStreamOn, SeveralThreadsShareASide) {
+  // Each thread has its part of every block, so that all fault in the same blocks at the same time;
+  // a barrier keeps the threads of a side within the comeback of each other.
+  constexpr int groups = 150, group_blocks = 4, threads_per_side = 3;
+  constexpr size_t part = block / threads_per_side;
+  RemapStream pipe = open({.bytes = groups * group_blocks * block,
+                           .producer_comeback_blocks = group_blocks - 1,
+                           .consumer_comeback_blocks = group_blocks - 1});
+  std::atomic<int> wrong = 0;
+  std::barrier produced(threads_per_side), consumed(threads_per_side);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < threads_per_side; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < groups * group_blocks; ++i) {
+          char* data = pipe.writer() + i * block + t * part;
+          if (thread_sanitized) {
+            EXPECT_TRUE(pipe.prepare_write(data, part));
+          }
+          std::memset(data, i + t, part);
+          if (i % group_blocks == group_blocks - 1) produced.arrive_and_wait();
+        }
+        if (t == 0) {
+          EXPECT_TRUE(pipe.finish(groups * group_blocks * block));
+        }
+      });
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < groups * group_blocks; ++i) {
+          const char* data = pipe.reader() + i * block + t * part;
+          if (thread_sanitized) {
+            EXPECT_TRUE(pipe.prepare_read(data, part));
+          }
+          wrong +=
+              data[0] != static_cast<char>(i + t) || data[part - 1] != static_cast<char>(i + t);
+          if (i % group_blocks == group_blocks - 1) consumed.arrive_and_wait();
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(RemapStreamOn, ManyStreamsRunAtOnce) {
+  constexpr int streams = 12;
+  constexpr uint64_t items = 40 * block / sizeof(uint64_t);
+  std::vector<RemapStream> pipes;
+  for (int i = 0; i < streams; ++i) pipes.push_back(open({.bytes = items * sizeof(uint64_t)}));
+  std::atomic<uint64_t> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < streams; ++i) {
+    threads.emplace_back([&, i] {
+      for (uint64_t k = 0; k < items; ++k) pipes[i].writer<uint64_t>()[k] = k * i;
+      EXPECT_TRUE(pipes[i].finish(items * sizeof(uint64_t)));
+    });
+    threads.emplace_back([&, i] {
+      uint64_t mine = 0;
+      for (uint64_t k = 0; k < items; ++k) mine += pipes[i].reader<uint64_t>()[k] != k * i;
+      wrong += mine;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST_P(RemapStreamOn, AChainOfStreamsPassesDataOn) {
+  RemapStream first = open({.bytes = 30 * block});
+  RemapStream second = open({.bytes = 30 * block});
+  std::jthread producer([&] {
+    std::memset(first.writer(), 'q', 30 * block);
+    EXPECT_TRUE(first.finish(30 * block));
+  });
+  std::jthread middle([&] {
+    for (size_t i = 0; i < 30 * block; i += 256)
+      std::memcpy(second.writer() + i, first.reader() + i, 256);
+    EXPECT_TRUE(second.finish(30 * block));
+  });
+  EXPECT_EQ(std::strlen(second.reader()), 30 * block);
+}
+
+// ---- giving up
+
+TEST_P(RemapStreamOn, FailedProducerReachesAConsumerThatRecovers) {
+  RemapStream pipe = open({.bytes = 20 * block, .policy = ErrorPolicy::recover});
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 1, 3 * block);
+    pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
+  });
+  std::atomic<size_t> sum = 0;
+  auto result = RecoveryPoint::run([&] {
+    for (size_t i = 0; i < 20 * block; ++i) sum += pipe.reader()[i];
+  });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::io);
+  EXPECT_NE(result.error().message().find("read the disk"), std::string::npos)
+      << result.error().message();
+  EXPECT_EQ(
+      sum, block);  // the only block of which the producer had said that it was complete: w - L = 1
+  EXPECT_EQ(pipe.status().error().code, ErrorCode::io);
+}
+
+TEST_P(RemapStreamOn, CancelledConsumerReachesAProducerThatWaits) {
+  RemapStream pipe = open({.bytes = 1 * GiB, .policy = ErrorPolicy::recover});
+  std::atomic<bool> left = false;
+  std::jthread producer([&] {
+    auto result = RecoveryPoint::run([&] { std::memset(pipe.writer(), 1, 1 * GiB); });
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::cancelled);
+    left = true;
+  });
+  EXPECT_EQ(pipe.reader()[0], 1);
+  EXPECT_FALSE(soon([&] { return left.load(); }, a_while_ms));
+  pipe.cancel(Side::consumer);
+  EXPECT_TRUE(soon([&] { return left.load(); }));
+}
+
+TEST_P(RemapStreamOn, WithZerosTheRestReadsAsZeros) {
+  RemapStream pipe = open({.bytes = 50 * block, .policy = ErrorPolicy::zeros});
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 1, 22 * block);
+    pipe.cancel(Side::producer);
+  });
+  uint64_t ones = 0, others = 0;
+  for (size_t i = 0; i < 51 * block; i += 64) {
+    if (pipe.reader()[i] == 1) ++ones;
+    if (pipe.reader()[i] != 1 && pipe.reader()[i] != 0) ++others;
+  }
+  EXPECT_EQ(ones, 20 * block / 64);
+  EXPECT_EQ(others, 0u);
+  EXPECT_EQ(pipe.status().error().code, ErrorCode::cancelled);
+}
+
+TEST_P(RemapStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
+  RemapStream pipe = open({.bytes = 200 * block, .policy = ErrorPolicy::zeros});
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 1, 200 * block);
+    Status finished = pipe.finish(200 * block);
+    ASSERT_FALSE(finished);
+    EXPECT_EQ(finished.error().code, ErrorCode::io);
+  });
+  EXPECT_EQ(pipe.reader()[5 * block], 1);
+  pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
+}
+
+TEST_P(RemapStreamOn, WithStopTheProcessEndsWithAMessage) {
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = open({.bytes = 20 * block, .name = "numbers"});
+        pipe.fail(Side::producer, Error{ErrorCode::io, "read the disk", "sda", EIO});
+        [[maybe_unused]] volatile char byte = pipe.reader()[0];
+      },
+      "numbers.*consumer in block 0.*producer gave up.*sda.*read the disk");
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = open({.bytes = 20 * block, .name = "numbers"});
+        pipe.cancel(Side::consumer);
+        pipe.writer()[7 * block] = 1;
+      },
+      "numbers.*producer in block 7.*consumer gave up");
+}
+
+TEST_P(RemapStreamOn, WaitingCallsReportTheErrorInsteadOfStopping) {
+  RemapStream pipe = open({.bytes = 20 * block});
+  std::memset(pipe.writer(), 1, 2 * block);  // w = 1, L = 1: nothing complete
+  pipe.cancel(Side::producer);
+  EXPECT_EQ(pipe.wait_ready(0).error().code, ErrorCode::cancelled);
+  EXPECT_EQ(pipe.prepare_read(pipe.reader(), 10).error().code, ErrorCode::cancelled);
+  EXPECT_EQ(pipe.finish(10).error().code, ErrorCode::invalid_argument);
+}
+
+// ---- limits
+
+TEST_P(RemapStreamOn, ABrokenComebackLimitIsNamed) {
+  auto jump_back = [&](Side side) {
+    RemapStream pipe = open({.bytes = 100 * block, .strict = true, .name = "numbers"});
+    std::jthread producer([&] {
+      for (int i = 0; i < 20; ++i) pipe.writer()[i * block] = 1;
+      if (side == Side::producer) pipe.writer()[2 * block] = 1;
+      (void)pipe.finish(20 * block);
+    });
+    for (int i = 0; i < 19; ++i) EXPECT_EQ(pipe.reader()[i * block], 1);
+    [[maybe_unused]] volatile char byte = pipe.reader()[19 * block];
+    if (side == Side::consumer) byte = pipe.reader()[3 * block];
+  };
+  EXPECT_DEATH(jump_back(Side::producer),
+               "numbers.*producer in block 2.*block 19.*producer_comeback_blocks is 1, 17");
+  EXPECT_DEATH(jump_back(Side::consumer),
+               "numbers.*consumer in block 3.*block 19.*consumer_comeback_blocks is 1, 16");
+}
+
+TEST_P(RemapStreamOn, UsingTheStreamBeyondItsEndsIsNamed) {
+  EXPECT_DEATH(open({.bytes = 3 * block}).writer()[3 * block] = 1,
+               "producer in block 3.*opened for 196608 bytes");
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = open({.bytes = 9 * block});
+        (void)pipe.finish(0);
+        pipe.writer()[0] = 1;
+      },
+      "producer in block 0.*finish");
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = open({.bytes = 9 * block});
+        pipe.writer()[0] = 1;
+        (void)pipe.finish(1);
+        [[maybe_unused]] volatile char byte = pipe.reader()[2 * block];
+      },
+      "consumer in block 2.*ended at 1 bytes");
+}
+
+TEST_P(RemapStreamOn, ABrokenLimitCanBeRecoveredFrom) {
+  RemapStream pipe = open({.bytes = 9 * block, .policy = ErrorPolicy::recover});
+  auto result = RecoveryPoint::run([&] { pipe.writer()[9 * block] = 1; });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+  pipe.writer()[0] = 'x';  // and the stream still works
+  ASSERT_TRUE(pipe.finish(1));
+  EXPECT_STREQ(pipe.reader(), "x");
+}
+
+TEST_P(RemapStreamOn, FinishRefusesLengthsThatCannotBe) {
+  RemapStream pipe = open({.bytes = 9 * block, .producer_comeback_blocks = 0});
+  pipe.writer()[0] = 1;
+  pipe.writer()[block - 1] = 1;
+  std::jthread consumer([&] { EXPECT_EQ(pipe.reader()[0], 1); });
+  pipe.writer()[block] = 1;  // block 0 is the consumer's now
+  EXPECT_EQ(pipe.finish(block - 1).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(pipe.finish(9 * block + 1).error().code, ErrorCode::invalid_argument);
+  EXPECT_TRUE(pipe.finish(block));
+  EXPECT_EQ(pipe.finish(block).error().code, ErrorCode::invalid_argument);
+}
+
+// ---- calls
+
+TEST_P(RemapStreamOn, PreparedPiecesCanBeGivenToSystemCalls) {
+  constexpr size_t piece = block / 2 + 100, pieces = 50;
+  RemapStream pipe = open({.bytes = piece * pieces});
+  int zero = ::open("/dev/zero", O_RDONLY), null = ::open("/dev/null", O_WRONLY);
+  ASSERT_TRUE(zero >= 0 && null >= 0);
+  std::jthread producer([&] {
+    for (size_t i = 0; i < pieces; ++i) {
+      ASSERT_TRUE(pipe.prepare_write(pipe.writer() + i * piece, piece));
+      EXPECT_EQ(::read(zero, pipe.writer() + i * piece, piece), static_cast<ssize_t>(piece));
+      pipe.writer()[i * piece] = static_cast<char>(i + 1);
+    }
+    EXPECT_TRUE(pipe.finish(piece * pieces));
+  });
+  for (size_t i = 0; i < pieces; ++i) {
+    ASSERT_TRUE(pipe.prepare_read(pipe.reader() + i * piece, piece));
+    EXPECT_EQ(::write(null, pipe.reader() + i * piece, piece), static_cast<ssize_t>(piece));
+    EXPECT_EQ(pipe.reader()[i * piece], static_cast<char>(i + 1));
+    EXPECT_EQ(pipe.reader()[i * piece + 1], 0);
+  }
+  ::close(zero);
+  ::close(null);
+}
+
+TEST_P(RemapStreamOn, PrepareRefusesWhatIsNotOneWindowOfItsSide) {
+  RemapStream pipe = open({.bytes = 9 * block});
+  char other[16];
+  EXPECT_EQ(pipe.prepare_write(other, 16).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(pipe.prepare_write(pipe.reader(), 16).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(pipe.prepare_write(pipe.writer(), 2 * block + 1).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(pipe.prepare_read(pipe.reader() + 10 * block - 1, 2).error().code,
+            ErrorCode::invalid_argument);
+  EXPECT_TRUE(pipe.prepare_write(pipe.writer(), 2 * block));
+  EXPECT_TRUE(pipe.prepare_write(nullptr, 0));
+}
+
+TEST_P(RemapStreamOn, WaitReadyTellsWhatIsThereAndTheEnd) {
+  RemapStream pipe = open({.bytes = 90 * block});
+  constexpr uint64_t bytes = 77 * block + 3;
+  std::jthread producer([&] {
+    std::memset(pipe.writer(), 1, bytes);
+    EXPECT_TRUE(pipe.finish(bytes));
+  });
+  uint64_t sum = 0;
+  for (uint64_t at = 0, ready; (ready = pipe.wait_ready(at).value()) > at; at = ready) {
+    for (uint64_t i = at; i < ready; ++i) sum += pipe.reader()[i];
+  }
+  EXPECT_EQ(sum, bytes);
+}
+
+TEST_P(RemapStreamOn, NothingStaysBehind) {
+  auto lines = [](const char* path) {
+    std::ifstream file(path);
+    return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+  };
+  auto descriptors = [] {
+    int count = 0;
+    for (int fd = 0; fd < 1024; ++fd) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+  };
+  auto once = [&] {
+    RemapStream pipe = open({.bytes = 100 * block, .policy = ErrorPolicy::zeros});
+    std::jthread producer([&] { std::memset(pipe.writer(), 1, 99 * block); });
+    EXPECT_EQ(pipe.reader()[50 * block], 1);
+    pipe.cancel(Side::consumer);
+  };
+  once();
+  auto mappings = lines("/proc/self/maps");
+  int open_before = descriptors();
+  for (int i = 0; i < 20; ++i) once();
+  EXPECT_LE(lines("/proc/self/maps"), mappings + 4);  // thread stacks are cached by the C library
+  EXPECT_EQ(descriptors(), open_before);
+}
+
+TEST(RemapStream, OptionsThatCannotBeAreRefused) {
+  for (RemapStream::Options options :
+       {RemapStream::Options{.bytes = 1, .block_bytes = 2048},
+        RemapStream::Options{.bytes = 1, .block_bytes = 12288},
+        RemapStream::Options{.bytes = 1, .block_bytes = 0}, RemapStream::Options{.bytes = ~0ull},
+        RemapStream::Options{.bytes = 1, .read_ahead_blocks = ~0u}}) {
+    auto pipe = RemapStream::open(options);
+    ASSERT_FALSE(pipe);
+    EXPECT_EQ(pipe.error().code, ErrorCode::invalid_argument);
+  }
+}
+
+TEST(RemapStream, TenTebibytesOfAddressesCostAFewBlocks) {
+  if (sanitized) GTEST_SKIP() << "sanitizers need the address space";
+  auto pipe = RemapStream::open({.bytes = 10 * TiB});
+  ASSERT_TRUE(pipe) << pipe.error().message();
+  EXPECT_EQ(pipe->memory_bytes(), 20 * MiB);
+  std::jthread producer([&] {
+    pipe->writer()[10 * TiB - 1] = 'z';
+    EXPECT_TRUE(pipe->finish(10 * TiB));
+  });
+  EXPECT_EQ(pipe->reader()[10 * TiB - 1], 'z');
+}
+
+TEST(RemapStream, CanBeMoved) {
+  RemapStream pipe = std::move(*RemapStream::open({.bytes = block}));
+  std::strcpy(pipe.writer(), "text");
+  RemapStream other = std::move(pipe);
+  ASSERT_TRUE(other.finish(4));
+  pipe = std::move(other);
+  EXPECT_STREQ(pipe.reader(), "text");
+}
+
+}  // namespace
+}  // namespace penstock
