@@ -1,0 +1,186 @@
+#include "sort/radix_sort.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/bits.h"
+#include "base/check.h"
+
+// Algorithm 9 of the paper, with three changes.
+//
+//   bucket sort (keys, level):
+//     append every key to the stream of its bucket            Scatter::add        (the only pass of
+//     a level) for each bucket in order:
+//       small enough for the cache? sort it there, give it out  CacheSort
+//       otherwise: bucket sort (its keys, level + 1)          appends behind what the streams hold
+//       already forget what this bucket appended                      BucketGroup::trim
+//
+// 1. The loops are ours, so they tell the streams what is read (Reclaim::by_caller) where the
+// paper's rules must guess from
+//    faults: no guards, and nothing stays behind. Invariant: the blocks held are those of unread
+//    items, plus one partly filled block per stream, plus two per level (the ends of the segment
+//    being read). Hence blocks_needed().
+// 2. The last levels run in the second-level cache (cache_sort.h), where a histogram costs little;
+// the paper goes on with
+//    streams down to eight keys.
+// 3. The range of keys is known: bits that are equal in all of them are not looked at, neither at
+// the start nor (by a scan
+//    for minimum and maximum) when nearly all keys of a bucket went into one. All-equal input is
+//    found by that scan.
+//
+// Bits a level: as few levels as bits_max allows, all of about the same number of bits (the paper's
+// minimum-variance rule). bits_max and the cache's size are the tunables; block size and bits are
+// chosen together (block_bytes_for).
+
+namespace penstock::sort {
+namespace {
+
+constexpr unsigned bits_max = 10;
+constexpr unsigned bits_min = 5;
+// Every level consumes at least bits_min of the 64 bits of a key, so a stream holds all items this
+// many times at most.
+constexpr uint64_t levels_max = 64 / bits_min + 2;
+static_assert((1u << bits_max) <= Scatter<uint64_t>::arrays_max);
+
+unsigned bits_of_level(uint64_t items, size_t cache_items, unsigned bits_left) {
+  auto total = static_cast<unsigned>(std::bit_width(items / cache_items));
+  unsigned levels = std::max(1u, (total + bits_max - 1) / bits_max);
+  unsigned bits = std::max(bits_min, (total + levels - 1) / levels);
+  return std::min(bits, std::max(bits_left, 1u));
+}
+
+}  // namespace
+
+template <class T>
+uint32_t RadixSort<T>::blocks_needed(uint64_t items, size_t block_bytes) {
+  uint32_t streams = 1u << bits_of_level(items, CacheSort<T>::items_target, 64);
+  return static_cast<uint32_t>(ceil_div(items * sizeof(T), block_bytes)) + streams + 24;
+}
+
+template <class T>
+size_t RadixSort<T>::block_bytes_for(uint64_t items) {
+  uint64_t streams = uint64_t{1} << bits_of_level(items, CacheSort<T>::items_target, 64);
+  uint64_t bytes = items * sizeof(T) / streams / 4;
+  return std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(bytes, 1)), 16 * KiB, 2 * MiB);
+}
+
+template <class T>
+Result<std::unique_ptr<RadixSort<T>>> RadixSort<T>::open(pool::Pool& pool,
+                                                         const RadixSortOptions& options) {
+  std::unique_ptr<RadixSort> sorter(new RadixSort(pool, options.stable));
+  uint32_t streams = 1u << bits_of_level(options.items_max, CacheSort<T>::items_target, 64);
+  uint64_t bytes_max = levels_max * (options.items_max * sizeof(T) + pool.block_bytes());
+  auto group = stream::BucketGroup::open(
+      pool, {.streams = streams, .bytes_max = bytes_max, .reclaim = stream::Reclaim::by_caller});
+  if (!group) return std::unexpected(group.error());
+  sorter->group_ = std::move(*group);
+  sorter->tops_ = std::make_unique<T*[]>(streams);
+  return sorter;
+}
+
+template <class T>
+typename RadixSort<T>::Level& RadixSort<T>::open_level(size_t depth, uint64_t items, uint64_t base,
+                                                       unsigned bits) {
+  if (levels_.size() <= depth) levels_.push_back(std::make_unique<Level>(group_->streams()));
+  Level& level = *levels_[depth];
+  unsigned level_bits = bits_of_level(items, CacheSort<T>::items_target, bits);
+  level_bits = std::min(level_bits, static_cast<unsigned>(std::bit_width(group_->streams()) - 1));
+  level.base = base;
+  level.shift = bits - std::min(bits, level_bits);
+  level.buckets = 1u << level_bits;
+  for (uint32_t j = 0; j < level.buckets; ++j) {
+    level.starts[j] = tops_[j];
+    level.scatter.begin(j, tops_[j]);
+  }
+  return level;
+}
+
+template <class T>
+void RadixSort<T>::close_level(Level& level) {
+  level.scatter.flush(level.buckets);
+  for (uint32_t j = 0; j < level.buckets; ++j) {
+    tops_[j] = level.scatter.end(j);
+    auto used = reinterpret_cast<std::byte*>(tops_[j]) - group_->begin(j);
+    PENSTOCK_CHECK(static_cast<uint64_t>(used) <= group_->bytes_max(),
+                   "a bucket stream has outgrown its addresses");
+  }
+}
+
+template <class T>
+void RadixSort<T>::begin(uint64_t items, uint64_t key_min, uint64_t key_max) {
+  PENSTOCK_CHECK(key_min <= key_max, "an empty range of keys");
+  for (uint32_t j = 0; j < group_->streams(); ++j)
+    tops_[j] = reinterpret_cast<T*>(group_->begin(j));
+  open_level(0, items, key_min, static_cast<unsigned>(std::bit_width(key_max - key_min)));
+  added_ = 0;
+}
+
+template <class T>
+void RadixSort<T>::add(const T* items, size_t count) {
+  Level& level = *levels_[0];
+  level.scatter.add(items, items + count, level.base, level.shift);
+  added_ += count;
+}
+
+template <class T>
+void RadixSort<T>::drain(Emitter<T>& out) {
+  close_level(*levels_[0]);
+  drain_level(0, added_, out);
+}
+
+template <class T>
+void RadixSort<T>::drain_level(size_t depth, uint64_t parent_items, Emitter<T>& out) {
+  for (uint32_t j = 0; j < levels_[depth]->buckets; ++j) {
+    Level& level = *levels_[depth];
+    T* start = level.starts[j];
+    auto count = static_cast<size_t>(level.scatter.end(j) - start);
+    if (count == 0) continue;
+    sort_segment(start, count, level.base + (uint64_t{j} << level.shift), level.shift, parent_items,
+                 depth + 1, out);
+    group_->trim(j, reinterpret_cast<std::byte*>(start));
+    tops_[j] = start;
+  }
+}
+
+template <class T>
+void RadixSort<T>::sort_segment(T* data, size_t count, uint64_t base, unsigned bits,
+                                uint64_t parent_items, size_t depth, Emitter<T>& out) {
+  if (bits == 0) return out.emit(data, count);  // one key: nothing to sort
+  if (count <= CacheSort<T>::items_max) return cache_.sort(data, count, base, bits, out);
+  if (count > parent_items / 2) {
+    uint64_t least = ~uint64_t{0};
+    uint64_t greatest = 0;
+    for (size_t i = 0; i < count; ++i) {
+      least = std::min(least, key_of(data[i]));
+      greatest = std::max(greatest, key_of(data[i]));
+    }
+    base = least;
+    bits = static_cast<unsigned>(std::bit_width(greatest - least));
+    if (bits == 0) return out.emit(data, count);
+  }
+  partition(open_level(depth, count, base, bits), data, count);
+  drain_level(depth, count, out);
+}
+
+// Reads the segment once, giving blocks back as soon as they are read.
+template <class T>
+void RadixSort<T>::partition(Level& level, T* data, size_t count) {
+  size_t block_items = group_->block_bytes() / sizeof(T);
+  T* end = data + count;
+  for (T* from = data; from < end;) {
+    auto* boundary = round_down(reinterpret_cast<std::byte*>(from), group_->block_bytes());
+    T* to = std::min(end, reinterpret_cast<T*>(boundary) + block_items);
+    level.scatter.add(from, to, level.base, level.shift);
+    if (from == reinterpret_cast<T*>(boundary)) {
+      group_->release(boundary, reinterpret_cast<std::byte*>(to));
+    }
+    from = to;
+  }
+  close_level(level);
+}
+
+template class RadixSort<uint32_t>;
+template class RadixSort<uint64_t>;
+template class RadixSort<KeyValue>;
+
+}  // namespace penstock::sort

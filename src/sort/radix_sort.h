@@ -1,0 +1,77 @@
+#pragma once
+
+// The in-place single-pass MSD radix sort of 000, section 5, on bucket streams.
+//
+// Use: begin(), add() every item (from memory that vanishes behind the reading, if it is to be in
+// place), then drain(). Memory: the pool's blocks, of which it never holds more than
+// blocks_needed(); 16 bytes a block and stream of tables; a few hundred KiB for lines and the cache
+// sort. Stable when asked (KeyValue). Time: O(n) for each level of at most 10 bits, and levels end
+// when a bucket fits the cache or holds one key only.
+//
+// Thread safety: one thread uses a sorter at a time.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "penstock/error.h"
+#include "pool/pool.h"
+#include "sort/cache_sort.h"
+#include "sort/item.h"
+#include "sort/scatter.h"
+#include "stream/bucket_stream.h"
+
+namespace penstock::sort {
+
+struct RadixSortOptions {
+  uint64_t items_max = 0;  // of one begin()/drain()
+  bool stable = false;
+};
+
+template <class T>
+class RadixSort {
+ public:
+  // REQUIRES: the pool outlives the sorter and has blocks_needed() blocks free for it.
+  static Result<std::unique_ptr<RadixSort>> open(pool::Pool& pool, const RadixSortOptions& options);
+
+  // The blocks that sorting `items` takes at most, output not counted.
+  static uint32_t blocks_needed(uint64_t items, size_t block_bytes);
+  // A block size at which the unfilled ends of buckets waste at most a quarter of `items`, and an
+  // eighth on average.
+  static size_t block_bytes_for(uint64_t items);
+
+  // Starts a sort of about `items` items with keys in [key_min, key_max].
+  void begin(uint64_t items, uint64_t key_min, uint64_t key_max);
+  // REQUIRES: keys within the range given; no more than items_max in all.
+  void add(const T* items, size_t count);
+  uint64_t added() const { return added_; }
+  // Gives the items out in order and is ready for the next begin().
+  void drain(Emitter<T>& out);
+
+ private:
+  struct Level {
+    explicit Level(uint32_t arrays) : scatter(arrays), starts(std::make_unique<T*[]>(arrays)) {}
+    Scatter<T> scatter;
+    std::unique_ptr<T*[]> starts;
+    uint64_t base = 0;
+    unsigned shift = 0;
+    uint32_t buckets = 0;
+  };
+
+  RadixSort(pool::Pool& pool, bool stable) : pool_(pool), cache_(stable) {}
+  Level& open_level(size_t depth, uint64_t items, uint64_t base, unsigned bits);
+  void close_level(Level& level);
+  void drain_level(size_t depth, uint64_t parent_items, Emitter<T>& out);
+  void sort_segment(T* data, size_t count, uint64_t base, unsigned bits, uint64_t parent_items,
+                    size_t depth, Emitter<T>& out);
+  void partition(Level& level, T* data, size_t count);
+
+  pool::Pool& pool_;
+  std::unique_ptr<stream::BucketGroup> group_;
+  std::vector<std::unique_ptr<Level>> levels_;
+  std::unique_ptr<T*[]> tops_;  // where the next item appended to each stream goes
+  CacheSort<T> cache_;
+  uint64_t added_ = 0;
+};
+
+}  // namespace penstock::sort

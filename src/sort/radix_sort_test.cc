@@ -1,0 +1,191 @@
+#include "sort/radix_sort.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/random.h"
+#include "record/generator.h"
+
+// One property suite: every distribution, every item type, every mechanism; sizes around the sort's
+// own thresholds.
+
+namespace penstock::sort {
+namespace {
+
+template <class T>
+class Collect final : public Emitter<T> {
+ public:
+  void emit(T* sorted, size_t count) override { items.insert(items.end(), sorted, sorted + count); }
+  std::vector<T> items;
+};
+
+template <class T>
+record::Type type_of() {
+  if (sizeof(T) == 4) return record::Type::u32;
+  return sizeof(T) == 8 ? record::Type::u64 : record::Type::kv64;
+}
+
+template <class T>
+std::vector<T> generate(record::Distribution distribution, size_t count) {
+  std::vector<T> items(count);
+  auto generator =
+      record::Generator::open({.format = {.type = type_of<T>(), .record_bytes = sizeof(T)},
+                               .distribution = distribution,
+                               .count = count});
+  EXPECT_TRUE(generator) << generator.error().message();
+  if (generator && count > 0) generator->fill(0, count, reinterpret_cast<std::byte*>(items.data()));
+  return items;
+}
+
+bool before(uint32_t a, uint32_t b) {
+  return a < b;
+}
+bool before(uint64_t a, uint64_t b) {
+  return a < b;
+}
+bool before(const KeyValue& a, const KeyValue& b) {
+  return std::pair(a.key, a.value) < std::pair(b.key, b.value);
+}
+
+struct Sorter {
+  pool::Mechanism mechanism;
+  bool stable = false;
+
+  // The items sorted; blocks must be back in the pool afterwards, and no more than promised were
+  // used.
+  template <class T>
+  void check(const std::vector<T>& input, const std::string& what) const {
+    SCOPED_TRACE(what + ", " + std::to_string(input.size()) + " items, " +
+                 pool::name_of(mechanism));
+    size_t block_bytes = RadixSort<T>::block_bytes_for(input.size());
+    uint32_t blocks = RadixSort<T>::blocks_needed(input.size(), block_bytes);
+    auto pool = pool::Pool::open(
+        {.block_bytes = block_bytes, .blocks_max = blocks, .mechanism = mechanism, .strict = true});
+    ASSERT_TRUE(pool) << pool.error().message();
+    auto sorter = RadixSort<T>::open(**pool, {.items_max = input.size(), .stable = stable});
+    ASSERT_TRUE(sorter) << sorter.error().message();
+    uint64_t key_max = sizeof(T) == 4 ? ~uint32_t{0} : ~uint64_t{0};
+    for (int round = 0; round < 2; ++round) {  // a sorter is used again
+      (*sorter)->begin(input.size(), 0, key_max);
+      Random random(round);
+      for (size_t at = 0; at < input.size();) {
+        size_t count = std::min<size_t>(input.size() - at, random.below(20000) + 1);
+        (*sorter)->add(input.data() + at, count);
+        at += count;
+      }
+      Collect<T> output;
+      output.items.reserve(input.size());
+      (*sorter)->drain(output);
+      std::vector<T> expected = input;
+      if (stable) {
+        std::stable_sort(expected.begin(), expected.end(),
+                         [](const T& a, const T& b) { return key_of(a) < key_of(b); });
+      } else {
+        std::sort(expected.begin(), expected.end(),
+                  [](const T& a, const T& b) { return before(a, b); });
+        ASSERT_TRUE(std::is_sorted(output.items.begin(), output.items.end(),
+                                   [](const T& a, const T& b) { return key_of(a) < key_of(b); }));
+        std::sort(output.items.begin(), output.items.end(),
+                  [](const T& a, const T& b) { return before(a, b); });
+      }
+      ASSERT_EQ(output.items.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_FALSE(before(output.items[i], expected[i]) || before(expected[i], output.items[i]))
+            << "item " << i;
+      }
+      EXPECT_EQ((*pool)->blocks_free(), blocks);
+    }
+  }
+};
+
+bool works(pool::Mechanism mechanism) {
+  return pool::Pool::open({.block_bytes = 64 * KiB, .blocks_max = 2, .mechanism = mechanism})
+      .has_value();
+}
+
+class RadixSortTest : public testing::TestWithParam<pool::Mechanism> {
+ protected:
+  void SetUp() override {
+    if (!works(GetParam()))
+      GTEST_SKIP() << pool::name_of(GetParam()) << " is not to be had on this kernel";
+  }
+  template <class T>
+  void check_distributions() {
+    size_t count = CacheSort<T>::items_max +
+                   70001;  // more than the cache sort takes at once, when keys are few
+    for (record::Distribution distribution : record::distributions_of(type_of<T>())) {
+      Sorter{GetParam()}.check(generate<T>(distribution, count),
+                               std::string(record::name_of(distribution)));
+    }
+  }
+};
+
+TEST_P(RadixSortTest, SortsEveryDistributionOfU32) {
+  check_distributions<uint32_t>();
+}
+TEST_P(RadixSortTest, SortsEveryDistributionOfU64) {
+  check_distributions<uint64_t>();
+}
+TEST_P(RadixSortTest, SortsEveryDistributionOfPairs) {
+  check_distributions<KeyValue>();
+}
+
+TEST_P(RadixSortTest, SortsSizesAroundItsThresholds) {
+  for (size_t count : {size_t{0}, size_t{1}, size_t{2}, leaf_items_max - 1, leaf_items_max,
+                       leaf_items_max + 1, size_t{4096}, CacheSort<uint64_t>::items_target,
+                       CacheSort<uint64_t>::items_max, CacheSort<uint64_t>::items_max + 1}) {
+    Sorter{GetParam()}.check(generate<uint64_t>(record::Distribution::uniform, count), "uniform");
+    Sorter{GetParam()}.check(generate<uint64_t>(record::Distribution::all_equal, count),
+                             "all-equal");
+  }
+}
+
+// Keys that make every level put nearly all of them into one bucket: powers of two, each half as
+// frequent as the one before.
+TEST_P(RadixSortTest, SortsKeysThatRefuseToSplit) {
+  Random random(11);
+  std::vector<uint64_t> halving(1'000'000);
+  for (uint64_t& key : halving)
+    key = ~uint64_t{0} >>
+          std::min<unsigned>(63, static_cast<unsigned>(std::countl_zero(random.next() | 1)) * 5);
+  Sorter{GetParam()}.check(halving, "halving");
+  std::vector<uint64_t> lonely(1'000'000, 5);
+  for (unsigned bit = 0; bit < 64; ++bit) lonely[bit * 1000] = uint64_t{1} << bit;
+  Sorter{GetParam()}.check(lonely, "all equal but one for each bit");
+}
+
+TEST_P(RadixSortTest, IsStableWhenAsked) {
+  for (auto distribution : {record::Distribution::rootdup, record::Distribution::all_equal,
+                            record::Distribution::uniform, record::Distribution::zipf}) {
+    Sorter{GetParam(), true}.check(generate<KeyValue>(distribution, 300'000),
+                                   std::string(record::name_of(distribution)));
+  }
+}
+
+TEST_P(RadixSortTest, UsesOnlyTheRangeOfKeysGiven) {
+  auto pool = pool::Pool::open(
+      {.block_bytes = 64 * KiB, .blocks_max = 200, .mechanism = GetParam(), .strict = true});
+  ASSERT_TRUE(pool);
+  auto sorter = RadixSort<uint64_t>::open(**pool, {.items_max = 400'000});
+  ASSERT_TRUE(sorter);
+  uint64_t base = 0x123456789abcdef0;
+  std::vector<uint64_t> input(400'000);
+  Random random(5);
+  for (uint64_t& key : input) key = base + random.below(1'000'003);
+  (*sorter)->begin(input.size(), base, base + 1'000'002);
+  (*sorter)->add(input.data(), input.size());
+  Collect<uint64_t> output;
+  (*sorter)->drain(output);
+  std::sort(input.begin(), input.end());
+  EXPECT_EQ(output.items, input);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, RadixSortTest,
+                         testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move,
+                                         pool::Mechanism::shared),
+                         [](const auto& param) { return std::string(pool::name_of(param.param)); });
+
+}  // namespace
+}  // namespace penstock::sort
