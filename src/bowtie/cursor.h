@@ -1,0 +1,55 @@
+#pragma once
+
+// Walks over the items of one piece in order: for merging and for checking.
+
+#include <string_view>
+
+#include "bowtie/context.h"
+#include "bowtie/input.h"
+
+namespace penstock::bowtie {
+
+// Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and key() is
+// its place in the order (numbers: all of it; others: up to ties, which compare() decides).
+class Cursor {
+ public:
+  // REQUIRES: the reader's blocks have block_bytes; an item longer than that is an error.
+  Cursor(const SortOptions& options, std::shared_ptr<PieceReader> reader, size_t block_bytes)
+      : options_(options),
+        reader_(std::move(reader)),
+        block_bytes_(block_bytes),
+        at_(reader_->begin()),
+        end_(at_) {}
+
+  // Goes to the first or next item. False: done, or an error that status() tells.
+  bool next();
+  bool done() const { return done_; }
+  Status status() const;
+
+  std::string_view item() const { return item_; }
+  // Only of the last item of a file: the newline is not there.
+  bool lacks_newline() const { return lacks_newline_; }
+  uint64_t key() const { return key_; }
+  std::string_view full_key() const;
+
+  // Below 0, 0 or above: the order of two items of one format, with the options' direction.
+  static int compare(const SortOptions& options, uint64_t key_a, std::string_view full_a,
+                     uint64_t key_b, std::string_view full_b);
+
+ private:
+  bool find_item();
+
+  const SortOptions& options_;
+  std::shared_ptr<PieceReader> reader_;
+  size_t block_bytes_;
+  const std::byte* at_;   // the next item
+  const std::byte* end_;  // what is known to be readable
+  std::string_view item_;
+  uint64_t key_ = 0;
+  bool lacks_newline_ = false;
+  bool done_ = false;
+  bool too_long_ = false;
+  bool cut_off_ = false;
+};
+
+}  // namespace penstock::bowtie

@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/bits.h"
+#include "bowtie/bucket_sorter.h"
+#include "bowtie/bucket_sorters.h"
+#include "bowtie/item_view.h"
+#include "os/memory.h"
+#include "sort/radix_sort.h"
+
+// Records and lines stay where they were read. What is sorted is one pair for each: eight bytes of
+// its key, and its place. The pairs are never an array either: they go straight into the bucket
+// streams of the radix sort, and come out a leaf at a time, when the items are gathered in order
+// into the writer's pointer.
+//
+// The eight bytes begin behind what all keys of the bucket have in common, so that keys which begin
+// alike ("http://www.") are told apart by the radix sort as far as possible. Items whose eight
+// bytes are equal come out in one call and are put right by comparing the rest.
+
+namespace penstock::bowtie {
+namespace {
+
+constexpr size_t chunk_bytes = 64 * KiB;
+constexpr size_t chunk_pairs = 1024;
+
+size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
+  size_t n = std::min({a.size(), b.size(), at_most});
+  if (std::memcmp(a.data(), b.data(), n) == 0) return n;
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first - a.begin());
+}
+
+// Gathers items in the order of sorted pairs.
+class Gatherer final : public sort::Emitter<sort::KeyValue> {
+ public:
+  Gatherer(const SortOptions& options, const std::byte* data, const std::byte* data_end,
+           std::byte* out)
+      : options_(options), data_(data), data_end_(data_end), out_(out) {}
+
+  void emit(sort::KeyValue* sorted, size_t count) override {
+    for (size_t i = 0; i < count; ++i) {
+      __builtin_prefetch(data_ + sorted[i].value);
+      __builtin_prefetch(data_ + sorted[i].value + 64);
+    }
+    for (size_t i = 0; i < count;) {
+      size_t end = i + 1;
+      while (end < count && sorted[end].key == sorted[i].key) ++end;
+      if (end - i > 1) order_ties(sorted + i, sorted + end);
+      for (; i < end; ++i) put(item(sorted[i]));
+    }
+  }
+
+  std::byte* end() const { return out_; }
+  uint64_t items() const { return items_; }
+
+ private:
+  std::string_view item(const sort::KeyValue& pair) const {
+    return item_at(options_.format, data_ + pair.value, data_end_);
+  }
+  std::string_view key(const sort::KeyValue& pair) const {
+    return key_of(options_.format, item(pair));
+  }
+
+  void order_ties(sort::KeyValue* first, sort::KeyValue* last) const {
+    std::sort(first, last, [this](const sort::KeyValue& a, const sort::KeyValue& b) {
+      int order = key(a).compare(key(b));
+      if (order == 0) return a.value < b.value;  // stable
+      return options_.descending ? order > 0 : order < 0;
+    });
+  }
+
+  void put(std::string_view text) {
+    if (options_.unique) {
+      std::string_view key = key_of(options_.format, text);
+      if (last_.data() != nullptr && key == last_) return;
+      last_ = key;
+    }
+    std::memcpy(out_, text.data(), text.size());
+    out_ += text.size();
+    ++items_;
+  }
+
+  const SortOptions& options_;
+  const std::byte* data_;
+  const std::byte* data_end_;
+  std::byte* out_;
+  uint64_t items_ = 0;
+  std::string_view last_;
+};
+
+class GatherSorter final : public BucketSorter {
+ public:
+  GatherSorter(Context& context, const SorterPlan& plan)
+      : context_(context), files_(plan), plan_(plan) {}
+
+  Status open() {
+    if (auto status = files_.open(context_.options); !status) return status;
+    auto memory = os::Reservation::reserve(plan_.memory_bytes + os::huge_page_bytes);
+    if (!memory) return std::unexpected(memory.error());
+    data_ = std::move(*memory);
+    if (int error = os::commit(data_.begin(), data_.bytes()); error != 0) {
+      return system_error(error, "commit memory for a bucket", "sort");
+    }
+    // The tail of a bucket decides between 2 MiB and what it uses: fits() counts whole huge pages.
+    (void)os::advise_huge(data_.begin(), data_.bytes(), true);
+    auto pool = pool::Pool::open(
+        {.block_bytes = plan_.sort_block_bytes,
+         .blocks_max = static_cast<uint32_t>(plan_.memory_bytes / plan_.sort_block_bytes),
+         .mechanism = sort_mechanism(context_.options, plan_.sort_block_bytes),
+         .strict = true});
+    if (!pool) return std::unexpected(pool.error());
+    pool_ = std::move(*pool);
+    auto sorter = sort::RadixSort<sort::KeyValue>::open(
+        *pool_, {.items_max = plan_.memory_bytes / sizeof(sort::KeyValue)});
+    if (!sorter) return std::unexpected(sorter.error());
+    sorter_ = std::move(*sorter);
+    return {};
+  }
+
+  Status load(const Bucket& bucket) override {
+    make_room(bucket);
+    std::byte* end = data_.begin();
+    for (const Piece& piece : bucket.pieces) {
+      auto reader = PieceReader::open(files_.io(), piece, files_.read_ahead_blocks());
+      if (!reader) return std::unexpected(reader.error());
+      const std::byte* at = (*reader)->begin();
+      std::byte* start = end;
+      while (size_t bytes = (*reader)->available(at, chunk_bytes)) {
+        if (auto status = context_.pulse(); !status) return status;
+        std::memcpy(end, at, bytes);
+        at += bytes;
+        end += bytes;
+      }
+      if (auto status = (*reader)->status(); !status) return status;
+      if (!context_.options.format.fixed() && end != start && end[-1] != std::byte{'\n'})
+        *end++ = std::byte{'\n'};
+    }
+    data_end_ = end;
+    add_pairs(bucket.items);
+    return {};
+  }
+
+  Result<Stored> store(const Target& target) override {
+    auto bytes_max = static_cast<uint64_t>(data_end_ - data_.begin());
+    if (auto status = files_.open_writer(target, bytes_max); !status)
+      return std::unexpected(status.error());
+    Gatherer gatherer(context_.options, data_.begin(), data_end_, files_.writer().begin());
+    sorter_->drain(gatherer);
+    files_.writer().flush(gatherer.end());
+    end_ = gatherer.end();
+    return Stored{static_cast<uint64_t>(end_ - files_.writer().begin()), gatherer.items()};
+  }
+
+  Status finish() override { return files_.finish(end_); }
+
+ private:
+  // Memory that an earlier bucket used in one way may be needed in the other: pairs of many short
+  // lines, or long lines.
+  void make_room(const Bucket& bucket) {
+    uint64_t data_bytes = round_up(bucket.bytes + 1, os::huge_page_bytes);
+    if (data_used_bytes_ > data_bytes) {
+      (void)os::decommit(data_.begin() + data_bytes, data_used_bytes_ - data_bytes);
+      (void)os::commit(data_.begin() + data_bytes, data_used_bytes_ - data_bytes);
+      (void)os::advise_huge(data_.begin(), data_.bytes(), true);
+    }
+    data_used_bytes_ = data_bytes;
+    uint64_t pairs =
+        uint64_t{sort_blocks(context_.options, plan_, bucket.items)} * plan_.sort_block_bytes;
+    if (uint64_t{pool_->blocks_committed()} * plan_.sort_block_bytes > pairs) pool_->trim();
+  }
+
+  // Two scans of memory: what do all keys begin with, and then the pairs.
+  void add_pairs(uint64_t items) {
+    const record::Format& format = context_.options.format;
+    const std::byte* data = data_.begin();
+    size_t skip = 0;
+    if (data != data_end_) {
+      std::string_view first = key_of(format, item_at(format, data, data_end_));
+      skip = first.size();
+      for (const std::byte* at = data; at < data_end_ && skip > 0;) {
+        std::string_view item = item_at(format, at, data_end_);
+        skip = common_prefix(first, key_of(format, item), skip);
+        at += item.size();
+      }
+    }
+    sorter_->begin(items, 0, ~uint64_t{0});
+    sort::KeyValue pairs[chunk_pairs];
+    size_t count = 0;
+    for (const std::byte* at = data; at < data_end_;) {
+      std::string_view item = item_at(format, at, data_end_);
+      uint64_t prefix = prefix_of(key_of(format, item).substr(skip));
+      pairs[count++] = {context_.options.descending ? ~prefix : prefix,
+                        static_cast<uint64_t>(at - data)};
+      at += item.size();
+      if (count == chunk_pairs) {
+        sorter_->add(pairs, count);
+        count = 0;
+      }
+    }
+    sorter_->add(pairs, count);
+  }
+
+  Context& context_;
+  SorterFiles files_;
+  SorterPlan plan_;
+  os::Reservation data_;
+  std::byte* data_end_ = nullptr;
+  uint64_t data_used_bytes_ = 0;
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<sort::RadixSort<sort::KeyValue>> sorter_;
+  std::byte* end_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<BucketSorter>> open_gather_sorter(Context& context, const SorterPlan& plan) {
+  auto sorter = std::make_unique<GatherSorter>(context, plan);
+  if (auto status = sorter->open(); !status) return std::unexpected(status.error());
+  return sorter;
+}
+
+}  // namespace penstock::bowtie
