@@ -1,0 +1,274 @@
+// penstock doctor: what this machine offers, what is chosen and why, and what would make it faster.
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "file/engine.h"
+#include "file/file.h"
+#include "os/cpu.h"
+#include "os/limits.h"
+#include "penstock/units.h"
+#include "pool/pool.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Fact {
+  const char* key;  // in JSON
+  const char* label;
+  Json value;        // null: the system does not have it, or does not tell
+  std::string text;  // what a person reads
+};
+
+struct Section {
+  const char* key;
+  const char* title;
+  std::vector<Fact> facts;
+};
+
+struct Choice {
+  const char* key;
+  const char* what;
+  std::string chosen;
+  std::string why;
+};
+
+struct Diagnosis {
+  std::vector<Section> sections;
+  std::vector<Choice> choices;
+  std::vector<std::string> advice;
+};
+
+std::string readable(uint64_t bytes) {
+  if (bytes < GiB)
+    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / static_cast<double>(MiB));
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(GiB));
+}
+
+Fact bytes_fact(const char* key, const char* label, uint64_t bytes) {
+  return {key, label, bytes, readable(bytes)};
+}
+
+Fact limit_fact(const char* key, const char* label, const std::optional<uint64_t>& bytes) {
+  if (!bytes) return {key, label, nullptr, "unlimited"};
+  return bytes_fact(key, label, *bytes);
+}
+
+Fact number_fact(const char* key, const char* label, const std::optional<uint64_t>& number) {
+  if (!number) return {key, label, nullptr, "not told by this system"};
+  return {key, label, *number, std::to_string(*number)};
+}
+
+Fact text_fact(const char* key, const char* label, const std::optional<std::string>& text) {
+  if (!text) return {key, label, nullptr, "not told by this system"};
+  return {key, label, *text, *text};
+}
+
+Fact ability_fact(const char* key, const char* label, bool works, const std::string& detail) {
+  std::string text = works ? "works" : "does not work";
+  if (!detail.empty()) text += works ? ", " + detail : ": " + detail;
+  return {key, label, {{"works", works}, {"detail", detail}}, text};
+}
+
+std::string words_of(const os::CpuFeatures& cpu) {
+  std::string words;
+  auto add = [&](bool has, const char* word) {
+    if (has) words += (words.empty() ? "" : " ") + std::string(word);
+  };
+  add(cpu.avx2, "avx2");
+  add(cpu.bmi2, "bmi2");
+  add(cpu.avx512f, "avx512f");
+  add(cpu.avx512bw, "avx512bw");
+  add(cpu.avx512cd, "avx512cd");
+  add(cpu.avx512dq, "avx512dq");
+  add(cpu.avx512vl, "avx512vl");
+  add(cpu.avx512vbmi2, "avx512vbmi2");
+  return words.empty() ? "none of those used here" : words;
+}
+
+void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
+  diagnosis.sections.push_back(
+      {"system",
+       "System",
+       {{"kernel", "kernel", limits.kernel_release, limits.kernel_release},
+        number_fact("cores_usable", "cores for this process", limits.cores_usable),
+        text_fact("cpu_features", "processor features", words_of(limits.cpu)),
+        bytes_fact("memory_bytes", "memory", limits.memory_bytes),
+        bytes_fact("memory_available_bytes", "memory available", limits.memory_available_bytes),
+        limit_fact("cgroup_bytes_max", "memory cgroup's limit", limits.cgroup_bytes_max),
+        bytes_fact("usable_bytes", "memory usable here", limits.usable_bytes)}});
+  diagnosis.sections.push_back(
+      {"limits",
+       "Limits",
+       {number_fact("max_map_count", "mappings (vm.max_map_count)", limits.mappings_max),
+        number_fact("overcommit_memory", "vm.overcommit_memory", limits.overcommit_memory),
+        limit_fact("address_space_bytes_max", "address space (ulimit -v)",
+                   limits.address_space_bytes_max),
+        limit_fact("locked_bytes_max", "locked memory (ulimit -l)", limits.locked_bytes_max),
+        number_fact("files_max", "open files (ulimit -n)", limits.files_max)}});
+  diagnosis.choices.push_back({"cpu", "instructions", std::string(os::name_of(limits.cpu_tier)),
+                               limits.cpu_tier == os::tier_of(limits.cpu, "")
+                                   ? "the best that the processor has"
+                                   : "PENSTOCK_CPU hides the rest"});
+
+  // What Linux allows by default; with less, streams of small blocks run out early.
+  constexpr uint64_t usual_mappings_max = 65530;
+  if (limits.mappings_max.value_or(usual_mappings_max) < usual_mappings_max) {
+    diagnosis.advice.push_back(
+        fmt::format("allow more mappings: sysctl vm.max_map_count={}", usual_mappings_max));
+  }
+  if (limits.address_space_bytes_max) {
+    diagnosis.advice.push_back(
+        "streams reserve far more addresses than memory: ulimit -v unlimited");
+  }
+}
+
+void examine_huge_pages(const os::Limits& limits, Diagnosis& diagnosis) {
+  diagnosis.sections.push_back(
+      {"huge_pages",
+       "Huge pages",
+       {text_fact("anonymous", "anonymous memory", limits.huge_pages),
+        text_fact("shared", "shared memory", limits.shared_huge_pages),
+        text_fact("defrag", "made by waiting (defrag)", limits.huge_page_defrag),
+        number_fact("reserved_free", "reserved pages free (hugetlb)",
+                    limits.reserved_huge_pages_free)}});
+  if (limits.huge_pages == "never") {
+    diagnosis.advice.push_back(
+        "allow huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+  }
+}
+
+void examine_pools(Diagnosis& diagnosis) {
+  Section section{"mechanisms", "How blocks of memory move", {}};
+  for (const pool::MechanismReport& report : pool::probe()) {
+    section.facts.push_back(
+        ability_fact(pool::name_of(report.mechanism), pool::name_of(report.mechanism), report.works,
+                     report.works ? pool::name_of(report.pages) : report.detail));
+  }
+  diagnosis.sections.push_back(std::move(section));
+  diagnosis.choices.push_back(
+      {"sort_pool", "memory of a sort", pool::name_of(pool::preferred(pool::Use::same_thread)),
+       "one thread moves its own blocks: nobody else's mappings are disturbed"});
+  diagnosis.choices.push_back(
+      {"pipe_pool", "memory between threads",
+       pool::name_of(pool::preferred(pool::Use::between_threads)),
+       "both threads run on while blocks move: removals are put off and batched"});
+}
+
+void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagnosis) {
+  auto uring = file::Engine::open({.kind = file::EngineKind::io_uring});
+  section.facts.push_back(ability_fact("io_uring", "io_uring", uring.has_value(),
+                                       uring ? "" : uring.error().message()));
+  section.facts.push_back(
+      number_fact("io_uring_disabled", "kernel.io_uring_disabled", limits.io_uring_disabled));
+
+  auto automatic = file::Engine::open({});
+  bool threads = !automatic || (*automatic)->kind() == file::EngineKind::threads;
+  const char* why = !threads ? "many requests in flight from one thread"
+                    : uring  ? "PENSTOCK_IO asks for it"
+                             : "io_uring is refused";
+  diagnosis.choices.push_back({"engine", "file requests", threads ? "threads" : "io_uring", why});
+  if (!uring) {
+    diagnosis.advice.push_back(limits.io_uring_disabled.value_or(0) != 0
+                                   ? "allow io_uring: sysctl kernel.io_uring_disabled=0"
+                                   : "allow io_uring in the seccomp profile of the container");
+  }
+}
+
+void examine_directory(const std::string& directory, Section& section, Diagnosis& diagnosis) {
+  section.facts.push_back(text_fact("directory", "folder for temporaries", directory));
+  auto space = file::space_of(directory);
+  if (!space) {
+    section.facts.push_back(
+        ability_fact("direct", "direct I/O there", false, space.error().message()));
+    diagnosis.advice.push_back("choose a folder that can be used: -T DIR");
+    return;
+  }
+  section.facts.push_back(bytes_fact("free_bytes", "free there", space->free_bytes));
+  auto temporary = file::File::create_temporary(directory);
+  bool direct = temporary && temporary->caching() == file::Caching::direct;
+  section.facts.push_back(ability_fact("direct", "direct I/O there", direct,
+                                       direct      ? ""
+                                       : temporary ? "the file system refuses O_DIRECT"
+                                                   : temporary.error().message()));
+  if (!direct)
+    diagnosis.advice.push_back("keep temporaries on a file system with direct I/O: -T DIR");
+}
+
+Diagnosis examine(const std::string& directory) {
+  Diagnosis diagnosis;
+  os::Limits limits = os::limits();
+  examine_system(limits, diagnosis);
+  examine_huge_pages(limits, diagnosis);
+  examine_pools(diagnosis);
+  Section files{"files", "Files", {}};
+  examine_uring(limits, files, diagnosis);
+  examine_directory(directory, files, diagnosis);
+  diagnosis.sections.push_back(std::move(files));
+  return diagnosis;
+}
+
+void print_json(const Diagnosis& diagnosis) {
+  Json object = {{"version", 1}};
+  for (const Section& section : diagnosis.sections) {
+    Json& facts = object[section.key] = Json::object();
+    for (const Fact& fact : section.facts) facts[fact.key] = fact.value;
+  }
+  object["chosen"] = Json::object();
+  for (const Choice& choice : diagnosis.choices) {
+    object["chosen"][choice.key] = {{"choice", choice.chosen}, {"why", choice.why}};
+  }
+  object["advice"] = diagnosis.advice;
+  fmt::print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_text(const Diagnosis& diagnosis) {
+  constexpr int width = 32;
+  for (const Section& section : diagnosis.sections) {
+    fmt::print("{}\n", section.title);
+    for (const Fact& fact : section.facts) fmt::print("  {:<{}}{}\n", fact.label, width, fact.text);
+    fmt::print("\n");
+  }
+  fmt::print("Chosen\n");
+  for (const Choice& choice : diagnosis.choices) {
+    fmt::print("  {:<{}}{}: {}\n", choice.what, width, choice.chosen, choice.why);
+  }
+  fmt::print("\nTo go faster\n");
+  for (const std::string& advice : diagnosis.advice) fmt::print("  {}\n", advice);
+  if (diagnosis.advice.empty()) fmt::print("  nothing to change that we know of\n");
+}
+
+std::string default_directory() {
+  const char* directory = std::getenv("TMPDIR");
+  return directory != nullptr && *directory != '\0' ? directory : "/tmp";
+}
+
+}  // namespace
+
+Command add_doctor(CLI::App& program) {
+  struct Arguments {
+    std::string directory = default_directory();
+    bool json = false;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* app =
+      program.add_subcommand("doctor", "what this machine offers, what is chosen, what to change");
+  app->add_option("-T,--temporary-directory", arguments->directory,
+                  "the folder for temporaries to look at (default: $TMPDIR, or /tmp)");
+  app->add_flag("--json", arguments->json, "print it as JSON");
+  return {app, [arguments] {
+            Diagnosis diagnosis = examine(arguments->directory);
+            arguments->json ? print_json(diagnosis) : print_text(diagnosis);
+            return exit_ok;
+          }};
+}
+
+}  // namespace penstock::cli

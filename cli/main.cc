@@ -1,0 +1,79 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace penstock::cli {
+
+int report(std::string_view command, const Error& error) {
+  fmt::print(stderr, "penstock {}: {}\n", command, error.message());
+  return exit_error;
+}
+
+namespace {
+
+CLI::App* find_command(CLI::App& program, const std::string& name) {
+  auto found = program.get_subcommands([&](CLI::App* app) { return app->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+// "penstock help [COMMAND]", for those who do not think of --help. It is taken before the parser
+// sees it, which would read the topic as a command to run.
+int explain(CLI::App& program, const std::string& topic) {
+  CLI::App* wanted = topic.empty() ? &program : find_command(program, topic);
+  if (wanted == nullptr) {
+    return report("help",
+                  {ErrorCode::invalid_argument, "find this command", topic, 0, "penstock help"});
+  }
+  fmt::print("{}", wanted->help(topic.empty() ? "" : "penstock"));
+  return exit_ok;
+}
+
+// CLI11 tells all parse errors by exceptions; every one of them is exit code 2 here, with the
+// command in front.
+int report_parse_error(CLI::App& program, const CLI::ParseError& error, int argc, char** argv) {
+  if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
+  bool known = argc > 1 && find_command(program, argv[1]) != nullptr;
+  std::string who = known ? std::string("penstock ") + argv[1] : "penstock";
+  fmt::print(stderr, "{}: {}\n", who, error.what());
+  fmt::print(stderr, "Try '{} --help'.\n", who);
+  return exit_error;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program{"Penstock sorts files larger than memory within a memory budget that it keeps.",
+                   "penstock"};
+  program.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
+  std::vector<Command> commands = {add_sort(program), add_check(program), add_gen(program),
+                                   add_doctor(program)};
+  program.add_subcommand("help", "explain the program, or one of its commands");
+  if (argc > 1 && std::string_view(argv[1]) == "help")
+    return explain(program, argc > 2 ? argv[2] : "");
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return report_parse_error(program, error, argc, argv);
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.run();
+  }
+  fmt::print(stderr, "{}", program.help());
+  return exit_error;
+}
+
+}  // namespace
+}  // namespace penstock::cli
+
+int main(int argc, char** argv) {
+  // Output that could not be written is an error even when it fails as late as here.
+  int code = penstock::cli::run(argc, argv);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fputs("penstock: cannot write to standard output\n", stderr);
+    return penstock::cli::exit_error;
+  }
+  return code;
+}

@@ -1,0 +1,222 @@
+// penstock sort: GNU sort's letters where they mean the same, and formats that GNU sort does not
+// know.
+
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "bowtie/external_sort.h"
+#include "cli/command.h"
+#include "cli/format_options.h"
+#include "cli/gnu_options.h"
+#include "cli/progress_line.h"
+#include "cli/size.h"
+#include "cli/sort_stats.h"
+#include "cli/stop_signals.h"
+#include "os/limits.h"
+
+namespace penstock::cli {
+namespace {
+
+// Threads beyond eight seldom help on one disk; GNU sort stops there too.
+constexpr unsigned default_threads_max = 8;
+
+struct SortArguments {
+  std::vector<std::string> inputs;
+  std::string output = "-";
+  FormatOptions format;
+  std::string memory = "1G";
+  std::vector<std::string> temp_directories;
+  unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max);
+  bool descending = false;
+  bool unique = false;
+  bool stable = false;
+  bool merge_only = false;
+  std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
+  bool check_quietly = false;
+  std::string stats_path;
+  bool json = false;
+  std::string pool = "automatic";
+
+  bool checks() const { return check_quietly || !check.empty(); }
+  bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
+};
+
+std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
+  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                 std::move(hint));
+}
+
+// What CLI11 cannot see: options that contradict each other.
+Status validate(const SortArguments& arguments) {
+  if (arguments.checks()) {
+    if (arguments.output != "-")
+      return misuse("check and write an output", "-o", "-c alone, or -o alone");
+    if (arguments.inputs.size() > 1) {
+      return misuse("check more than one file", arguments.inputs[1], "one run for each file");
+    }
+    if (arguments.check_quietly && !arguments.check.empty()) {
+      return misuse("check both ways at once", "-c -C", "one of the two");
+    }
+    bool known = arguments.check.empty() || arguments.check == "true" ||
+                 arguments.check == "diagnose-first" || arguments.quiet();
+    if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
+  }
+  if (arguments.json && arguments.output == "-" && !arguments.checks()) {
+    return misuse("print statistics between the output's lines", "--json",
+                  "-o FILE, or --stats FILE");
+  }
+  if (arguments.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  return {};
+}
+
+// What a percentage of -S is a share of.
+uint64_t machine_memory_bytes() {
+  os::Limits limits = os::limits();
+  return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+}
+
+Result<pool::Mechanism> parse_mechanism(std::string_view name) {
+  using enum pool::Mechanism;
+  for (pool::Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
+    if (name == pool::name_of(mechanism)) return mechanism;
+  }
+  return misuse("move memory in this way", "--pool " + std::string(name),
+                "automatic, mremap, uffd_move or shared");
+}
+
+Result<bowtie::SortOptions> sort_options(const SortArguments& arguments) {
+  Result<record::Format> format = arguments.format.format();
+  if (!format) return std::unexpected(format.error());
+  Result<uint64_t> memory_bytes = parse_size(arguments.memory, machine_memory_bytes());
+  if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  Result<pool::Mechanism> mechanism = parse_mechanism(arguments.pool);
+  if (!mechanism) return std::unexpected(mechanism.error());
+
+  bowtie::SortOptions options;
+  options.inputs = arguments.inputs.empty() ? std::vector<std::string>{"-"} : arguments.inputs;
+  options.output = arguments.output;
+  options.format = *format;
+  options.memory_bytes = *memory_bytes;
+  options.temp_directories = arguments.temp_directories;
+  options.threads = arguments.threads;
+  options.descending = arguments.descending;
+  options.unique = arguments.unique;
+  options.stable = arguments.stable;
+  options.merge_only = arguments.merge_only;
+  options.mechanism = *mechanism;
+  return options;
+}
+
+// How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
+int report_failure(const Error& error, int caught_signal) {
+  if (error.code == ErrorCode::interrupted && caught_signal != 0) {
+    fmt::print(stderr,
+               "penstock sort: stopped by {}; the input is untouched, no output was written\n",
+               caught_signal == SIGINT    ? "SIGINT"
+               : caught_signal == SIGTERM ? "SIGTERM"
+                                          : "SIGHUP");
+    return die_by(caught_signal);
+  }
+  // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
+  // do.
+  if (error.system_errno == EPIPE) return die_by(SIGPIPE);
+  return report("sort", error);
+}
+
+Status write_stats(const std::string& path, const std::string& json) {
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "we"), std::fclose);
+  if (file == nullptr) return system_error(errno, "open for writing", path);
+  fmt::print(file.get(), "{}\n", json);
+  if (std::fflush(file.get()) != 0) return system_error(errno, "write the statistics", path);
+  return {};
+}
+
+int check_order(const SortArguments& arguments, bowtie::SortOptions& options) {
+  Result<std::optional<bowtie::Disorder>> found = bowtie::find_disorder(options);
+  if (!found) return report("sort", found.error());
+  if (!found->has_value()) return exit_ok;
+  if (!arguments.quiet()) {
+    const bowtie::Disorder& disorder = **found;
+    fmt::print(stderr, "penstock sort: {}:{}: disorder: {}\n", disorder.path, disorder.item + 1,
+               disorder.text);
+  }
+  return exit_disorder;
+}
+
+int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
+  StopSignals signals;
+  options.cancel = &signals.flag();
+  Result<bowtie::SortStats> stats = [&] {
+    ProgressLine line;
+    if (line.wanted()) options.progress = [&](const bowtie::Progress& now) { line.show(now); };
+    return bowtie::sort_files(options);
+  }();
+  if (!stats) return report_failure(stats.error(), signals.caught());
+
+  if (!arguments.json && arguments.stats_path.empty()) return exit_ok;
+  std::string json = stats_json(*stats);
+  if (arguments.json) fmt::print("{}\n", json);
+  if (!arguments.stats_path.empty()) {
+    if (Status written = write_stats(arguments.stats_path, json); !written) {
+      return report("sort", written.error());
+    }
+  }
+  return exit_ok;
+}
+
+int run(const SortArguments& arguments) {
+  if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
+  Result<bowtie::SortOptions> options = sort_options(arguments);
+  if (!options) return report("sort", options.error());
+  return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
+}
+
+}  // namespace
+
+Command add_sort(CLI::App& program) {
+  auto arguments = std::make_shared<SortArguments>();
+  SortArguments& a = *arguments;
+  CLI::App* app =
+      program.add_subcommand("sort", "sort, merge or check files within a memory budget");
+  app->footer(
+      "Sizes are numbers with a suffix: b for bytes, K M G T for powers of 1024 (none: K, as GNU "
+      "sort's), %\n"
+      "for a share of the memory of this machine or of its container.\n"
+      "Exit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
+
+  app->add_option("FILE", a.inputs, "what to sort; - or nothing is standard input");
+  app->add_option("-o,--output", a.output,
+                  "where the result goes; may be an input (default: standard output)");
+  add_format_options(*app, a.format);
+  app->add_option("-S,--buffer-size", a.memory,
+                  "memory that the program may use, all told (default 1G)");
+  app->add_option("-T,--temporary-directory", a.temp_directories,
+                  "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
+      ->allow_extra_args(false);
+  app->add_option("--parallel", a.threads, "threads (default: the cores, at most 8)");
+  app->add_flag("-r,--reverse", a.descending, "descending order");
+  app->add_flag("-u,--unique", a.unique,
+                "only the first of items with equal keys; with -c: equal keys are disorder");
+  app->add_flag("-s,--stable", a.stable, "items with equal keys keep their order");
+  app->add_flag("-m,--merge", a.merge_only, "the inputs are sorted already: merge them");
+  app->add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
+  app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
+  app->add_option("--stats", a.stats_path,
+                  "write the plan and what happened to this file, as JSON");
+  app->add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
+  app->add_option("--pool", a.pool,
+                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
+  refuse_gnu_options(*app);
+  return {app, [arguments] { return run(*arguments); }};
+}
+
+}  // namespace penstock::cli
