@@ -1,0 +1,243 @@
+// How far is the external sort from what the disk allows, and from GNU sort?
+//
+// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB. The bound is two reads and two writes of
+// the data at the speed of the disk, which is measured before each run. Lines: 20,000,000 ASCII
+// records of the Sort Benchmark with 512 MiB, beside GNU sort with the same memory, threads and
+// folder for temporaries; both outputs must be the same, byte for byte.
+//
+// The program runs as a child, so that its memory is seen from outside.
+
+#include "bowtie/external_sort.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/bench.h"
+#include "bench/harness/child.h"
+#include "bench/harness/disk_speed.h"
+#include "bench/harness/scratch.h"
+#include "penstock/units.h"
+
+namespace penstock::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned threads = 2;
+constexpr uint64_t record_bytes = 100;
+
+struct Sizes {
+  uint64_t u64_bytes;
+  uint64_t u64_memory_bytes;
+  uint64_t disk_bytes;  // what the disk's speed is measured with
+  uint64_t records;
+  uint64_t records_memory_bytes;
+};
+
+Result<record::Format> u64_format() {
+  return record::parse_format("u64", 8, "0:8");
+}
+Result<record::Format> record_format() {
+  return record::parse_format("record", 100, "0:10");
+}
+
+// In a quick run the budget is what the sort can just work with, so that it has to use the disk if
+// it can.
+uint64_t least_memory_bytes(const record::Format& format) {
+  bowtie::SortOptions options;
+  options.format = format;
+  options.threads = threads;
+  return bowtie::minimum_memory_bytes(options);
+}
+
+Result<Sizes> sizes_of(bool quick) {
+  if (!quick) return Sizes{8 * GiB, 1 * GiB, 2 * GiB, 20'000'000, 512 * MiB};
+  Result<record::Format> u64 = u64_format();
+  Result<record::Format> record = record_format();
+  if (!u64) return std::unexpected(u64.error());
+  if (!record) return std::unexpected(record.error());
+  return Sizes{64 * MiB, least_memory_bytes(*u64), 64 * MiB, 200'000, least_memory_bytes(*record)};
+}
+
+std::string in_bytes(uint64_t bytes) {
+  return fmt::format("{}b", bytes);
+}
+
+nlohmann::json parse(const std::string& text) {
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, const Sizes& sizes, const Scratch& scratch)
+      : options_(options), sizes_(sizes), scratch_(scratch) {}
+
+  Status numbers();
+  Status records();
+  Report take_report() { return std::move(report_); }
+
+ private:
+  Result<ChildRun> penstock(std::vector<std::string> words) const {
+    words.insert(words.begin(), options_.program);
+    return run_child(words);
+  }
+  Result<ChildRun> sort(const std::string& input, const std::string& output,
+                        std::vector<std::string> format, uint64_t memory_bytes) const;
+  Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
+  Status compare(const std::string& one, const std::string& other) const;
+  void hash_checksum(const nlohmann::json& checked) {
+    auto text = checked.value("checksum", std::string{});
+    report_.hash(std::as_bytes(std::span(text)));
+  }
+  unsigned runs() const { return options_.runs_or(3); }
+
+  const Options& options_;
+  const Sizes& sizes_;
+  const Scratch& scratch_;
+  Report report_;
+};
+
+Result<ChildRun> Bench::sort(const std::string& input, const std::string& output,
+                             std::vector<std::string> format, uint64_t memory_bytes) const {
+  std::vector<std::string> words = {"sort", input, "-o", output, "-S", in_bytes(memory_bytes)};
+  words.insert(words.end(),
+               {"-T", scratch_.folder(), "--parallel", std::to_string(threads), "--json"});
+  words.insert(words.end(), format.begin(), format.end());
+  return penstock(words);
+}
+
+Result<nlohmann::json> Bench::check(const std::string& path,
+                                    std::vector<std::string> format) const {
+  format.insert(format.begin(), {"check", path, "--json"});
+  Result<ChildRun> run = penstock(format);
+  if (!run) return std::unexpected(run.error());
+  return parse(run->output);
+}
+
+Status Bench::compare(const std::string& one, const std::string& other) const {
+  Result<ChildRun> run = run_child({"cmp", one, other});
+  if (!run) return std::unexpected(run.error());
+  if (run->exit_code != 0) {
+    return failure(ErrorCode::corrupt, "accept an output that is not GNU sort's", one);
+  }
+  return {};
+}
+
+Status Bench::numbers() {
+  const std::vector<std::string> format = {"--format", "u64"};
+  std::string input = scratch_.file("input.u64");
+  std::string output = scratch_.file("sorted.u64");
+  Result<ChildRun> made = penstock({"gen", "--format", "u64", "--dist", "uniform", "--count",
+                                    std::to_string(sizes_.u64_bytes / 8), "-o", input});
+  if (!made) return std::unexpected(made.error());
+  Result<nlohmann::json> before = check(input, format);
+  if (!before) return std::unexpected(before.error());
+
+  std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
+      resident_peaks;
+  for (unsigned run = 0; run < runs(); ++run) {
+    Result<DiskSpeed> disk = measure_disk(scratch_.folder(), sizes_.disk_bytes);
+    if (!disk) return std::unexpected(disk.error());
+    auto bytes = static_cast<double>(sizes_.u64_bytes);
+    double bound = 2 * bytes / disk->read_bytes_per_s + 2 * bytes / disk->write_bytes_per_s;
+
+    Result<ChildRun> sorted = sort(input, output, format, sizes_.u64_memory_bytes);
+    if (!sorted) return std::unexpected(sorted.error());
+    Result<nlohmann::json> after = check(output, format);
+    if (!after) return std::unexpected(after.error());
+    bool good = after->value("sorted", false) && (*after)["count"] == (*before)["count"] &&
+                (*after)["checksum"] == (*before)["checksum"];
+    if (!good) return failure(ErrorCode::corrupt, "verify the sort's output", output);
+    fs::remove(output);
+
+    write_speeds.push_back(disk->write_bytes_per_s / 1e6);
+    read_speeds.push_back(disk->read_bytes_per_s / 1e6);
+    bounds.push_back(bound);
+    seconds.push_back(sorted->seconds);
+    ratios.push_back(bound / sorted->seconds);
+    peaks.push_back(parse(sorted->output).value("peak_rss_bytes", 0.0) / MiB);
+    resident_peaks.push_back(static_cast<double>(sorted->resident_peak_bytes) / MiB);
+    if (sorted->cgroup_peak_bytes != 0) {
+      cgroup_peaks.push_back(static_cast<double>(sorted->cgroup_peak_bytes) / MiB);
+    }
+  }
+  fs::remove(input);
+
+  report_.add("disk, direct write", "MB/s", write_speeds);
+  report_.add("disk, direct read", "MB/s", read_speeds);
+  report_.add("u64, bound of the disk", "s", bounds);
+  report_.add("u64, penstock sort", "s", seconds);
+  report_.add("u64, budget", "MiB", {static_cast<double>(sizes_.u64_memory_bytes) / MiB});
+  report_.add("u64, peak memory as the program tells it", "MiB", peaks);
+  report_.add("u64, peak resident set, views counted each", "MiB", resident_peaks);
+  if (!cgroup_peaks.empty()) report_.add("u64, peak of its memory cgroup", "MiB", cgroup_peaks);
+  report_.ratio("vs_disk_bound_u64", median(ratios));
+  hash_checksum(*before);
+  return {};
+}
+
+Status Bench::records() {
+  const std::vector<std::string> format = {"--format", "record", "--record",
+                                           "100",      "--key",  "0:10"};
+  std::string input = scratch_.file("input.records");
+  std::string ours = scratch_.file("penstock.records");
+  std::string theirs = scratch_.file("gnu.records");
+  Result<ChildRun> made = penstock({"gen", "--format", "record", "--ascii", "--count",
+                                    std::to_string(sizes_.records), "-o", input});
+  if (!made) return std::unexpected(made.error());
+
+  std::vector<double> gnu_seconds, seconds, ratios;
+  for (unsigned run = 0; run < runs(); ++run) {
+    Result<ChildRun> gnu = run_child(
+        {"sort", "-S", in_bytes(sizes_.records_memory_bytes), fmt::format("--parallel={}", threads),
+         "-T", scratch_.folder(), "-o", theirs, input},
+        {"LC_ALL=C"});
+    if (!gnu) return std::unexpected(gnu.error());
+    // What GNU sort left to the page cache is not to be written during our run.
+    sync();
+    Result<ChildRun> sorted = sort(input, ours, format, sizes_.records_memory_bytes);
+    if (!sorted) return std::unexpected(sorted.error());
+    if (Status same = compare(ours, theirs); !same) return same;
+    fs::remove(ours);
+    fs::remove(theirs);
+
+    gnu_seconds.push_back(gnu->seconds);
+    seconds.push_back(sorted->seconds);
+    ratios.push_back(gnu->seconds / sorted->seconds);
+  }
+  Result<nlohmann::json> checked = check(input, format);
+  if (!checked) return std::unexpected(checked.error());
+  fs::remove(input);
+
+  auto megabytes = static_cast<double>(sizes_.records * record_bytes) / 1e6;
+  report_.add("ASCII records, input", "MB", {megabytes});
+  report_.add("ASCII records, GNU sort", "s", gnu_seconds);
+  report_.add("ASCII records, penstock sort", "s", seconds);
+  report_.ratio("vs_gnu_sort_ascii", median(ratios));
+  hash_checksum(*checked);
+  return {};
+}
+
+Result<Report> run(const Options& options) {
+  Result<Sizes> sizes = sizes_of(options.quick);
+  if (!sizes) return std::unexpected(sizes.error());
+  Result<Scratch> scratch = Scratch::make(options.directory);
+  if (!scratch) return std::unexpected(scratch.error());
+  Bench bench(options, *sizes, *scratch);
+  // One after the other, so that the disk never holds both inputs.
+  if (Status done = bench.numbers(); !done) return std::unexpected(done.error());
+  if (Status done = bench.records(); !done) return std::unexpected(done.error());
+  return bench.take_report();
+}
+
+const Registration registration{
+    "external-sort", "a sort within a memory budget, beside the disk's bound and GNU sort", run};
+
+}  // namespace
+}  // namespace penstock::bench

@@ -1,0 +1,49 @@
+#include "bench/bench.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "bench/harness/registry.h"
+
+namespace penstock::bench {
+
+double Report::add(std::string what, std::string unit, std::vector<double> samples) {
+  double value = median(samples);
+  rows_.push_back({std::move(what), value, std::move(unit), std::move(samples)});
+  return value;
+}
+
+void Report::hash(uint64_t result) {
+  hash_ = mix64(hash_ ^ result);
+}
+
+void Report::hash(std::span<const std::byte> bytes) {
+  uint64_t sum = bytes.size();
+  for (std::byte byte : bytes) sum = sum * 0x100000001b3u ^ static_cast<uint64_t>(byte);
+  hash(sum);
+}
+
+std::map<std::string, Bench>& registry() {
+  static std::map<std::string, Bench> benches;
+  return benches;
+}
+
+Registration::Registration(std::string name, std::string question, Run run) {
+  bool added = registry().try_emplace(name, Bench{std::move(question), std::move(run)}).second;
+  PENSTOCK_CHECK(added, "two benches bear one name");
+}
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> samples) {
+  PENSTOCK_CHECK(!samples.empty(), "a median of nothing");
+  std::sort(samples.begin(), samples.end());
+  size_t middle = samples.size() / 2;
+  return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+}
+
+}  // namespace penstock::bench

@@ -1,0 +1,31 @@
+#pragma once
+
+// Runs a program and measures it from outside.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/error.h"
+
+namespace penstock::bench {
+
+struct ChildRun {
+  int exit_code = 0;
+  double seconds = 0;  // wall clock, start and end of the process included
+  std::string output;  // what it wrote to stdout
+  // The peak of a memory cgroup of its own, every physical page counted once, page cache that it
+  // filled included; 0 where this process may not make one.
+  uint64_t cgroup_peak_bytes = 0;
+  // The kernel's own account of the resident set: a page that is visible at several addresses
+  // counts several times.
+  uint64_t resident_peak_bytes = 0;
+};
+
+// Runs `words` with `environment` ("NAME=VALUE") added to ours. An end by a signal is an error, and
+// an exit code of 2 or more, which all programs run here use for errors alone.
+// Thread safety: none (it forks).
+Result<ChildRun> run_child(const std::vector<std::string>& words,
+                           const std::vector<std::string>& environment = {});
+
+}  // namespace penstock::bench
