@@ -1,0 +1,607 @@
+#!/usr/bin/env python3
+"""The program from end to end, against Python's own sort and GNU sort: cli_test.py PENSTOCK [TEST...].
+
+Writes a JUnit file where GoogleTest programs write theirs (GTEST_OUTPUT=xml:FOLDER/), so that ./check counts every case.
+"""
+
+import array
+import contextlib
+import ctypes
+import hashlib
+import json
+import math
+import os
+import pathlib
+import pty
+import random
+import resource
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.sax.saxutils
+
+PROGRAM = sys.argv[1]
+MIB = 1 << 20
+# A sanitizer needs memory of its own, and time.
+SANITIZED = "ASAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+
+NUMBERS = {"u32": "I", "u64": "Q", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
+DISTRIBUTIONS = ("uniform", "sorted", "reverse", "all-equal", "almost-sorted", "rootdup", "twodup", "eightdup", "zipf",
+                 "exponential", "bexp", "low-bits-only", "high-bit-zero", "one-bucket")
+
+# A sort that needs temporaries: the file is several times larger than the memory, which is near the least that works.
+LARGE_BYTES = 128 * MIB
+SMALL_MEMORY = "40M"
+
+
+def run(*words, code=0, stdin=b"", **options):
+    """Runs the program and checks its exit code, which may be one of several."""
+    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=300, **options)
+    if done.returncode not in (code if isinstance(code, tuple) else (code,)):
+        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
+                             f"{done.stderr.decode(errors='replace')}")
+    return done
+
+
+def check(path, format_name="u64", *more):
+    report = run("check", path, "--format", format_name, *more, "--json", code=(0, 1))
+    found = json.loads(report.stdout)
+    assert found["sorted"] == (report.returncode == 0)
+    return found
+
+
+def numbers_of(data, format_name):
+    numbers = array.array(NUMBERS[format_name])
+    numbers.frombytes(data)
+    return numbers
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def gnu_sort(*words, data):
+    return subprocess.run(["sort", *words], input=data, stdout=subprocess.PIPE, check=True,
+                          env=dict(os.environ, LC_ALL="C")).stdout
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-cli-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.temporaries = self.folder / "temporaries"
+        self.temporaries.mkdir()
+
+    def gen(self, name, format_name, count, *more):
+        path = self.folder / name
+        run("gen", "--format", format_name, "--count", count, *more, "-o", path)
+        return path
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def large(self):
+        return self.gen("large.u64", "u64", LARGE_BYTES // 8, "--dist", "uniform", "--seed", "1")
+
+    def large_words(self, path, output):
+        return ["sort", path, "-o", output, "--format", "u64", "-S", SMALL_MEMORY, "-T", self.temporaries]
+
+    def assert_same_content(self, one, other, format_name, *more):
+        a, b = check(one, format_name, *more), check(other, format_name, *more)
+        self.assertEqual((a["count"], a["checksum"]), (b["count"], b["checksum"]))
+        self.assertTrue(b["sorted"])
+
+    def assert_no_leftovers(self, *expected):
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), sorted(("temporaries", *expected)))
+        self.assertEqual(list(self.temporaries.iterdir()), [])
+
+    def assert_message(self, done, *parts):
+        text = done.stderr.decode(errors="replace")
+        self.assertTrue(text.startswith("penstock"), text)
+        for part in parts:
+            self.assertIn(part, text)
+
+
+class Formats(Case):
+    def test_numbers_of_every_distribution_sort_as_python_sorts_them(self):
+        for format_name in NUMBERS:
+            for distribution in DISTRIBUTIONS:
+                with self.subTest(format=format_name, distribution=distribution):
+                    path = self.gen("in", format_name, 20_011, "--dist", distribution, "--seed", SEED)
+                    run("sort", path, "-o", self.folder / "out", "--format", format_name)
+                    given = numbers_of(path.read_bytes(), format_name)
+                    got = numbers_of((self.folder / "out").read_bytes(), format_name)
+                    self.assertEqual(got.tolist(), sorted(given.tolist()))
+                    report = check(self.folder / "out", format_name)
+                    self.assertEqual(report["count"], 20_011)
+                    self.assertEqual(report["duplicates"], 20_011 - len(set(given.tolist())))
+
+    def test_floats_have_a_total_order_with_nans_last(self):
+        special = [0.0, -0.0, math.inf, -math.inf, 5e-324, -5e-324, 1.5, -1.5]
+        nans = [0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001]
+        words = [struct.unpack("<Q", struct.pack("<d", value))[0] for value in special] + nans
+        self.random.shuffle(words)
+        path = self.write("in", struct.pack(f"<{len(words)}Q", *words))
+        run("sort", path, "-o", self.folder / "out", "--format", "f64")
+        data = (self.folder / "out").read_bytes()
+        values = struct.unpack(f"<{len(words)}d", data)
+        self.assertEqual([f"{value}" for value in values[:8]],
+                         ["-inf", "-1.5", "-5e-324", "-0.0", "0.0", "5e-324", "1.5", "inf"])
+        self.assertEqual(sorted(struct.unpack(f"<{len(words)}Q", data)), sorted(words))
+        self.assertTrue(all(math.isnan(value) for value in values[8:]))
+
+    def test_pairs_keep_key_and_value_together(self):
+        pairs = [(self.random.randrange(1000), self.random.randrange(1 << 64)) for _ in range(10_007)]
+        path = self.write("in", b"".join(struct.pack("<QQ", *pair) for pair in pairs))
+        run("sort", path, "-o", self.folder / "out", "--format", "kv64", "-s")
+        got = list(struct.iter_unpack("<QQ", (self.folder / "out").read_bytes()))
+        self.assertEqual(got, sorted(pairs, key=lambda pair: pair[0]))
+
+    def test_benchmark_records(self):
+        for kind in ([], ["--ascii"]):
+            path = self.gen("in", "record", 5_003, *kind)
+            run("sort", path, "-o", self.folder / "out", "--format", "record")
+            data = path.read_bytes()
+            records = [data[i:i + 100] for i in range(0, len(data), 100)]
+            self.assertEqual((self.folder / "out").read_bytes(), b"".join(sorted(records, key=lambda r: r[:10])))
+
+    def test_benchmark_checksums(self):
+        for kind, checksum in (([], "7a0e0d4868cd4"), (["--ascii"], "7a19cff467438")):
+            path = self.gen("in", "record", 1_000_000, *kind)
+            self.assertEqual(check(path, "record")["checksum"].lstrip("0"), checksum)
+
+    def test_records_of_any_size_with_the_key_anywhere(self):
+        for record_bytes, offset, length in ((1, 0, 1), (7, 3, 2), (24, 16, 8), (1000, 990, 10)):
+            with self.subTest(record=record_bytes, key=f"{offset}:{length}"):
+                items = [self.random.randbytes(record_bytes) for _ in range(2_003)]
+                path = self.write("in", b"".join(items))
+                run("sort", path, "-o", self.folder / "out", "--format", "record", "--record", record_bytes,
+                    "--key", f"{offset}:{length}", "-s")
+                wanted = sorted(items, key=lambda item: item[offset:offset + length])
+                self.assertEqual((self.folder / "out").read_bytes(), b"".join(wanted))
+
+    def test_odd_sizes(self):
+        for format_name, data in (("u64", b"1234567"), ("kv64", b"x" * 24), ("record", b"x" * 101)):
+            with self.subTest(format=format_name):
+                done = run("sort", self.write("in", data), "-o", self.folder / "out", "--format", format_name, code=2)
+                self.assert_message(done, "in")
+                self.assertFalse((self.folder / "out").exists())
+
+    def test_empty_inputs(self):
+        for format_name in (*NUMBERS, "kv64", "record", "lines"):
+            with self.subTest(format=format_name):
+                run("sort", self.write("in", b""), "-o", self.folder / "out", "--format", format_name)
+                self.assertEqual((self.folder / "out").read_bytes(), b"")
+
+
+class Lines(Case):
+    def lines(self, count, end=b"\n"):
+        def line():
+            kind = self.random.randrange(4)
+            if kind == 0:
+                return b""
+            if kind == 1:
+                return self.random.choice((b"a", b"aa", b"aaa", b"b\0b", b"\xff"))
+            if kind == 2:
+                return b"the same long beginning of a line " + str(self.random.randrange(50)).encode()
+            return self.random.randbytes(self.random.randrange(60)).replace(b"\n", b" ")
+        return b"\n".join(line() for _ in range(count)) + end
+
+    def test_options_mean_what_gnu_sort_means(self):
+        for words in ([], ["-r"], ["-u"], ["-s"], ["-ru"], ["-rs"], ["--reverse", "--unique"]):
+            for end in (b"\n", b""):
+                with self.subTest(options=words, end=end):
+                    data = self.lines(3_001, end)
+                    path = self.write("in", data)
+                    run("sort", *words, path, "-o", self.folder / "out")
+                    self.assertEqual((self.folder / "out").read_bytes(), gnu_sort(*words, data=data))
+
+    def test_merge(self):
+        parts = [gnu_sort(data=self.lines(count)) for count in (1_000, 1, 777, 2_000)]
+        paths = [self.write(f"in{i}", data) for i, data in enumerate(parts)]
+        for words in ([], ["-u"]):
+            run("sort", "-m", *words, *paths, "-o", self.folder / "out")
+            self.assertEqual((self.folder / "out").read_bytes(), gnu_sort(*words, data=b"".join(parts)))
+
+    def test_several_inputs_and_one_of_them_twice(self):
+        a, b = self.lines(500), self.lines(700, end=b"")
+        paths = [self.write("a", a), self.write("b", b)]
+        run("sort", paths[0], paths[1], paths[0], "-o", self.folder / "out")
+        self.assertEqual((self.folder / "out").read_bytes(), gnu_sort(data=a + b + b"\n" + a))
+
+    def test_standard_input_and_output(self):
+        data = self.lines(2_000)
+        for words in (["sort"], ["sort", "-"], ["sort", "-", "-o", "-"]):
+            with self.subTest(words=words):
+                self.assertEqual(run(*words, stdin=data).stdout, gnu_sort(data=data))
+
+    def test_larger_than_memory(self):
+        count = 400_000 if SANITIZED else 1_500_000
+        path = self.gen("in", "lines", count)
+        run("sort", path, "-o", self.folder / "out", "-S", SMALL_MEMORY, "-T", self.temporaries)
+        subprocess.run(["sort", "-o", self.folder / "gnu", path], check=True, env=dict(os.environ, LC_ALL="C"))
+        self.assertEqual(digest(self.folder / "out"), digest(self.folder / "gnu"))
+
+
+class Checks(Case):
+    def test_exit_codes_and_where_order_breaks(self):
+        good, bad = self.write("good", b"a\nb\nb\nc\n"), self.write("bad", b"a\nc\nb\nd\n")
+        for words in (["-c"], ["-C"], ["--check"], ["--check=quiet"], ["--check=silent"], ["--check=diagnose-first"]):
+            with self.subTest(words=words):
+                self.assertEqual(run("sort", *words, good).stderr, b"")
+                done = run("sort", *words, bad, code=1)
+                quiet = words[0] in ("-C", "--check=quiet", "--check=silent")
+                self.assertEqual(done.stderr.decode(), "" if quiet else f"penstock sort: {bad}:3: disorder: b\n")
+        run("sort", "-c", "-u", good, code=1)
+        run("sort", "-c", "-r", good, code=1)
+        run("sort", "-c", "-r", self.write("down", b"c\nb\na\n"))
+        run("sort", "-c", self.folder / "missing", code=2)
+
+    def test_numbers(self):
+        path = self.gen("sorted", "u64", 10_000, "--dist", "sorted")
+        run("sort", "-c", "--format", "u64", path)
+        run("sort", "-c", "--format", "u64", self.gen("in", "u64", 10_000), code=1)
+
+    def test_misuse(self):
+        good = self.write("good", b"a\n")
+        run("sort", "-c", good, good, code=2)
+        run("sort", "-c", good, "-o", self.folder / "out", code=2)
+        run("sort", "-c", "-C", good, code=2)
+        run("sort", "--check=never", good, code=2)
+
+
+class CommandLine(Case):
+    def test_options_of_gnu_sort_that_mean_something_else_are_refused_with_a_hint(self):
+        path = self.write("in", b"b\na\n")
+        for words in (["-n"], ["-g"], ["-h"], ["-M"], ["-V"], ["-R"], ["-b"], ["-d"], ["-f"], ["-i"], ["-z"], ["-k", "1"],
+                      ["-k2,2"], ["-t", ","], ["-t,"], ["-rn"], ["--numeric-sort"], ["--general-numeric-sort"],
+                      ["--human-numeric-sort"], ["--month-sort"], ["--version-sort"], ["--random-sort"],
+                      ["--random-source=x"], ["--sort=numeric"], ["--ignore-leading-blanks"], ["--dictionary-order"],
+                      ["--ignore-case"], ["--ignore-nonprinting"], ["--zero-terminated"], ["--field-separator=,"],
+                      ["--files0-from=x"], ["--compress-program=gzip"], ["--batch-size=4"], ["--debug"]):
+            with self.subTest(words=words):
+                done = run("sort", *words, path, "-o", self.folder / "out", code=2)
+                self.assert_message(done, "GNU sort", "try:")
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_what_cannot_be_is_exit_code_2(self):
+        path = self.write("in", b"b\na\n")
+        for words in (["--wrong"], ["-S", "nothing"], ["-S", "1X"], ["--format", "u65"], ["--parallel", "0"],
+                      ["--parallel", "x"], ["--json"], ["--format", "record", "--record", "8", "--key", "4:5"],
+                      ["--format", "record", "--record", "0"], ["--pool", "none"], ["-S", "64K"]):
+            with self.subTest(words=words):
+                self.assert_message(run("sort", path, *words, code=2))
+        run(code=2)
+        run("wrong", code=2)
+
+    def test_files_that_cannot_be_used(self):
+        path = self.write("in", b"b\na\n")
+        self.assert_message(run("sort", self.folder / "missing", code=2), "missing", "No such file")
+        self.assert_message(run("sort", self.folder, code=2), str(self.folder))
+        self.assert_message(run("sort", path, "-o", self.folder / "none" / "out", code=2), "none")
+        self.assert_message(run("sort", path, "-o", self.folder, code=2), str(self.folder))
+
+    def test_version_and_help(self):
+        self.assertIn(b"penstock 0.", run("--version").stdout)
+        for words in (["--help"], ["help"]):
+            self.assertIn(b"sort", run(*words).stdout)
+        for words in (["sort", "--help"], ["help", "sort"]):
+            self.assertIn(b"--buffer-size", run(*words).stdout)
+        run("help", "wrong", code=2)
+
+    def test_doctor(self):
+        report = json.loads(run("doctor", "--json").stdout)
+        self.assertIn("version", report)
+        self.assertIn(b"io_uring", run("doctor").stdout)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for words in (["sort", self.write("in", b"b\na\n")], ["doctor"], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE)
+            self.assertEqual((words[0], done.returncode), (words[0], 2))
+
+    def test_a_reader_that_goes_away_ends_the_sort_as_it_ends_other_filters(self):
+        path = self.gen("in", "u64", 4_000_000)
+        with subprocess.Popen([PROGRAM, "sort", path, "--format", "u64"], stdout=subprocess.PIPE) as child:
+            child.stdout.read(8)
+            child.stdout.close()
+            self.assertEqual(child.wait(timeout=60), -signal.SIGPIPE)
+
+
+class LargerThanMemory(Case):
+    def test_statistics_tell_the_plan_and_what_happened(self):
+        path, output, stats_path = self.large(), self.folder / "out", self.folder / "stats.json"
+        printed = run(*self.large_words(path, output), "--parallel", "2", "--json", "--stats", stats_path).stdout
+        stats = json.loads(printed)
+        self.assertEqual(stats, json.loads(stats_path.read_text()))
+        self.assert_same_content(path, output, "u64")
+        self.assert_no_leftovers("large.u64", "out", "stats.json")
+
+        self.assertEqual(stats["version"], 1)
+        self.assertEqual(stats["items"], LARGE_BYTES // 8)
+        self.assertEqual(stats["bytes"], LARGE_BYTES)
+        self.assertEqual(stats["budget_bytes"], 40 * MIB)
+        self.assertGreater(stats["seconds"], 0)
+        self.assertGreaterEqual(stats["passes"], 2)
+        for field in ("bytes_read", "bytes_written"):
+            self.assertGreaterEqual(stats[field], 2 * LARGE_BYTES, field)
+        for field in ("seconds", "passes", "seeks", "bytes_read", "bytes_written", "temp_bytes", "memory_bytes", "method"):
+            self.assertIn(field, stats["predicted"])
+        self.assertIsInstance(stats["seeks"], int)
+        self.assertGreater(stats["peak_rss_bytes"], 0)
+        if not SANITIZED:
+            self.assertLessEqual(stats["peak_rss_bytes"], stats["budget_bytes"])
+
+    def test_the_output_may_be_the_input(self):
+        path = self.large()
+        before = check(path)
+        run(*self.large_words(path, path))
+        after = check(path)
+        self.assertTrue(after["sorted"])
+        self.assertEqual((after["count"], after["checksum"]), (before["count"], before["checksum"]))
+        self.assert_no_leftovers("large.u64")
+
+    def test_pipes_on_both_sides(self):
+        path, output = self.large(), self.folder / "out"
+        with open(path, "rb") as given, open(output, "wb") as got:
+            source = subprocess.Popen(["cat"], stdin=given, stdout=subprocess.PIPE)
+            sort = subprocess.Popen([PROGRAM, "sort", "-", "--format", "u64", "-S", SMALL_MEMORY, "-T", self.temporaries],
+                                    stdin=source.stdout, stdout=subprocess.PIPE)
+            sink = subprocess.Popen(["cat"], stdin=sort.stdout, stdout=got)
+            for end in (source.stdout, sort.stdout):
+                end.close()
+            self.assertEqual([child.wait(timeout=300) for child in (source, sort, sink)], [0, 0, 0])
+        self.assert_same_content(path, output, "u64")
+
+    def test_every_pool_and_both_engines(self):
+        path, output = self.large(), self.folder / "out"
+        for pool in ("mremap", "uffd_move", "shared"):
+            for engine in ("io_uring", "threads"):
+                with self.subTest(pool=pool, engine=engine):
+                    done = subprocess.run([PROGRAM, *map(str, self.large_words(path, output)), "--pool", pool, "--json"],
+                                          env=dict(os.environ, PENSTOCK_IO=engine), capture_output=True, timeout=300)
+                    if done.returncode != 0 and (b"UFFD" in done.stderr or b"userfault" in done.stderr):
+                        self.skipTest(done.stderr.decode())
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(json.loads(done.stdout)["pool"], pool)
+                    self.assert_same_content(path, output, "u64")
+
+    def test_a_folder_for_temporaries_that_is_not_there(self):
+        path = self.large()
+        done = run("sort", path, "-o", self.folder / "out", "--format", "u64", "-S", SMALL_MEMORY, "-T",
+                   self.folder / "missing", code=2)
+        self.assert_message(done, "missing", "No such file")
+        self.assert_no_leftovers("large.u64")
+
+    def test_skewed_and_equal_keys(self):
+        for distribution in ("all-equal", "zipf", "low-bits-only", "one-bucket"):
+            with self.subTest(distribution=distribution):
+                path = self.gen("in", "u64", LARGE_BYTES // 16, "--dist", distribution)
+                run(*self.large_words(path, self.folder / "out"))
+                self.assert_same_content(path, self.folder / "out", "u64")
+
+
+class Interrupted(Case):
+    """What is left when a run does not end well."""
+
+    def start(self, path, output, **options):
+        child = subprocess.Popen([PROGRAM, *map(str, self.large_words(path, output))], stderr=subprocess.PIPE, **options)
+        self.addCleanup(child.stderr.close)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        # It is in the middle when it has written about half of the data.
+        deadline = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < deadline:
+            written = int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0])
+            if written > LARGE_BYTES // 2:
+                break
+            time.sleep(0.001)
+        self.assertIsNone(child.poll(), "the sort ended before it could be interrupted")
+        return child
+
+    def test_a_signal_ends_it_in_order(self):
+        path = self.large()
+        before = digest(path)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number.name):
+                child = self.start(path, self.folder / "out")
+                child.send_signal(number)
+                message = child.communicate(timeout=60)[1].decode()
+                self.assertEqual(child.returncode, -number)
+                self.assertIn(f"stopped by {number.name}", message)
+                self.assert_no_leftovers("large.u64")
+                self.assertEqual(digest(path), before)
+
+    def test_a_signal_leaves_an_input_whole_that_is_the_output_too(self):
+        path = self.large()
+        before = digest(path)
+        child = self.start(path, path)
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=60)
+        self.assertEqual(child.returncode, -signal.SIGTERM)
+        self.assert_no_leftovers("large.u64")
+        self.assertEqual(digest(path), before)
+
+    def test_a_signal_while_waiting_for_standard_input(self):
+        child = subprocess.Popen([PROGRAM, "sort", "-", "-o", self.folder / "out"], stdin=subprocess.PIPE,
+                                 stderr=subprocess.PIPE)
+        with child:
+            child.stdin.write(b"line\n")
+            child.stdin.flush()
+            time.sleep(0.3)
+            child.send_signal(signal.SIGINT)
+            child.wait(timeout=20)
+        self.assertEqual(child.returncode, -signal.SIGINT)
+        self.assert_no_leftovers()
+
+    def test_kill_leaves_the_input_whole_and_nothing_that_the_next_run_does_not_remove(self):
+        path = self.large()
+        before = digest(path)
+        child = self.start(path, self.folder / "out")
+        child.kill()
+        child.communicate()
+        self.assertEqual(digest(path), before)
+        self.assertFalse((self.folder / "out").exists())
+        run(*self.large_words(path, self.folder / "out"))
+        self.assert_no_leftovers("large.u64", "out")
+
+    def test_injected_errors_end_it_in_order(self):
+        path = self.large()
+        before = digest(path)
+        for error, operation, after, text in (("ENOSPC", "write", 20, "No space left"), ("EIO", "write", 50, "Input/output"),
+                                              ("EIO", "read", 20, "Input/output"), ("EIO", "read", 100, "Input/output")):
+            with self.subTest(error=error, operation=operation, after=after):
+                done = run(*self.large_words(path, self.folder / "out"), code=2,
+                           env=dict(os.environ, PENSTOCK_INJECT=f"seed={SEED},error={error}@{operation}:{after}"))
+                self.assert_message(done, text)
+                self.assert_no_leftovers("large.u64")
+        self.assertEqual(digest(path), before)
+
+    def test_short_transfers_and_delays_change_nothing(self):
+        path = self.large()
+        run(*self.large_words(path, self.folder / "out"),
+            env=dict(os.environ, PENSTOCK_INJECT=f"seed={SEED},short=0.3,delay=0.05:300"))
+        self.assert_same_content(path, self.folder / "out", "u64")
+
+
+class FullDisk(Case):
+    def mount(self, size_bytes):
+        """A small file system of its own, or a visible skip."""
+        place = self.folder / "small"
+        place.mkdir()
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mount(b"tmpfs", bytes(place), b"tmpfs", 0, f"size={size_bytes}".encode()) != 0:
+            self.skipTest(f"cannot mount a small file system: {os.strerror(ctypes.get_errno())}")
+        self.addCleanup(lambda: libc.umount2(bytes(place), 2))
+        return place
+
+    def test_too_little_space_is_told_before_anything_is_written(self):
+        place, path = self.mount(64 * MIB), self.large()
+        for words in (["-o", self.folder / "out", "-T", place], ["-o", place / "out", "-T", self.temporaries]):
+            with self.subTest(words=words):
+                done = run("sort", path, "--format", "u64", "-S", SMALL_MEMORY, *words, code=2)
+                self.assert_message(done, str(place))
+                self.assertEqual(list(place.iterdir()), [])
+                self.assert_no_leftovers("large.u64", "small")
+
+    def test_a_disk_that_fills_up_meanwhile_ends_it_in_order(self):
+        # From a pipe the size is not known, so the space cannot be checked before.
+        place, path = self.mount(64 * MIB), self.large()
+        for words in (["-o", self.folder / "out", "-T", place], ["-o", place / "out", "-T", self.temporaries]):
+            with self.subTest(words=words):
+                with open(path, "rb") as given:
+                    source = subprocess.Popen(["cat"], stdin=given, stdout=subprocess.PIPE)
+                    with source, source.stdout:
+                        done = subprocess.run([PROGRAM, "sort", "-", "--format", "u64", "-S", SMALL_MEMORY,
+                                               *map(str, words)], stdin=source.stdout, capture_output=True, timeout=300)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assert_message(done, "No space left")
+                self.assertEqual(list(place.iterdir()), [])
+                self.assert_no_leftovers("large.u64", "small")
+
+    def test_a_limit_on_file_sizes_ends_it_in_order(self):
+        path = self.large()
+        limit = LARGE_BYTES // 2
+        done = run(*self.large_words(path, self.folder / "out"), code=2,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assert_message(done, "File too large")
+        self.assert_no_leftovers("large.u64")
+
+
+class Progress(Case):
+    def on_terminal(self, path, **environment):
+        """What a sort writes to a terminal on stderr."""
+        leader, follower = pty.openpty()
+        child = subprocess.Popen([PROGRAM, *map(str, self.large_words(path, self.folder / "out"))], stderr=follower,
+                                 env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=0.5:20000", **environment))
+        os.close(follower)
+        text = b""
+        with contextlib.suppress(OSError):  # the terminal is gone when the child is
+            while select.select([leader], [], [], 120)[0]:
+                piece = os.read(leader, 4096)
+                if not piece:
+                    break
+                text += piece
+        os.close(leader)
+        self.assertEqual(child.wait(timeout=60), 0)
+        return text
+
+    def test_on_a_terminal_it_is_one_line_without_escape_codes(self):
+        path = self.large()
+        for environment in ({"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}):
+            text = self.on_terminal(path, **environment)
+            self.assertIn(b" %", text)
+            self.assertIn(b"GiB", text)
+            self.assertNotIn(b"\x1b", text)
+            self.assertNotIn(b"\n", text)
+        self.assertNotIn(b"\x1b", self.on_terminal(path, TERM="dumb"))
+        self.assertEqual(run(*self.large_words(path, self.folder / "out")).stderr, b"")
+
+
+class JUnitResult(unittest.TextTestResult):
+    """Keeps what happened to each test, in the form that GoogleTest writes."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.bodies = {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.bodies[test.id()] = ""
+
+    def keep(self, test, tag, message):
+        self.bodies[test.id()] = f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
+
+    def addError(self, test, problem):
+        super().addError(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addFailure(self, test, problem):
+        super().addFailure(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addSubTest(self, test, subtest, problem):
+        super().addSubTest(test, subtest, problem)
+        if problem is not None:
+            self.keep(test, "failure", f"{subtest._subDescription()}: {problem[1]}")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        test = getattr(test, "test_case", test)
+        if "failure" not in self.bodies[test.id()]:
+            self.keep(test, "skipped", reason)
+
+    def write(self, folder):
+        cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
+                 for name, body in self.bodies.items())
+        (pathlib.Path(folder) / "cli_end_to_end.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+
+
+def main():
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    runner = unittest.TextTestRunner(verbosity=2, resultclass=JUnitResult)
+    loader = unittest.defaultTestLoader
+    module = sys.modules["__main__"]
+    suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
+    result = runner.run(suite)
+    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
+    if kind == "xml" and folder:
+        result.write(folder)
+    sys.exit(0 if result.wasSuccessful() else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,440 @@
+// The external sort as a whole: every distribution of every format, on both mechanisms that move
+// blocks, within a budget that makes it distribute; and what can go wrong.
+
+#include "bowtie/external_sort.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/random.h"
+#include "os/memory.h"
+#include "record/checker.h"
+#include "record/generator.h"
+
+namespace penstock::bowtie {
+namespace {
+
+using record::Distribution;
+using record::Format;
+using record::Type;
+
+const Format formats[] = {
+    {Type::u32, 4},   {Type::u64, 8}, {Type::i32, 4},   {Type::i64, 8},
+    {Type::f32, 4},   {Type::f64, 8}, {Type::kv64, 16}, {Type::record, 100, 0, 10},
+    {Type::lines, 1},
+};
+
+// What a sort may use beyond what the test program itself takes.
+constexpr uint64_t spare_bytes = 20 * MiB;
+constexpr uint64_t input_bytes = 14 * MiB;
+constexpr uint64_t too_little_bytes = 1 * MiB;
+
+class ExternalSortTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ =
+        std::filesystem::temp_directory_path() / ("penstock-test-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_ / "temporaries");
+    ballast_.assign(16 * MiB, 1);  // so that the least budget is below what the program has
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  static std::string read(const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write(const std::string& file, std::string_view data) {
+    std::ofstream(file, std::ios::binary)
+        .write(data.data(), static_cast<std::streamsize>(data.size()));
+  }
+  static std::string generate(const Format& format, Distribution distribution, uint64_t bytes) {
+    uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
+    auto generator =
+        record::Generator::open({.format = format, .distribution = distribution, .count = count});
+    EXPECT_TRUE(generator) << generator.error().message();
+    std::string data;
+    std::string piece(1000 * generator->item_bytes_max(), '\0');
+    for (uint64_t first = 0; first < count; first += 1000) {
+      uint64_t items = std::min<uint64_t>(1000, count - first);
+      data.append(piece, 0,
+                  generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data())));
+    }
+    return data;
+  }
+  static record::CheckResult check(const Format& format, const std::string& data,
+                                   bool descending = false) {
+    record::Checker checker({.format = format, .descending = descending});
+    checker.add(std::as_bytes(std::span(data)));
+    auto result = checker.finish();
+    EXPECT_TRUE(result) << result.error().message();
+    return *result;
+  }
+  static uint64_t budget_bytes() {
+    ::malloc_trim(0);
+    return std::max<uint64_t>(32 * MiB, os::resident_memory().bytes * 32 / 31 + spare_bytes);
+  }
+  SortOptions options(const Format& format) const {
+    SortOptions options;
+    options.inputs = {path("in")};
+    options.output = path("out");
+    options.format = format;
+    options.memory_bytes = budget_bytes();
+    options.temp_directories = {path("temporaries")};
+    return options;
+  }
+  // What the test holds itself is not the sort's.
+  static Result<SortStats> sort(SortOptions options) {
+    options.memory_bytes = budget_bytes();
+    return sort_files(options);
+  }
+  // Sorts `data` and looks whether the output is what it has to be.
+  SortStats sort_and_check(const SortOptions& options, const std::string& data) {
+    write(options.inputs[0], data);
+    auto stats = sort(options);
+    EXPECT_TRUE(stats) << stats.error().message();
+    if (!stats) return {};
+    auto expected = check(options.format, data);
+    auto sorted = check(options.format, read(options.output), options.descending);
+    EXPECT_TRUE(sorted.sorted());
+    EXPECT_EQ(sorted.count, expected.count);
+    EXPECT_EQ(sorted.checksum_hex(), expected.checksum_hex());
+    EXPECT_EQ(stats->items, expected.count);
+    return *stats;
+  }
+
+  std::filesystem::path directory_;
+  std::vector<char> ballast_;
+};
+
+class EveryFormat : public ExternalSortTest,
+                    public testing::WithParamInterface<std::tuple<size_t, pool::Mechanism>> {};
+
+TEST_P(EveryFormat, SortsEveryDistribution) {
+  auto [index, mechanism] = GetParam();
+  const Format& format = formats[index];
+  if (!pool::Pool::open({.block_bytes = 64 * KiB, .blocks_max = 2, .mechanism = mechanism})) {
+    GTEST_SKIP() << pool::name_of(mechanism) << " is not to be had on this kernel";
+  }
+  for (Distribution distribution : record::distributions_of(format.type)) {
+    SCOPED_TRACE(std::string(record::name_of(distribution)));
+    SortOptions chosen = options(format);
+    chosen.mechanism = mechanism;
+    SortStats stats = sort_and_check(chosen, generate(format, distribution, input_bytes));
+    EXPECT_NE(stats.method, Method::empty);
+    if (distribution == Distribution::uniform) {
+      EXPECT_EQ(stats.method, Method::distribute);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Formats, EveryFormat,
+    testing::Combine(testing::Range(size_t{0}, std::size(formats)),
+                     testing::Values(pool::Mechanism::mremap, pool::Mechanism::uffd_move)),
+    [](const auto& param) {
+      return std::string(record::name_of(formats[std::get<0>(param.param)].type)) + "_" +
+             pool::name_of(std::get<1>(param.param));
+    });
+
+TEST_F(ExternalSortTest, SortsDescending) {
+  for (const Format& format : formats) {
+    SCOPED_TRACE(std::string(record::name_of(format.type)));
+    SortOptions chosen = options(format);
+    chosen.descending = true;
+    sort_and_check(chosen, generate(format, Distribution::uniform, input_bytes));
+    sort_and_check(chosen, generate(format, Distribution::uniform, 100 * KiB));
+  }
+}
+
+TEST_F(ExternalSortTest, StableSortKeepsTheOrderOfEqualKeys) {
+  Random random(3);
+  for (bool descending : {false, true}) {
+    std::vector<std::pair<uint64_t, uint64_t>> pairs(input_bytes / 16);
+    for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = {random.below(5000), i};
+    std::string data(reinterpret_cast<const char*>(pairs.data()), pairs.size() * 16);
+    SortOptions chosen = options({Type::kv64, 16});
+    chosen.stable = true;
+    chosen.descending = descending;
+    sort_and_check(chosen, data);
+    std::stable_sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) {
+      return descending ? a.first > b.first : a.first < b.first;
+    });
+    EXPECT_TRUE(read(path("out")) ==
+                std::string(reinterpret_cast<const char*>(pairs.data()), pairs.size() * 16));
+  }
+}
+
+TEST_F(ExternalSortTest, StableSortKeepsTheOrderOfEqualRecords) {
+  Random random(4);
+  Format format{Type::record, 40, 8, 12};
+  std::vector<std::string> records(input_bytes / 40);
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i] = std::string(40, 'x');
+    std::memcpy(records[i].data(), &i, 8);
+    uint64_t key = random.below(3000);
+    std::memcpy(records[i].data() + 8, "same beg", 8);
+    std::memcpy(records[i].data() + 16, &key, 4);
+  }
+  std::string data;
+  for (const auto& text : records) data += text;
+  SortOptions chosen = options(format);
+  chosen.stable = true;
+  sort_and_check(chosen, data);
+  std::stable_sort(records.begin(), records.end(), [](const std::string& a, const std::string& b) {
+    return std::memcmp(a.data() + 8, b.data() + 8, 12) < 0;
+  });
+  std::string expected;
+  for (const auto& text : records) expected += text;
+  EXPECT_TRUE(read(path("out")) == expected);
+}
+
+TEST_F(ExternalSortTest, UniqueKeepsTheFirstOfEachKey) {
+  for (uint64_t bytes : {input_bytes, uint64_t{64 * KiB}}) {
+    Random random(5);
+    std::vector<uint64_t> keys(bytes / 8);
+    for (uint64_t& key : keys) key = random.below(keys.size() / 3) * 1'000'003;
+    SortOptions chosen = options({Type::u64, 8});
+    chosen.unique = true;
+    write(path("in"), {reinterpret_cast<const char*>(keys.data()), keys.size() * 8});
+    ASSERT_TRUE(sort(chosen));
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    EXPECT_TRUE(read(path("out")) ==
+                std::string(reinterpret_cast<const char*>(keys.data()), keys.size() * 8));
+  }
+}
+
+TEST_F(ExternalSortTest, LinesMatchAPlainSort) {
+  for (uint64_t bytes : {input_bytes, uint64_t{5000}}) {
+    std::string data = generate({Type::lines, 1}, Distribution::common_prefix, bytes);
+    data += "no newline at the end";
+    write(path("in"), data);
+    auto stats = sort(options({Type::lines, 1}));
+    ASSERT_TRUE(stats) << stats.error().message();
+    std::vector<std::string> lines;
+    for (size_t at = 0; at < data.size();) {
+      size_t end = std::min(data.find('\n', at), data.size());
+      lines.push_back(data.substr(at, end - at) + "\n");
+      at = end + 1;
+    }
+    std::sort(lines.begin(), lines.end(), [](const std::string& a, const std::string& b) {
+      return a.substr(0, a.size() - 1) < b.substr(0, b.size() - 1);
+    });
+    std::string expected;
+    for (const auto& line : lines) expected += line;
+    EXPECT_TRUE(read(path("out")) == expected);
+  }
+}
+
+TEST_F(ExternalSortTest, SmallAndOddInputs) {
+  for (size_t items :
+       {size_t{0}, size_t{1}, size_t{2}, size_t{511}, size_t{512}, size_t{513}, size_t{100'001}}) {
+    sort_and_check(options({Type::u64, 8}),
+                   generate({Type::u64, 8}, Distribution::uniform, items * 8));
+    sort_and_check(options({Type::record, 100, 0, 10}),
+                   generate({Type::record, 100, 0, 10}, Distribution::uniform, items * 100));
+  }
+  sort_and_check(options({Type::lines, 1}), "");
+  sort_and_check(options({Type::lines, 1}), "\n");
+  sort_and_check(options({Type::lines, 1}), "b\na");
+}
+
+TEST_F(ExternalSortTest, OutputMayNameTheInput) {
+  SortOptions chosen = options({Type::u64, 8});
+  std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
+  chosen.output = chosen.inputs[0];
+  sort_and_check(chosen, data);
+}
+
+TEST_F(ExternalSortTest, SeveralInputsAreOneSet) {
+  SortOptions chosen = options({Type::lines, 1});
+  std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
+  size_t cut = data.find('\n', data.size() / 3) + 1;
+  write(path("a"), data.substr(0, cut));
+  write(path("b"), "");
+  write(path("c"), data.substr(cut, data.size() - cut - 1));  // the last newline is missing
+  chosen.inputs = {path("a"), path("b"), path("c")};
+  ASSERT_TRUE(sort(chosen));
+  EXPECT_EQ(check(chosen.format, read(path("out"))).checksum_hex(),
+            check(chosen.format, data).checksum_hex());
+}
+
+TEST_F(ExternalSortTest, APipeOfAnyLengthIsSorted) {
+  ::signal(SIGPIPE, SIG_IGN);  // a sort that fails must not end the test with it
+  for (uint64_t bytes : {uint64_t{0}, uint64_t{80}, uint64_t{MiB}, input_bytes, 4 * input_bytes}) {
+    SCOPED_TRACE(bytes);
+    SortOptions chosen = options({Type::u64, 8});
+    std::string data = generate(chosen.format, Distribution::uniform, bytes);
+    std::string fifo = path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    std::jthread feeder([&] { write(fifo, data); });
+    chosen.inputs = {fifo};
+    auto stats = sort(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    feeder.join();
+    ::unlink(fifo.c_str());
+    auto sorted = check(chosen.format, read(path("out")));
+    EXPECT_TRUE(sorted.sorted());
+    EXPECT_EQ(sorted.checksum_hex(), check(chosen.format, data).checksum_hex());
+  }
+}
+
+TEST_F(ExternalSortTest, MergesSortedInputsAndRefusesOthers) {
+  SortOptions chosen = options({Type::lines, 1});
+  chosen.merge_only = true;
+  chosen.inputs.clear();
+  std::vector<std::string> all;
+  Random random(6);
+  for (int file = 0; file < 150; ++file) {  // more than the fan-in of so little memory
+    std::vector<std::string> lines(random.below(2000));
+    for (auto& line : lines) line = std::to_string(random.next());
+    std::sort(lines.begin(), lines.end());
+    std::string data;
+    for (auto& line : lines) data += line + "\n";
+    chosen.inputs.push_back(path("part" + std::to_string(file)));
+    write(chosen.inputs.back(), data);
+    all.insert(all.end(), lines.begin(), lines.end());
+  }
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_GT(stats->passes, 1u);
+  std::sort(all.begin(), all.end());
+  std::string expected;
+  for (auto& line : all) expected += line + "\n";
+  EXPECT_TRUE(read(path("out")) == expected);
+
+  write(chosen.inputs[3], "b\na\n");
+  auto refused = sort(chosen);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsorted);
+  EXPECT_NE(refused.error().message().find("part3"), std::string::npos)
+      << refused.error().message();
+  EXPECT_TRUE(read(path("out")) == expected) << "a failed run changed the output";
+}
+
+TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
+  SortOptions chosen = options({Type::u64, 8});
+  std::string part = generate(chosen.format, Distribution::sorted, input_bytes / 4);
+  SortStats stats = sort_and_check(chosen, part + part + part + part);
+  EXPECT_EQ(stats.method, Method::merge);
+  EXPECT_EQ(stats.temp_bytes, 0u);
+}
+
+TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
+  SortOptions chosen = options({Type::lines, 1});
+  write(path("in"), "a\nb\nb\nd\nc\n");
+  auto disorder = find_disorder(chosen);
+  ASSERT_TRUE(disorder && *disorder);
+  EXPECT_EQ((*disorder)->item, 4u);
+  EXPECT_EQ((*disorder)->text, "c");
+  chosen.unique = true;
+  disorder = find_disorder(chosen);
+  ASSERT_TRUE(disorder && *disorder);
+  EXPECT_EQ((*disorder)->item, 2u);
+  write(path("in"), "a\nb\nc");
+  disorder = find_disorder(chosen);
+  ASSERT_TRUE(disorder);
+  EXPECT_FALSE(*disorder);
+}
+
+// ---- what can go wrong
+
+class FailingSort : public ExternalSortTest {
+ protected:
+  void TearDown() override {
+    file::inject({});
+    ExternalSortTest::TearDown();
+  }
+  // The run must fail with this code, the input stay whole and the old output stay.
+  void expect_failure(SortOptions chosen, ErrorCode code) {
+    std::string input = read(chosen.inputs[0]);
+    write(chosen.output, "old");
+    if (chosen.memory_bytes != too_little_bytes) chosen.memory_bytes = budget_bytes();
+    auto stats = sort_files(chosen);
+    file::inject({});
+    ASSERT_FALSE(stats);
+    EXPECT_EQ(stats.error().code, code) << stats.error().message();
+    EXPECT_EQ(read(chosen.output), "old");
+    EXPECT_TRUE(read(chosen.inputs[0]) == input);
+    for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+      std::string name = entry.path().filename().string();
+      EXPECT_TRUE(name == "in" || name == "out" || name == "temporaries") << name << " was left";
+    }
+  }
+};
+
+TEST_F(FailingSort, AnErrorAtAnyRequestEndsCleanly) {
+  for (const Format& format : {formats[1], formats[8]}) {
+    write(path("in"), generate(format, Distribution::uniform, input_bytes));
+    for (uint64_t after : {0u, 1u, 5u, 40u, 150u, 250u}) {
+      SCOPED_TRACE("seed " + std::to_string(after));
+      file::inject({.seed = after,
+                    .error = ENOSPC,
+                    .error_after = after,
+                    .error_operation = file::Operation::write});
+      expect_failure(options(format), ErrorCode::out_of_space);
+    }
+    for (uint64_t after : {0u, 100u, 230u, 300u}) {
+      file::inject({.seed = after, .error = EIO, .error_after = after});
+      expect_failure(options(format), ErrorCode::io);
+    }
+  }
+}
+
+TEST_F(FailingSort, ShortTransfersAndDelaysDoNotMatter) {
+  for (const Format& format : {formats[1], formats[7], formats[8]}) {
+    file::inject({.seed = 99, .short_transfer = 0.3, .delay = 0.05, .delay_us_max = 300});
+    sort_and_check(options(format), generate(format, Distribution::uniform, input_bytes));
+    file::inject({});
+  }
+}
+
+TEST_F(FailingSort, CancellationEndsCleanly) {
+  write(path("in"), generate(formats[1], Distribution::uniform, input_bytes));
+  std::atomic<bool> cancel{true};
+  SortOptions chosen = options(formats[1]);
+  chosen.cancel = &cancel;
+  expect_failure(chosen, ErrorCode::interrupted);
+}
+
+TEST_F(FailingSort, BadInputsAreRefusedBeforeAnythingIsWritten) {
+  write(path("in"), "123456789");
+  expect_failure(options(formats[1]), ErrorCode::corrupt);
+  SortOptions chosen = options(formats[1]);
+  chosen.memory_bytes = too_little_bytes;
+  write(path("in"), "12345678");
+  expect_failure(chosen, ErrorCode::out_of_memory);
+  chosen = options(formats[1]);
+  chosen.inputs.push_back(path("missing"));
+  expect_failure(chosen, ErrorCode::not_found);
+}
+
+TEST_F(ExternalSortTest, ThePlanIsWhatHappens) {
+  write(path("in"), generate(formats[1], Distribution::uniform, input_bytes));
+  auto plan = plan_sort(options(formats[1]));
+  ASSERT_TRUE(plan) << plan.error().message();
+  auto stats = sort_files(options(formats[1]));
+  ASSERT_TRUE(stats);
+  EXPECT_EQ(plan->method, stats->method);
+  EXPECT_EQ(plan->passes, stats->passes);
+  EXPECT_NEAR(static_cast<double>(plan->bytes_written), static_cast<double>(stats->bytes_written),
+              0.05 * static_cast<double>(plan->bytes_written));
+  EXPECT_LE(stats->temp_bytes, plan->temp_bytes * 11 / 10);
+}
+
+}  // namespace
+}  // namespace penstock::bowtie
