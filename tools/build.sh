@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# tools/build.sh PRESET [TARGETS...]: configures and builds quietly; the whole log appears only when something fails.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+preset=$1
+shift
+build=$root/build/$preset
+log=$build/build.log
+mkdir -p "$build"
+
+launcher=()
+command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+targets=()
+[ $# -gt 0 ] && targets=(--target "$@")
+
+if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" &&
+  cmake --build "$build" "${targets[@]}") >"$log" 2>&1 </dev/null; then
+  cat "$log" >&2
+  echo "build: preset $preset failed" >&2
+  exit 2
+fi
+# Warnings are worth seeing even when the build goes through.
+grep -A 6 'warning:' "$log" >&2 || true

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""The parts of ./check, one after the other; a part that fails does not keep the others from running.
+
+A test is counted where it reports itself: each GoogleTest case, and each case of the end-to-end test, both of which write
+JUnit files; a ctest test that writes none (a bench, the demonstration) counts as one.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Layers whose tests run threads against each other.
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream")
+
+SANITIZER_ENVIRONMENT = {
+    # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
+    "ASAN_OPTIONS": "allow_user_segv_handler=1:detect_stack_use_after_return=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "allow_user_segv_handler=1:halt_on_error=1",
+}
+
+
+class Tally:
+    """What passed, what failed, and what was skipped with its reason, over all parts."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failed = []
+        self.skipped = []
+
+    def add(self, name, failure=None, skip=None):
+        if failure is not None:
+            self.failed.append((name, failure))
+        elif skip is not None:
+            self.skipped.append((name, skip))
+        else:
+            self.passed += 1
+
+    def print(self):
+        for name, reason in self.skipped:
+            print(f"skipped: {name}: {reason}")
+        for name, reason in self.failed:
+            print(f"failed: {name}: {reason}")
+        print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
+
+
+def command(tally, name, *words):
+    """Runs a command as one test. Its output appears when it fails, and returns whether it went through."""
+    start = time.monotonic()
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    if done.stdout:
+        print(done.stdout, end="", flush=True)
+    tally.add(name, failure=None if done.returncode == 0 else f"exit code {done.returncode}")
+    return done.returncode == 0
+
+
+def one_line(text):
+    return " ".join(text.replace(f"{ROOT}/", "").split())
+
+
+def count_cases(tally, preset, path):
+    """Counts the cases of one JUnit file; returns how many of them failed."""
+    failures = 0
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = f"{preset}: {case.get('classname')}.{case.get('name')}"
+        failure, skip = case.find("failure"), case.find("skipped")
+        if failure is not None:
+            failures += 1
+            tally.add(name, failure=one_line(failure.get("message", ""))[:300])
+        elif skip is not None or case.get("result") == "skipped":
+            tally.add(name, skip=one_line(skip.get("message", "")) if skip is not None else "no reason given")
+        elif case.get("status") == "notrun":
+            tally.add(name, skip="disabled")
+        else:
+            tally.add(name)
+    return failures
+
+
+def run_tests(tally, preset, selection=None):
+    build = ROOT / "build" / preset
+    results = build / "results"
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir()
+    summary = build / "ctest.xml"
+    summary.unlink(missing_ok=True)
+    words = ["ctest", "--test-dir", build, "-j2", "--output-on-failure", "--no-tests=error", "--output-junit", summary]
+    if selection:
+        words += ["-R", selection]
+    start = time.monotonic()
+    environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}/", GTEST_COLOR="no")
+    if preset != "dev":
+        environment |= SANITIZER_ENVIRONMENT
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace")
+    print(f"test {preset}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    if done.returncode != 0:
+        print(done.stdout, end="", flush=True)
+    if not summary.exists():
+        tally.add(f"{preset}: ctest", failure=f"exit code {done.returncode}, no report")
+        return
+    for test in xml.etree.ElementTree.parse(summary).iter("testcase"):
+        name, good = test.get("name"), test.get("status") == "run"
+        cases = results / f"{name}.xml"
+        failures = count_cases(tally, preset, cases) if cases.exists() else 0
+        if not good and failures == 0:
+            # It crashed, ran out of time, or a sanitizer spoke: no case says so.
+            tally.add(f"{preset}: {name}", failure=test.get("status"))
+        elif not cases.exists():
+            tally.add(f"{preset}: {name}")
+
+
+def check_readme(tally):
+    """The program in the README is the example that is compiled and run."""
+    example = (ROOT / "examples/first_use.cc").read_text()
+    same = f"```cpp\n{example}```" in (ROOT / "README.md").read_text()
+    tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
+
+
+def threaded_tests():
+    return [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
+            for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
+
+
+def main():
+    start = time.monotonic()
+    tally = Tally()
+    command(tally, "include directions", "tools/check_includes.py")
+    command(tally, "format", "tools/format.sh", "--check")
+    check_readme(tally)
+    for preset in ("dev", "asan-ubsan"):
+        if command(tally, f"build {preset}", "tools/build.sh", preset):
+            run_tests(tally, preset)
+    threaded = threaded_tests()
+    if command(tally, "build tsan", "tools/build.sh", "tsan", *threaded):
+        run_tests(tally, "tsan", f"^({'|'.join(threaded)})$")
+    print(f"all parts took {(time.monotonic() - start) / 60:.1f} minutes")
+    tally.print()
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Fails when an include points up the layers, or when a layer does what another layer is for.
+
+The order of the layers is the table of src/README.md. Checked are:
+  1. a file of a layer includes only its own layer and those above it in the table;
+  2. the libraries of the programs (command line, JSON) are not included under src/ or include/;
+  3. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any.
+
+Before it looks at the tree, the check proves on made-up files that it can fail.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
+SYSTEM_LAYERS = ("src/os", "src/file")
+SYSTEM_HEADERS = {
+    "sys/mman.h", "fcntl.h", "sys/ioctl.h", "sys/syscall.h", "sys/file.h", "sys/uio.h",
+    "linux/userfaultfd.h", "liburing.h",
+}
+# Names that nothing of ours bears are found with or without "::"; the others only as "::open(".
+SYSTEM_CALL = re.compile(
+    r"(?<![\w.>:])(?:::)?(mmap|mmap64|munmap|mremap|mprotect|madvise|process_madvise|mlock|memfd_create|sigaction|"
+    r"sigaltstack|sigprocmask|pthread_sigmask|pread|pwrite|preadv|pwritev|ftruncate|fallocate|posix_fallocate|"
+    r"openat|mkstemp|ioctl|syscall|fdatasync|fopen)\s*\("
+    r"|(?<![\w>])::(open|read|write|close|rename|unlink|signal|kill|raise)\s*\("
+)
+
+# (file, or folder with its "/"; call or header): why it may.
+ALLOWED = {
+    ("src/base/check.cc", "write"): "a broken invariant is reported from signal handlers, below os/",
+    ("src/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
+    ("src/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
+    ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
+    ("src/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
+    ("src/fault/registry.cc", "sys/syscall.h"): "the same",
+    ("cli/stop_signals.cc", "sigaction"): "the program's own answer to SIGINT and SIGTERM, which is no layer's business",
+    ("cli/sort.cc", "fopen"): "the statistics: a few lines of text",
+}
+
+
+def allowed(name, what):
+    return any((place, what) in ALLOWED for place in (name, name.rpartition("/")[0] + "/"))
+
+
+def without_comments(text):
+    """The code with comments blanked and strings emptied, line numbers kept."""
+    pattern = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/'
+
+    def blank(match):
+        found = match.group(0)
+        return '""' if found[0] == '"' else re.sub(r"[^\n]", " ", found)
+
+    return re.sub(pattern, blank, text, flags=re.DOTALL)
+
+
+def layer_order(root):
+    rows = re.findall(r"^\| `([^`]+?)/?` \|", (root / "src/README.md").read_text(), re.MULTILINE)
+    if len(rows) < 3:
+        raise SystemExit("check_includes: src/README.md has no table of layers")
+    return rows
+
+
+def layer_of_include(path):
+    first = path.split("/")[0]
+    if first == "penstock":
+        return "include/penstock"
+    return first if first in ("cli", "bench") else f"src/{first}"
+
+
+def check_file(root, path, order):
+    name = path.relative_to(root).as_posix()
+    layer = next((row for row in order if name.startswith(row + "/")), None)
+    program = name.split("/")[0]
+    text = path.read_text()
+    code = without_comments(text)
+
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
+        if not match:
+            continue
+        quoted, included = match.group(1) == '"', match.group(2)
+        if quoted or included.startswith("penstock/"):
+            target = layer_of_include(included)
+            if layer is None:
+                # The programs use the layers, and never each other.
+                if target in ("cli", "bench") and target != program:
+                    yield f"{name}:{number}: {program} includes {included}"
+            elif target not in order:
+                yield f"{name}:{number}: {included} is in no layer of src/README.md"
+            elif order.index(target) > order.index(layer):
+                yield f"{name}:{number}: {layer} includes {included}, which lies above it"
+        elif layer is not None and PROGRAM_LIBRARIES.match(included):
+            yield f"{name}:{number}: <{included}> belongs to the programs, not under src/"
+        elif (included in SYSTEM_HEADERS and not may_call_system(name)
+              and not allowed(name, included)):
+            yield f"{name}:{number}: <{included}> belongs to os/ and file/"
+
+    if may_call_system(name):
+        return
+    for number, line in enumerate(code.splitlines(), 1):
+        for match in SYSTEM_CALL.finditer(line):
+            call = match.group(1) or match.group(2)
+            if not allowed(name, call):
+                yield f"{name}:{number}: {call}() belongs to os/ and file/"
+
+
+def may_call_system(name):
+    return name.startswith((*SYSTEM_LAYERS, "bench/")) or name.endswith("_test.cc")
+
+
+def check_tree(root):
+    order = layer_order(root)
+    complaints = []
+    for folder in ("include", "src", "cli", "bench"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".h", ".cc"):
+                complaints += check_file(root, path, order)
+    for row in sorted({path.parent.relative_to(root).as_posix() for path in (root / "src").rglob("*.cc")}):
+        if not any(row == known or row.startswith(known + "/") for known in order):
+            complaints.append(f"{row}: is in no row of src/README.md")
+    return complaints
+
+
+def self_test():
+    cases = {
+        '#include "sort/radix.h"\n': "lies above it",
+        '#include "cli/command.h"\n': "in no layer",
+        "#include <nlohmann/json.hpp>\n": "belongs to the programs",
+        "#include <sys/mman.h>\n": "belongs to os/ and file/",
+        "void f() { ::open(p, 0); }\n": "open() belongs",
+        "int x = mmap(a, b);\n": "mmap() belongs",
+        '// mmap(a)\nauto s = "mmap(b)"; auto p = Pool::open(o); q->read(b); pool.mmap(c);\n': None,
+        '#include "base/check.h"\n#include "pool/pool.h"\n#include <vector>\n': None,
+    }
+    order = ["include/penstock", "src/base", "src/os", "src/file", "src/pool", "src/sort"]
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "src/pool").mkdir(parents=True)
+        path = root / "src/pool/pool.cc"
+        for text, wanted in cases.items():
+            path.write_text(text)
+            found = list(check_file(root, path, order))
+            good = not found if wanted is None else len(found) == 1 and wanted in found[0]
+            if not good:
+                raise SystemExit(f"check_includes: self-test: {text!r} gave {found}, wanted {wanted}")
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    self_test()
+    complaints = check_tree(root)
+    print("\n".join(complaints), end="\n" if complaints else "")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
