@@ -13,7 +13,13 @@
 //
 //   empty   --write fault-->  mapped  --writer enters the next slot (by_faults)-->  guarded
 //   guarded --read or write fault-->  mapped
-//   mapped  --read fault in the next slot, if the rules allow; release(); trim()-->  empty
+//   mapped  --read fault in the next slot, if the rules allow-->  dying (at home, like guarded)
+//   dying   --the stream's next read fault elsewhere-->  empty
+//   dying   --read or write fault-->  mapped
+//   any     --release(), trim()-->  empty
+//
+// Dying is there because readers are not quite sequential: a library's copy, or a sorting network,
+// that straddles two blocks may touch the second first and then the end of the one before.
 //
 // A guard is the whole block taken away from its address (it waits at home), not one protected
 // page: it costs one move, works on every pool mechanism, and never splits a huge page. The
@@ -31,8 +37,9 @@
 //      the unread keys of another level (figure 6 b).
 // Time is a counter of events of the group.
 //
-// What the rules never free: the block before the last (the last has no guard) and the last itself.
-// So a pool for recursive use by faults alone holds n + 2 * 2^b blocks; with release() and trim() n
+// What the rules never free: the block before the last (the last has no guard), the one that is
+// dying, and the last itself.
+// So a pool for recursive use by faults alone holds n + 3 * 2^b blocks; with release() and trim() n
 // + 2^b and a few suffice.
 //
 // Costs: a write fault 4 to 8 us (signal, take, one move), a guard one move, a read fault a signal
@@ -117,6 +124,7 @@ void BucketGroup::write_fault(uint64_t index) noexcept {
     here.block_plus_one = block + 1;
     if (in_stream + 1 > state.used_slots) state.used_slots = in_stream + 1;
   }
+  if (state.dying_plus_one == index + 1) state.dying_plus_one = 0;
   map(index, here.block_plus_one - 1);
   here.guarded_at = 0;
 
@@ -131,15 +139,28 @@ void BucketGroup::write_fault(uint64_t index) noexcept {
 void BucketGroup::read_fault(uint64_t index, std::byte* address) noexcept {
   Stream& state = state_[index / slots_per_stream_];
   Slot& here = slot(index);
-  bool next_to_last =
-      state.last_read_fault + block_bytes_ == address && address == address_of(index);
-  if (next_to_last && here.guarded_at < state.last_read_at) {
-    if (slot(index - 1).block_plus_one != 0) give_back(index - 1);
+  bool came_back = state.dying_plus_one == index + 1;
+  if (came_back) {
+    state.dying_plus_one = 0;
+  } else {
+    if (state.dying_plus_one != 0) give_back(state.dying_plus_one - 1);
+    bool next_to_last = state.last_read_fault != nullptr && address == address_of(index) &&
+                        address == state.last_read_fault + block_bytes_;
+    if (next_to_last && here.guarded_at < state.last_read_at) let_die(index - 1);
+    state.last_read_fault = address;
+    state.last_read_at = now_;
   }
-  state.last_read_fault = address;
-  state.last_read_at = now_;
   map(index, here.block_plus_one - 1);
   here.guarded_at = 0;
+}
+
+void BucketGroup::let_die(uint64_t index) noexcept {
+  Slot& dying = slot(index);
+  if (dying.block_plus_one == 0 || dying.guarded_at != 0) return;
+  int error = pool_.unmap(dying.block_plus_one - 1, address_of(index));
+  PENSTOCK_CHECK(error == 0, "a block cannot be unmapped");
+  dying.guarded_at = now_;
+  state_[index / slots_per_stream_].dying_plus_one = index + 1;
 }
 
 void BucketGroup::give_back(uint64_t index) noexcept {
@@ -150,6 +171,8 @@ void BucketGroup::give_back(uint64_t index) noexcept {
     PENSTOCK_CHECK(error == 0, "a block cannot be unmapped");
   }
   here = {};
+  uint64_t& dying_plus_one = state_[index / slots_per_stream_].dying_plus_one;
+  if (dying_plus_one == index + 1) dying_plus_one = 0;
   pool_.give(block);
   --blocks_held_;
 }

@@ -70,6 +70,7 @@ class BucketGroup final : public fault::Handler {
     uint64_t used_slots = 0;  // slots [used_slots, ...) hold nothing
     std::byte* last_read_fault = nullptr;
     uint64_t last_read_at = 0;
+    uint64_t dying_plus_one = 0;  // a slot's index
   };
 
   explicit BucketGroup(pool::Pool& pool) : pool_(pool) {}
@@ -78,6 +79,7 @@ class BucketGroup final : public fault::Handler {
   void write_fault(uint64_t index) noexcept;
   void read_fault(uint64_t index, std::byte* address) noexcept;
   void map(uint64_t index, pool::BlockId block) noexcept;
+  void let_die(uint64_t index) noexcept;
   void give_back(uint64_t index) noexcept;
 
   pool::Pool& pool_;
