@@ -20,8 +20,8 @@
 
 #include "bench/bench.h"
 #include "bench/harness/child.h"
-#include "bench/harness/disk_speed.h"
 #include "bench/harness/scratch.h"
+#include "bowtie/probe.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
@@ -142,7 +142,8 @@ Status Bench::numbers() {
   std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
       resident_peaks;
   for (unsigned run = 0; run < runs(); ++run) {
-    Result<DiskSpeed> disk = measure_disk(scratch_.folder(), sizes_.disk_bytes);
+    Result<bowtie::DiskSpeed> disk =
+        bowtie::probe_disk(scratch_.folder(), {.bytes = sizes_.disk_bytes});
     if (!disk) return std::unexpected(disk.error());
     auto bytes = static_cast<double>(sizes_.u64_bytes);
     double bound = 2 * bytes / disk->read_bytes_per_s + 2 * bytes / disk->write_bytes_per_s;
