@@ -114,6 +114,7 @@ class Run {
   Status prepare();
   Status look_at_pipes();
   void decide();
+  void predict_seconds();
   Status check_space() const;
   Result<SortStats> go();
   const SortPlan& plan() const { return plan_; }
@@ -135,6 +136,8 @@ class Run {
   void note(const char* phase) { phases_[phase] += clock_.lap(); }
 
   const SortOptions& options_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const file::Traffic traffic_before_ = file::traffic();
   Context context_;
   // What a pipe's reader stands on, which is among the inputs.
   std::unique_ptr<pool::Pool> pipe_pool_;
@@ -182,6 +185,8 @@ Status Run::prepare() {
     sample_ = std::move(*sample);
   }
   decide();
+  if (auto status = check_space(); !status) return status;
+  predict_seconds();
   return {};
 }
 
@@ -317,8 +322,12 @@ void Run::decide() {
       plan_.seeks = sample_places(inputs_.bytes) + (plan_.passes - 1) * 2 * extents;
     }
   }
+}
+
+// How long it will take at the speed that the temporary directory's disk has now.
+void Run::predict_seconds() {
   if (!inputs_.known || inputs_.bytes < probe_input_bytes_min) return;
-  if (auto speed = probe_disk(temp_directories(options_).front(), 64 * MiB); speed) {
+  if (auto speed = probe_disk(temp_directories(options_).front(), {.depth = 4}); speed) {
     plan_.seconds = static_cast<double>(plan_.bytes_read) / speed->read_bytes_per_s +
                     static_cast<double>(plan_.bytes_written) / speed->write_bytes_per_s;
   }
@@ -499,10 +508,7 @@ Result<Stored> Run::sort_input(const Target& target) {
 }
 
 Result<SortStats> Run::go() {
-  auto start = std::chrono::steady_clock::now();
-  file::Traffic before = file::traffic();
   note("look");
-  if (auto status = check_space(); !status) return std::unexpected(status.error());
   auto output = file::File::create_output(options_.output);
   if (!output) return std::unexpected(output.error());
   auto stored = sort_input({&*output, 0});
@@ -516,13 +522,14 @@ Result<SortStats> Run::go() {
   stats.method = method_;
   stats.items = stored->items;
   stats.bytes = stored->bytes;
-  stats.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
   stats.budget_bytes = options_.memory_bytes;
   stats.passes = method_ == Method::empty ? 0 : 1 + deepest_;
-  stats.seeks = after.seeks - before.seeks;
-  stats.bytes_read = after.bytes_read - before.bytes_read;
-  stats.bytes_written = after.bytes_written - before.bytes_written;
+  stats.seeks = after.seeks - traffic_before_.seeks;
+  stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
+  stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
   stats.temp_bytes = spill_ ? spill_->placed_bytes() : 0;
   stats.phase_seconds.assign(phases_.begin(), phases_.end());
   stats.pool = pool::name_of(sort_mechanism(options_, moved_block_bytes_));

@@ -87,7 +87,8 @@ struct SortStats {
 // The least memory_bytes that sort_files accepts for these options (program included).
 uint64_t minimum_memory_bytes(const SortOptions& options);
 
-// Opens and samples the inputs, writes nothing. Errors: as sort_files, before it begins.
+// Opens and samples the inputs, and probes the disk with a temporary file when it predicts seconds.
+// Errors: as sort_files, before it begins.
 Result<SortPlan> plan_sort(const SortOptions& options);
 
 // On any error the output's final name is untouched, the inputs are whole and the temporaries are
