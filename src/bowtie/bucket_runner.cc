@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "bowtie/bucket_sorters.h"
-#include "bowtie/item_view.h"
+#include "bowtie/cursor.h"
 
 namespace penstock::bowtie {
 namespace {
@@ -21,14 +21,15 @@ Result<Stored> copy_bucket(Context& context, SorterFiles& files, const Bucket& b
   std::byte* to = files.writer().begin();
   auto reader = PieceReader::open(files.io(), bucket.pieces.front(), files.read_ahead_blocks());
   if (!reader) return std::unexpected(reader.error());
-  const std::byte* at = (*reader)->begin();
   uint64_t items = bucket.items;
   if (options.unique) {
-    std::string_view first = item_at(options.format, at, at + bucket.bytes);
-    std::memcpy(to, first.data(), first.size());
-    to += first.size();
+    Cursor first(options, *reader, files.io().pool().block_bytes());
+    if (!first.next()) return std::unexpected(first.status().error());
+    std::memcpy(to, first.item().data(), first.item().size());
+    to += first.item().size();
     items = 1;
   } else {
+    const std::byte* at = (*reader)->begin();
     while (size_t bytes = (*reader)->available(at, window_bytes)) {
       if (auto status = context.pulse(); !status) return std::unexpected(status.error());
       std::memcpy(to, at, bytes);
