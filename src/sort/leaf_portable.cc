@@ -143,7 +143,7 @@ void leaf_u64(const uint64_t* in, size_t count, uint64_t* out) {
 }
 
 void leaf_kv(const KeyValue* in, size_t count, KeyValue* out) {
-  KeyValue kept[leaf_items_max];
+  KeyValue kept[leaf_items_max] = {};
   KeyValue tops[leaf_items_max];
   size_t rest = without_greatest(in, count, kept, tops);
   leaf(kept, rest, out);
