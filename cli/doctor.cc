@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/command.h"
@@ -13,6 +14,7 @@
 #include "file/file.h"
 #include "os/cpu.h"
 #include "os/limits.h"
+#include "os/memory.h"
 #include "penstock/units.h"
 #include "pool/pool.h"
 
@@ -62,6 +64,11 @@ Fact limit_fact(const char* key, const char* label, const std::optional<uint64_t
   return bytes_fact(key, label, *bytes);
 }
 
+Fact size_fact(const char* key, const char* label, const std::optional<uint64_t>& bytes) {
+  if (!bytes) return {key, label, nullptr, "not told by this system"};
+  return bytes_fact(key, label, *bytes);
+}
+
 Fact number_fact(const char* key, const char* label, const std::optional<uint64_t>& number) {
   if (!number) return {key, label, nullptr, "not told by this system"};
   return {key, label, *number, std::to_string(*number)};
@@ -104,12 +111,15 @@ void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
         bytes_fact("memory_bytes", "memory", limits.memory_bytes),
         bytes_fact("memory_available_bytes", "memory available", limits.memory_available_bytes),
         limit_fact("cgroup_bytes_max", "memory cgroup's limit", limits.cgroup_bytes_max),
+        size_fact("cgroup_bytes_now", "memory cgroup's use", limits.cgroup_bytes_now),
         bytes_fact("usable_bytes", "memory usable here", limits.usable_bytes)}});
   diagnosis.sections.push_back(
       {"limits",
        "Limits",
        {number_fact("max_map_count", "mappings (vm.max_map_count)", limits.mappings_max),
         number_fact("overcommit_memory", "vm.overcommit_memory", limits.overcommit_memory),
+        number_fact("unprivileged_userfaultfd", "vm.unprivileged_userfaultfd",
+                    limits.unprivileged_userfaultfd),
         limit_fact("address_space_bytes_max", "address space (ulimit -v)",
                    limits.address_space_bytes_max),
         limit_fact("locked_bytes_max", "locked memory (ulimit -l)", limits.locked_bytes_max),
@@ -119,6 +129,14 @@ void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
                                    ? "the best that the processor has"
                                    : "PENSTOCK_CPU hides the rest"});
 
+  constexpr uint32_t least_major = 5, least_minor = 14;
+  if (std::pair(limits.kernel_major, limits.kernel_minor) < std::pair(least_major, least_minor)) {
+    diagnosis.advice.push_back(fmt::format("use Linux {}.{} or later: this one is not supported",
+                                           least_major, least_minor));
+  }
+  if (limits.cpu_tier != os::tier_of(limits.cpu, "")) {
+    diagnosis.advice.push_back("let all of the processor be used: unset PENSTOCK_CPU");
+  }
   // What Linux allows by default; with less, streams of small blocks run out early.
   constexpr uint64_t usual_mappings_max = 65530;
   if (limits.mappings_max.value_or(usual_mappings_max) < usual_mappings_max) {
@@ -140,27 +158,65 @@ void examine_huge_pages(const os::Limits& limits, Diagnosis& diagnosis) {
         text_fact("defrag", "made by waiting (defrag)", limits.huge_page_defrag),
         number_fact("reserved_free", "reserved pages free (hugetlb)",
                     limits.reserved_huge_pages_free)}});
+  const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
   if (limits.huge_pages == "never") {
-    diagnosis.advice.push_back(
-        "allow huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+    diagnosis.advice.push_back("allow huge pages: echo madvise > " + folder + "enabled");
+  }
+  if (limits.huge_page_defrag == "never") {
+    diagnosis.advice.push_back("let huge pages be made when they are wanted: echo madvise > " +
+                               folder + "defrag");
   }
 }
 
-void examine_pools(Diagnosis& diagnosis) {
+// Why the pool chose as it did; the measurements stand in src/pool/pool.cc.
+std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_blocks) {
+  if (small_blocks) {
+    return mechanism == pool::Mechanism::uffd_move
+               ? "blocks this small move faster than by mremap"
+               : "uffd_move would move small blocks faster, but cannot be used here";
+  }
+  if (use == pool::Use::same_thread) {
+    return "one thread moves its own blocks, huge pages whole; nothing is left mapped behind it";
+  }
+  return mechanism == pool::Mechanism::shared
+             ? "both threads run on while blocks move: removals are put off and batched"
+             : "shared memory has no huge pages here, without which it is slower";
+}
+
+void choose_pool(const char* key, const char* what, pool::Use use, size_t block_bytes,
+                 Diagnosis& diagnosis) {
+  const pool::Mechanism chosen = pool::preferred(use, block_bytes);
+  diagnosis.choices.push_back({key, what, pool::name_of(chosen),
+                               why_chosen(use, chosen, block_bytes < os::huge_page_bytes)});
+}
+
+void examine_pools(const os::Limits& limits, Diagnosis& diagnosis) {
   Section section{"mechanisms", "How blocks of memory move", {}};
   for (const pool::MechanismReport& report : pool::probe()) {
     section.facts.push_back(
         ability_fact(pool::name_of(report.mechanism), pool::name_of(report.mechanism), report.works,
                      report.works ? pool::name_of(report.pages) : report.detail));
+    if (report.mechanism == pool::Mechanism::uffd_move && !report.works) {
+      diagnosis.advice.push_back(
+          "move small blocks faster: Linux 6.8 or later, and a sandbox that allows userfaultfd");
+    } else if (report.mechanism == pool::Mechanism::shared && report.works &&
+               report.pages == pool::Pages::small) {
+      diagnosis.advice.push_back(
+          "allow huge pages in shared memory: echo advise > "
+          "/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+    }
+  }
+  if (limits.overcommit_memory == 2) {
+    diagnosis.advice.push_back(
+        "reserved addresses count as memory here: sysctl vm.overcommit_memory=0");
   }
   diagnosis.sections.push_back(std::move(section));
-  diagnosis.choices.push_back(
-      {"sort_pool", "memory of a sort", pool::name_of(pool::preferred(pool::Use::same_thread)),
-       "one thread moves its own blocks: nobody else's mappings are disturbed"});
-  diagnosis.choices.push_back(
-      {"pipe_pool", "memory between threads",
-       pool::name_of(pool::preferred(pool::Use::between_threads)),
-       "both threads run on while blocks move: removals are put off and batched"});
+  constexpr size_t small_block_bytes = 64 * KiB;
+  choose_pool("sort_pool", "large blocks of a sort", pool::Use::same_thread, 2 * MiB, diagnosis);
+  choose_pool("small_block_pool", "small blocks (up to 256 KiB)", pool::Use::same_thread,
+              small_block_bytes, diagnosis);
+  choose_pool("pipe_pool", "blocks between threads", pool::Use::between_threads, 2 * MiB,
+              diagnosis);
 }
 
 void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagnosis) {
@@ -175,6 +231,9 @@ void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagno
   const char* why = !threads ? "many requests in flight from one thread"
                     : uring  ? "PENSTOCK_IO asks for it"
                              : "io_uring is refused";
+  if (threads && uring) {
+    diagnosis.advice.push_back("let io_uring be used: unset PENSTOCK_IO");
+  }
   diagnosis.choices.push_back({"engine", "file requests", threads ? "threads" : "io_uring", why});
   if (!uring) {
     diagnosis.advice.push_back(limits.io_uring_disabled.value_or(0) != 0
@@ -187,8 +246,8 @@ void examine_directory(const std::string& directory, Section& section, Diagnosis
   section.facts.push_back(text_fact("directory", "folder for temporaries", directory));
   auto space = file::space_of(directory);
   if (!space) {
-    section.facts.push_back(
-        ability_fact("direct", "direct I/O there", false, space.error().message()));
+    section.facts.push_back({"free_bytes", "free there", nullptr, space.error().message()});
+    section.facts.push_back(ability_fact("direct", "direct I/O there", false, "no such folder"));
     diagnosis.advice.push_back("choose a folder that can be used: -T DIR");
     return;
   }
@@ -197,7 +256,7 @@ void examine_directory(const std::string& directory, Section& section, Diagnosis
   bool direct = temporary && temporary->caching() == file::Caching::direct;
   section.facts.push_back(ability_fact("direct", "direct I/O there", direct,
                                        direct      ? ""
-                                       : temporary ? "the file system refuses O_DIRECT"
+                                       : temporary ? "this file system has none"
                                                    : temporary.error().message()));
   if (!direct)
     diagnosis.advice.push_back("keep temporaries on a file system with direct I/O: -T DIR");
@@ -208,7 +267,7 @@ Diagnosis examine(const std::string& directory) {
   os::Limits limits = os::limits();
   examine_system(limits, diagnosis);
   examine_huge_pages(limits, diagnosis);
-  examine_pools(diagnosis);
+  examine_pools(limits, diagnosis);
   Section files{"files", "Files", {}};
   examine_uring(limits, files, diagnosis);
   examine_directory(directory, files, diagnosis);

@@ -76,6 +76,10 @@ Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& f
 Result<record::Generator> generator_of(const GenArguments& arguments) {
   auto format = arguments.format.format();
   if (!format) return std::unexpected(format.error());
+  if (format->type == record::Type::record &&
+      (format->key_offset != 0 || format->key_bytes != 10)) {
+    return misuse("put a key there", "--key " + arguments.format.key.value_or(""), "--key 0:10");
+  }
   auto distribution = record::parse_distribution(arguments.distribution);
   if (!distribution) return std::unexpected(distribution.error());
   auto count = count_of(arguments, *format);
@@ -103,13 +107,16 @@ Result<record::Generator> generator_of(const GenArguments& arguments) {
 int run_gen(const GenArguments& arguments) {
   auto generator = generator_of(arguments);
   if (!generator) return report("gen", generator.error());
-  const StopSignals signals;
+  const bool to_stdout = arguments.output == "-";
+  const StopSignals signals(
+      {.command = "gen",
+       .outcome = to_stdout ? "the output is not complete" : "no output was written",
+       .writes_stdout = to_stdout});
   const auto bytes = record::generate_file(*generator, arguments.output,
                                            {.threads = arguments.threads, .stop = &signals.flag()});
   if (bytes) return exit_ok;
   const Error& error = bytes.error();
-  if (error.code == ErrorCode::interrupted && signals.caught() != 0)
-    return die_by(signals.caught());
+  if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
   // Whoever read our output has what he wanted ("penstock gen ... | head"): end as other filters
   // do.
   if (error.system_errno == EPIPE) return die_by(SIGPIPE);

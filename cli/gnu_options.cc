@@ -13,13 +13,12 @@ struct Refused {
 };
 
 constexpr const char* use_binary =
-    "lines compare byte by byte; numbers are sorted in binary formats: --format u32 u64 i32 i64 "
-    "f32 f64";
+    "GNU sort, or numbers in a binary format: --format u32 u64 i32 i64 f32 f64";
 constexpr const char* use_bytes =
-    "lines compare byte by byte, as with LC_ALL=C; prepare the keys first, or use GNU sort";
+    "GNU sort, or lines whose bytes already compare as wanted, as with LC_ALL=C";
 constexpr const char* use_record =
-    "fields of lines are not known; fixed records have keys: --format record --record 100 --key "
-    "0:10";
+    "GNU sort, or records of one length: --format record --record 100 --key 0:10";
+constexpr const char* use_shuffle = "shuf, or GNU sort -R";
 
 constexpr std::array refused = {
     Refused{"-n,--numeric-sort", false, use_binary},
@@ -32,23 +31,30 @@ constexpr std::array refused = {
     Refused{"-d,--dictionary-order", false, use_bytes},
     Refused{"-f,--ignore-case", false, use_bytes},
     Refused{"-i,--ignore-nonprinting", false, use_bytes},
-    Refused{"-R,--random-sort", false, "there is no random order; use shuf or GNU sort -R"},
-    Refused{"--random-source", true, "there is no random order; use shuf or GNU sort -R"},
+    Refused{"-R,--random-sort", false, use_shuffle},
+    Refused{"--random-source", true, use_shuffle},
     Refused{"-k", true, use_record},
     Refused{"-t,--field-separator", true, use_record},
     Refused{"-z,--zero-terminated", false,
-            "lines end with a newline; items of one length are --format record"},
-    Refused{"--files0-from", true, "name the files: xargs -0 penstock sort -o FILE ... < LIST"},
-    Refused{"--compress-program", true, "temporaries are not compressed; give more room with -T"},
-    Refused{"--batch-size", true, "the number of files merged at once follows from -S"},
-    Refused{"--debug", false, "--json tells the plan and what happened"},
+            "GNU sort -z, or lines that end with a newline, or --format record"},
+    Refused{"--files0-from", true, "xargs -0 penstock sort -o FILE < LIST"},
+    Refused{"--compress-program", true, "no compression, with more room for temporaries: -T DIR"},
+    Refused{"--batch-size", true, "-S, from which the number of files merged at once follows"},
+    Refused{"--debug", false, "--json, which tells the plan and what happened"},
 };
 
+// "-n,--numeric-sort" as a person writes it.
+std::string readable(const char* names) {
+  std::string text = names;
+  if (size_t comma = text.find(','); comma != std::string::npos) text.insert(comma + 1, " ");
+  return text;
+}
+
 [[noreturn]] void refuse(const Refused& option) {
-  throw CLI::ParseError("cannot take " + std::string(option.names) +
-                            ": an option of GNU sort that is not supported (try: " + option.hint +
-                            ")",
-                        CLI::ExitCodes::InvalidError);
+  throw CLI::ParseError(
+      readable(option.names) +
+          ": cannot be obeyed: this option of GNU sort is not supported (try: " + option.hint + ")",
+      CLI::ExitCodes::InvalidError);
 }
 
 }  // namespace
@@ -61,6 +67,7 @@ void refuse_gnu_options(CLI::App& sort) {
     if (option.takes_value) {
       sort.add_option_function<std::string>(option.names,
                                             [option](const std::string&) { refuse(option); })
+          ->expected(0, 1)  // without its value it is refused all the same
           ->group("");
     } else {
       sort.add_flag_callback(option.names, [option] { refuse(option); })->group("");

@@ -9,8 +9,28 @@
 
 namespace penstock::cli {
 
+namespace {
+
+// What to try where nobody below knew better.
+const char* hint_for(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::out_of_space:
+      return "more free space there, or another disk";
+    case ErrorCode::permission:
+      return "a place that you may use, or ask its owner";
+    case ErrorCode::io:
+      return "the same on another disk; the system's log (dmesg) may tell more";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
 int report(std::string_view command, const Error& error) {
-  fmt::print(stderr, "penstock {}: {}\n", command, error.message());
+  Error told = error;
+  if (told.hint.empty()) told.hint = hint_for(told.code);
+  fmt::print(stderr, "penstock {}: {}\n", command, told.message());
   return exit_error;
 }
 
@@ -40,7 +60,9 @@ int report_parse_error(CLI::App& program, const CLI::ParseError& error, int argc
   bool known = argc > 1 && find_command(program, argv[1]) != nullptr;
   std::string who = known ? std::string("penstock ") + argv[1] : "penstock";
   fmt::print(stderr, "{}: {}\n", who, error.what());
-  fmt::print(stderr, "Try '{} --help'.\n", who);
+  if (std::string_view(error.what()).find("(try:") == std::string_view::npos) {
+    fmt::print(stderr, "Try '{} --help'.\n", who);
+  }
   return exit_error;
 }
 

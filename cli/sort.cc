@@ -28,12 +28,14 @@ namespace {
 
 // Threads beyond eight seldom help on one disk; GNU sort stops there too.
 constexpr unsigned default_threads_max = 8;
+// Without -S; half of the memory where that is less.
+constexpr uint64_t default_memory_bytes = 1 * GiB;
 
 struct SortArguments {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
-  std::string memory = "1G";
+  std::string memory;
   std::vector<std::string> temp_directories;
   unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max);
   bool descending = false;
@@ -69,6 +71,16 @@ Status validate(const SortArguments& arguments) {
     bool known = arguments.check.empty() || arguments.check == "true" ||
                  arguments.check == "diagnose-first" || arguments.quiet();
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
+    if (arguments.json || !arguments.stats_path.empty()) {
+      return misuse("tell statistics of a check", arguments.json ? "--json" : "--stats",
+                    "penstock check --json");
+    }
+  }
+  if (std::ranges::find(arguments.inputs, "") != arguments.inputs.end()) {
+    return misuse("sort a file without a name", "FILE ''", "- for standard input");
+  }
+  if (arguments.output.empty()) {
+    return misuse("write a file without a name", "-o ''", "- for standard output");
   }
   if (arguments.json && arguments.output == "-" && !arguments.checks()) {
     return misuse("print statistics between the output's lines", "--json",
@@ -93,10 +105,15 @@ Result<pool::Mechanism> parse_mechanism(std::string_view name) {
                 "automatic, mremap, uffd_move or shared");
 }
 
+Result<uint64_t> memory_bytes_of(const std::string& text) {
+  if (!text.empty()) return parse_size(text, machine_memory_bytes());
+  return std::min(default_memory_bytes, machine_memory_bytes() / 2);
+}
+
 Result<bowtie::SortOptions> sort_options(const SortArguments& arguments) {
   Result<record::Format> format = arguments.format.format();
   if (!format) return std::unexpected(format.error());
-  Result<uint64_t> memory_bytes = parse_size(arguments.memory, machine_memory_bytes());
+  Result<uint64_t> memory_bytes = memory_bytes_of(arguments.memory);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   Result<pool::Mechanism> mechanism = parse_mechanism(arguments.pool);
   if (!mechanism) return std::unexpected(mechanism.error());
@@ -117,15 +134,8 @@ Result<bowtie::SortOptions> sort_options(const SortArguments& arguments) {
 }
 
 // How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
-int report_failure(const Error& error, int caught_signal) {
-  if (error.code == ErrorCode::interrupted && caught_signal != 0) {
-    fmt::print(stderr,
-               "penstock sort: stopped by {}; the input is untouched, no output was written\n",
-               caught_signal == SIGINT    ? "SIGINT"
-               : caught_signal == SIGTERM ? "SIGTERM"
-                                          : "SIGHUP");
-    return die_by(caught_signal);
-  }
+int report_failure(const Error& error, const StopSignals& signals) {
+  if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
   // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
   // do.
   if (error.system_errno == EPIPE) return die_by(SIGPIPE);
@@ -153,14 +163,20 @@ int check_order(const SortArguments& arguments, bowtie::SortOptions& options) {
 }
 
 int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
-  StopSignals signals;
+  const bool to_stdout = options.output == "-";
+  StopSignals signals(
+      {.command = "sort",
+       .outcome = to_stdout ? "the input is untouched, the output is not complete"
+                            : "the input is untouched, no output was written",
+       .reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end(),
+       .writes_stdout = to_stdout});
   options.cancel = &signals.flag();
   Result<bowtie::SortStats> stats = [&] {
     ProgressLine line;
     if (line.wanted()) options.progress = [&](const bowtie::Progress& now) { line.show(now); };
     return bowtie::sort_files(options);
   }();
-  if (!stats) return report_failure(stats.error(), signals.caught());
+  if (!stats) return report_failure(stats.error(), signals);
 
   if (!arguments.json && arguments.stats_path.empty()) return exit_ok;
   std::string json = stats_json(*stats);
@@ -197,8 +213,9 @@ Command add_sort(CLI::App& program) {
   app->add_option("-o,--output", a.output,
                   "where the result goes; may be an input (default: standard output)");
   add_format_options(*app, a.format);
-  app->add_option("-S,--buffer-size", a.memory,
-                  "memory that the program may use, all told (default 1G)");
+  app->add_option(
+      "-S,--buffer-size", a.memory,
+      "memory that the program may use, all told (default 1G, or half of the memory if less)");
   app->add_option("-T,--temporary-directory", a.temp_directories,
                   "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
       ->allow_extra_args(false);

@@ -10,7 +10,8 @@ using Json = nlohmann::ordered_json;
 Json plan_object(const bowtie::SortPlan& plan) {
   return {{"method", bowtie::name_of(plan.method)},
           {"why", plan.why},
-          {"seconds", plan.seconds},
+          // null: not predicted.
+          {"seconds", plan.seconds > 0 ? Json(plan.seconds) : Json(nullptr)},
           {"passes", plan.passes},
           {"seeks", plan.seeks},
           {"buckets", plan.buckets},

@@ -1,15 +1,30 @@
 #include "cli/stop_signals.h"
 
+#include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+
+// What blocks whom: the work looks at the flag between blocks of data. Where it waits for the other
+// end of a pipe or for a terminal, it may never come to look. So the first signal starts a timer,
+// whose handler asks whether stdin has something to read and stdout takes something. If not, ending
+// at once does no harm: temporaries have no names, and an output none yet, so the system removes
+// them. (Where a file system knows named files alone, the next run does.)
 
 namespace penstock::cli {
 namespace {
 
-constexpr std::array stopping = {SIGINT, SIGTERM, SIGHUP};
+struct Stopping {
+  int signal;
+  const char* name;
+};
+constexpr std::array stopping = {Stopping{SIGINT, "SIGINT"}, Stopping{SIGTERM, "SIGTERM"},
+                                 Stopping{SIGHUP, "SIGHUP"}};
 constexpr std::array ignored = {SIGPIPE, SIGXFSZ};
 
 // Written by the handler, read by the work's threads: two lone values that guard no others, so
@@ -18,54 +33,101 @@ std::atomic<bool> stop_flag{false};
 std::atomic<int> stop_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-// How long the work may take to stop in order. A read of a pipe into which nobody writes would keep
-// it for ever.
-constexpr unsigned grace_seconds = 5;
+constexpr int tick_ms = 250;
+// How long the work may take to stop in order, when it waits for a stream and otherwise.
+constexpr int ticks_of_waiting = 2;
+constexpr int ticks_max = 20;
+
+// Made before any handler is installed, constant while one is.
+struct Farewell {
+  std::array<std::string, stopping.size()> messages;
+  std::array<pollfd, 2> streams;  // a descriptor of -1 is none
+};
+Farewell farewell;
+int ticks = 0;  // of the timer's handler alone
 
 std::array<struct sigaction, stopping.size()> stopping_before;
 std::array<struct sigaction, ignored.size()> ignored_before;
 struct sigaction alarm_before;
 
+void set_timer(int every_ms) {
+  const timeval interval{.tv_sec = 0, .tv_usec = every_ms * 1000};
+  const itimerval timer{interval, interval};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+// Safe in a signal handler.
+void write_message(int signal) {
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    if (stopping[i].signal != signal) continue;
+    const std::string& message = farewell.messages[i];
+    if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;  // nobody to tell
+  }
+}
+
 void on_stop(int signal) {
   stop_signal.store(signal, std::memory_order_relaxed);
   stop_flag.store(true, std::memory_order_relaxed);
-  alarm(grace_seconds);
+  set_timer(tick_ms);
 }
 
-// Not in order, but at once: temporaries have no names, and an output none yet, so the system
-// removes them. Where a file system knows named files alone, the next run does.
-void on_grace_over(int) {
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  int signal = stop_signal.load(std::memory_order_relaxed);
-  sigaction(signal, &standard, nullptr);
-  raise(signal);
+bool waits_for_a_stream() {
+  for (pollfd stream : farewell.streams) {
+    if (stream.fd >= 0 && poll(&stream, 1, 0) == 0) return true;
+  }
+  return false;
+}
+
+void on_tick(int) {
+  const int saved_errno = errno;
+  ++ticks;
+  if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits_for_a_stream())) {
+    const int signal = stop_signal.load(std::memory_order_relaxed);
+    write_message(signal);
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, nullptr);
+    raise(signal);
+  }
+  errno = saved_errno;
 }
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(const StopOptions& options) {
+  // A progress line may stand on the terminal: the message begins where it did, and is longer.
+  const char* start = isatty(STDERR_FILENO) != 0 ? "\r" : "";
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    farewell.messages[i] = fmt::format("{}penstock {}: stopped by {}; {}\n", start, options.command,
+                                       stopping[i].name, options.outcome);
+  }
+  farewell.streams = {pollfd{options.reads_stdin ? STDIN_FILENO : -1, POLLIN, 0},
+                      pollfd{options.writes_stdout ? STDOUT_FILENO : -1, POLLOUT, 0}};
+
+  struct sigaction tick = {};
+  tick.sa_handler = on_tick;
+  tick.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &tick, &alarm_before);
   // No SA_RESTART: a read that waits for a terminal or a pipe returns. SA_RESETHAND: the second
   // signal ends the program.
   struct sigaction stop = {};
   stop.sa_handler = on_stop;
   stop.sa_flags = SA_RESETHAND;
   for (size_t i = 0; i < stopping.size(); ++i) {
-    sigaction(stopping[i], nullptr, &stopping_before[i]);
-    if (stopping_before[i].sa_handler != SIG_IGN) sigaction(stopping[i], &stop, nullptr);
+    sigaction(stopping[i].signal, nullptr, &stopping_before[i]);
+    if (stopping_before[i].sa_handler != SIG_IGN) sigaction(stopping[i].signal, &stop, nullptr);
   }
-  struct sigaction grace_over = {};
-  grace_over.sa_handler = on_grace_over;
-  sigaction(SIGALRM, &grace_over, &alarm_before);
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   for (size_t i = 0; i < ignored.size(); ++i) sigaction(ignored[i], &ignore, &ignored_before[i]);
 }
 
 StopSignals::~StopSignals() {
-  alarm(0);
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    sigaction(stopping[i].signal, &stopping_before[i], nullptr);
+  }
+  set_timer(0);
   sigaction(SIGALRM, &alarm_before, nullptr);
-  for (size_t i = 0; i < stopping.size(); ++i) sigaction(stopping[i], &stopping_before[i], nullptr);
   for (size_t i = 0; i < ignored.size(); ++i) sigaction(ignored[i], &ignored_before[i], nullptr);
 }
 
@@ -74,6 +136,12 @@ const std::atomic<bool>& StopSignals::flag() const {
 }
 int StopSignals::caught() const {
   return stop_signal.load(std::memory_order_relaxed);
+}
+
+int StopSignals::die() const {
+  set_timer(0);
+  write_message(caught());
+  return die_by(caught());
 }
 
 int die_by(int signal) {

@@ -1,30 +1,43 @@
 #pragma once
 
 // How the program answers SIGINT, SIGTERM and SIGHUP while work is under way: a flag is set, the
-// work ends in order and cleans up, and then the program dies by that same signal, so that shells
-// and scripts see what happened.
+// work ends in order and cleans up, and then the program says so and dies by that same signal, so
+// that shells and scripts see what happened.
 
 #include <atomic>
+#include <string>
 
 namespace penstock::cli {
 
-// While it lives, the signals set the flag. A second one of the same kind ends the program at once,
-// and so does the first when the work has not ended a few seconds later (it may wait for a pipe).
-// A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and SIGXFSZ are
-// ignored meanwhile: a closed pipe and a limit on file sizes are errors of a write, which has
-// temporaries to clean up.
+struct StopOptions {
+  std::string command;  // "sort"
+  std::string outcome;  // what is left of a stopped run: "no output was written"
+  // Which of the program's streams the work may wait for.
+  bool reads_stdin = false;
+  bool writes_stdout = false;
+};
+
+// While it lives, the signals set the flag. A second one of the same kind ends the program at once.
+// So does the first, with the same message, when the work has not ended half a second later because
+// it waits for a silent stdin or an stdout that nobody reads, or not some seconds later whatever it
+// does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and
+// SIGXFSZ are ignored meanwhile: a closed pipe and a limit on file sizes are errors of a write,
+// which has temporaries to clean up.
 //
 // Thread safety: one object at a time, made and destroyed by the main thread; the flag may be read
 // anywhere.
 class StopSignals {
  public:
-  StopSignals();
+  explicit StopSignals(const StopOptions& options);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   const std::atomic<bool>& flag() const;
   int caught() const;  // the signal that set the flag, or 0
+  // For work that ended because of the flag: tells that it was stopped, and dies by the signal.
+  // REQUIRES: caught() is not 0.
+  int die() const;
 };
 
 // Ends the program as if the signal had not been caught. Returns only where the signal is blocked

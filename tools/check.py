@@ -20,7 +20,7 @@ THREADED_LAYERS = ("os", "file", "pool", "fault", "stream")
 
 SANITIZER_ENVIRONMENT = {
     # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
-    "ASAN_OPTIONS": "allow_user_segv_handler=1:detect_stack_use_after_return=0",
+    "ASAN_OPTIONS": "allow_user_segv_handler=1:detect_stack_use_after_return=0:quarantine_size_mb=16",
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "allow_user_segv_handler=1:halt_on_error=1",
 }
