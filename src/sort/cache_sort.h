@@ -34,6 +34,8 @@ class CacheSort {
 
   explicit CacheSort(bool stable);
 
+  bool stable() const { return stable_; }
+
   // Sorts `data` (whose contents are lost), whose keys lie in [base, base + 2^bits), into `out`.
   // REQUIRES: count <= items_max.
   void sort(T* data, size_t count, uint64_t base, unsigned bits, Emitter<T>& out) {

@@ -38,7 +38,8 @@ namespace {
 constexpr unsigned bits_max = 10;
 constexpr unsigned bits_min = 5;
 // Every level consumes at least bits_min of the 64 bits of a key, so a stream holds all items this
-// many times at most.
+// many times at most. With too few addresses for that (items of many GiB) a segment that would not
+// fit another time is sorted where it lies, by comparisons.
 constexpr uint64_t levels_max = 64 / bits_min + 2;
 static_assert((1u << bits_max) <= Scatter<uint64_t>::arrays_max);
 
@@ -69,7 +70,10 @@ Result<std::unique_ptr<RadixSort<T>>> RadixSort<T>::open(pool::Pool& pool,
                                                          const RadixSortOptions& options) {
   std::unique_ptr<RadixSort> sorter(new RadixSort(pool, options.stable));
   uint32_t streams = 1u << bits_of_level(options.items_max, CacheSort<T>::items_target, 64);
-  uint64_t bytes_max = levels_max * (options.items_max * sizeof(T) + pool.block_bytes());
+  uint64_t bytes_once = options.items_max * sizeof(T) + pool.block_bytes();
+  uint64_t times =
+      std::clamp<uint64_t>(options.address_bytes_max / streams / bytes_once, 2, levels_max);
+  uint64_t bytes_max = times * bytes_once;
   auto group = stream::BucketGroup::open(
       pool, {.streams = streams, .bytes_max = bytes_max, .reclaim = stream::Reclaim::by_caller});
   if (!group) return std::unexpected(group.error());
@@ -158,8 +162,23 @@ void RadixSort<T>::sort_segment(T* data, size_t count, uint64_t base, unsigned b
     bits = static_cast<unsigned>(std::bit_width(greatest - least));
     if (bits == 0) return out.emit(data, count);
   }
+  if (!has_room_for(count)) {
+    auto less = [](const T& a, const T& b) { return key_of(a) < key_of(b); };
+    cache_.stable() ? std::stable_sort(data, data + count, less)
+                    : std::sort(data, data + count, less);
+    return out.emit(data, count);
+  }
   partition(open_level(depth, count, base, bits), data, count);
   drain_level(depth, count, out);
+}
+
+template <class T>
+bool RadixSort<T>::has_room_for(uint64_t items) const {
+  for (uint32_t j = 0; j < group_->streams(); ++j) {
+    auto used = static_cast<uint64_t>(reinterpret_cast<std::byte*>(tops_[j]) - group_->begin(j));
+    if (used + items * sizeof(T) > group_->bytes_max()) return false;
+  }
+  return true;
 }
 
 // Reads the segment once, giving blocks back as soon as they are read.

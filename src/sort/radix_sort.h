@@ -26,6 +26,7 @@ namespace penstock::sort {
 struct RadixSortOptions {
   uint64_t items_max = 0;  // of one begin()/drain()
   bool stable = false;
+  uint64_t address_bytes_max = uint64_t{48} << 40;  // to reserve for all streams together
 };
 
 template <class T>
@@ -64,6 +65,7 @@ class RadixSort {
   void drain_level(size_t depth, uint64_t parent_items, Emitter<T>& out);
   void sort_segment(T* data, size_t count, uint64_t base, unsigned bits, uint64_t parent_items,
                     size_t depth, Emitter<T>& out);
+  bool has_room_for(uint64_t items) const;
   void partition(Level& level, T* data, size_t count);
 
   pool::Pool& pool_;

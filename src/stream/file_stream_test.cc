@@ -555,6 +555,7 @@ class ShuffledSink final : public Sink {
  public:
   ShuffledSink(const file::File& file, uint64_t blocks_max)
       : file_(file), blocks_max_(blocks_max) {}
+  const char* name() const noexcept override { return "sink"; }
   Extent place(uint64_t block, uint32_t bytes) noexcept override {
     EXPECT_EQ(block, next_++);
     if (block >= blocks_max_) return {};

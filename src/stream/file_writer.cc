@@ -88,8 +88,8 @@ FileWriterCore::Slot* FileWriterCore::find(uint64_t block) noexcept {
 }
 
 Failure FileWriterCore::failure(int error) const noexcept {
-  return {code_of_errno(error), "write what was stored through the pointer",
-          file_ ? file_->path().c_str() : "stream", error};
+  return {code_of_errno(error), "write", file_ != nullptr ? file_->path().c_str() : sink_->name(),
+          error};
 }
 
 fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
@@ -216,6 +216,10 @@ void FileWriterCore::flush(std::byte* end) {
 Status FileWriterCore::finish(std::byte* end) {
   flush(end);
   io_.wait_writes(&error_);
+  return status();
+}
+
+Status FileWriterCore::status() const {
   if (error_ == 0) return {};
   const Failure failed = failure(error_);
   return system_error(error_, failed.attempted, failed.subject);

@@ -35,6 +35,8 @@ class Sink {
   // The place of block number `block`, of which `bytes` are used. Called once for each block, in
   // order. file == nullptr: there is no space left.
   virtual Extent place(uint64_t block, uint32_t bytes) noexcept = 0;
+  // For messages.
+  virtual const char* name() const noexcept = 0;
 
  protected:
   ~Sink() = default;
@@ -58,6 +60,8 @@ class FileWriterCore final : public fault::Handler {
   // All bytes of [begin(), end) are handed over and on their way; waits until they are written.
   // Ends the stream.
   Status finish(std::byte* end);
+  // The first write that failed so far, if any; does not wait.
+  Status status() const;
   // finish() in two halves, for many writers on one BlockIo: flush() hands over, finish() waits.
   void flush(std::byte* end);
 
