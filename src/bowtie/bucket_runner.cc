@@ -5,12 +5,26 @@
 #include <thread>
 
 #include "bowtie/bucket_sorters.h"
-#include "bowtie/cursor.h"
+#include "stream/copy_forward.h"
 
 namespace penstock::bowtie {
 namespace {
 
 constexpr size_t window_bytes = 64 * KiB;
+
+// Cuts a window to what belongs to the first item, of which `before` bytes came already. True: it
+// ends there.
+bool end_first_item(const record::Format& format, ptrdiff_t before, const std::byte* window,
+                    size_t* bytes) {
+  if (format.fixed()) {
+    *bytes = std::min<size_t>(*bytes, format.record_bytes - static_cast<size_t>(before));
+    return static_cast<size_t>(before) + *bytes == format.record_bytes;
+  }
+  const void* newline = std::memchr(window, '\n', *bytes);
+  if (newline != nullptr)
+    *bytes = static_cast<size_t>(static_cast<const std::byte*>(newline) - window) + 1;
+  return newline != nullptr;
+}
 
 // A bucket of one key is copied; with `unique`, its first item.
 Result<Stored> copy_bucket(Context& context, SorterFiles& files, const Bucket& bucket,
@@ -21,26 +35,19 @@ Result<Stored> copy_bucket(Context& context, SorterFiles& files, const Bucket& b
   std::byte* to = files.writer().begin();
   auto reader = PieceReader::open(files.io(), bucket.pieces.front(), files.read_ahead_blocks());
   if (!reader) return std::unexpected(reader.error());
-  uint64_t items = bucket.items;
-  if (options.unique) {
-    Cursor first(options, *reader, files.io().pool().block_bytes());
-    if (!first.next()) return std::unexpected(first.status().error());
-    std::memcpy(to, first.item().data(), first.item().size());
-    to += first.item().size();
-    items = 1;
-  } else {
-    const std::byte* at = (*reader)->begin();
-    while (size_t bytes = (*reader)->available(at, window_bytes)) {
-      if (auto status = context.pulse(); !status) return std::unexpected(status.error());
-      std::memcpy(to, at, bytes);
-      at += bytes;
-      to += bytes;
-    }
+  const std::byte* at = (*reader)->begin();
+  bool complete = false;
+  while (size_t bytes = complete ? 0 : (*reader)->available(at, window_bytes)) {
+    if (auto status = context.pulse(); !status) return std::unexpected(status.error());
+    if (options.unique)
+      complete = end_first_item(options.format, to - files.writer().begin(), at, &bytes);
+    to = stream::copy_forward(to, at, bytes);
+    at += bytes;
   }
   if (auto status = (*reader)->status(); !status) return std::unexpected(status.error());
   auto bytes = static_cast<uint64_t>(to - files.writer().begin());
   if (auto status = files.finish(to); !status) return std::unexpected(status.error());
-  return Stored{bytes, items};
+  return Stored{bytes, options.unique ? 1 : bucket.items};
 }
 
 // The next bucket, whose turn it is to write, and what was written.

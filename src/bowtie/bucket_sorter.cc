@@ -27,13 +27,9 @@ Status SorterFiles::open(const SortOptions& options) {
   return {};
 }
 
-// A copy across the border of two blocks may store its end first.
-constexpr uint32_t comeback_blocks = 1;
-
 Status SorterFiles::open_writer(const Target& target, uint64_t bytes_max) {
-  auto writer = stream::FileWriterCore::open(
-      *io_, *target.file, target.offset,
-      {.bytes_max = bytes_max + 1, .comeback_blocks = comeback_blocks});
+  auto writer =
+      stream::FileWriterCore::open(*io_, *target.file, target.offset, {.bytes_max = bytes_max + 1});
   if (!writer) return std::unexpected(writer.error());
   writer_ = std::move(*writer);
   return {};

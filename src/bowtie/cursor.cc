@@ -67,11 +67,12 @@ Status Cursor::status() const {
   if (too_long_) {
     return failure(ErrorCode::out_of_memory,
                    "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",
-                   "sort", "a larger -S");
+                   name_, "a larger -S");
   }
-  if (cut_off_)
-    return failure(ErrorCode::corrupt, "read a whole item at the end", "input",
+  if (cut_off_) {
+    return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
                    "another --format or --record");
+  }
   return {};
 }
 

@@ -14,8 +14,11 @@ namespace penstock::bowtie {
 class Cursor {
  public:
   // REQUIRES: the reader's blocks have block_bytes; an item longer than that is an error.
-  Cursor(const SortOptions& options, std::shared_ptr<PieceReader> reader, size_t block_bytes)
+  // `name` of the piece, for messages.
+  Cursor(const SortOptions& options, std::string name, std::shared_ptr<PieceReader> reader,
+         size_t block_bytes)
       : options_(options),
+        name_(std::move(name)),
         reader_(std::move(reader)),
         block_bytes_(block_bytes),
         at_(reader_->begin()),
@@ -40,6 +43,7 @@ class Cursor {
   bool find_item();
 
   const SortOptions& options_;
+  std::string name_;
   std::shared_ptr<PieceReader> reader_;
   size_t block_bytes_;
   const std::byte* at_;   // the next item

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <bit>
+
 #include "bowtie/bucket_sorters.h"
 #include "bowtie/cursor.h"
 #include "bowtie/external_sort.h"
@@ -7,7 +10,8 @@
 namespace penstock::bowtie {
 namespace {
 
-constexpr size_t block_bytes = 1 * MiB;
+constexpr size_t block_bytes_min = 64 * KiB;
+constexpr size_t block_bytes_max = 32 * MiB;
 constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t items_between_pulses = 4096;
 constexpr size_t text_bytes_max = 120;
@@ -49,6 +53,9 @@ std::string text_of(const record::Format& format, const Cursor& cursor) {
 
 Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
   Context context(options);
+  // A line may take a block.
+  size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
+                                          block_bytes_min, block_bytes_max);
   auto pool = pool::Pool::open({.block_bytes = block_bytes,
                                 .blocks_max = read_ahead_blocks + 2,
                                 .mechanism = sort_mechanism(options, block_bytes)});
@@ -69,7 +76,7 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
     auto reader = file->seekable() ? PieceReader::open(io, piece, read_ahead_blocks)
                                    : PieceReader::open_pipe(io, *file, read_ahead_blocks, 1);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(options, *reader, block_bytes);
+    Cursor cursor(options, path, *reader, block_bytes);
     uint64_t last_key = 0;
     std::string last_full;
     uint64_t item = 0;

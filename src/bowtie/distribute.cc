@@ -8,6 +8,7 @@
 #include "bowtie/item_view.h"
 #include "record/codec.h"
 #include "sort/item.h"
+#include "stream/copy_forward.h"
 
 // One thread reads items through one plain pointer and writes each through the plain pointer of its
 // bucket. All waiting (for the disk to deliver, for a free block to write into) happens in the
@@ -61,25 +62,18 @@ class BucketWriters {
     return {};
   }
 
-  // Copies an item so that a block is complete before the next is touched, which is when it is
-  // handed to the disk: a plain memcpy across the border may store its end first.
   void append(uint32_t bucket, std::string_view item) {
-    std::byte*& to = ends_[bucket];
+    ends_[bucket] = stream::copy_forward(ends_[bucket], item.data(), item.size());
     ++lines_[bucket];
-    while (!item.empty()) {
-      size_t room = block_bytes_ - reinterpret_cast<uintptr_t>(to) % block_bytes_;
-      size_t bytes = std::min(room, item.size());
-      std::memcpy(to, item.data(), bytes);
-      to += bytes;
-      item.remove_prefix(bytes);
-    }
   }
 
   std::byte** ends() { return ends_.data(); }
 
-  // Between windows: is there address space left in every bucket for one more?
+  // Between windows: has a write failed, and is there address space left in every bucket for one
+  // more?
   Status check_room() {
     for (uint32_t bucket = 0; bucket < writers_.size(); ++bucket) {
+      if (auto status = writers_[bucket]->status(); !status) return status;
       if (bytes(bucket) + 2 * block_bytes_max > bytes_max_) {
         return failure(ErrorCode::out_of_memory,
                        "hold so much in one bucket: its address space is used up", "sort",
@@ -221,8 +215,8 @@ class StringRouter {
 // Whole items of a piece, window by window. A line may be longer than any window: the pointer goes
 // on behind it.
 template <class Router>
-Status route_piece(Context& context, PieceReader& reader, size_t item_bytes_max, Router& router,
-                   BucketWriters& out) {
+Status route_piece(Context& context, const std::string& name, PieceReader& reader,
+                   size_t item_bytes_max, Router& router, BucketWriters& out) {
   const std::byte* at = reader.begin();
   size_t window = window_bytes;
   for (;;) {
@@ -235,15 +229,15 @@ Status route_piece(Context& context, PieceReader& reader, size_t item_bytes_max,
       if (window >= item_bytes_max) {
         return failure(ErrorCode::out_of_memory,
                        "hold an item that is longer than " + std::to_string(window) + " bytes",
-                       "sort", "a larger -S");
+                       name, "a larger -S");
       }
       window *= 2;
       continue;
     }
     if (stop == at) {
       return failure(ErrorCode::corrupt,
-                     "sort: " + std::to_string(bytes) + " bytes at its end are no whole item",
-                     "input", "another --format or --record");
+                     "read the last " + std::to_string(bytes) + " bytes as an item", name,
+                     "another --format or --record");
     }
     at = stop;
     window = window_bytes;
@@ -267,17 +261,22 @@ Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<
   }
   size_t read_block_bytes =
       pieces.front().extent_bytes != 0 ? pieces.front().extent_bytes : plan.read_block_bytes;
+  // An item of the longest kind may begin at the end of a block.
+  auto comeback_blocks = static_cast<uint32_t>(ceil_div(plan.read_block_bytes, read_block_bytes));
   auto pool = pool::Pool::open({.block_bytes = read_block_bytes,
-                                .blocks_max = plan.read_blocks,
+                                .blocks_max = plan.read_blocks + comeback_blocks,
                                 .mechanism = sort_mechanism(context.options, read_block_bytes)});
   if (!pool) return std::unexpected(pool.error());
   auto engine = file::Engine::open({.depth = plan.read_blocks, .kind = context.options.engine});
   if (!engine) return std::unexpected(engine.error());
   stream::BlockIo io(**pool, **engine);
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(io, piece, plan.read_blocks - 2);
+    auto reader = PieceReader::open(io, piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
-    if (auto status = route_piece(context, **reader, read_block_bytes, router, writers); !status) {
+    if (auto status =
+            route_piece(context, piece.file != nullptr ? piece.file->path() : spill.name(),
+                        **reader, plan.read_block_bytes, router, writers);
+        !status) {
       return std::unexpected(status.error());
     }
   }

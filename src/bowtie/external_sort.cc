@@ -94,8 +94,7 @@ Result<Inputs> open_inputs(const SortOptions& options) {
     if (!size) return std::unexpected(size.error());
     if (options.format.fixed() && *size % options.format.record_bytes != 0) {
       return failure(ErrorCode::corrupt,
-                     "sort: its " + std::to_string(*size) +
-                         " bytes are no multiple of the item's " +
+                     "read its " + std::to_string(*size) + " bytes as items of " +
                          std::to_string(options.format.record_bytes),
                      path, "another --format or --record");
     }
@@ -113,6 +112,7 @@ class Run {
 
   Status prepare();
   Status look_at_pipes();
+  Status sample_files();
   void decide();
   void predict_seconds();
   Status check_space() const;
@@ -131,6 +131,7 @@ class Run {
   Result<Stored> sort_input(const Target& target);
   Result<Stored> merge_inputs(std::vector<Piece> pieces, const Target& target);
   Status open_spill();
+  void remove_stale() const;
   bool fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, double item_bytes,
                       SorterPlan* sorter) const;
   void note(const char* phase) { phases_[phase] += clock_.lap(); }
@@ -160,7 +161,7 @@ Status Run::prepare() {
     return failure(ErrorCode::invalid_argument, "sort without an input", "sort");
   if (options_.memory_bytes < minimum_memory_bytes(options_)) {
     return failure(ErrorCode::out_of_memory,
-                   "sort within " + std::to_string(options_.memory_bytes) + " bytes", "-S",
+                   "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB", "-S",
                    "at least " + std::to_string(minimum_memory_bytes(options_) / MiB) + "M");
   }
   auto inputs = open_inputs(options_);
@@ -179,11 +180,7 @@ Status Run::prepare() {
             "M");
   }
   if (auto status = look_at_pipes(); !status) return status;
-  if (inputs_.known && inputs_.bytes > 0) {
-    auto sample = take_sample(context_, inputs_.pieces, sample_places(inputs_.bytes));
-    if (!sample) return std::unexpected(sample.error());
-    sample_ = std::move(*sample);
-  }
+  if (auto status = sample_files(); !status) return status;
   decide();
   if (auto status = check_space(); !status) return status;
   predict_seconds();
@@ -232,17 +229,39 @@ Status Run::look_at_pipes() {
     piece.bytes = head_bytes;
     inputs_.bytes += head_bytes;
     inputs_.known = ended;
+    piece.ended = ended;
     usable_bytes_ -= blocks * block_bytes;
     if (ended && options_.format.fixed() && head_bytes % options_.format.record_bytes != 0) {
       return failure(ErrorCode::corrupt,
-                     "sort: its " + std::to_string(head_bytes) +
-                         " bytes are no multiple of the item's " +
+                     "read its " + std::to_string(head_bytes) + " bytes as items of " +
                          std::to_string(options_.format.record_bytes),
                      piece.file->path(), "another --format or --record");
     }
   }
   std::erase_if(inputs_.pieces,
                 [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
+  return {};
+}
+
+// A pipe among the inputs has been sampled already, where it was looked at.
+Status Run::sample_files() {
+  std::vector<Piece> files;
+  uint64_t bytes = 0;
+  for (const Piece& piece : inputs_.pieces) {
+    if (piece.reader) continue;
+    files.push_back(piece);
+    bytes += piece.bytes;
+  }
+  if (files.empty()) return {};
+  auto sample = take_sample(context_, files, sample_places(bytes));
+  if (!sample) return std::unexpected(sample.error());
+  sample->numbers.insert(sample->numbers.end(), sample_.numbers.begin(), sample_.numbers.end());
+  sample->strings.insert(sample->strings.end(), sample_.strings.begin(), sample_.strings.end());
+  if (sample_.item_bytes > 0) {
+    sample->item_bytes = sample->item_bytes > 0 ? std::min(sample->item_bytes, sample_.item_bytes)
+                                                : sample_.item_bytes;
+  }
+  sample_ = std::move(*sample);
   return {};
 }
 
@@ -265,8 +284,10 @@ void Run::decide() {
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   SorterPlan sorter;
-  bool few_runs =
-      inputs_.known && sample_.size() >= sample_size_min && sample_.descents <= sample_descents_max;
+  bool piped = std::any_of(inputs_.pieces.begin(), inputs_.pieces.end(),
+                           [](const Piece& piece) { return piece.reader != nullptr; });
+  bool few_runs = inputs_.known && !piped && sample_.size() >= sample_size_min &&
+                  sample_.descents <= sample_descents_max;
   if (options_.merge_only) {
     plan_.method = Method::merge;
     plan_.why = "the inputs are said to be sorted";
@@ -337,34 +358,46 @@ void Run::predict_seconds() {
 // than the data once.
 Status Run::check_space() const {
   if (!inputs_.known) return {};
-  std::map<uint64_t, std::pair<uint64_t, std::string>> wanted;  // by device: bytes, directory
-  auto want = [&](const std::string& directory, uint64_t bytes) -> Status {
+  struct Need {
+    uint64_t temp_bytes = 0;
+    uint64_t output_bytes = 0;
+    uint64_t free_bytes = 0;
+    std::string directory;
+  };
+  std::map<uint64_t, Need> needs;  // by device
+  auto need_at = [&](const std::string& directory) -> Result<Need*> {
     auto space = file::space_of(directory);
     if (!space) return std::unexpected(space.error());
-    auto& entry = wanted[space->device];
-    entry.first = std::max(entry.first, bytes);
-    entry.second = directory;
-    return {};
+    Need& need = needs[space->device];
+    need.free_bytes = space->free_bytes;
+    need.directory = directory;
+    return &need;
   };
-  bool to_file = options_.output != "-" && (!std::filesystem::exists(options_.output) ||
-                                            std::filesystem::is_regular_file(options_.output));
+  std::error_code ignored;  // opening the output will tell
+  auto status = std::filesystem::status(options_.output, ignored);
+  bool to_file = options_.output != "-" &&
+                 (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
   if (to_file) {
-    if (auto status = want(directory_of(options_.output), inputs_.bytes); !status) return status;
+    auto need = need_at(directory_of(options_.output));
+    if (!need) return std::unexpected(need.error());
+    (*need)->output_bytes += inputs_.bytes;
   }
   if (plan_.temp_bytes > 0) {
     auto directories = temp_directories(options_);
     for (const std::string& directory : directories) {
+      auto need = need_at(directory);
+      if (!need) return std::unexpected(need.error());
       uint64_t each = plan_.temp_bytes / directories.size();
-      if (auto status = want(directory, each + each / 16); !status) return status;
+      (*need)->temp_bytes += each + each / 16;
     }
   }
-  for (auto& [device, need] : wanted) {
-    auto space = file::space_of(need.second);
-    if (space && space->free_bytes < need.first) {
+  for (const auto& [device, need] : needs) {
+    uint64_t bytes = std::max(need.temp_bytes, need.output_bytes);
+    if (bytes > need.free_bytes) {
       return failure(ErrorCode::out_of_space,
-                     "sort: " + std::to_string(need.first / MiB) + " MiB are needed and " +
-                         std::to_string(space->free_bytes / MiB) + " MiB are free",
-                     need.second, "-T with a directory on a larger disk, or -o on one");
+                     "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
+                         std::to_string(need.free_bytes / MiB) + " MiB are free",
+                     need.directory, "-T with a directory on a larger disk, or -o on one");
     }
   }
   return {};
@@ -468,6 +501,14 @@ Result<Stored> Run::sort_buckets(const std::vector<Bucket>& buckets, const Sorte
   return total;
 }
 
+// What killed runs left where the file system knows no unnamed files.
+void Run::remove_stale() const {
+  if (options_.output != "-") file::remove_stale_temporaries(directory_of(options_.output));
+  for (const std::string& directory : temp_directories(options_)) {
+    file::remove_stale_temporaries(directory);
+  }
+}
+
 Status Run::open_spill() {
   if (spill_) return {};
   auto spill = Spill::open(temp_directories(options_));
@@ -478,13 +519,15 @@ Status Run::open_spill() {
 
 Result<Stored> Run::merge_inputs(std::vector<Piece> pieces, const Target& target) {
   method_ = Method::merge;
-  if (auto status = open_spill(); !status) return std::unexpected(status.error());
+  if (pieces.size() > fan_in_max(usable_bytes_)) {
+    if (auto status = open_spill(); !status) return std::unexpected(status.error());
+  }
   std::vector<std::string> names;
   for (const Piece& piece : pieces) names.push_back(piece.file->path());
   context_.set_phase("merge", plan_.bytes_read + plan_.bytes_written);
   uint32_t levels = 0;
-  auto stored =
-      merge(context_, std::move(pieces), std::move(names), usable_bytes_, *spill_, target, &levels);
+  auto stored = merge(context_, std::move(pieces), std::move(names), usable_bytes_, spill_.get(),
+                      target, &levels);
   deepest_ += levels - 1;
   note("merge");
   return stored;
@@ -509,6 +552,7 @@ Result<Stored> Run::sort_input(const Target& target) {
 
 Result<SortStats> Run::go() {
   note("look");
+  remove_stale();
   auto output = file::File::create_output(options_.output);
   if (!output) return std::unexpected(output.error());
   auto stored = sort_input({&*output, 0});

@@ -7,6 +7,7 @@
 #include "bowtie/item_view.h"
 #include "os/memory.h"
 #include "sort/radix_sort.h"
+#include "stream/copy_forward.h"
 
 // Records and lines stay where they were read. What is sorted is one pair for each: eight bytes of
 // its key, and its place. The pairs are never an array either: they go straight into the bucket
@@ -75,8 +76,7 @@ class Gatherer final : public sort::Emitter<sort::KeyValue> {
       if (last_.data() != nullptr && key == last_) return;
       last_ = key;
     }
-    std::memcpy(out_, text.data(), text.size());
-    out_ += text.size();
+    out_ = stream::copy_forward(out_, text.data(), text.size());
     ++items_;
   }
 
@@ -98,11 +98,6 @@ class GatherSorter final : public BucketSorter {
     auto memory = os::Reservation::reserve(plan_.memory_bytes + os::huge_page_bytes);
     if (!memory) return std::unexpected(memory.error());
     data_ = std::move(*memory);
-    if (int error = os::commit(data_.begin(), data_.bytes()); error != 0) {
-      return system_error(error, "commit memory for a bucket", "sort");
-    }
-    // The tail of a bucket decides between 2 MiB and what it uses: fits() counts whole huge pages.
-    (void)os::advise_huge(data_.begin(), data_.bytes(), true);
     auto pool = pool::Pool::open(
         {.block_bytes = plan_.sort_block_bytes,
          .blocks_max = static_cast<uint32_t>(plan_.memory_bytes / plan_.sort_block_bytes),
@@ -111,14 +106,15 @@ class GatherSorter final : public BucketSorter {
     if (!pool) return std::unexpected(pool.error());
     pool_ = std::move(*pool);
     auto sorter = sort::RadixSort<sort::KeyValue>::open(
-        *pool_, {.items_max = plan_.memory_bytes / sizeof(sort::KeyValue)});
+        *pool_, {.items_max = plan_.memory_bytes / sizeof(sort::KeyValue),
+                 .address_bytes_max = plan_.address_bytes_max});
     if (!sorter) return std::unexpected(sorter.error());
     sorter_ = std::move(*sorter);
     return {};
   }
 
   Status load(const Bucket& bucket) override {
-    make_room(bucket);
+    if (auto status = make_room(bucket); !status) return status;
     std::byte* end = data_.begin();
     for (const Piece& piece : bucket.pieces) {
       auto reader = PieceReader::open(files_.io(), piece, files_.read_ahead_blocks());
@@ -136,8 +132,7 @@ class GatherSorter final : public BucketSorter {
         *end++ = std::byte{'\n'};
     }
     data_end_ = end;
-    add_pairs(bucket.items);
-    return {};
+    return add_pairs();
   }
 
   Result<Stored> store(const Target& target) override {
@@ -155,34 +150,43 @@ class GatherSorter final : public BucketSorter {
 
  private:
   // Memory that an earlier bucket used in one way may be needed in the other: pairs of many short
-  // lines, or long lines.
-  void make_room(const Bucket& bucket) {
-    uint64_t data_bytes = round_up(bucket.bytes + 1, os::huge_page_bytes);
-    if (data_used_bytes_ > data_bytes) {
-      (void)os::decommit(data_.begin() + data_bytes, data_used_bytes_ - data_bytes);
-      (void)os::commit(data_.begin() + data_bytes, data_used_bytes_ - data_bytes);
-      (void)os::advise_huge(data_.begin(), data_.bytes(), true);
+  // lines, or long lines. What is committed is never less than what fits() counted.
+  Status make_room(const Bucket& bucket) {
+    uint64_t data_bytes = round_up(bucket.bytes + bucket.pieces.size(), os::huge_page_bytes);
+    std::byte* from = data_.begin() + std::min(data_bytes, data_committed_bytes_);
+    int error = 0;
+    if (data_bytes < data_committed_bytes_) {
+      error = os::decommit(from, data_committed_bytes_ - data_bytes);
+    } else if (data_bytes > data_committed_bytes_) {
+      error = os::commit(from, data_bytes - data_committed_bytes_);
+      (void)os::advise_huge(from, data_bytes - data_committed_bytes_, true);
     }
-    data_used_bytes_ = data_bytes;
-    uint64_t pairs =
-        uint64_t{sort_blocks(context_.options, plan_, bucket.items)} * plan_.sort_block_bytes;
-    if (uint64_t{pool_->blocks_committed()} * plan_.sort_block_bytes > pairs) pool_->trim();
+    if (error != 0) return system_error(error, "commit memory for a bucket", "sort");
+    data_committed_bytes_ = data_bytes;
+    return {};
   }
 
-  // Two scans of memory: what do all keys begin with, and then the pairs.
-  void add_pairs(uint64_t items) {
-    const record::Format& format = context_.options.format;
+  // Two scans of memory: how many items are there, and what do all keys begin with; then the pairs.
+  Status add_pairs() {
+    const SortOptions& options = context_.options;
+    const record::Format& format = options.format;
     const std::byte* data = data_.begin();
+    uint64_t items = 0;
     size_t skip = 0;
-    if (data != data_end_) {
-      std::string_view first = key_of(format, item_at(format, data, data_end_));
-      skip = first.size();
-      for (const std::byte* at = data; at < data_end_ && skip > 0;) {
-        std::string_view item = item_at(format, at, data_end_);
-        skip = common_prefix(first, key_of(format, item), skip);
-        at += item.size();
-      }
+    std::string_view first;
+    for (const std::byte* at = data; at < data_end_; ++items) {
+      std::string_view item = item_at(format, at, data_end_);
+      std::string_view key = key_of(format, item);
+      if (items == 0) first = key;
+      skip = items == 0 ? key.size() : common_prefix(first, key, skip);
+      at += item.size();
     }
+    auto bytes = static_cast<uint64_t>(data_end_ - data);
+    if (!fits(options, plan_, bytes, items)) {
+      return failure(ErrorCode::out_of_memory, "hold so many items at once", "sort", "a larger -S");
+    }
+    uint64_t pairs_bytes = uint64_t{sort_blocks(options, plan_, items)} * plan_.sort_block_bytes;
+    if (uint64_t{pool_->blocks_committed()} * plan_.sort_block_bytes > pairs_bytes) pool_->trim();
     sorter_->begin(items, 0, ~uint64_t{0});
     sort::KeyValue pairs[chunk_pairs];
     size_t count = 0;
@@ -198,6 +202,7 @@ class GatherSorter final : public BucketSorter {
       }
     }
     sorter_->add(pairs, count);
+    return {};
   }
 
   Context& context_;
@@ -205,7 +210,7 @@ class GatherSorter final : public BucketSorter {
   SorterPlan plan_;
   os::Reservation data_;
   std::byte* data_end_ = nullptr;
-  uint64_t data_used_bytes_ = 0;
+  uint64_t data_committed_bytes_ = 0;
   std::unique_ptr<pool::Pool> pool_;
   std::unique_ptr<sort::RadixSort<sort::KeyValue>> sorter_;
   std::byte* end_ = nullptr;

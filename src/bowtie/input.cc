@@ -5,19 +5,12 @@
 #include "penstock/units.h"
 
 namespace penstock::bowtie {
-namespace {
-
-// Address space for a pipe, whose length nobody knows.
-constexpr uint64_t pipe_bytes_max = 16 * TiB;
-
-}  // namespace
-
 Result<std::shared_ptr<PieceReader>> PieceReader::open(stream::BlockIo& io, const Piece& piece,
-                                                       uint32_t read_ahead_blocks) {
+                                                       uint32_t read_ahead_blocks,
+                                                       uint32_t comeback_blocks) {
   if (piece.reader) return piece.reader;
-  // An item may lie across two blocks.
   stream::FileReaderCore::Options options{.read_ahead_blocks = read_ahead_blocks,
-                                          .comeback_blocks = 1};
+                                          .comeback_blocks = comeback_blocks};
   auto core = piece.file != nullptr ? stream::FileReaderCore::open(io, *piece.file, piece.offset,
                                                                    piece.bytes, options)
                                     : stream::FileReaderCore::open(io, piece.extents, options);

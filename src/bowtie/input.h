@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "bowtie/spill.h"
+#include "penstock/units.h"
 #include "stream/file_reader.h"
 
 namespace penstock::bowtie {
 
 class PieceReader;
+
+// Address space for a pipe, whose length nobody knows.
+inline constexpr uint64_t pipe_bytes_max = 16 * TiB;
 
 struct Piece {
   const file::File* file = nullptr;  // a file or a pipe; nullptr: the extents
@@ -20,6 +24,7 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
   std::shared_ptr<PieceReader> reader = {};  // of a pipe, which can be opened once only
+  bool ended = true;                         // false: a pipe that goes on behind what was looked at
 };
 
 // One piece while it is being read.
@@ -28,7 +33,8 @@ class PieceReader {
  public:
   // A pipe's piece gives its own reader.
   static Result<std::shared_ptr<PieceReader>> open(stream::BlockIo& io, const Piece& piece,
-                                                   uint32_t read_ahead_blocks);
+                                                   uint32_t read_ahead_blocks,
+                                                   uint32_t comeback_blocks = 1);
   // The consumer may come back to the first `comeback_blocks` blocks until it has gone on from
   // there.
   static Result<std::shared_ptr<PieceReader>> open_pipe(stream::BlockIo& io, const file::File& pipe,

@@ -14,6 +14,8 @@ constexpr uint64_t margin_bytes = 3 * MiB;
 constexpr size_t block_bytes_min = 64 * KiB;
 constexpr size_t block_bytes_max = 2 * MiB;
 constexpr uint32_t buckets_max = 1024;
+// Of the 128 TiB that a process has, for the streams of all sorters.
+constexpr uint64_t address_bytes = 48 * TiB;
 // So many cuts meet every key twice that has an eighth of the input, and so give it a bucket of its
 // own: what is split again becomes eight times smaller at least.
 constexpr uint32_t buckets_min = 16;
@@ -73,6 +75,7 @@ SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double
                        size_t file_block_bytes) {
   SorterPlan plan;
   plan.memory_bytes = memory_bytes;
+  plan.address_bytes_max = address_bytes / (uint64_t{options.threads} + 1);
   plan.file_block_bytes =
       file_block_bytes != 0 ? file_block_bytes : block_within(memory_bytes / 128);
   plan.read_ahead_blocks =
@@ -93,7 +96,7 @@ SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double
 
 unsigned sorters_for(unsigned threads, uint64_t memory_bytes) {
   return static_cast<unsigned>(
-      std::clamp<uint64_t>(memory_bytes / usable_bytes_min, 1, threads + 1));
+      std::clamp<uint64_t>(memory_bytes / usable_bytes_min, 1, uint64_t{threads} + 1));
 }
 
 DistributionPlan plan_distribution(uint64_t memory_bytes, uint64_t input_bytes,
@@ -101,7 +104,7 @@ DistributionPlan plan_distribution(uint64_t memory_bytes, uint64_t input_bytes,
   DistributionPlan plan;
   plan.read_block_bytes = block_within(memory_bytes / 64);
   plan.read_blocks = 8;
-  uint64_t left = memory_bytes - plan.read_blocks * plan.read_block_bytes;
+  uint64_t left = memory_bytes - (plan.read_blocks + 1) * plan.read_block_bytes;
   // One block for each bucket, and a quarter more for what is being written.
   auto in_flight = [](uint64_t buckets) { return 8 + buckets / 4; };
   uint64_t most = buckets_max;

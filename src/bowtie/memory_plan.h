@@ -21,7 +21,8 @@ struct SorterPlan {
   uint32_t read_ahead_blocks = 0;
   uint32_t file_blocks = 0;  // of the pool that reader and writer share
   size_t sort_block_bytes = 0;
-  uint64_t bytes_max = 0;  // of a bucket whose items have the size that was planned for
+  uint64_t address_bytes_max = 0;  // of the sort\'s streams
+  uint64_t bytes_max = 0;          // of a bucket whose items have the size that was planned for
 };
 // `item_bytes`: on average. `file_block_bytes`: 0: choose.
 SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double item_bytes,

@@ -7,6 +7,7 @@
 #include "base/bits.h"
 #include "bowtie/bucket_sorters.h"
 #include "bowtie/cursor.h"
+#include "stream/copy_forward.h"
 
 // The loser tree. Leaves are the cursors, inner node i holds the loser of the match between the
 // winners below it, and the winner of all is kept apart. After the winner was given out its cursor
@@ -103,12 +104,12 @@ class Merger {
   template <class OpenWriter>
   Result<Stored> run(const std::vector<Piece>& pieces, const std::vector<std::string>& names,
                      OpenWriter open_writer) {
-    if (auto status = open_files(pieces); !status) return std::unexpected(status.error());
+    if (auto status = open_files(pieces, names); !status) return std::unexpected(status.error());
     auto writer = open_writer(*io_);
     if (!writer) return std::unexpected(writer.error());
     std::byte* to = (*writer)->begin();
     Stored stored;
-    if (auto status = merge_items(names, &to, &stored.items); !status)
+    if (auto status = merge_items(names, **writer, &to, &stored.items); !status)
       return std::unexpected(status.error());
     stored.bytes = static_cast<uint64_t>(to - (*writer)->begin());
     if (auto status = (*writer)->finish(to); !status) return std::unexpected(status.error());
@@ -116,7 +117,7 @@ class Merger {
   }
 
  private:
-  Status open_files(const std::vector<Piece>& pieces) {
+  Status open_files(const std::vector<Piece>& pieces, const std::vector<std::string>& names) {
     uint32_t blocks = blocks_for(pieces.size());
     auto pool = pool::Pool::open({.block_bytes = block_bytes_,
                                   .blocks_max = blocks,
@@ -130,7 +131,7 @@ class Merger {
     for (const Piece& piece : pieces) {
       auto reader = PieceReader::open(*io_, piece, 1);
       if (!reader) return std::unexpected(reader.error());
-      cursors_.emplace_back(context_.options, *reader, block_bytes_);
+      cursors_.emplace_back(context_.options, names[cursors_.size()], *reader, block_bytes_);
       cursors_.back().next();
       if (auto status = cursors_.back().status(); !status) return status;
       lasts_.emplace_back();
@@ -138,12 +139,14 @@ class Merger {
     return {};
   }
 
-  Status merge_items(const std::vector<std::string>& names, std::byte** to, uint64_t* items) {
+  Status merge_items(const std::vector<std::string>& names, const stream::FileWriterCore& writer,
+                     std::byte** to, uint64_t* items) {
     LoserTree tree(context_.options, cursors_);
     Last last;
     for (uint64_t count = 0;; ++count) {
       if (count % items_between_pulses == 0) {
         if (auto status = context_.pulse(); !status) return status;
+        if (auto status = writer.status(); !status) return status;
       }
       Cursor& winner = tree.winner();
       if (winner.done()) break;
@@ -152,8 +155,7 @@ class Merger {
           context_.options.unique && last.any() && last.compare(context_.options, winner) == 0;
       if (context_.options.unique) last.set(winner);
       if (!repeat) {
-        std::memcpy(*to, winner.item().data(), winner.item().size());
-        *to += winner.item().size();
+        *to = stream::copy_forward(*to, winner.item().data(), winner.item().size());
         if (winner.lacks_newline()) *(*to)++ = std::byte{'\n'};
         ++*items;
       }
@@ -181,7 +183,7 @@ class Merger {
 
 uint64_t bytes_of(const std::vector<Piece>& pieces) {
   uint64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes + 1;
+  for (const Piece& piece : pieces) bytes += piece.ended ? piece.bytes + 1 : pipe_bytes_max;
   return bytes;
 }
 
@@ -194,11 +196,12 @@ Result<Piece> merge_to_spill(Context& context, const std::vector<Piece>& group,
   auto stored = merger.run(
       group, names, [&](stream::BlockIo& io) -> Result<std::unique_ptr<stream::FileWriterCore>> {
         uint64_t bytes = bytes_of(group);
-        auto table = BucketExtents::open(spill, 1, bytes / block_bytes + 2);
+        // Of a pipe no more than a terabyte is expected in one group: the table of extents is real.
+        uint64_t extents_max = std::min(bytes, 1 * TiB) / block_bytes + 2;
+        auto table = BucketExtents::open(spill, 1, extents_max);
         if (!table) return std::unexpected(table.error());
         extents = std::move(*table);
-        return stream::FileWriterCore::open(io, extents->sink(0),
-                                            {.bytes_max = bytes, .comeback_blocks = 1});
+        return stream::FileWriterCore::open(io, extents->sink(0), {.bytes_max = bytes});
       });
   if (!stored) return std::unexpected(stored.error());
   for (const Piece& piece : group) spill.discard(piece.extents);
@@ -214,7 +217,7 @@ uint32_t fan_in_max(uint64_t memory_bytes) {
 }
 
 Result<Stored> merge(Context& context, std::vector<Piece> pieces, std::vector<std::string> names,
-                     uint64_t memory_bytes, Spill& spill, const Target& target, uint32_t* levels) {
+                     uint64_t memory_bytes, Spill* spill, const Target& target, uint32_t* levels) {
   uint32_t fan_in = fan_in_max(memory_bytes);
   // All levels use the block size of the widest, because a piece is read back in the blocks it was
   // written in.
@@ -228,7 +231,7 @@ Result<Stored> merge(Context& context, std::vector<Piece> pieces, std::vector<st
       size_t last = std::min<size_t>(first + fan_in, pieces.size());
       auto piece =
           merge_to_spill(context, {pieces.begin() + first, pieces.begin() + last},
-                         {names.begin() + first, names.begin() + last}, block_bytes, spill);
+                         {names.begin() + first, names.begin() + last}, block_bytes, *spill);
       if (!piece) return std::unexpected(piece.error());
       merged.push_back(std::move(*piece));
       merged_names.push_back("temporaries");
@@ -241,7 +244,7 @@ Result<Stored> merge(Context& context, std::vector<Piece> pieces, std::vector<st
   Merger merger(context, block_bytes);
   return merger.run(pieces, names, [&](stream::BlockIo& io) {
     return stream::FileWriterCore::open(io, *target.file, target.offset,
-                                        {.bytes_max = bytes_of(pieces), .comeback_blocks = 1});
+                                        {.bytes_max = bytes_of(pieces)});
   });
 }
 
@@ -262,7 +265,7 @@ Result<std::vector<Piece>> find_runs(Context& context, const std::vector<Piece>&
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(io, piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(context.options, *reader, block_bytes);
+    Cursor cursor(context.options, piece.file->path(), *reader, block_bytes);
     Last last;
     uint64_t run_start = 0;
     uint64_t at = 0;

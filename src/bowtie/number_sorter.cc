@@ -5,6 +5,7 @@
 #include "bowtie/bucket_sorters.h"
 #include "record/codec.h"
 #include "sort/radix_sort.h"
+#include "stream/copy_forward.h"
 
 // Numbers and pairs flow straight through: from the file reader's pointer into bucket streams, from
 // leaves to the file writer's pointer. The bucket itself is never an array.
@@ -25,8 +26,7 @@ class NumberWriter final : public sort::Emitter<T> {
     size_t bytes = count * sizeof(T);
     record::decode_keys(options_.format.type, reinterpret_cast<std::byte*>(sorted), count,
                         options_.descending);
-    std::memcpy(out_, sorted, bytes);
-    out_ += bytes;
+    out_ = stream::copy_forward(out_, sorted, bytes);
   }
 
   std::byte* end() const { return out_; }
@@ -66,8 +66,9 @@ class NumberSorter final : public BucketSorter {
     if (!pool) return std::unexpected(pool.error());
     pool_ = std::move(*pool);
     // A set of equal keys keeps its order when asked to, and when the first of it is what counts.
-    auto sorter = sort::RadixSort<T>::open(
-        *pool_, {.items_max = items_max, .stable = options.stable || options.unique});
+    auto sorter = sort::RadixSort<T>::open(*pool_, {.items_max = items_max,
+                                                    .stable = options.stable || options.unique,
+                                                    .address_bytes_max = plan.address_bytes_max});
     if (!sorter) return std::unexpected(sorter.error());
     sorter_ = std::move(*sorter);
     return {};

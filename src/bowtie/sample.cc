@@ -20,13 +20,26 @@ namespace {
 constexpr uint64_t seed = 0x70656e73746f636b;
 constexpr size_t stretch_bytes = file::sector_bytes;
 constexpr size_t items_per_stretch = 32;
+constexpr size_t batch_bytes = 1 * MiB;  // read at once
+constexpr size_t batch_max = 32;         // stretches read at once
+constexpr uint64_t kept_bytes_max = 2 * MiB;
 
 // Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
 class Collector {
  public:
-  explicit Collector(const SortOptions& options) : options_(options) {}
+  // Keys of one stretch take about kept_bytes_max / places of memory at most.
+  Collector(const SortOptions& options, uint32_t places)
+      : options_(options), stretch_kept_bytes_max_(kept_bytes_max / places) {}
+
+  // Keys alone were read: the stretch is one.
+  void add_key(const std::byte* data, size_t bytes) {
+    stretch_kept_bytes_ = 0;
+    count(options_.format.record_bytes);
+    keep({reinterpret_cast<const char*>(data), bytes});
+  }
 
   void add_stretch(const std::byte* data, size_t bytes, uint64_t offset) {
+    stretch_kept_bytes_ = 0;
     if (options_.format.fixed()) {
       add_fixed(data, bytes, offset);
     } else {
@@ -51,6 +64,7 @@ class Collector {
       add_item({reinterpret_cast<const char*>(data) + skip + i * size, size});
   }
 
+  // All whole lines of the stretch count for the mean, also those that are not kept.
   void add_lines(const std::byte* data, size_t bytes, uint64_t offset) {
     const std::byte* end = data + bytes;
     const std::byte* at = data;
@@ -59,24 +73,28 @@ class Collector {
       if (newline == nullptr) return;
       at = static_cast<const std::byte*>(newline) + 1;
     }
-    for (size_t i = 0; i < items_per_stretch && at < end; ++i) {
-      if (std::memchr(at, '\n', static_cast<size_t>(end - at)) == nullptr) return;
+    auto lines = static_cast<size_t>(std::count(at, end, std::byte{'\n'}));
+    size_t step = std::max<size_t>(1, lines / items_per_stretch);
+    for (size_t i = 0; i < lines; ++i) {
       std::string_view line = item_at(options_.format, at, end);
-      add_item(line);
+      if (i % step == 0) {
+        add_item(line);
+      } else {
+        count(line.size());
+      }
       at += line.size();
     }
   }
 
-  void add_item(std::string_view item) {
-    item_bytes_ += item.size();
+  void count(size_t bytes) {
+    item_bytes_ += bytes;
     ++items_;
+  }
+
+  void add_item(std::string_view item) {
+    count(item.size());
     if (!options_.format.numeric()) {
-      std::string key(key_of(options_.format, item));
-      if (!sample_.strings.empty() &&
-          (options_.descending ? key > sample_.strings.back() : key < sample_.strings.back())) {
-        ++sample_.descents;
-      }
-      sample_.strings.push_back(std::move(key));
+      keep(key_of(options_.format, item));
       return;
     }
     std::byte bytes[16];
@@ -87,8 +105,20 @@ class Collector {
     sample_.numbers.push_back(key);
   }
 
+  void keep(std::string_view key) {
+    if (stretch_kept_bytes_ > stretch_kept_bytes_max_) return;
+    stretch_kept_bytes_ += key.size();
+    if (!sample_.strings.empty() &&
+        (options_.descending ? key > sample_.strings.back() : key < sample_.strings.back())) {
+      ++sample_.descents;
+    }
+    sample_.strings.emplace_back(key);
+  }
+
   const SortOptions& options_;
   Sample sample_;
+  uint64_t stretch_kept_bytes_max_;
+  uint64_t stretch_kept_bytes_ = 0;
   uint64_t item_bytes_ = 0;
   uint64_t items_ = 0;
 };
@@ -100,9 +130,8 @@ struct Stretch {
   size_t bytes;
 };
 
-// The stretch of a piece at `position`, cut to sectors and to the piece.
-Stretch stretch_at(const Piece& piece, uint64_t position, size_t wanted) {
-  uint64_t start = round_down(position, file::sector_bytes);
+// The stretch of a piece from `start` on, cut to the piece and to its extent.
+Stretch stretch_at(const Piece& piece, uint64_t start, size_t wanted) {
   size_t bytes = static_cast<size_t>(std::min<uint64_t>(wanted, piece.bytes - start));
   if (piece.file != nullptr) return {piece.file, start, start, bytes};
   const stream::Extent& extent = piece.extents[start / piece.extent_bytes];
@@ -120,16 +149,19 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, u
   auto engine = file::Engine::open({.depth = 32, .kind = context.options.engine});
   if (!engine) return std::unexpected(engine.error());
 
-  // A stretch holds two fixed items at least; lines longer than a stretch are looked for in longer
-  // ones.
-  size_t wanted =
-      format.fixed()
-          ? round_up(std::max<size_t>(stretch_bytes, 2 * format.record_bytes), file::sector_bytes)
-          : stretch_bytes;
-  for (;; wanted *= 16, places = std::max(places / 16, 1u)) {
-    Collector collector(context.options);
+  // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
+  // than a stretch longer stretches.
+  bool keys_alone =
+      format.type == record::Type::record && 2 * size_t{format.record_bytes} > stretch_bytes;
+  size_t wanted = keys_alone ? round_up(format.key_bytes, file::sector_bytes) : stretch_bytes;
+  if (keys_alone) {
+    uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);
+    places = static_cast<uint32_t>(std::min({uint64_t{places}, most, total / format.record_bytes}));
+  }
+  for (;; wanted *= 16, places = std::max(places / 16, std::min(places, 16u))) {
+    Collector collector(context.options, places);
     Random random(seed);
-    constexpr size_t batch = 32;
+    size_t batch = std::clamp<size_t>(batch_bytes / wanted, 1, batch_max);
     std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
         new (std::align_val_t{file::sector_bytes}) std::byte[batch * wanted],
         [](std::byte* memory) { operator delete[](memory, std::align_val_t{file::sector_bytes}); });
@@ -144,7 +176,14 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, u
         uint64_t position = std::min(total - 1, place * part + random.below(part));
         ++place;
         while (position >= piece_start + pieces[piece].bytes) piece_start += pieces[piece++].bytes;
-        stretches.push_back(stretch_at(pieces[piece], position - piece_start, wanted));
+        position -= piece_start;
+        if (keys_alone) {
+          position = position / format.record_bytes * format.record_bytes + format.key_offset;
+          stretches.push_back(stretch_at(pieces[piece], position, format.key_bytes));
+        } else {
+          stretches.push_back(
+              stretch_at(pieces[piece], round_down(position, file::sector_bytes), wanted));
+        }
       }
       for (size_t i = 0; i < stretches.size(); ++i) {
         requests[i] = {.operation = file::Operation::read,
@@ -162,19 +201,23 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, u
         if (requests[i].error != 0) {
           return system_error(requests[i].error, "read a sample", stretches[i].file->path());
         }
-        collector.add_stretch(requests[i].data, requests[i].done_bytes, stretches[i].data_offset);
+        if (!keys_alone) {
+          collector.add_stretch(requests[i].data, requests[i].done_bytes, stretches[i].data_offset);
+        } else if (requests[i].done_bytes == format.key_bytes) {  // not cut by the end of an extent
+          collector.add_key(requests[i].data, format.key_bytes);
+        }
       }
       if (auto status = context.pulse(); !status) return std::unexpected(status.error());
     }
     Sample sample = collector.finish();
     sample.bytes_read = bytes_read;
-    if (sample.size() > 0 || wanted >= total || wanted >= 8 * MiB) return sample;
+    if (sample.size() > 0 || keys_alone || wanted >= total || wanted >= 8 * MiB) return sample;
   }
 }
 
 Sample sample_memory(const SortOptions& options, const std::byte* data, size_t bytes,
                      uint32_t places) {
-  Collector collector(options);
+  Collector collector(options, places);
   Random random(seed);
   size_t part = std::max<size_t>(1, bytes / places);
   for (uint32_t place = 0; place < places && place * part < bytes; ++place) {

@@ -7,9 +7,9 @@ namespace penstock::bowtie {
 Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& directories) {
   auto spill = std::make_unique<Spill>();
   for (const std::string& directory : directories) {
-    file::remove_stale_temporaries(directory);
     auto file = file::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());
+    spill->name_ += (spill->name_.empty() ? "" : ", ") + directory;
     spill->parts_.push_back(std::make_unique<Part>());
     spill->parts_.back()->file = std::move(*file);
   }

@@ -28,6 +28,8 @@ class Spill {
   // Gives the space of extents that have been read back to the file system.
   void discard(const std::vector<stream::Extent>& extents);
 
+  // The directories, for messages.
+  const char* name() const noexcept { return name_.c_str(); }
   uint64_t placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -35,6 +37,7 @@ class Spill {
     file::File file;
     std::atomic<uint64_t> end{0};
   };
+  std::string name_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::atomic<uint32_t> turn_{0};
   std::atomic<uint64_t> placed_bytes_{0};
@@ -60,6 +63,7 @@ class BucketExtents {
    public:
     explicit BucketSink(BucketExtents& owner) : owner_(owner) {}
     stream::Extent place(uint64_t block, uint32_t bytes) noexcept override;
+    const char* name() const noexcept override { return owner_.spill_.name(); }
     uint64_t first_plus_one = 0;
     uint64_t last_plus_one = 0;
 

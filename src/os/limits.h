@@ -61,4 +61,8 @@ CgroupMemory cgroup_memory(const std::string& root = "");
 // The word in brackets of "always [madvise] never".
 std::optional<std::string> chosen_word(const std::string& text);
 
+// Lets this process open as many files as the system allows it at most (the soft limit goes up to
+// the hard one). False where that is refused.
+bool raise_open_files_limit();
+
 }  // namespace penstock::os
