@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "os/limits.h"
 
 namespace penstock::cli {
 
@@ -91,6 +92,7 @@ int run(int argc, char** argv) {
 }  // namespace penstock::cli
 
 int main(int argc, char** argv) {
+  (void)penstock::os::raise_open_files_limit();  // a merge opens all of its inputs at once
   // Output that could not be written is an error even when it fails as late as here.
   int code = penstock::cli::run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

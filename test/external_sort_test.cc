@@ -308,6 +308,92 @@ TEST_F(ExternalSortTest, APipeOfAnyLengthIsSorted) {
   }
 }
 
+// What sort_files() writes to a pipe for this input.
+class PipedOutput {
+ public:
+  explicit PipedOutput(const std::string& fifo) : fifo_(fifo) {
+    EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    reader_ = std::jthread([this] {
+      std::ifstream in(fifo_, std::ios::binary);
+      data_.assign(std::istreambuf_iterator<char>(in), {});
+    });
+  }
+  std::string take() {
+    reader_.join();
+    ::unlink(fifo_.c_str());
+    return std::move(data_);
+  }
+
+ private:
+  std::string fifo_;
+  std::string data_;
+  std::jthread reader_;
+};
+
+// A pipe cannot be written out of order, whatever order a copy of many bytes takes.
+TEST_F(ExternalSortTest, APipeTakesAnyDistribution) {
+  for (const Format& format : {formats[1], Format{Type::record, 200'000, 0, 8}}) {
+    std::string data = generate(formats[1], Distribution::all_equal, 12'000'000);
+    write(path("in"), data);
+    PipedOutput output(path("fifo"));
+    SortOptions chosen = options(format);
+    chosen.output = path("fifo");
+    auto stats = sort(chosen);
+    EXPECT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(output.take() == data);
+  }
+}
+
+// The sample sees few of the short lines: the run must still keep its budget, and must not abort.
+TEST_F(ExternalSortTest, ManyMoreLinesThanTheSampleSaw) {
+  std::string data(6'000'000, '\n');
+  for (int i = 0; i < 60'000; ++i)
+    data += std::to_string(i * 7919 % 60'000) + std::string(120, 'x') + "\n";
+  sort_and_check(options({Type::lines, 1}), data);
+}
+
+TEST_F(ExternalSortTest, UniqueTakesLongEqualLines) {
+  std::string line(100'000, 'y');
+  std::string data;
+  for (int i = 0; i < 160; ++i) data += (i % 2 == 0 ? line : std::to_string(i) + line) + "\n";
+  write(path("in"), data);
+  SortOptions chosen = options({Type::lines, 1});
+  chosen.unique = true;
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->items, 81u);
+}
+
+TEST_F(ExternalSortTest, PipesAndFilesTogether) {
+  ::signal(SIGPIPE, SIG_IGN);
+  std::string sorted;
+  for (int i = 1'000'000; i < 3'000'000; ++i) sorted += std::to_string(i) + "\n";
+  std::string few = "1500000\n0\n999\n";
+  for (bool merge_only : {false, true}) {
+    SortOptions chosen = options({Type::lines, 1});
+    chosen.merge_only = merge_only;
+    std::string fifo = path("fifo");
+    ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    write(path("file"), merge_only ? "5\n" : sorted);
+    std::jthread feeder([&] { write(fifo, merge_only ? sorted : few); });
+    chosen.inputs = {fifo, path("file")};
+    auto stats = sort(chosen);
+    EXPECT_TRUE(stats) << stats.error().message();
+    feeder.join();
+    ::unlink(fifo.c_str());
+    auto result = check(chosen.format, read(path("out")));
+    EXPECT_TRUE(result.sorted());
+    EXPECT_EQ(result.count, merge_only ? 2'000'001u : 2'000'003u);
+  }
+}
+
+TEST_F(ExternalSortTest, LargeRecordsKeepTheBudget) {
+  SortOptions chosen = options({Type::record, 200'000, 1000, 70'000});
+  std::string data = generate(formats[1], Distribution::uniform, 70 * 200'000);
+  SortStats stats = sort_and_check(chosen, data);
+  EXPECT_LT(stats.bytes_read, 4 * data.size());
+}
+
 TEST_F(ExternalSortTest, MergesSortedInputsAndRefusesOthers) {
   SortOptions chosen = options({Type::lines, 1});
   chosen.merge_only = true;

@@ -53,7 +53,7 @@ def show_plan(stats):
         ("MiB read", "bytes_read", lambda v: f"{v / MIB:.0f}"),
         ("MiB written", "bytes_written", lambda v: f"{v / MIB:.0f}"),
     ):
-        plan = show(predicted[field]) if field in predicted else "-"
+        plan = show(predicted[field]) if predicted.get(field) is not None else "-"
         rows.append((what, plan, show(stats[field])))
     for what, plan, measured in rows:
         print(f"  {what:<14}{plan:>12}{measured:>12}")
