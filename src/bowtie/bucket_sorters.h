@@ -3,22 +3,20 @@
 // The two kinds of bucket sorter, and the files that both have.
 
 #include "bowtie/bucket_sorter.h"
+#include "bowtie/file_io.h"
 
 namespace penstock::bowtie {
 
 Result<std::unique_ptr<BucketSorter>> open_number_sorter(Context& context, const SorterPlan& plan);
 Result<std::unique_ptr<BucketSorter>> open_gather_sorter(Context& context, const SorterPlan& plan);
 
-// For blocks that move about within one thread.
-pool::Mechanism sort_mechanism(const SortOptions& options, size_t block_bytes);
-
-// An engine, and a pool that a reader and a writer of one thread share; and the writer.
+// What a reader and a writer of one thread share; and the writer.
 class SorterFiles {
  public:
   explicit SorterFiles(const SorterPlan& plan) : plan_(plan) {}
 
   Status open(const SortOptions& options);
-  stream::BlockIo& io() { return *io_; }
+  stream::BlockIo& io() { return files_.io(); }
   uint32_t read_ahead_blocks() const { return plan_.read_ahead_blocks; }
 
   // Fault-driven output of at most bytes_max to the target.
@@ -28,9 +26,7 @@ class SorterFiles {
 
  private:
   SorterPlan plan_;
-  std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<file::Engine> engine_;
-  std::unique_ptr<stream::BlockIo> io_;
+  FileIo files_;
   std::unique_ptr<stream::FileWriterCore> writer_;
 };
 

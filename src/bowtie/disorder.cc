@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "bowtie/bucket_sorters.h"
 #include "bowtie/cursor.h"
 #include "bowtie/external_sort.h"
+#include "bowtie/file_io.h"
 #include "bowtie/item_view.h"
 #include "record/codec.h"
 
@@ -56,13 +56,9 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
   // A line may take a block.
   size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
                                           block_bytes_min, block_bytes_max);
-  auto pool = pool::Pool::open({.block_bytes = block_bytes,
-                                .blocks_max = read_ahead_blocks + 2,
-                                .mechanism = sort_mechanism(options, block_bytes)});
-  if (!pool) return std::unexpected(pool.error());
-  auto engine = file::Engine::open({.depth = read_ahead_blocks + 2, .kind = options.engine});
-  if (!engine) return std::unexpected(engine.error());
-  stream::BlockIo io(**pool, **engine);
+  auto files = FileIo::open(options, block_bytes, read_ahead_blocks + 2);
+  if (!files) return std::unexpected(files.error());
+  stream::BlockIo& io = files->io();
   for (const std::string& path : options.inputs) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/bits.h"
-#include "bowtie/bucket_sorters.h"
+#include "bowtie/file_io.h"
 #include "bowtie/item_view.h"
 #include "record/codec.h"
 #include "sort/item.h"
@@ -32,17 +32,10 @@ class BucketWriters {
   BucketWriters(Context& context, Spill& spill) : context_(context), spill_(spill) {}
 
   Status open(const DistributionPlan& plan, uint32_t buckets, uint64_t input_bytes) {
-    auto pool =
-        pool::Pool::open({.block_bytes = plan.write_block_bytes,
-                          .blocks_max = std::max(plan.write_blocks, buckets + 2),
-                          .mechanism = sort_mechanism(context_.options, plan.write_block_bytes)});
-    if (!pool) return std::unexpected(pool.error());
-    auto engine = file::Engine::open({.depth = 64, .kind = context_.options.engine});
-    if (!engine) return std::unexpected(engine.error());
-    pool_ = std::move(*pool);
-    engine_ = std::move(*engine);
-    io_ = std::make_unique<stream::BlockIo>(*pool_, *engine_);
-
+    auto files = FileIo::open(context_.options, plan.write_block_bytes,
+                              std::max(plan.write_blocks, buckets + 2));
+    if (!files) return std::unexpected(files.error());
+    files_ = std::move(*files);
     bytes_max_ = input_bytes == 0 ? reserve_bytes_max / buckets : input_bytes + 4 * block_bytes_max;
     bytes_max_ = std::min(bytes_max_, reserve_bytes_max / buckets);
     block_bytes_ = plan.write_block_bytes;
@@ -52,8 +45,8 @@ class BucketWriters {
     if (!extents) return std::unexpected(extents.error());
     extents_ = std::move(*extents);
     for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-      auto writer =
-          stream::FileWriterCore::open(*io_, extents_->sink(bucket), {.bytes_max = bytes_max_});
+      auto writer = stream::FileWriterCore::open(files_.io(), extents_->sink(bucket),
+                                                 {.bytes_max = bytes_max_});
       if (!writer) return std::unexpected(writer.error());
       writers_.push_back(std::move(*writer));
       ends_.push_back(writers_.back()->begin());
@@ -111,9 +104,7 @@ class BucketWriters {
   Spill& spill_;
   uint64_t bytes_max_ = 0;
   size_t block_bytes_ = 0;
-  std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<file::Engine> engine_;
-  std::unique_ptr<stream::BlockIo> io_;
+  FileIo files_;
   std::unique_ptr<BucketExtents> extents_;
   std::vector<std::unique_ptr<stream::FileWriterCore>> writers_;
   std::vector<std::byte*> ends_;
@@ -263,15 +254,10 @@ Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<
       pieces.front().extent_bytes != 0 ? pieces.front().extent_bytes : plan.read_block_bytes;
   // An item of the longest kind may begin at the end of a block.
   auto comeback_blocks = static_cast<uint32_t>(ceil_div(plan.read_block_bytes, read_block_bytes));
-  auto pool = pool::Pool::open({.block_bytes = read_block_bytes,
-                                .blocks_max = plan.read_blocks + comeback_blocks,
-                                .mechanism = sort_mechanism(context.options, read_block_bytes)});
-  if (!pool) return std::unexpected(pool.error());
-  auto engine = file::Engine::open({.depth = plan.read_blocks, .kind = context.options.engine});
-  if (!engine) return std::unexpected(engine.error());
-  stream::BlockIo io(**pool, **engine);
+  auto files = FileIo::open(context.options, read_block_bytes, plan.read_blocks + comeback_blocks);
+  if (!files) return std::unexpected(files.error());
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(io, piece, plan.read_blocks - 2, comeback_blocks);
+    auto reader = PieceReader::open(files->io(), piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
     if (auto status =
             route_piece(context, piece.file != nullptr ? piece.file->path() : spill.name(),

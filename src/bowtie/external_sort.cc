@@ -7,8 +7,8 @@
 
 #include "base/bits.h"
 #include "bowtie/bucket_runner.h"
-#include "bowtie/bucket_sorters.h"
 #include "bowtie/distribute.h"
+#include "bowtie/file_io.h"
 #include "bowtie/memory_plan.h"
 #include "bowtie/merge.h"
 #include "bowtie/probe.h"
@@ -141,9 +141,7 @@ class Run {
   const file::Traffic traffic_before_ = file::traffic();
   Context context_;
   // What a pipe's reader stands on, which is among the inputs.
-  std::unique_ptr<pool::Pool> pipe_pool_;
-  std::unique_ptr<file::Engine> pipe_engine_;
-  std::unique_ptr<stream::BlockIo> pipe_io_;
+  FileIo pipe_files_;
   Inputs inputs_;
   uint64_t usable_bytes_ = 0;
   Sample sample_;
@@ -201,17 +199,11 @@ Status Run::look_at_pipes() {
     auto comeback_blocks = static_cast<uint32_t>(usable_bytes_ / 4 / block_bytes);
     uint32_t read_ahead_blocks = 4;
     uint32_t blocks = comeback_blocks + read_ahead_blocks + 2;
-    auto pool = pool::Pool::open({.block_bytes = block_bytes,
-                                  .blocks_max = blocks,
-                                  .mechanism = sort_mechanism(options_, block_bytes)});
-    if (!pool) return std::unexpected(pool.error());
-    auto engine = file::Engine::open({.depth = blocks, .kind = options_.engine});
-    if (!engine) return std::unexpected(engine.error());
-    pipe_pool_ = std::move(*pool);
-    pipe_engine_ = std::move(*engine);
-    pipe_io_ = std::make_unique<stream::BlockIo>(*pipe_pool_, *pipe_engine_);
+    auto files = FileIo::open(options_, block_bytes, blocks);
+    if (!files) return std::unexpected(files.error());
+    pipe_files_ = std::move(*files);
     auto reader =
-        PieceReader::open_pipe(*pipe_io_, *piece.file, read_ahead_blocks, comeback_blocks);
+        PieceReader::open_pipe(pipe_files_.io(), *piece.file, read_ahead_blocks, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
     piece.reader = *reader;
 

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/bits.h"
-#include "bowtie/bucket_sorters.h"
 #include "bowtie/cursor.h"
+#include "bowtie/file_io.h"
 #include "stream/copy_forward.h"
 
 // The loser tree. Leaves are the cursors, inner node i holds the loser of the match between the
@@ -105,7 +105,7 @@ class Merger {
   Result<Stored> run(const std::vector<Piece>& pieces, const std::vector<std::string>& names,
                      OpenWriter open_writer) {
     if (auto status = open_files(pieces, names); !status) return std::unexpected(status.error());
-    auto writer = open_writer(*io_);
+    auto writer = open_writer(files_.io());
     if (!writer) return std::unexpected(writer.error());
     std::byte* to = (*writer)->begin();
     Stored stored;
@@ -118,18 +118,11 @@ class Merger {
 
  private:
   Status open_files(const std::vector<Piece>& pieces, const std::vector<std::string>& names) {
-    uint32_t blocks = blocks_for(pieces.size());
-    auto pool = pool::Pool::open({.block_bytes = block_bytes_,
-                                  .blocks_max = blocks,
-                                  .mechanism = sort_mechanism(context_.options, block_bytes_)});
-    if (!pool) return std::unexpected(pool.error());
-    auto engine = file::Engine::open({.depth = blocks, .kind = context_.options.engine});
-    if (!engine) return std::unexpected(engine.error());
-    pool_ = std::move(*pool);
-    engine_ = std::move(*engine);
-    io_ = std::make_unique<stream::BlockIo>(*pool_, *engine_);
+    auto files = FileIo::open(context_.options, block_bytes_, blocks_for(pieces.size()));
+    if (!files) return std::unexpected(files.error());
+    files_ = std::move(*files);
     for (const Piece& piece : pieces) {
-      auto reader = PieceReader::open(*io_, piece, 1);
+      auto reader = PieceReader::open(files_.io(), piece, 1);
       if (!reader) return std::unexpected(reader.error());
       cursors_.emplace_back(context_.options, names[cursors_.size()], *reader, block_bytes_);
       cursors_.back().next();
@@ -174,9 +167,7 @@ class Merger {
 
   Context& context_;
   size_t block_bytes_;
-  std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<file::Engine> engine_;
-  std::unique_ptr<stream::BlockIo> io_;
+  FileIo files_;
   std::vector<Cursor> cursors_;
   std::vector<Last> lasts_;  // of each piece
 };
@@ -253,17 +244,11 @@ Result<std::vector<Piece>> find_runs(Context& context, const std::vector<Piece>&
   size_t block_bytes =
       std::clamp<size_t>(std::bit_floor(memory_bytes / 16), block_bytes_min, block_bytes_max);
   constexpr uint32_t read_ahead_blocks = 6;
-  auto pool = pool::Pool::open({.block_bytes = block_bytes,
-                                .blocks_max = read_ahead_blocks + 2,
-                                .mechanism = sort_mechanism(context.options, block_bytes)});
-  if (!pool) return std::unexpected(pool.error());
-  auto engine =
-      file::Engine::open({.depth = read_ahead_blocks + 2, .kind = context.options.engine});
-  if (!engine) return std::unexpected(engine.error());
-  stream::BlockIo io(**pool, **engine);
+  auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
+  if (!files) return std::unexpected(files.error());
   std::vector<Piece> runs;
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(io, piece, read_ahead_blocks);
+    auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(context.options, piece.file->path(), *reader, block_bytes);
     Last last;
