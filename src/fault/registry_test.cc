@@ -141,15 +141,18 @@ TEST(Registry, FindsWhatAPlainMapFinds) {
   }
 }
 
+// Serves its own fault, but touches another region first.
+struct TouchesAnother final : Handler {
+  Outcome on_fault(const Fault& fault) noexcept override {
+    *inner = 5;
+    return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
+                                                                               : Outcome::decline;
+  }
+  volatile char* inner;
+};
+
 TEST(Registry, AHandlerMayFaultInAnotherRegion) {
-  struct Outer final : Handler {
-    Outcome on_fault(const Fault& fault) noexcept override {
-      *inner = 5;
-      return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
-                                                                                 : Outcome::decline;
-    }
-    volatile char* inner;
-  } outer;
+  TouchesAnother outer;
   Region inner, region;
   inner.add();
   outer.inner = inner.at(0);
@@ -423,15 +426,7 @@ TEST(Chaining, RegisteringOvertakesALaterHandlerThatDoesNotChain) {
 
 TEST(Chaining, ALaterHandlerMayBlockFaultsAndStillChainToNestedOnes) {
   EXPECT_EQ(status_of_child([] {
-              struct Outer final : Handler {
-                Outcome on_fault(const Fault& fault) noexcept override {
-                  *inner = 5;
-                  return os::protect(fault.address, page_bytes, os::Access::read_write) == 0
-                             ? Outcome::retry
-                             : Outcome::decline;
-                }
-                volatile char* inner;
-              } outer;
+              TouchesAnother outer;
               Region inner, region;
               inner.add();
               outer.inner = inner.at(0);
