@@ -56,4 +56,24 @@ class Cursor {
   bool cut_off_ = false;
 };
 
+// An item that a cursor has passed, kept because its block may be gone: to find disorder and
+// repeats.
+class LastItem {
+ public:
+  bool any() const { return any_; }
+  void set(const Cursor& cursor) {
+    key_ = cursor.key();
+    full_.assign(cursor.full_key());
+    any_ = true;
+  }
+  int compare(const SortOptions& options, const Cursor& cursor) const {
+    return Cursor::compare(options, key_, full_, cursor.key(), cursor.full_key());
+  }
+
+ private:
+  uint64_t key_ = 0;
+  std::string full_;
+  bool any_ = false;
+};
+
 }  // namespace penstock::bowtie

@@ -4,14 +4,14 @@
 #include "bowtie/cursor.h"
 #include "bowtie/external_sort.h"
 #include "bowtie/file_io.h"
-#include "bowtie/item_view.h"
+#include "bowtie/memory_plan.h"
 #include "record/codec.h"
 
 namespace penstock::bowtie {
 namespace {
 
-constexpr size_t block_bytes_min = 64 * KiB;
-constexpr size_t block_bytes_max = 32 * MiB;
+// Larger than the blocks of a sort, so that what could be sorted can also be checked.
+constexpr size_t check_block_bytes_max = 32 * MiB;
 constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t items_between_pulses = 4096;
 constexpr size_t text_bytes_max = 120;
@@ -55,7 +55,7 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
   Context context(options);
   // A line may take a block.
   size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
-                                          block_bytes_min, block_bytes_max);
+                                          block_bytes_min, check_block_bytes_max);
   auto files = FileIo::open(options, block_bytes, read_ahead_blocks + 2);
   if (!files) return std::unexpected(files.error());
   stream::BlockIo& io = files->io();
@@ -73,21 +73,19 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
                                    : PieceReader::open_pipe(io, *file, read_ahead_blocks, 1);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(options, path, *reader, block_bytes);
-    uint64_t last_key = 0;
-    std::string last_full;
+    LastItem last;
     uint64_t item = 0;
     for (; cursor.next(); ++item) {
       if (item % items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return std::unexpected(status.error());
       }
-      if (item > 0) {
-        int order = Cursor::compare(options, last_key, last_full, cursor.key(), cursor.full_key());
+      if (last.any()) {
+        int order = last.compare(options, cursor);
         if (order > 0 || (options.unique && order == 0)) {
           return Disorder{path, item, text_of(options.format, cursor)};
         }
       }
-      last_key = cursor.key();
-      last_full.assign(cursor.full_key());
+      last.set(cursor);
     }
     if (auto status = cursor.status(); !status) return std::unexpected(status.error());
   }

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "bowtie/file_io.h"
 #include "bowtie/item_view.h"
+#include "bowtie/memory_plan.h"
 #include "record/codec.h"
 #include "sort/item.h"
 #include "stream/copy_forward.h"
@@ -22,7 +23,6 @@ constexpr size_t batch_items = 512;
 // Windows of the input between two looks at cancellation and progress; at most a block of any
 // reader.
 constexpr size_t window_bytes = 64 * KiB;
-constexpr size_t block_bytes_max = 2 * MiB;
 // Address space that all buckets together may reserve: half of what a process has.
 constexpr uint64_t reserve_bytes_max = 64 * TiB;
 

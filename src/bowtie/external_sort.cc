@@ -111,15 +111,15 @@ class Run {
   explicit Run(const SortOptions& options) : options_(options), context_(options) {}
 
   Status prepare();
+  Result<SortStats> go();
+  const SortPlan& plan() const { return plan_; }
+
+ private:
   Status look_at_pipes();
   Status sample_files();
   void decide();
   void predict_seconds();
   Status check_space() const;
-  Result<SortStats> go();
-  const SortPlan& plan() const { return plan_; }
-
- private:
   Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
                              const Target& target, unsigned depth);
   Result<Stored> sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,

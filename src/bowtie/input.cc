@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "penstock/units.h"
-
 namespace penstock::bowtie {
+
 Result<std::shared_ptr<PieceReader>> PieceReader::open(stream::BlockIo& io, const Piece& piece,
                                                        uint32_t read_ahead_blocks,
                                                        uint32_t comeback_blocks) {

@@ -24,7 +24,7 @@ inline std::string_view key_of(const record::Format& format, std::string_view it
   return item.substr(0, item.size() - 1);
 }
 
-// Numbers as their file's bytes; others as they are.
+// Keys of different prefixes order as the prefixes do.
 inline uint64_t prefix_of(std::string_view key) {
   return record::prefix_of(reinterpret_cast<const std::byte*>(key.data()), key.size());
 }

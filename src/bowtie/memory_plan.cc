@@ -11,8 +11,6 @@ namespace penstock::bowtie {
 namespace {
 
 constexpr uint64_t margin_bytes = 3 * MiB;
-constexpr size_t block_bytes_min = 64 * KiB;
-constexpr size_t block_bytes_max = 2 * MiB;
 constexpr uint32_t buckets_max = 1024;
 // Of the 128 TiB that a process has, for the streams of all sorters.
 constexpr uint64_t address_bytes = 48 * TiB;
@@ -24,11 +22,6 @@ constexpr uint64_t sorter_fixed_bytes = 3 * MiB;
 // Buckets are cut for this share of what a sorter holds, because a sample only estimates their
 // size.
 constexpr double fill = 0.8;
-
-size_t block_within(uint64_t bytes) {
-  return std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(bytes, 1)), block_bytes_min,
-                            block_bytes_max);
-}
 
 // Calls `use` with the sorter type that sorts this format: its items, or (key prefix, place) pairs.
 template <class Use>
@@ -52,6 +45,11 @@ bool gathers(const SortOptions& options) {
 }
 
 }  // namespace
+
+size_t block_within(uint64_t bytes) {
+  return std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(bytes, 1)), block_bytes_min,
+                            block_bytes_max);
+}
 
 uint64_t usable_memory(uint64_t budget_bytes) {
   uint64_t taken = os::resident_memory().bytes + margin_bytes + budget_bytes / 32;

@@ -13,6 +13,12 @@ namespace penstock::bowtie {
 // for page tables and the allocator are taken off. 0 when nothing is left.
 uint64_t usable_memory(uint64_t budget_bytes);
 
+// The blocks in which files are read and written: 64 KiB to 2 MiB, a power of two.
+inline constexpr size_t block_bytes_min = 64 * KiB;
+inline constexpr size_t block_bytes_max = 2 * MiB;
+// The largest such block of at most `bytes`, or the least.
+size_t block_within(uint64_t bytes);
+
 // A sorter of one bucket at a time: files are read and written in blocks of one size, the sort
 // moves blocks of another.
 struct SorterPlan {

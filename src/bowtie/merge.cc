@@ -1,12 +1,10 @@
 #include "bowtie/merge.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
-#include "base/bits.h"
 #include "bowtie/cursor.h"
 #include "bowtie/file_io.h"
+#include "bowtie/memory_plan.h"
 #include "stream/copy_forward.h"
 
 // The loser tree. Leaves are the cursors, inner node i holds the loser of the match between the
@@ -15,14 +13,11 @@
 // item, each against the one item stored at the node.
 //
 // Each cursor reads through a plain pointer with one block read ahead and one to come back to; the
-// output is a plain pointer (with one block to come back to: a copy across a border may store its
-// end first).
+// output is a plain pointer.
 
 namespace penstock::bowtie {
 namespace {
 
-constexpr size_t block_bytes_min = 64 * KiB;
-constexpr size_t block_bytes_max = 2 * MiB;
 constexpr uint32_t blocks_per_piece = 3;  // in use, to come back to, being read
 constexpr uint32_t blocks_of_output = 6;
 constexpr uint32_t items_between_pulses = 4096;
@@ -76,26 +71,6 @@ class LoserTree {
   uint32_t winner_ = 0;
 };
 
-// The last item given out, kept because its block may be gone: to find disorder, and repeats for
-// `unique`.
-class Last {
- public:
-  bool any() const { return any_; }
-  void set(const Cursor& cursor) {
-    key_ = cursor.key();
-    full_.assign(cursor.full_key());
-    any_ = true;
-  }
-  int compare(const SortOptions& options, const Cursor& cursor) const {
-    return Cursor::compare(options, key_, full_, cursor.key(), cursor.full_key());
-  }
-
- private:
-  uint64_t key_ = 0;
-  std::string full_;
-  bool any_ = false;
-};
-
 class Merger {
  public:
   Merger(Context& context, size_t block_bytes) : context_(context), block_bytes_(block_bytes) {}
@@ -135,7 +110,7 @@ class Merger {
   Status merge_items(const std::vector<std::string>& names, const stream::FileWriterCore& writer,
                      std::byte** to, uint64_t* items) {
     LoserTree tree(context_.options, cursors_);
-    Last last;
+    LastItem last;
     for (uint64_t count = 0;; ++count) {
       if (count % items_between_pulses == 0) {
         if (auto status = context_.pulse(); !status) return status;
@@ -169,7 +144,7 @@ class Merger {
   size_t block_bytes_;
   FileIo files_;
   std::vector<Cursor> cursors_;
-  std::vector<Last> lasts_;  // of each piece
+  std::vector<LastItem> lasts_;  // of each piece
 };
 
 uint64_t bytes_of(const std::vector<Piece>& pieces) {
@@ -213,8 +188,7 @@ Result<Stored> merge(Context& context, std::vector<Piece> pieces, std::vector<st
   // All levels use the block size of the widest, because a piece is read back in the blocks it was
   // written in.
   uint32_t widest = blocks_for(std::min<size_t>(pieces.size(), fan_in));
-  size_t block_bytes =
-      std::clamp<size_t>(std::bit_floor(memory_bytes / widest), block_bytes_min, block_bytes_max);
+  size_t block_bytes = block_within(memory_bytes / widest);
   while (pieces.size() > fan_in) {
     std::vector<Piece> merged;
     std::vector<std::string> merged_names;
@@ -241,8 +215,7 @@ Result<Stored> merge(Context& context, std::vector<Piece> pieces, std::vector<st
 
 Result<std::vector<Piece>> find_runs(Context& context, const std::vector<Piece>& pieces,
                                      uint64_t memory_bytes, uint32_t runs_max) {
-  size_t block_bytes =
-      std::clamp<size_t>(std::bit_floor(memory_bytes / 16), block_bytes_min, block_bytes_max);
+  size_t block_bytes = block_within(memory_bytes / 16);
   constexpr uint32_t read_ahead_blocks = 6;
   auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
   if (!files) return std::unexpected(files.error());
@@ -251,7 +224,7 @@ Result<std::vector<Piece>> find_runs(Context& context, const std::vector<Piece>&
     auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(context.options, piece.file->path(), *reader, block_bytes);
-    Last last;
+    LastItem last;
     uint64_t run_start = 0;
     uint64_t at = 0;
     for (uint64_t count = 0; cursor.next(); ++count) {
