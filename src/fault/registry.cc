@@ -441,6 +441,11 @@ Status uninstall() {
   return {};
 }
 
+Result<size_t> Handler::prepare(std::byte*, size_t, Access) {
+  return failure(ErrorCode::unsupported, "prepare memory for a system call", "a region",
+                 "its handler implements prepare()");
+}
+
 Handler* find(const void* address) {
   const Lookup lookup;
   const Slot* const slot = search(lookup.now(), static_cast<const std::byte*>(address));
