@@ -26,6 +26,7 @@
 
 #include "penstock/error.h"
 #include "penstock/error_policy.h"
+#include "penstock/side.h"
 #include "penstock/units.h"
 
 namespace penstock {
@@ -40,7 +41,7 @@ class RemapStreamCore;
 // cancel and status: any thread. A move must not overlap with anything.
 class RemapStream {
  public:
-  enum class Side : uint8_t { producer, consumer };
+  using Side = penstock::Side;
 
   enum class Mechanism : uint8_t { automatic, mremap, uffd_move, shared };
 
@@ -57,8 +58,11 @@ class RemapStream {
     // blocks, stops or recovers, but never reads as zeros.)
     ErrorPolicy policy = ErrorPolicy::stop;
     Mechanism mechanism = Mechanism::automatic;
-    bool strict = false;  // `shared` only: a block vanishes from its old address at once, not in
-                          // batches (slower)
+    // Finds every breach of L and M, and ends with a message that names stream, block and limit:
+    // for tests and debugging (slower: one more move per block and side). Without it a store to a
+    // block that has been handed over, or a load from one that was given back, may go unnoticed
+    // until the other side has taken the block, and read or spoil newer data.
+    bool strict = false;
     std::string name = "pipe";  // for messages
   };
   // L and M of 1 are what library functions need: a load or store that straddles two blocks, memcpy

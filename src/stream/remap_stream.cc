@@ -70,10 +70,14 @@
 // (announcing x > block + L), mutex_ (seeing it), loads. The two views are different addresses of
 // the same memory, and the mutex orders them as it orders anything else.
 //
-// Late unmapping. The shared pool leaves old views mapped until a batch is full (unless
-// Options::strict). An address that has never been touched is never mapped early, so the waits
-// above are unaffected; what suffers is detection: a store below w - L or a load below c - M may
-// hit such a view, without a fault, instead of being reported.
+// Breaches of the rules: a store below w - L, a load below c - M. Fast, they are found when they
+// fault, which is when the other side has taken the block (or its slot has been used again): until
+// then the block is still at its old address, and such an access goes unnoticed, where it races
+// with the other side. With the shared pool, which leaves old views mapped until a batch is full,
+// that takes longer, and what is seen there may be a newer block's bytes. Options::strict takes
+// away what a side must no longer touch before the other side is told (retire()), so that every
+// breach faults and is reported; it costs one more move per block and side, a shootdown each. In
+// both, an address that was never touched is never mapped early, so the waits above hold.
 //
 // Costs: one signal, one uncontended lock twice, one move per block and side. Fault path: allocates
 // nothing, and the only lock it takes is mutex_, under which no user code runs and nothing faults.
@@ -81,21 +85,6 @@
 namespace penstock::stream {
 
 namespace {
-
-constexpr size_t index_of(RemapStream::Side side) {
-  return static_cast<size_t>(side);
-}
-constexpr RemapStream::Side other(RemapStream::Side side) {
-  return side == RemapStream::Side::producer ? RemapStream::Side::consumer
-                                             : RemapStream::Side::producer;
-}
-constexpr const char* name_of(RemapStream::Side side) {
-  return side == RemapStream::Side::producer ? "producer" : "consumer";
-}
-
-// The other side usually answers within a move or two; sleeping and waking costs more than that. On
-// one processor nobody can answer while we spin.
-const int spins_max = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
 
 Status check(const RemapStream::Options& options) {
   auto refuse = [&](std::string hint) {
@@ -192,7 +181,7 @@ RemapStreamCore::~RemapStreamCore() {
 fault::Outcome RemapStreamCore::on_fault(const fault::Fault& fault) noexcept {
   // The range tells the side, not the kind of access: a producer may read what it wrote, a consumer
   // change what it read.
-  Side side = ranges_[0].contains(fault.address) ? Side::producer : Side::consumer;
+  Side side = side_of(fault.address);
   auto offset = static_cast<size_t>(fault.address - ranges_[index_of(side)].begin());
   auto position = static_cast<Position>(offset / block_bytes_);
   Verdict verdict = serve(side, position);
@@ -201,14 +190,19 @@ fault::Outcome RemapStreamCore::on_fault(const fault::Fault& fault) noexcept {
 }
 
 // Waits for the block and maps it: `present`, or why that cannot be. Algorithm 7's handler.
-RemapStreamCore::Verdict RemapStreamCore::serve(Side side, Position position) noexcept {
+Verdict RemapStreamCore::serve(Side side, Position position) noexcept {
   mutex_.lock();
-  announce(side, position);
   Slot& slot = slot_of(position);
   Verdict verdict;
+  if (int error = retire(side, position); error != 0) {
+    map_errno_ = error;
+    mutex_.unlock();
+    return Verdict::unmapped;
+  }
+  announce(side, position);
   while ((verdict = judge(side, position)) == Verdict::wait || verdict == Verdict::wait_for_slot) {
     slot.awaited |= verdict == Verdict::wait_for_slot;
-    wait_for_change();
+    changes_.wait(mutex_);
   }
   if (verdict == Verdict::take || verdict == Verdict::take_cleared) {
     slot.moving = true;
@@ -224,10 +218,37 @@ RemapStreamCore::Verdict RemapStreamCore::serve(Side side, Position position) no
       map_errno_ = error;
       verdict = Verdict::unmapped;
     }
-    if (std::exchange(slot.awaited, false)) changed();
+    if (std::exchange(slot.awaited, false)) changes_.announce();
   }
   mutex_.unlock();
   return verdict;
+}
+
+// Strict: takes away what a side that comes to `position` must no longer touch, before the other
+// side is told: a block that the producer has completed, one that the consumer has left. 0 or an
+// errno.
+int RemapStreamCore::retire(Side side, Position position) noexcept {
+  if (!options_.strict || phase_[index_of(side)] != Phase::active) return 0;
+  const Place place = side == Side::producer ? Place::writer : Place::reader;
+  const Position kept = position - comeback_of(side);
+  for (Slot& slot : slots_) {
+    if (slot.place != place || slot.position >= kept || slot.moving) continue;
+    slot.moving = true;
+    mutex_.unlock();
+    const int error = pool_->unmap(slot.block, address(place, slot.position));
+    mutex_.lock();
+    slot.moving = false;
+    if (error == 0) slot.place = Place::home;
+    if (std::exchange(slot.awaited, false)) changes_.announce();
+    if (error != 0) return error;
+  }
+  return 0;
+}
+
+// A side that is done. What the system refuses to unmap stays where it is until the other side
+// needs it: a breach is then found later, nothing else suffers.
+void RemapStreamCore::retire_all(Side side) noexcept {
+  (void)retire(side, std::numeric_limits<Position>::max());
 }
 
 // Tells where a side is, before it waits: a producer blocked in x has still completed the blocks
@@ -242,10 +263,10 @@ void RemapStreamCore::announce(Side side, Position position) noexcept {
     if (position <= reader_head_) return;
     reader_head_ = position;
   }
-  changed();
+  changes_.announce();
 }
 
-RemapStreamCore::Verdict RemapStreamCore::judge(Side side, Position position) const noexcept {
+Verdict RemapStreamCore::judge(Side side, Position position) const noexcept {
   const Slot& slot = slot_of(position);
   Place place = side == Side::producer ? Place::writer : Place::reader;
   if (slot.moving) return Verdict::wait_for_slot;
@@ -254,7 +275,7 @@ RemapStreamCore::Verdict RemapStreamCore::judge(Side side, Position position) co
   return side == Side::producer ? judge_writer(position) : judge_reader(position);
 }
 
-RemapStreamCore::Verdict RemapStreamCore::judge_writer(Position position) const noexcept {
+Verdict RemapStreamCore::judge_writer(Position position) const noexcept {
   if (position >= blocks_max_) return Verdict::past_capacity;
   if (position < writer_head_ - producer_comeback_) return Verdict::behind_window;
   if (phase_[index_of(Side::consumer)] == Phase::failed) {
@@ -263,7 +284,7 @@ RemapStreamCore::Verdict RemapStreamCore::judge_writer(Position position) const 
   return position <= reader_head_ + ahead_ + producer_comeback_ ? Verdict::take : Verdict::wait;
 }
 
-RemapStreamCore::Verdict RemapStreamCore::judge_reader(Position position) const noexcept {
+Verdict RemapStreamCore::judge_reader(Position position) const noexcept {
   if (position < reader_head_ - consumer_comeback_) return Verdict::behind_window;
   if (position < released_) {
     const Slot& slot = slot_of(position);
@@ -295,29 +316,6 @@ int RemapStreamCore::move(const Slot& from, Side side, Position position, bool c
   return pool_->map(from.block, to);
 }
 
-void RemapStreamCore::wait_for_change() noexcept {
-  uint32_t seen = changes_.load(std::memory_order_relaxed);  // changes only under mutex_
-  ++waiting_;
-  mutex_.unlock();
-  for (int spins = 0; spins < spins_max && changes_.load(std::memory_order_acquire) == seen;
-       ++spins) {
-    os::spin_pause();
-  }
-  // seq_cst, the partner of changed(): either it sees this sleeper, or the futex call sees the
-  // change.
-  sleeping_.fetch_add(1, std::memory_order_seq_cst);
-  while (changes_.load(std::memory_order_seq_cst) == seen) os::futex_wait(changes_, seen);
-  sleeping_.fetch_sub(1, std::memory_order_relaxed);
-  mutex_.lock();
-  --waiting_;
-}
-
-void RemapStreamCore::changed() noexcept {
-  if (waiting_ == 0) return;
-  changes_.fetch_add(1, std::memory_order_seq_cst);
-  if (sleeping_.load(std::memory_order_seq_cst) != 0) os::futex_wake_all(changes_);
-}
-
 // ---- what cannot be served
 
 // Ends the process, or sends the interrupted code to its recovery point. (What zeros can mend,
@@ -347,53 +345,25 @@ Error RemapStreamCore::error_of(Verdict verdict, Side side, Position position) c
 ErrorCode RemapStreamCore::write_reason(char* text, size_t text_bytes, Verdict verdict, Side side,
                                         Position position) const noexcept {
   MutexLock lock(mutex_);
-  auto print = [&](const char* format, auto... values) {
-    int length = std::snprintf(text, text_bytes, "serve the %s in block %lld: ", name_of(side),
-                               static_cast<long long>(position));
-    std::snprintf(text + length, text_bytes - static_cast<size_t>(length), format, values...);
-  };
-  bool producing = side == Side::producer;
-  auto number = [](auto value) { return static_cast<long long>(value); };
-  switch (verdict) {
-    case Verdict::other_failed:
-      print("the %s gave up: %s", name_of(other(side)), reason_[index_of(other(side))].c_str());
-      return error_[index_of(other(side))]->code;
-    case Verdict::behind_window: {
-      Position head = producing ? writer_head_ : reader_head_;
-      print(
-          "it was given away when the %s came to block %lld (%s_comeback_blocks is %lld, %lld "
-          "would do)",
-          name_of(side), number(head), name_of(side),
-          number(producing ? producer_comeback_ : consumer_comeback_), number(head - position));
-      return ErrorCode::invalid_argument;
-    }
-    case Verdict::past_capacity:
-      print("the stream was opened for %lld bytes", number(options_.bytes));
-      return ErrorCode::invalid_argument;
-    case Verdict::past_end:
-      print("the stream ended at %lld bytes", number(end_bytes_));
-      return ErrorCode::invalid_argument;
-    case Verdict::side_ended:
-      print("it said that it was done, by %s",
-            producing ? "finish() or fail()" : "fail() or cancel()");
-      return ErrorCode::invalid_argument;
-    case Verdict::unmapped:
-      print(
-          "the system refused to map the block: %s (try larger blocks, or a larger "
-          "vm.max_map_count)",
-          strerrordesc_np(map_errno_));
-      return code_of_errno(map_errno_);
-    default:
-      break;
-  }
-  PENSTOCK_CHECK(false, "a block that could be served was refused");
+  const std::optional<Error>& others = error_[index_of(other(side))];
+  return write_refusal({.verdict = verdict,
+                        .side = side,
+                        .position = position,
+                        .head = side == Side::producer ? writer_head_ : reader_head_,
+                        .comeback = comeback_of(side),
+                        .capacity_bytes = options_.bytes,
+                        .end_bytes = end_bytes_,
+                        .map_errno = map_errno_,
+                        .other_reason = reason_[index_of(other(side))].c_str(),
+                        .other_code = others ? others->code : ErrorCode::cancelled},
+                       text, text_bytes);
 }
 
 // ---- calls of the two sides
 
 Status RemapStreamCore::prepare(Side side, const void* address, size_t bytes) {
   const os::Reservation& range = ranges_[index_of(side)];
-  Position comeback = side == Side::producer ? producer_comeback_ : consumer_comeback_;
+  const Position comeback = comeback_of(side);
   auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
   if (!range.contains(address) || bytes > static_cast<size_t>(range.end() - begin)) {
@@ -414,6 +384,21 @@ Status RemapStreamCore::prepare(Side side, const void* address, size_t bytes) {
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
+}
+
+// Of a piece that is longer than a window, the part that fits into one.
+Result<size_t> RemapStreamCore::prepare(std::byte* address, size_t bytes, fault::Access) {
+  const Side side = side_of(address);
+  const os::Reservation& range = ranges_[index_of(side)];
+  const auto offset = static_cast<size_t>(address - range.begin());
+  const size_t window_end =
+      (offset / block_bytes_ + 1 + static_cast<size_t>(comeback_of(side))) * block_bytes_;
+  const size_t fits =
+      std::min({bytes, window_end - offset, static_cast<size_t>(range.bytes()) - offset});
+  if (auto prepared = prepare(side, address, fits); !prepared) {
+    return std::unexpected(std::move(prepared.error()));
+  }
+  return fits;
 }
 
 Status RemapStreamCore::finish(uint64_t bytes) {
@@ -441,10 +426,11 @@ Status RemapStreamCore::finish(uint64_t bytes) {
     std::memset(address(Place::writer, last) + used, 0, block_bytes_ - used);
     mutex_.lock();
   }
+  retire_all(Side::producer);
   released_ = static_cast<Position>(ceil_div(bytes, block_bytes_));
   end_bytes_ = bytes;
   phase_[index_of(Side::producer)] = Phase::finished;
-  changed();
+  changes_.announce();
   std::optional<Error> error = error_[index_of(Side::consumer)];
   mutex_.unlock();
   if (error) return std::unexpected(std::move(*error));
@@ -455,7 +441,7 @@ Result<uint64_t> RemapStreamCore::wait_ready(uint64_t offset) {
   auto position = static_cast<Position>(offset / block_bytes_);
   MutexLock lock(mutex_);
   announce(Side::consumer, position);
-  while (phase_[0] == Phase::active && position >= released_) wait_for_change();
+  while (phase_[0] == Phase::active && position >= released_) changes_.wait(mutex_);
   if (phase_[0] == Phase::finished) return end_bytes_;
   if (position >= released_) return std::unexpected(*error_[0]);
   return static_cast<uint64_t>(released_) * block_bytes_;
@@ -466,10 +452,11 @@ void RemapStreamCore::fail(Side side, Error error) {
   MutexLock lock(mutex_);
   size_t index = index_of(side);
   if (phase_[index] != Phase::active) return;
+  retire_all(side);
   phase_[index] = Phase::failed;
   error_[index] = std::move(error);
   reason_[index] = std::move(reason);
-  changed();
+  changes_.announce();
 }
 
 Status RemapStreamCore::status() const {

@@ -4,7 +4,6 @@
 // for how it works).
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "os/memory.h"
 #include "penstock/remap_stream.h"
 #include "pool/pool.h"
+#include "stream/sides.h"
 
 namespace penstock::stream {
 
@@ -32,7 +32,6 @@ namespace penstock::stream {
 //     outside of the window of whoever holds it.
 class RemapStreamCore final : public fault::Handler {
  public:
-  using Side = RemapStream::Side;
   using Options = RemapStream::Options;
 
   static Result<std::unique_ptr<RemapStreamCore>> open(const Options& options);
@@ -42,6 +41,7 @@ class RemapStreamCore final : public fault::Handler {
   std::byte* reader() const { return ranges_[1].begin(); }
   const pool::Pool& pool() const { return *pool_; }
 
+  // The whole piece, which must lie in one window of the side.
   Status prepare(Side side, const void* address, size_t bytes) EXCLUDES_LOCK(mutex_);
   Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
   Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
@@ -49,11 +49,10 @@ class RemapStreamCore final : public fault::Handler {
   Status status() const EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override
+      EXCLUDES_LOCK(mutex_);
 
  private:
-  // A number of a block in the stream. Signed: the heads start before the first one.
-  using Position = int64_t;
-
   enum class Place : uint8_t { home, writer, reader };
   struct Slot {
     pool::BlockId block = pool::no_block;
@@ -65,22 +64,6 @@ class RemapStreamCore final : public fault::Handler {
 
   enum class Phase : uint8_t { active, finished, failed };
 
-  // What a side that needs a block is told.
-  enum class Verdict : uint8_t {
-    present,        // it is there already
-    take,           // take the slot's block with its contents
-    take_cleared,   // take the slot's block, as zeros
-    wait,           // for the other side
-    wait_for_slot,  // for another thread's move of the slot's block
-    // and what cannot be served:
-    other_failed,   // the other side gave up
-    behind_window,  // the block was given away: L or M is too small
-    past_capacity,  // the writer is beyond Options::bytes
-    past_end,       // the reader is beyond the end and the zeros behind it
-    side_ended,     // this side said that it was done
-    unmapped,       // the system refused to map the block
-  };
-
   explicit RemapStreamCore(const Options& options);
 
   Verdict serve(Side side, Position position) noexcept EXCLUDES_LOCK(mutex_);
@@ -89,8 +72,8 @@ class RemapStreamCore final : public fault::Handler {
   Verdict judge_writer(Position position) const noexcept REQUIRES_LOCK(mutex_);
   Verdict judge_reader(Position position) const noexcept REQUIRES_LOCK(mutex_);
   int move(const Slot& from, Side side, Position position, bool cleared) noexcept;
-  void wait_for_change() noexcept REQUIRES_LOCK(mutex_);
-  void changed() noexcept REQUIRES_LOCK(mutex_);
+  int retire(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
+  void retire_all(Side side) noexcept REQUIRES_LOCK(mutex_);
 
   Error error_of(Verdict verdict, Side side, Position position) const EXCLUDES_LOCK(mutex_);
   void give_up(Verdict verdict, Side side, Position position, void* context) const noexcept
@@ -98,6 +81,12 @@ class RemapStreamCore final : public fault::Handler {
   ErrorCode write_reason(char* text, size_t text_bytes, Verdict verdict, Side side,
                          Position position) const noexcept EXCLUDES_LOCK(mutex_);
 
+  Side side_of(const void* address) const {
+    return ranges_[0].contains(address) ? Side::producer : Side::consumer;
+  }
+  Position comeback_of(Side side) const {
+    return side == Side::producer ? producer_comeback_ : consumer_comeback_;
+  }
   Slot& slot_of(Position position) { return slots_[static_cast<size_t>(position) % slots_.size()]; }
   const Slot& slot_of(Position position) const {
     return slots_[static_cast<size_t>(position) % slots_.size()];
@@ -126,11 +115,7 @@ class RemapStreamCore final : public fault::Handler {
   std::array<std::string, 2> reason_
       GUARDED_BY(mutex_);  // error_ as text, made where allocation is allowed
   int map_errno_ GUARDED_BY(mutex_) = 0;
-  uint32_t waiting_ GUARDED_BY(mutex_) = 0;  // threads in wait_for_change()
-  // Counts changes that somebody waits for; what has changed is guarded by mutex_, the counter only
-  // says that looking again may be worth it. Written by changed(), read by wait_for_change().
-  std::atomic<uint32_t> changes_ = 0;
-  std::atomic<uint32_t> sleeping_ = 0;  // of waiting_, those who need to be woken
+  Changes changes_;
 
   std::array<fault::Registration, 2> registrations_;  // last: gone before what the handler uses
 };

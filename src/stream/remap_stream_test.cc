@@ -430,6 +430,48 @@ TEST_P(RemapStreamOn, ABrokenComebackLimitIsNamed) {
                "numbers.*consumer in block 3.*block 19.*consumer_comeback_blocks is 1, 16");
 }
 
+// What a broken rule meets while the other side has not moved: nothing but `strict` can find it
+// then.
+TEST_P(RemapStreamOn, StrictFindsEveryBreachAtOnce) {
+  const RemapStream::Options options{.bytes = 20 * block,
+                                     .read_ahead_blocks = 6,
+                                     .producer_comeback_blocks = 2,
+                                     .consumer_comeback_blocks = 1,
+                                     .strict = true,
+                                     .name = "strict pipe"};
+  auto touch = [](char* at) { *static_cast<volatile char*>(at) = 'x'; };
+  auto filled = [&] {
+    RemapStream pipe = open(options);
+    for (uint64_t i = 0; i < 6; ++i) touch(pipe.writer() + i * block);
+    return pipe;
+  };
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = filled();
+        for (uint64_t i : {3, 4, 5}) touch(pipe.writer() + i * block);  // within L
+        std::fputs("the producer came back\n", stderr);
+        touch(pipe.writer() + 2 * block);
+      },
+      "the producer came back.*strict pipe.*producer in block 2: .*producer_comeback_blocks is 2, "
+      "3 would do");
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = filled();
+        for (uint64_t i : {0, 1, 2, 1}) touch(pipe.reader() + i * block);
+        std::fputs("the consumer came back\n", stderr);
+        touch(pipe.reader());
+      },
+      "the consumer came back.*strict pipe.*consumer in block 0: .*consumer_comeback_blocks is 1, "
+      "2 would do");
+  EXPECT_DEATH(
+      {
+        RemapStream pipe = filled();
+        if (pipe.finish(6 * block)) std::fputs("finished\n", stderr);
+        touch(pipe.writer() + 5 * block);
+      },
+      "finished.*producer in block 5: it said that it was done");
+}
+
 TEST_P(RemapStreamOn, UsingTheStreamBeyondItsEndsIsNamed) {
   EXPECT_DEATH(open({.bytes = 3 * block}).writer()[3 * block] = 1,
                "producer in block 3.*opened for 196608 bytes");

@@ -1,0 +1,79 @@
+#pragma once
+
+// What the streams with two sides share: RemapStream, GuardStream, ProcessStream.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "penstock/error.h"
+#include "penstock/side.h"
+
+namespace penstock::stream {
+
+// A number of a block in a stream. Signed: the heads of the sides start before the first one.
+using Position = int64_t;
+
+constexpr size_t index_of(Side side) {
+  return static_cast<size_t>(side);
+}
+constexpr Side other(Side side) {
+  return side == Side::producer ? Side::consumer : Side::producer;
+}
+constexpr const char* name_of(Side side) {
+  return side == Side::producer ? "producer" : "consumer";
+}
+
+// What a side that needs a block is told.
+enum class Verdict : uint8_t {
+  present,        // it is there already
+  take,           // take the block with its contents
+  take_cleared,   // take the block, as zeros
+  wait,           // for the other side
+  wait_for_slot,  // for another thread's move of the block
+  // and what cannot be served:
+  other_failed,   // the other side gave up
+  behind_window,  // the block was given away: L or M is too small
+  past_capacity,  // the writer is beyond the bytes that the stream was opened for
+  past_end,       // the reader is beyond the end and the zeros behind it
+  side_ended,     // this side said that it was done
+  unmapped,       // the system refused to map the block
+};
+
+// What a message about a refusal says beside the verdict.
+struct Refusal {
+  Verdict verdict;
+  Side side;
+  Position position = 0;
+  Position head = 0;      // how far the side had come
+  Position comeback = 0;  // L or M
+  uint64_t capacity_bytes = 0;
+  uint64_t end_bytes = 0;  // once finished
+  int map_errno = 0;
+  const char* other_reason = "";  // other_failed: why
+  ErrorCode other_code = ErrorCode::cancelled;
+};
+
+// Writes the message, and returns its error code. May stand on the fault path.
+ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept;
+
+// Wakes threads that wait for a state under a mutex to change, from handlers, too.
+//
+// The other side usually answers within a move or two, so a waiter spins before it sleeps. Thread
+// safety: wait() and announce() are called with the mutex held that guards the state. Invariant:
+// the counter changes only under that mutex, and says no more than that looking again may be worth
+// it.
+class Changes {
+ public:
+  // Gives the mutex up until something has changed.
+  void wait(Mutex& mutex) noexcept REQUIRES_LOCK(mutex);
+  void announce() noexcept;
+
+ private:
+  uint32_t waiting_ = 0;                // threads in wait(); guarded by the mutex
+  std::atomic<uint32_t> count_ = 0;     // written by announce(), read by wait()
+  std::atomic<uint32_t> sleeping_ = 0;  // of waiting_, those who need to be woken
+};
+
+}  // namespace penstock::stream
