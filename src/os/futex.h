@@ -1,7 +1,7 @@
 #pragma once
 
-// The two futex calls that are needed, private to the process. Both keep errno and may stand on the
-// fault path.
+// The futex calls that are needed, private to the process or for memory that processes share. All
+// keep errno and may stand on the fault path.
 
 #include <atomic>
 #include <cstdint>
@@ -11,6 +11,11 @@ namespace penstock::os {
 // Sleeps while `word` holds `expected`; may return early.
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected) noexcept;
 void futex_wake_all(const std::atomic<uint32_t>& word) noexcept;
+
+// The same for a word that several processes map; the other one may die, so waits have an end.
+void futex_wait_shared(const std::atomic<uint32_t>& word, uint32_t expected,
+                       uint32_t wait_ms_max) noexcept;
+void futex_wake_all_shared(const std::atomic<uint32_t>& word) noexcept;
 
 // Tells the core that this is a spin loop.
 inline void spin_pause() noexcept {

@@ -20,12 +20,19 @@ class MemoryFile {
   // Of `bytes` zeros, for which no memory exists yet. hugetlb takes 2 MiB pages that an
   // administrator has reserved; map() fails where there are not enough of them.
   static Result<MemoryFile> create(uint64_t bytes, Pages pages = Pages::small);
+  // A file that another process has made: the descriptor is duplicated. Errors: invalid_argument
+  // when it is no memory file whose size is sealed (its memory could vanish under a mapping).
+  static Result<MemoryFile> adopt(int fd);
   MemoryFile() = default;
   MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   MemoryFile& operator=(MemoryFile&& other) noexcept;
   ~MemoryFile();
 
   int fd() const { return fd_; }
+  uint64_t bytes() const;
+
+  // Nobody can change the size any more, whoever else has the descriptor.
+  Status seal_size();
 
   // Makes a part of the file appear at `address`, in place of what is mapped there. With `populate`
   // the pages that exist are entered into the page table at once. 0 or an errno.

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,15 +10,43 @@
 
 namespace penstock::os {
 
+namespace {
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+}
+
 Result<MemoryFile> MemoryFile::create(uint64_t bytes, Pages pages) {
   const unsigned huge_flags = pages == Pages::hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0u;
   MemoryFile file;
-  file.fd_ = memfd_create("penstock", MFD_CLOEXEC | huge_flags);
+  file.fd_ = memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge_flags);
   if (file.fd_ < 0) return system_error(errno, "create a file in memory", "memfd");
   if (ftruncate(file.fd_, static_cast<off_t>(bytes)) != 0)
     return system_error(errno, "size a file in memory to " + std::to_string(bytes) + " bytes",
                         "memfd");
   return file;
+}
+
+Result<MemoryFile> MemoryFile::adopt(int fd) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return system_error(errno, "share a file in memory", "memfd");
+  if ((seals & size_seals) != size_seals) {
+    return failure(ErrorCode::invalid_argument, "share a file in memory whose size is not sealed",
+                   "memfd");
+  }
+  MemoryFile file;
+  file.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (file.fd_ < 0) return system_error(errno, "share a file in memory", "memfd");
+  return file;
+}
+
+uint64_t MemoryFile::bytes() const {
+  struct stat status = {};
+  return fstat(fd_, &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
+}
+
+Status MemoryFile::seal_size() {
+  if (fcntl(fd_, F_ADD_SEALS, size_seals) != 0)
+    return system_error(errno, "seal the size of a file in memory", "memfd");
+  return {};
 }
 
 MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {

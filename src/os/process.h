@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "penstock/error.h"
+
+namespace penstock::os {
+
+// A process by number and start time: numbers are used again.
+struct ProcessId {
+  int32_t pid = 0;
+  uint64_t start_ticks = 0;  // since boot
+
+  static Result<ProcessId> self();
+};
+
+// Watches another process. Thread safety: a move-only value; the caller orders watch() and the
+// others.
+class ProcessWatch {
+ public:
+  ProcessWatch() = default;
+  ProcessWatch(ProcessWatch&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ProcessWatch& operator=(ProcessWatch&& other) noexcept;
+  ~ProcessWatch();
+
+  // 0 or an errno: ESRCH when it has ended, or is not visible from here (another pid namespace).
+  // Allocates nothing: it may stand on the fault path. REQUIRES: not watching yet.
+  [[nodiscard]] int watch(const ProcessId& process) noexcept;
+  bool is_watching() const noexcept { return fd_ >= 0; }
+  // A process that has ended counts as such even before its parent asks. REQUIRES: is_watching().
+  bool is_running() const noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace penstock::os
