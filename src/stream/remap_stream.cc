@@ -86,18 +86,12 @@ namespace penstock::stream {
 
 namespace {
 
-Status check(const RemapStream::Options& options) {
-  auto refuse = [&](std::string hint) {
-    return failure(ErrorCode::invalid_argument, "open a stream", options.name, std::move(hint));
-  };
-  if (!std::has_single_bit(options.block_bytes) || options.block_bytes < os::page_bytes) {
-    return refuse("block_bytes: a power of two, at least 4096");
-  }
-  if (options.bytes > (uint64_t{1} << 46)) return refuse("bytes: at most 64 TiB of address space");
-  uint64_t blocks = uint64_t{1} + options.read_ahead_blocks + options.producer_comeback_blocks +
-                    options.consumer_comeback_blocks;
-  if (blocks > (1u << 20)) return refuse("read_ahead and comeback blocks: about a million at most");
-  return {};
+Shape shape_of(const RemapStream::Options& options) {
+  return {.bytes = options.bytes,
+          .block_bytes = options.block_bytes,
+          .read_ahead_blocks = options.read_ahead_blocks,
+          .producer_comeback_blocks = options.producer_comeback_blocks,
+          .consumer_comeback_blocks = options.consumer_comeback_blocks};
 }
 
 static_assert(static_cast<int>(RemapStream::Mechanism::automatic) ==
@@ -119,15 +113,15 @@ RemapStreamCore::RemapStreamCore(const Options& options)
       ahead_(options.read_ahead_blocks),
       producer_comeback_(options.producer_comeback_blocks),
       consumer_comeback_(options.consumer_comeback_blocks),
-      blocks_max_(static_cast<Position>(ceil_div(options.bytes, options.block_bytes))) {}
+      blocks_max_(shape_of(options).blocks()) {}
 
 Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& options) {
-  if (auto valid = check(options); !valid) return std::unexpected(valid.error());
+  const Shape shape = shape_of(options);
+  if (auto valid = shape.check(options.name); !valid) return std::unexpected(valid.error());
   std::unique_ptr<RemapStreamCore> core(new RemapStreamCore(options));
 
   // A short stream never has more live blocks than it has blocks, and the zeros behind the last.
-  Position window = core->ahead_ + core->producer_comeback_ + core->consumer_comeback_ + 1;
-  auto slots = static_cast<uint32_t>(std::min(window, core->blocks_max_ + 1));
+  const uint32_t slots = shape.live_blocks();
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
                                 .mechanism = static_cast<pool::Mechanism>(options.mechanism),
@@ -362,39 +356,21 @@ ErrorCode RemapStreamCore::write_reason(char* text, size_t text_bytes, Verdict v
 // ---- calls of the two sides
 
 Status RemapStreamCore::prepare(Side side, const void* address, size_t bytes) {
-  const os::Reservation& range = ranges_[index_of(side)];
-  const Position comeback = comeback_of(side);
-  auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
-  if (!range.contains(address) || bytes > static_cast<size_t>(range.end() - begin)) {
-    return failure(ErrorCode::invalid_argument, "prepare memory of a stream", options_.name,
-                   "a piece of this side's pointer");
-  }
-  auto offset = static_cast<size_t>(begin - range.begin());
-  auto first = static_cast<Position>(offset / block_bytes_);
-  auto last = static_cast<Position>((offset + bytes - 1) / block_bytes_);
-  if (last - first > comeback) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("prepare {} blocks of a stream at once", last - first + 1),
-                   options_.name,
-                   fmt::format("{}_comeback_blocks = {}", name_of(side), last - first));
-  }
-  for (Position position = first; position <= last; ++position) {
+  auto blocks = BlockRange::of(address, bytes, ranges_[index_of(side)], block_bytes_, side,
+                               comeback_of(side), options_.name);
+  if (!blocks) return std::unexpected(std::move(blocks.error()));
+  for (Position position = blocks->first; position <= blocks->last; ++position) {
     Verdict verdict = serve(side, position);
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
 }
 
-// Of a piece that is longer than a window, the part that fits into one.
 Result<size_t> RemapStreamCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   const Side side = side_of(address);
-  const os::Reservation& range = ranges_[index_of(side)];
-  const auto offset = static_cast<size_t>(address - range.begin());
-  const size_t window_end =
-      (offset / block_bytes_ + 1 + static_cast<size_t>(comeback_of(side))) * block_bytes_;
   const size_t fits =
-      std::min({bytes, window_end - offset, static_cast<size_t>(range.bytes()) - offset});
+      bytes_in_window(address, bytes, ranges_[index_of(side)], block_bytes_, comeback_of(side));
   if (auto prepared = prepare(side, address, fits); !prepared) {
     return std::unexpected(std::move(prepared.error()));
   }

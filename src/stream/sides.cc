@@ -1,13 +1,70 @@
 #include "stream/sides.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "os/futex.h"
 
 namespace penstock::stream {
+
+Status Shape::check(const std::string& name) const {
+  auto refuse = [&](std::string hint) {
+    return failure(ErrorCode::invalid_argument, "open a stream", name, std::move(hint));
+  };
+  if (!std::has_single_bit(block_bytes) || block_bytes < os::page_bytes) {
+    return refuse("block_bytes: a power of two, at least 4096");
+  }
+  if (bytes > (uint64_t{1} << 46)) return refuse("bytes: at most 64 TiB of address space");
+  const uint64_t window =
+      uint64_t{1} + read_ahead_blocks + producer_comeback_blocks + consumer_comeback_blocks;
+  if (window > (1u << 20)) return refuse("read_ahead and comeback blocks: about a million at most");
+  return {};
+}
+
+Position Shape::blocks() const {
+  return static_cast<Position>(ceil_div(bytes, block_bytes));
+}
+
+uint32_t Shape::live_blocks() const {
+  const Position window =
+      Position{1} + read_ahead_blocks + producer_comeback_blocks + consumer_comeback_blocks;
+  return static_cast<uint32_t>(std::min(window, blocks() + 1));
+}
+
+Result<BlockRange> BlockRange::of(const void* address, size_t bytes, const os::Reservation& range,
+                                  size_t block_bytes, Side side, Position comeback,
+                                  const std::string& name) {
+  const auto begin = static_cast<const std::byte*>(address);
+  if (!range.contains(address) || bytes > static_cast<size_t>(range.end() - begin)) {
+    return failure(ErrorCode::invalid_argument, "prepare memory of a stream", name,
+                   "a piece of this side's pointer");
+  }
+  const auto offset = static_cast<size_t>(begin - range.begin());
+  const BlockRange blocks{static_cast<Position>(offset / block_bytes),
+                          static_cast<Position>((offset + bytes - 1) / block_bytes)};
+  if (const Position span = blocks.last - blocks.first; span > comeback) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("prepare {} blocks of a stream at once", span + 1), name,
+                   fmt::format("{}_comeback_blocks = {}", name_of(side), span));
+  }
+  return blocks;
+}
+
+size_t bytes_in_window(const std::byte* address, size_t bytes, const os::Reservation& range,
+                       size_t block_bytes, Position comeback) {
+  const auto offset = static_cast<size_t>(address - range.begin());
+  const size_t window_end =
+      (offset / block_bytes + 1 + static_cast<size_t>(comeback)) * block_bytes;
+  return std::min({bytes, window_end - offset, static_cast<size_t>(range.bytes()) - offset});
+}
 
 ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept {
   auto number = [](auto value) { return static_cast<long long>(value); };

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/mutex.h"
+#include "os/memory.h"
 #include "penstock/error.h"
 #include "penstock/side.h"
 
@@ -24,6 +26,31 @@ constexpr Side other(Side side) {
 constexpr const char* name_of(Side side) {
   return side == Side::producer ? "producer" : "consumer";
 }
+
+// How a stream with two sides was opened.
+struct Shape {
+  uint64_t bytes;
+  size_t block_bytes;
+  uint32_t read_ahead_blocks, producer_comeback_blocks, consumer_comeback_blocks;  // N, L, M
+
+  Status check(const std::string& name) const;
+  // Blocks of the stream, and how many of them, with the zeros behind the last, live at once.
+  Position blocks() const;
+  uint32_t live_blocks() const;
+};
+
+// The blocks of a piece that a system call wants, in one window of its side. REQUIRES: bytes > 0.
+// Errors: invalid_argument.
+struct BlockRange {
+  Position first, last;
+
+  static Result<BlockRange> of(const void* address, size_t bytes, const os::Reservation& range,
+                               size_t block_bytes, Side side, Position comeback,
+                               const std::string& name);
+};
+// How many of the bytes from `address` on lie in one window. REQUIRES: `address` is in the range.
+size_t bytes_in_window(const std::byte* address, size_t bytes, const os::Reservation& range,
+                       size_t block_bytes, Position comeback);
 
 // What a side that needs a block is told.
 enum class Verdict : uint8_t {
