@@ -17,7 +17,7 @@
 // memcpy and memmove may touch the last bytes first, which a stream takes for a jump: let them copy
 // at most a block at a time. A pointer given to a system call is no load or store: the kernel
 // answers EFAULT where the stream would have waited. Call prepare_write() or prepare_read() on the
-// piece first.
+// piece first, or use penstock/system_calls.h, or Options::system_calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -63,6 +63,11 @@ class RemapStream {
     // block that has been handed over, or a load from one that was given back, may go unnoticed
     // until the other side has taken the block, and read or spoil newer data.
     bool strict = false;
+    // System calls that are given either pointer wait as loads and stores do, instead of ending
+    // with EFAULT: `write(fd, pipe.reader(), 1 * GiB)` simply works. Needs a privileged userfaultfd
+    // (root, or access to /dev/userfaultfd; `penstock doctor` tells), and costs a thread per side
+    // and a change of threads per fault. Not for O_DIRECT files: pages under such I/O cannot move.
+    bool system_calls = false;
     std::string name = "pipe";  // for messages
   };
   // L and M of 1 are what library functions need: a load or store that straddles two blocks, memcpy

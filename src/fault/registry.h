@@ -19,12 +19,16 @@ enum class Access { read, write };
 struct Fault {
   std::byte* address;
   Access access;
-  void* context;  // the ucontext_t of the interrupted code
+  // The ucontext_t of the interrupted code; nullptr when the fault is served for another thread
+  // (EventServer), which waits in the kernel.
+  void* context;
 };
 
 enum class Outcome {
-  retry,    // served: run the instruction again
-  decline,  // not ours after all: hand on, as if no region had been found
+  retry,  // served: run the instruction again
+  // Not ours after all: hand on, as if no region had been found. Served for another thread: that
+  // thread gets a signal, and its own call of on_fault with a context; a system call gets EFAULT.
+  decline,
 };
 
 // The interface that a stream, or a user's own region, implements.

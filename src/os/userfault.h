@@ -7,15 +7,20 @@
 
 namespace penstock::os {
 
-// A userfaultfd for faults of user code only, which needs no privilege: a missing page of a
-// registered range raises SIGBUS in the thread that touches it, and UFFDIO_MOVE (Linux 6.8) moves
-// pages into the range. A system call that touches a missing page there gets EFAULT.
+// A userfaultfd: missing pages of the ranges that it watches fault, and UFFDIO_MOVE (Linux 6.8)
+// moves pages into them.
 //
 // Thread safety: a move-only value; the calls that return int may be made from any thread, and on
 // the fault path.
 class Userfault {
  public:
+  // For faults of user code only, which needs no privilege: a missing page raises SIGBUS in the
+  // thread that touches it; a system call that touches it gets EFAULT.
   static Result<Userfault> open();
+  // For all faults, those inside system calls, too: whoever touches a missing page waits in the
+  // kernel until somebody has read the event and moved pages there, or poisoned the page. Needs
+  // CAP_SYS_PTRACE, or access to /dev/userfaultfd (Linux 6.1).
+  static Result<Userfault> open_privileged();
   Userfault() = default;
   Userfault(Userfault&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Userfault& operator=(Userfault&& other) noexcept;
@@ -31,7 +36,21 @@ class Userfault {
   // moved back: the source then must be watched as well.
   [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes) noexcept;
 
+  // ---- of open_privileged()
+  struct Event {
+    std::byte* address;  // of the page
+    bool write;
+  };
+  // Waits for the next fault; false when `stop_fd` has become readable.
+  bool next_event(int stop_fd, Event& event) noexcept;
+  // Who waits for a page of the range looks again.
+  [[nodiscard]] int wake(std::byte* address, size_t bytes) noexcept;
+  // Whoever touches the range from now on gets SIGBUS, a system call EFAULT.
+  [[nodiscard]] int poison(std::byte* address, size_t bytes) noexcept;
+
  private:
+  static Result<Userfault> with_features(int fd, uint64_t features);
+
   int fd_ = -1;
 };
 

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -27,6 +28,20 @@ struct uffdio_move {
   __s64 move;  // bytes moved, or a negative errno
 };
 #define UFFDIO_MOVE _IOWR(UFFDIO, 0x05, struct uffdio_move)
+#endif
+#ifndef UFFD_FEATURE_POISON
+#define UFFD_FEATURE_POISON (1 << 14)
+#endif
+#ifndef UFFDIO_POISON
+struct uffdio_poison {
+  struct uffdio_range range;
+  __u64 mode;
+  __s64 updated;  // bytes poisoned, or a negative errno
+};
+#define UFFDIO_POISON _IOWR(UFFDIO, 0x08, struct uffdio_poison)
+#endif
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
 #endif
 
 namespace penstock::os {
@@ -67,20 +82,70 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
 
 }  // namespace
 
+Result<Userfault> Userfault::with_features(int fd, uint64_t features) {
+  Userfault userfault;
+  userfault.fd_ = fd;
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = features;
+  if (ioctl(fd, UFFDIO_API, &api) != 0)
+    return system_error(errno, "ask for page moves and for signals", "userfaultfd",
+                        "Linux 6.8 or later");
+  return userfault;
+}
+
 Result<Userfault> Userfault::open() {
   const long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
   if (fd < 0)
     return system_error(errno, "open a userfaultfd for user-mode faults", "userfaultfd",
                         "a kernel with CONFIG_USERFAULTFD, and a sandbox that allows the call");
-  Userfault userfault;
-  userfault.fd_ = static_cast<int>(fd);
-  uffdio_api api{};
-  api.api = UFFD_API;
-  api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE;
-  if (ioctl(userfault.fd_, UFFDIO_API, &api) != 0)
-    return system_error(errno, "ask for page moves and for signals", "userfaultfd",
-                        "Linux 6.8 or later");
-  return userfault;
+  return with_features(static_cast<int>(fd), UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE);
+}
+
+Result<Userfault> Userfault::open_privileged() {
+  long fd = -1;
+  if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
+    fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+    close(device);
+  }
+  if (fd < 0) fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return system_error(errno, "open a userfaultfd for faults inside system calls", "userfaultfd",
+                        "run as root, or with access to /dev/userfaultfd");
+  return with_features(static_cast<int>(fd), UFFD_FEATURE_POISON | UFFD_FEATURE_MOVE);
+}
+
+bool Userfault::next_event(int stop_fd, Event& event) noexcept {
+  for (;;) {
+    pollfd entries[] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+                        {.fd = stop_fd, .events = POLLIN, .revents = 0}};
+    if (poll(entries, 2, -1) < 0) continue;
+    if (entries[1].revents != 0) return false;
+    uffd_msg message;
+    // Nothing to read: whoever waited has been woken meanwhile.
+    if (read(fd_, &message, sizeof message) != sizeof message) continue;
+    if (message.event != UFFD_EVENT_PAGEFAULT) continue;
+    event = {.address = reinterpret_cast<std::byte*>(message.arg.pagefault.address),
+             .write = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0};
+    return true;
+  }
+}
+
+int Userfault::wake(std::byte* address, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  uffdio_range range{word(address), bytes};
+  const int error = ioctl(fd_, UFFDIO_WAKE, &range) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
+}
+
+int Userfault::poison(std::byte* address, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  uffdio_poison request{};
+  request.range = {word(address), bytes};
+  const int error = ioctl(fd_, UFFDIO_POISON, &request) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
 }
 
 Userfault& Userfault::operator=(Userfault&& other) noexcept {

@@ -93,9 +93,17 @@ Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
   if (options.pages == Pages::hugetlb && options.mechanism != Mechanism::shared)
     return failure(ErrorCode::invalid_argument, "use reserved huge pages in a moving pool", "pool",
                    "the mechanism shared");
-  switch (options.mechanism == Mechanism::automatic
-              ? preferred(options.use, options.block_bytes, options.blocks_max)
-              : options.mechanism) {
+  if (options.system_calls && options.mechanism != Mechanism::uffd_move &&
+      options.mechanism != Mechanism::automatic)
+    return failure(ErrorCode::invalid_argument, "serve system calls by another mechanism", "pool",
+                   "the mechanism uffd_move");
+  Mechanism mechanism = options.mechanism;
+  if (mechanism == Mechanism::automatic) {
+    mechanism = options.system_calls
+                    ? Mechanism::uffd_move
+                    : preferred(options.use, options.block_bytes, options.blocks_max);
+  }
+  switch (mechanism) {
     case Mechanism::uffd_move:
       return open_uffd_pool(options);
     case Mechanism::shared:

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "os/memory.h"
+#include "os/userfault.h"
 #include "penstock/error.h"
 #include "penstock/units.h"
 
@@ -71,6 +72,9 @@ struct PoolOptions {
   Pages pages = Pages::automatic;
   bool strict = false;               // shared only: old views vanish at once
   uint32_t unmap_batch_blocks = 32;  // shared only
+  // uffd_move only, privileged: faults in ranges are not signals in the faulting thread but events
+  // (see events_of()), so that those inside system calls can be served, too.
+  bool system_calls = false;
 };
 
 class Pool {
@@ -90,6 +94,13 @@ class Pool {
   // Must be called before a Reservation of this pool is destroyed (unregisters it where the
   // mechanism needs it).
   virtual void release(os::Reservation& range) = 0;
+
+  // With PoolOptions::system_calls: where the faults in `range` are read; each range has its own.
+  // Otherwise nullptr.
+  virtual os::Userfault* events_of(const os::Reservation& range) noexcept {
+    (void)range;
+    return nullptr;
+  }
 
   // A free block, now at home; no_block when all are out or the system has no memory.
   virtual BlockId take() noexcept = 0;

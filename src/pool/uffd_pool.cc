@@ -23,7 +23,15 @@
 // faults.
 //
 // A page that is pinned, by I/O in flight, does not move: EBUSY.
+//
+// PoolOptions::system_calls gives each range a privileged userfaultfd of its own, from which
+// somebody reads its faults. One for all would not do: who serves a fault may wait for a block that
+// comes free by another range's fault. The kernel moves pages only into what is watched by the
+// userfaultfd that is asked to move, so a move to a range goes through that range's.
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <utility>
 
@@ -36,7 +44,9 @@ namespace {
 class UffdPool final : public ArenaPool {
  public:
   UffdPool(const PoolOptions& options, Pages pages, os::Reservation arena, os::Userfault userfault)
-      : ArenaPool(options, pages, std::move(arena)), userfault_(std::move(userfault)) {}
+      : ArenaPool(options, pages, std::move(arena)),
+        userfault_(std::move(userfault)),
+        system_calls_(options.system_calls) {}
 
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
     auto userfault = os::Userfault::open();
@@ -60,7 +70,13 @@ class UffdPool final : public ArenaPool {
     int error = os::exclude_from_fork(range->begin(), range->bytes());
     (void)os::advise_huge(range->begin(), range->bytes(), pages() == Pages::huge);
     if (error == 0) error = os::protect(range->begin(), range->bytes(), os::Access::read_write);
-    if (error == 0) error = userfault_.watch(range->begin(), range->bytes());
+    os::Userfault* userfault = &userfault_;
+    if (system_calls_ && error == 0) {
+      auto events = add_events(*range);
+      if (!events) return std::unexpected(events.error());
+      userfault = *events;
+    }
+    if (error == 0) error = userfault->watch(range->begin(), range->bytes());
     if (error != 0)
       return system_error(error,
                           "reserve " + std::to_string(bytes) + " bytes watched by userfaultfd",
@@ -68,7 +84,13 @@ class UffdPool final : public ArenaPool {
     return range;
   }
   void release(os::Reservation& range) override {
-    (void)userfault_.unwatch(range.begin(), range.bytes());
+    (void)mover_to(range.begin()).unwatch(range.begin(), range.bytes());
+    for (WatchedRange& watched : watched_) {
+      if (watched.begin.load() == range.begin()) watched.begin.store(nullptr);
+    }
+  }
+  os::Userfault* events_of(const os::Reservation& range) noexcept override {
+    return system_calls_ ? &mover_to(range.begin()) : nullptr;
   }
 
  private:
@@ -84,16 +106,47 @@ class UffdPool final : public ArenaPool {
     return os::discard(home(block), block_bytes());
   }
   int leave_home(BlockId block, std::byte* to) noexcept override {
-    return userfault_.move(home(block), to, block_bytes());
+    return mover_to(to).move(home(block), to, block_bytes());
   }
   int move_on(BlockId, std::byte* from, std::byte* to) noexcept override {
-    return userfault_.move(from, to, block_bytes());
+    return mover_to(to).move(from, to, block_bytes());
   }
   int go_home(BlockId block, std::byte* from) noexcept override {
     return userfault_.move(from, home(block), block_bytes());
   }
 
+  // A range with a userfaultfd of its own. `begin` is stored last (release) and looked for first
+  // (acquire), without a lock: this is the fault path.
+  struct WatchedRange {
+    std::atomic<std::byte*> begin = nullptr;
+    std::byte* end = nullptr;
+    os::Userfault events;
+  };
+
+  Result<os::Userfault*> add_events(const os::Reservation& range) {
+    auto events = os::Userfault::open_privileged();
+    if (!events) return std::unexpected(events.error());
+    auto free = std::find_if(watched_.begin(), watched_.end(),
+                             [](const WatchedRange& watched) { return watched.begin == nullptr; });
+    if (free == watched_.end())
+      return failure(ErrorCode::unsupported, "serve system calls in more ranges", "uffd_move pool");
+    free->end = range.end();
+    free->events = std::move(*events);
+    free->begin.store(range.begin(), std::memory_order_release);
+    return &free->events;
+  }
+  os::Userfault& mover_to(const std::byte* to) noexcept {
+    if (!system_calls_) return userfault_;
+    for (WatchedRange& watched : watched_) {
+      const std::byte* begin = watched.begin.load(std::memory_order_acquire);
+      if (begin != nullptr && to >= begin && to < watched.end) return watched.events;
+    }
+    return userfault_;  // an address of the arena
+  }
+
   os::Userfault userfault_;
+  const bool system_calls_;
+  std::array<WatchedRange, 2> watched_;  // a stream has at most two
 };
 
 }  // namespace

@@ -126,7 +126,8 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
                                 .blocks_max = slots,
                                 .mechanism = static_cast<pool::Mechanism>(options.mechanism),
                                 .use = pool::Use::between_threads,
-                                .strict = options.strict});
+                                .strict = options.strict,
+                                .system_calls = options.system_calls});
   if (!pool) return std::unexpected(pool.error());
   core->pool_ = std::move(*pool);
 
@@ -150,11 +151,17 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
         fault::Registration::add(core->ranges_[side].begin(), core->ranges_[side].bytes(), *core);
     if (!registration) return std::unexpected(registration.error());
     core->registrations_[side] = std::move(*registration);
+    if (os::Userfault* events = core->pool_->events_of(core->ranges_[side])) {
+      auto server = fault::EventServer::start(*events, *core);
+      if (!server) return std::unexpected(server.error());
+      core->events_[side] = std::move(*server);
+    }
   }
   return core;
 }
 
 RemapStreamCore::~RemapStreamCore() {
+  for (fault::EventServer& events : events_) events = {};
   for (fault::Registration& registration : registrations_) registration = {};
   for (const Slot& slot : slots_) {
     if (slot.block == pool::no_block) continue;
@@ -179,7 +186,10 @@ fault::Outcome RemapStreamCore::on_fault(const fault::Fault& fault) noexcept {
   auto offset = static_cast<size_t>(fault.address - ranges_[index_of(side)].begin());
   auto position = static_cast<Position>(offset / block_bytes_);
   Verdict verdict = serve(side, position);
-  if (verdict != Verdict::present) give_up(verdict, side, position, fault.context);
+  if (verdict != Verdict::present) {
+    if (fault.context == nullptr) return fault::Outcome::decline;  // that thread asks again itself
+    give_up(verdict, side, position, fault.context);
+  }
   return fault::Outcome::retry;
 }
 

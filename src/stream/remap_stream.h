@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "fault/event_server.h"
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "penstock/remap_stream.h"
@@ -118,6 +119,7 @@ class RemapStreamCore final : public fault::Handler {
   Changes changes_;
 
   std::array<fault::Registration, 2> registrations_;  // last: gone before what the handler uses
+  std::array<fault::EventServer, 2> events_;          // Options::system_calls
 };
 
 }  // namespace penstock::stream

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -588,6 +589,94 @@ TEST_P(RemapStreamOn, NothingStaysBehind) {
   for (int i = 0; i < 20; ++i) once();
   EXPECT_LE(lines("/proc/self/maps"), mappings + 4);  // thread stacks are cached by the C library
   EXPECT_EQ(descriptors(), open_before);
+}
+
+// ---- Options::system_calls
+
+// Where the kernel lacks it or this user may not have it, these are skipped.
+class RemapStreamForSystemCalls : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    auto pipe = RemapStream::open({.bytes = 1, .system_calls = true});
+    if (!pipe &&
+        (pipe.error().code == ErrorCode::permission || pipe.error().code == ErrorCode::unsupported))
+      GTEST_SKIP() << pipe.error().message();
+    ASSERT_TRUE(pipe) << pipe.error().message();
+  }
+  RemapStream open(RemapStream::Options options) const {
+    options.system_calls = true;
+    if (options.block_bytes == 4 * MiB) options.block_bytes = block;
+    auto pipe = RemapStream::open(options);
+    EXPECT_TRUE(pipe) << pipe.error().message();
+    return std::move(*pipe);
+  }
+};
+
+TEST_F(RemapStreamForSystemCalls, LoadsAndStoresWorkAsEver) {
+  constexpr uint64_t items = 300 * block / sizeof(uint64_t) + 5;
+  for (size_t block_bytes : {4 * KiB, 64 * KiB, 2 * MiB}) {
+    RemapStream pipe = open({.bytes = items * sizeof(uint64_t), .block_bytes = block_bytes});
+    std::jthread producer([&] {
+      std::iota(pipe.writer<uint64_t>(), pipe.writer<uint64_t>() + items, uint64_t{7});
+      EXPECT_TRUE(pipe.finish(items * sizeof(uint64_t)));
+    });
+    const uint64_t* data = pipe.reader<uint64_t>();
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < items; ++i) wrong += data[i] != i + 7;
+    EXPECT_EQ(wrong, 0u);
+  }
+}
+
+// One system call each for a stream far longer than its memory: into one stream by read(), out of
+// another by write().
+TEST_F(RemapStreamForSystemCalls, AWholeStreamGoesThroughOneSystemCall) {
+  constexpr size_t bytes = 200 * block + 123;
+  RemapStream from = open({.bytes = bytes});
+  RemapStream to = open({.bytes = bytes});
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  std::jthread producer([&] {
+    std::iota(from.writer<uint8_t>(), from.writer<uint8_t>() + bytes, uint8_t{1});
+    EXPECT_TRUE(from.finish(bytes));
+  });
+  std::jthread writer([&] {
+    EXPECT_EQ(::write(ends[1], from.reader(), bytes), static_cast<ssize_t>(bytes));
+    ::close(ends[1]);
+  });
+  std::jthread reader([&] {
+    size_t done = 0;  // a pipe gives what it has
+    for (ssize_t some; (some = ::read(ends[0], to.writer() + done, bytes - done)) > 0;) {
+      done += static_cast<size_t>(some);
+    }
+    EXPECT_EQ(done, bytes);
+    EXPECT_TRUE(to.finish(done));
+  });
+  const uint8_t* data = to.reader<uint8_t>();
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < bytes; ++i) wrong += data[i] != static_cast<uint8_t>(i + 1);
+  EXPECT_EQ(wrong, 0u);
+  ::close(ends[0]);
+}
+
+TEST_F(RemapStreamForSystemCalls, ErrorsReachSystemCallsAndCode) {
+  RemapStream pipe = open({.bytes = 10 * block, .policy = ErrorPolicy::recover});
+  pipe.fail(Side::producer, Error{ErrorCode::io, "read the tape"});
+  int null_fd = ::open("/dev/zero", O_RDONLY);
+  ASSERT_GE(null_fd, 0);
+  EXPECT_EQ(::read(null_fd, pipe.reader() + 500, 100), -1);  // stores into what is not there
+  EXPECT_EQ(errno, EFAULT);
+  ::close(null_fd);
+  auto read = RecoveryPoint::run([&] { return pipe.reader()[0]; });
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::io) << read.error().message();
+  EXPECT_DEATH(
+      {
+        RemapStream stopping = open({.bytes = 10 * block, .name = "stopping"});
+        stopping.cancel(Side::consumer);
+        std::memset(stopping.writer(), 1, 10 * block);
+      },
+      "stopping: cannot serve the producer in block");
 }
 
 TEST(RemapStream, OptionsThatCannotBeAreRefused) {
