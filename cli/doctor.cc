@@ -15,6 +15,7 @@
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/userfault.h"
 #include "penstock/units.h"
 #include "pool/pool.h"
 
@@ -101,6 +102,14 @@ std::string words_of(const os::CpuFeatures& cpu) {
   return words.empty() ? "none of those used here" : words;
 }
 
+// Whether Options::system_calls of the streams can be had: found by trying.
+Fact system_calls_fact() {
+  auto userfault = os::Userfault::open_privileged();
+  std::string text = userfault ? "possible" : userfault.error().message();
+  return {"system_calls_on_streams", "system calls on a stream's pointer", userfault.has_value(),
+          std::move(text)};
+}
+
 void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
   diagnosis.sections.push_back(
       {"system",
@@ -120,6 +129,7 @@ void examine_system(const os::Limits& limits, Diagnosis& diagnosis) {
         number_fact("overcommit_memory", "vm.overcommit_memory", limits.overcommit_memory),
         number_fact("unprivileged_userfaultfd", "vm.unprivileged_userfaultfd",
                     limits.unprivileged_userfaultfd),
+        system_calls_fact(),
         limit_fact("address_space_bytes_max", "address space (ulimit -v)",
                    limits.address_space_bytes_max),
         limit_fact("locked_bytes_max", "locked memory (ulimit -l)", limits.locked_bytes_max),
