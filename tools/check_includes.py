@@ -36,6 +36,8 @@ ALLOWED = {
     ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
     ("src/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
     ("src/fault/registry.cc", "sys/syscall.h"): "the same",
+    ("src/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",
+    ("src/stream/system_calls.cc", "write"): "the same",
     ("cli/stop_signals.cc", "sigaction"): "the program's own answer to SIGINT and SIGTERM, which is no layer's business",
     ("cli/sort.cc", "fopen"): "the statistics: a few lines of text",
 }

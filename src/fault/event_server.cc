@@ -1,20 +1,16 @@
 #include "fault/event_server.h"
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdint>
-#include <memory>
 #include <stop_token>
+#include <utility>
+
+#include "os/event.h"
 
 namespace penstock::fault {
 namespace {
 
-void serve(os::Userfault& userfault, Handler& handler, int stop_fd) {
+void serve(os::Userfault& userfault, Handler& handler, const os::Event& stop) {
   os::Userfault::Event event;
-  while (userfault.next_event(stop_fd, event)) {
+  while (userfault.next_event(stop.fd(), event)) {
     const Fault fault{.address = event.address,
                       .access = event.write ? Access::write : Access::read,
                       .context = nullptr};
@@ -28,19 +24,14 @@ void serve(os::Userfault& userfault, Handler& handler, int stop_fd) {
 }  // namespace
 
 Result<EventServer> EventServer::start(os::Userfault& userfault, Handler& handler) {
-  const int stop_fd = eventfd(0, EFD_CLOEXEC);
-  if (stop_fd < 0) return system_error(errno, "make an eventfd", "event server");
+  auto stop = os::Event::create();
+  if (!stop) return std::unexpected(stop.error());
   EventServer server;
-  server.thread_ = std::jthread([&userfault, &handler, stop_fd](const std::stop_token& stop) {
-    {
-      const std::stop_callback on_stop(stop, [stop_fd] {
-        const uint64_t one = 1;
-        [[maybe_unused]] const auto written = write(stop_fd, &one, sizeof one);
+  server.thread_ =
+      std::jthread([&userfault, &handler, stop = std::move(*stop)](const std::stop_token& token) {
+        const std::stop_callback on_stop(token, [&] { stop.raise(); });
+        serve(userfault, handler, stop);
       });
-      serve(userfault, handler, stop_fd);
-    }
-    close(stop_fd);
-  });
   return server;
 }
 

@@ -37,6 +37,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "stream/sides.h"
 
 namespace penstock::stream {
 
@@ -328,6 +329,14 @@ bool FileReaderCore::at_end(const void* position) {
   const uint64_t block = offset / block_bytes_;
   if (!end_known_ && block >= served_blocks_) (void)serve(block, nullptr);
   return end_known_ && static_cast<const std::byte*>(position) >= end();
+}
+
+Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {
+  const size_t fits =
+      bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
+  prepare(address, fits);
+  if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
+  return fits;
 }
 
 void FileReaderCore::prepare(const void* address, size_t bytes) {

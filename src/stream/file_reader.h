@@ -78,6 +78,7 @@ class FileReaderCore final : public fault::Handler {
   void prepare(const void* address, size_t bytes);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
   // A block of the stream that has memory.

@@ -32,6 +32,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "stream/recovery.h"
+#include "stream/sides.h"
 
 namespace penstock::stream {
 
@@ -123,6 +124,18 @@ fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
   if (error_ == 0) error_ = error;
   if (fail(options_.policy, failure(error), fault.context)) return fault::Outcome::retry;
   stop(failure(error));  // what is stored has to go somewhere
+}
+
+Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  const size_t fits =
+      bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
+  const auto offset = static_cast<uint64_t>(address - range_.begin());
+  for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
+       ++block) {
+    if (find(block) == nullptr) (void)on_fault({address_of(block), access, nullptr});
+  }
+  if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
+  return fits;
 }
 
 pool::BlockId FileWriterCore::take() noexcept {

@@ -66,6 +66,7 @@ class FileWriterCore final : public fault::Handler {
   void flush(std::byte* end);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
   struct Slot {
