@@ -1,11 +1,12 @@
-// Random schedules of a producer and a consumer on one RemapStream, held against a plain array.
+// Random schedules of a producer and a consumer on one stream, of every kind and mechanism, held
+// against a plain array.
 //
 // A seed decides everything but the timing: block size, N, L, M, the pieces that the producer
 // writes (tiny, huge, skipping blocks, coming back, overlapping), where it finishes or fails, the
 // pieces that the consumer reads (jumps, comebacks, past the end), where it cancels, and where each
 // side dawdles. The model then knows every byte that a read must show. To repeat a failure:
 // PENSTOCK_STRESS_SEED=<the printed seed>; PENSTOCK_STRESS_TRIALS says how many schedules run per
-// mechanism.
+// kind, from PENSTOCK_STRESS_FIRST on. (tools/soak.py runs them for as long as one likes.)
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,20 +18,38 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "penstock/guard_stream.h"
+#include "penstock/process_stream.h"
 #include "penstock/recovery.h"
 #include "penstock/remap_stream.h"
 
 namespace penstock {
 namespace {
 
-using Mechanism = RemapStream::Mechanism;
-using Side = RemapStream::Side;
+enum class Kind {
+  remap_mremap,
+  remap_uffd_move,
+  remap_shared,
+  remap_system_calls,  // faults are served by threads, through a privileged userfaultfd
+  guard,
+  process,  // both sides in this process; process_stream_test.cc has two, and kills them
+};
+constexpr Kind all_kinds[] = {Kind::remap_mremap,       Kind::remap_uffd_move, Kind::remap_shared,
+                              Kind::remap_system_calls, Kind::guard,           Kind::process};
+const char* name_of(Kind kind) {
+  constexpr const char* names[] = {"RemapStream_mremap", "RemapStream_uffd_move",
+                                   "RemapStream_shared", "RemapStream_system_calls",
+                                   "GuardStream",        "ProcessStream"};
+  return names[static_cast<size_t>(kind)];
+}
 
 struct Piece {
   uint64_t offset, bytes;
@@ -39,7 +58,8 @@ struct Piece {
 constexpr size_t never = ~size_t{0};
 
 struct Schedule {
-  RemapStream::Options options;
+  Kind kind;
+  RemapStream::Options options;  // the other kinds take from it what they have
   std::vector<Piece> writes, reads;
   size_t fails_after = never;  // writes that the producer does before it fails; never: it finishes
   size_t cancels_after = never;  // reads that the consumer does before it cancels
@@ -105,17 +125,19 @@ uint64_t random_length(Random& random, uint64_t block_bytes) {
   }
 }
 
-// Pieces of [0, limit_bytes): mostly forward from where the last one ended, at times a jump, at
-// times back by at most `comeback` blocks from the furthest block. REQUIRES: limit_bytes > 0.
+// Pieces of [0, limit_bytes): mostly forward from where the last one ended, at times a jump (of at
+// most jump_blocks_max whole blocks), at times back by at most `comeback` blocks from the furthest
+// block. REQUIRES: limit_bytes > 0.
 std::vector<Piece> random_pieces(Random& random, uint64_t limit_bytes, uint64_t block_bytes,
-                                 uint64_t comeback) {
+                                 uint64_t comeback, uint64_t jump_blocks_max = 5) {
   std::vector<Piece> pieces;
   uint64_t furthest = 0;  // the end of the furthest piece
   uint64_t jumps_one_in = 2 + random.below(40), comebacks_one_in = 2 + random.below(10);
   bool tiny = random.below(4) == 0;
   while (furthest < limit_bytes && pieces.size() < 400) {
     uint64_t offset = furthest;
-    if (random.below(jumps_one_in) == 0) offset += random.below(5 * block_bytes);
+    if (random.below(jumps_one_in) == 0 && jump_blocks_max > 0)
+      offset += random.below(jump_blocks_max * block_bytes);
     if (furthest > 0 && random.below(comebacks_one_in) == 0) {
       uint64_t head = (furthest - 1) / block_bytes;
       uint64_t lowest = (head - std::min(head, comeback)) * block_bytes;
@@ -129,16 +151,17 @@ std::vector<Piece> random_pieces(Random& random, uint64_t limit_bytes, uint64_t 
   return pieces;
 }
 
-Schedule random_schedule(uint64_t seed, Mechanism mechanism) {
+Schedule random_schedule(uint64_t seed, Kind kind) {
   Random random(seed);
   Schedule schedule;
   schedule.seed = seed;
+  schedule.kind = kind;
   auto& options = schedule.options;
-  options.mechanism = mechanism;
   options.block_bytes = 4 * KiB << random.below(random.below(4) == 0 ? 7 : 3);
   options.read_ahead_blocks = static_cast<uint32_t>(random.below(4));
   options.producer_comeback_blocks = static_cast<uint32_t>(random.below(4));
   options.consumer_comeback_blocks = static_cast<uint32_t>(random.below(4));
+  if (kind == Kind::guard) ++options.read_ahead_blocks;  // it needs one
   options.strict = random.below(3) == 0;
   options.policy = random.below(2) == 0 ? ErrorPolicy::zeros : ErrorPolicy::recover;
   options.bytes = random.below(30 * options.block_bytes);
@@ -160,10 +183,116 @@ Schedule random_schedule(uint64_t seed, Mechanism mechanism) {
   uint64_t read_limit = round_up(schedule.end_bytes, block_bytes) + block_bytes;
   if (options.policy == ErrorPolicy::zeros)
     read_limit = round_up(options.bytes, block_bytes) + block_bytes;
-  schedule.reads = random_pieces(random, read_limit, block_bytes, options.consumer_comeback_blocks);
+  // A GuardStream's consumer may not pass over a whole block: it could come to one that is being
+  // filled, and nothing there would stop it.
+  schedule.reads = random_pieces(random, read_limit, block_bytes, options.consumer_comeback_blocks,
+                                 kind == Kind::guard ? 0 : 5);
   if (random.below(4) == 0) schedule.cancels_after = random.below(schedule.reads.size() + 1);
   schedule.prepares = random.below(4) == 0;
   return schedule;
+}
+
+// A stream of any kind.
+class AnyStream {
+ public:
+  virtual ~AnyStream() = default;
+  virtual uint8_t* writer() = 0;
+  virtual uint8_t* reader() = 0;
+  virtual Status prepare_write(const void* address, size_t bytes) = 0;
+  virtual Status prepare_read(const void* address, size_t bytes) = 0;
+  virtual Status finish(uint64_t bytes) = 0;
+  virtual void fail(Error error) = 0;
+  virtual void cancel() = 0;
+
+  static Result<std::unique_ptr<AnyStream>> open(Kind kind, const RemapStream::Options& shape);
+};
+
+template <class Stream>
+class TwoThreads final : public AnyStream {
+ public:
+  explicit TwoThreads(Stream stream) : stream_(std::move(stream)) {}
+  uint8_t* writer() override { return stream_.template writer<uint8_t>(); }
+  uint8_t* reader() override { return stream_.template reader<uint8_t>(); }
+  Status prepare_write(const void* address, size_t bytes) override {
+    return stream_.prepare_write(address, bytes);
+  }
+  Status prepare_read(const void* address, size_t bytes) override {
+    return stream_.prepare_read(address, bytes);
+  }
+  Status finish(uint64_t bytes) override { return stream_.finish(bytes); }
+  void fail(Error error) override { stream_.fail(Side::producer, std::move(error)); }
+  void cancel() override { stream_.cancel(Side::consumer); }
+
+ private:
+  Stream stream_;
+};
+
+class TwoEnds final : public AnyStream {
+ public:
+  TwoEnds(ProcessStream from, ProcessStream to) : from_(std::move(from)), to_(std::move(to)) {}
+  uint8_t* writer() override { return from_.writer<uint8_t>(); }
+  uint8_t* reader() override { return to_.reader<uint8_t>(); }
+  Status prepare_write(const void* address, size_t bytes) override {
+    return from_.prepare_write(address, bytes);
+  }
+  Status prepare_read(const void* address, size_t bytes) override {
+    return to_.prepare_read(address, bytes);
+  }
+  Status finish(uint64_t bytes) override { return from_.finish(bytes); }
+  void fail(Error error) override { from_.fail(std::move(error)); }
+  void cancel() override { to_.cancel(); }
+
+ private:
+  ProcessStream from_, to_;
+};
+
+template <class Stream>
+Result<std::unique_ptr<AnyStream>> open_as(const typename Stream::Options& options) {
+  auto stream = Stream::open(options);
+  if (!stream) return std::unexpected(stream.error());
+  return std::make_unique<TwoThreads<Stream>>(std::move(*stream));
+}
+
+Result<std::unique_ptr<AnyStream>> AnyStream::open(Kind kind, const RemapStream::Options& shape) {
+  RemapStream::Options remap = shape;
+  switch (kind) {
+    case Kind::guard:
+      return open_as<GuardStream>({.bytes = shape.bytes,
+                                   .block_bytes = shape.block_bytes,
+                                   .read_ahead_blocks = shape.read_ahead_blocks,
+                                   .producer_comeback_blocks = shape.producer_comeback_blocks,
+                                   .consumer_comeback_blocks = shape.consumer_comeback_blocks,
+                                   .policy = shape.policy,
+                                   .strict = shape.strict});
+    case Kind::process: {
+      auto from = ProcessStream::create({.bytes = shape.bytes,
+                                         .block_bytes = shape.block_bytes,
+                                         .read_ahead_blocks = shape.read_ahead_blocks,
+                                         .producer_comeback_blocks = shape.producer_comeback_blocks,
+                                         .consumer_comeback_blocks = shape.consumer_comeback_blocks,
+                                         .policy = shape.policy,
+                                         .strict = shape.strict},
+                                        Side::producer);
+      if (!from) return std::unexpected(from.error());
+      auto to = ProcessStream::attach(from->fd(), Side::consumer,
+                                      {.policy = shape.policy, .strict = shape.strict});
+      if (!to) return std::unexpected(to.error());
+      return std::make_unique<TwoEnds>(std::move(*from), std::move(*to));
+    }
+    case Kind::remap_mremap:
+      remap.mechanism = RemapStream::Mechanism::mremap;
+      break;
+    case Kind::remap_uffd_move:
+      remap.mechanism = RemapStream::Mechanism::uffd_move;
+      break;
+    case Kind::remap_shared:
+      remap.mechanism = RemapStream::Mechanism::shared;
+      break;
+    case Kind::remap_system_calls:
+      remap.system_calls = true;
+      break;
+  }
+  return open_as<RemapStream>(remap);
 }
 
 // Both sides' pace: sometimes neither waits, sometimes one is slow, sometimes both at random
@@ -185,10 +314,10 @@ bool one_window(const Piece& piece, uint64_t block_bytes, uint32_t comeback) {
   return (piece.offset + piece.bytes - 1) / block_bytes - piece.offset / block_bytes <= comeback;
 }
 
-void produce(const Schedule& schedule, RemapStream& pipe) {
+void produce(const Schedule& schedule, AnyStream& pipe) {
   const bool may_be_cancelled = schedule.cancels_after != never;
   Dawdler dawdler(schedule.seed * 3 + 1);
-  uint8_t* data = pipe.writer<uint8_t>();
+  uint8_t* data = pipe.writer();
   auto written = RecoveryPoint::run([&] {
     for (size_t i = 0; i < schedule.writes.size() && i < schedule.fails_after; ++i) {
       auto [offset, bytes] = schedule.writes[i];
@@ -207,8 +336,7 @@ void produce(const Schedule& schedule, RemapStream& pipe) {
     EXPECT_EQ(written.error().code, ErrorCode::cancelled);
     return;
   }
-  if (schedule.fails_after != never)
-    return pipe.fail(Side::producer, Error{ErrorCode::io, "produce"});
+  if (schedule.fails_after != never) return pipe.fail(Error{ErrorCode::io, "produce"});
   Status finished = pipe.finish(schedule.end_bytes);
   if (!finished) {
     EXPECT_TRUE(may_be_cancelled) << finished.error().message();
@@ -216,9 +344,9 @@ void produce(const Schedule& schedule, RemapStream& pipe) {
   }
 }
 
-void consume(const Schedule& schedule, const Model& model, RemapStream& pipe) {
+void consume(const Schedule& schedule, const Model& model, AnyStream& pipe) {
   Dawdler dawdler(schedule.seed * 3 + 2);
-  const uint8_t* data = pipe.reader<uint8_t>();
+  const uint8_t* data = pipe.reader();
   const bool recovers = schedule.options.policy == ErrorPolicy::recover;
   size_t done = 0;  // outside of the callable: it must survive the jump
   uint64_t wrong = 0, first_wrong = 0;
@@ -243,19 +371,19 @@ void consume(const Schedule& schedule, const Model& model, RemapStream& pipe) {
   }
   EXPECT_EQ(wrong, 0u) << "first at byte " << first_wrong << " of block "
                        << first_wrong / schedule.options.block_bytes;
-  pipe.cancel(Side::consumer);
+  pipe.cancel();
 }
 
 void run(const Schedule& schedule) {
   Model model(schedule);
-  auto pipe = RemapStream::open(schedule.options);
+  auto pipe = AnyStream::open(schedule.kind, schedule.options);
   ASSERT_TRUE(pipe) << pipe.error().message();
   // A consumer that leaves early may cancel while the producer still runs, whatever the schedule
   // says.
   Schedule producing = schedule;
   producing.cancels_after = std::min(producing.cancels_after, schedule.reads.size());
-  std::jthread producer([&] { produce(producing, *pipe); });
-  consume(schedule, model, *pipe);
+  std::jthread producer([&] { produce(producing, **pipe); });
+  consume(schedule, model, **pipe);
 }
 
 uint64_t number_from_environment(const char* name, uint64_t otherwise) {
@@ -272,29 +400,32 @@ void on_alarm(int) {
   std::abort();
 }
 
-class RemapStreamStress : public ::testing::TestWithParam<Mechanism> {};
+// Nothing, or why this system lacks that kind.
+std::optional<Error> lacking(Kind kind) {
+  auto probe = AnyStream::open(kind, {.bytes = 1});
+  if (probe) return {};
+  return probe.error();
+}
 
-INSTANTIATE_TEST_SUITE_P(Mechanisms, RemapStreamStress,
-                         ::testing::Values(Mechanism::mremap, Mechanism::uffd_move,
-                                           Mechanism::shared),
-                         [](const auto& test) {
-                           return test.param == Mechanism::mremap      ? "mremap"
-                                  : test.param == Mechanism::uffd_move ? "uffd_move"
-                                                                       : "shared";
-                         });
+class StreamStress : public ::testing::TestWithParam<Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, StreamStress, ::testing::ValuesIn(all_kinds),
+                         [](const auto& test) { return name_of(test.param); });
 
 int64_t mappings() {
   std::ifstream maps("/proc/self/maps");
   return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
 }
 
-TEST_P(RemapStreamStress, RandomSchedulesAgreeWithThePlainArray) {
-  auto probe = RemapStream::open({.bytes = 1, .mechanism = GetParam()});
-  if (!probe && probe.error().code == ErrorCode::unsupported)
-    GTEST_SKIP() << probe.error().message();
-  ASSERT_TRUE(probe) << probe.error().message();
+TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
+  if (auto error = lacking(GetParam())) {
+    ASSERT_TRUE(error->code == ErrorCode::unsupported || error->code == ErrorCode::permission)
+        << error->message();
+    GTEST_SKIP() << error->message();
+  }
 
-  uint64_t first = number_from_environment("PENSTOCK_STRESS_SEED", 1);
+  uint64_t first = number_from_environment("PENSTOCK_STRESS_SEED",
+                                           number_from_environment("PENSTOCK_STRESS_FIRST", 1));
   uint64_t trials = number_from_environment("PENSTOCK_STRESS_TRIALS", 600);
   if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) trials = 1;
   std::signal(SIGALRM, on_alarm);
@@ -312,15 +443,14 @@ TEST_P(RemapStreamStress, RandomSchedulesAgreeWithThePlainArray) {
   EXPECT_LE(mappings(), mappings_before + 20) << "streams left mappings behind";
 }
 
-// Many streams at once: the schedules of a batch run side by side, on whatever mechanism each one
-// draws.
-TEST(RemapStreamStressMixed, ManyStreamsOfAllMechanismsRunSideBySide) {
-  std::vector<Mechanism> available;
-  for (Mechanism mechanism : {Mechanism::mremap, Mechanism::uffd_move, Mechanism::shared}) {
-    if (RemapStream::open({.bytes = 1, .mechanism = mechanism})) available.push_back(mechanism);
+// Many streams at once: the schedules of a batch run side by side, on whatever kind each one draws.
+TEST(StreamStressMixed, ManyStreamsOfAllKindsRunSideBySide) {
+  std::vector<Kind> available;
+  for (Kind kind : all_kinds) {
+    if (!lacking(kind)) available.push_back(kind);
   }
   ASSERT_FALSE(available.empty());
-  uint64_t seed = number_from_environment("PENSTOCK_STRESS_SEED", 100000);
+  uint64_t seed = 100'000 + number_from_environment("PENSTOCK_STRESS_FIRST", 0);
   std::signal(SIGALRM, on_alarm);
   for (int batch = 0; batch < 12 && !HasFailure(); ++batch) {
     hang_text_length =
@@ -329,9 +459,9 @@ TEST(RemapStreamStressMixed, ManyStreamsOfAllMechanismsRunSideBySide) {
     alarm(60);
     std::vector<std::jthread> threads;
     for (int stream = 0; stream < 16; ++stream, ++seed) {
-      threads.emplace_back([seed, mechanism = available[seed % available.size()]] {
+      threads.emplace_back([seed, kind = available[seed % available.size()]] {
         SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
-        run(random_schedule(seed, mechanism));
+        run(random_schedule(seed, kind));
       });
     }
   }

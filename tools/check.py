@@ -10,13 +10,18 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream")
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source")
+
+# Test programs that are run once more as a user without rights: what needs none must work without.
+UNPRIVILEGED_LAYERS = ("pool", "fault", "stream")
+NOBODY = 65534
 
 SANITIZER_ENVIRONMENT = {
     # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
@@ -116,6 +121,35 @@ def run_tests(tally, preset, selection=None):
             tally.add(f"{preset}: {name}")
 
 
+def run_unprivileged(tally):
+    """Runs tests as the user nobody, from a copy: the working tree need not be readable to everybody."""
+    if os.geteuid() != 0:
+        tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
+        return
+    start = time.monotonic()
+    programs = [path for layer in UNPRIVILEGED_LAYERS for path in sorted((ROOT / f"build/dev/src/{layer}").glob("*_test"))]
+    programs.append(ROOT / "build/dev/test/test_stream_stress_test")
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
+        os.chmod(folder, 0o777)
+        for program in programs:
+            copy = pathlib.Path(shutil.copy(program, folder))
+            copy.chmod(0o755)
+            results = pathlib.Path(folder) / f"{program.name}.xml"
+            environment = dict(os.environ, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, GTEST_OUTPUT=f"xml:{results}",
+                               GTEST_COLOR="no", PENSTOCK_STRESS_TRIALS="100")
+            done = subprocess.run([copy], env=environment, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+            failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
+            if done.returncode != 0:
+                failures += 1
+                print(done.stdout, end="", flush=True)
+                if failed == 0:
+                    tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
+            copy.unlink()
+    print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+
+
 def check_readme(tally):
     """The program in the README is the example that is compiled and run."""
     example = (ROOT / "examples/first_use.cc").read_text()
@@ -124,8 +158,8 @@ def check_readme(tally):
 
 
 def threaded_tests():
-    return [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
-            for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
+    return ["test_stream_stress_test"] + [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
+                                          for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
 
 
 def main():
@@ -137,6 +171,8 @@ def main():
     for preset in ("dev", "asan-ubsan"):
         if command(tally, f"build {preset}", "tools/build.sh", preset):
             run_tests(tally, preset)
+            if preset == "dev":
+                run_unprivileged(tally)
     threaded = threaded_tests()
     if command(tally, "build tsan", "tools/build.sh", "tsan", *threaded):
         run_tests(tally, "tsan", f"^({'|'.join(threaded)})$")

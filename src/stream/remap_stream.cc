@@ -406,7 +406,12 @@ Status RemapStreamCore::finish(uint64_t bytes) {
   // The block that holds the end may carry bytes of an older position behind it.
   auto last = static_cast<Position>(bytes / block_bytes_);
   size_t used = bytes % block_bytes_;
-  const Slot& slot = slot_of(last);
+  Slot& slot = slot_of(last);
+  // Who serves a fault for the producer may not yet have noted that the block is there.
+  while (slot.moving) {
+    slot.awaited = true;
+    changes_.wait(mutex_);
+  }
   if (used != 0 && slot.position == last && slot.place == Place::writer) {
     mutex_.unlock();
     std::memset(address(Place::writer, last) + used, 0, block_bytes_ - used);

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Runs the randomized stress tests again and again, with new seeds each time, for as long as asked: an hour by default.
+
+  ./check soak [--seconds 3600] [--first SEED]
+
+It stops at the first failure, which names the seed that repeats it. The last line says how many rounds passed.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/dev"
+TRIALS = 400
+
+# Test programs and the cases in them that take their seeds from the environment.
+PROGRAMS = [
+    (BUILD / "test/test_stream_stress_test", "*"),
+    (BUILD / "src/stream/stream_process_stream_test", "*WhateverADeathLeavesIsTrue*"),
+]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=3600, help="how long to go on")
+    parser.add_argument("--first", type=int, default=int(time.time()) * 1000, help="the first seed")
+    options = parser.parse_args()
+
+    end = time.monotonic() + options.seconds
+    seed, rounds = options.first, 0
+    while time.monotonic() < end:
+        for program, cases in PROGRAMS:
+            environment = dict(os.environ, PENSTOCK_STRESS_FIRST=str(seed), PENSTOCK_STRESS_TRIALS=str(TRIALS))
+            done = subprocess.run([program, f"--gtest_filter={cases}"], env=environment, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace")
+            if done.returncode != 0:
+                print(done.stdout)
+                print(f"soak: {program.name} failed after {rounds} rounds; the first seed of this round was {seed}")
+                return 1
+        rounds += 1
+        seed += TRIALS
+        print(f"soak: round {rounds}, seeds up to {seed}, {max(0, end - time.monotonic()):.0f} s left", flush=True)
+    print(f"soak: {rounds} rounds of {TRIALS} schedules of each kind passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
