@@ -82,6 +82,10 @@ const char* name_of(Pages pages) {
   return "unknown";
 }
 
+int Pool::free_page_tables(std::span<std::byte> piece) noexcept {
+  return os::decommit(piece.data(), piece.size());
+}
+
 Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
   if (!std::has_single_bit(options.block_bytes) || options.block_bytes < os::page_bytes)
     return failure(ErrorCode::invalid_argument,

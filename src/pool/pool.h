@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,10 @@ class Pool {
     (void)range;
     return nullptr;
   }
+
+  // Frees the page tables of a piece of a range (see page_tables.h). REQUIRES: no block is mapped
+  // there, and nobody maps one meanwhile; one may be mapped there again later.
+  virtual int free_page_tables(std::span<std::byte> piece) noexcept;
 
   // A free block, now at home; no_block when all are out or the system has no memory.
   virtual BlockId take() noexcept = 0;

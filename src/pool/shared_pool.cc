@@ -51,6 +51,10 @@ class SharedPool final : public ArenaPool {
   }
   void release(os::Reservation& range) override { late_.forget(range.begin(), range.end()); }
   int flush_unmaps() noexcept override { return late_.flush(); }
+  int free_page_tables(std::span<std::byte> piece) noexcept override {
+    late_.forget(piece.data(), piece.data() + piece.size());  // its views go with the rest
+    return Pool::free_page_tables(piece);
+  }
 
  private:
   int commit_home(BlockId block) noexcept override {

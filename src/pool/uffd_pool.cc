@@ -67,17 +67,10 @@ class UffdPool final : public ArenaPool {
   Result<os::Reservation> reserve(uint64_t bytes) override {
     auto range = reserve_blocks(bytes, block_bytes());
     if (!range) return range;
-    int error = os::exclude_from_fork(range->begin(), range->bytes());
-    (void)os::advise_huge(range->begin(), range->bytes(), pages() == Pages::huge);
-    if (error == 0) error = os::protect(range->begin(), range->bytes(), os::Access::read_write);
-    os::Userfault* userfault = &userfault_;
-    if (system_calls_ && error == 0) {
-      auto events = add_events(*range);
-      if (!events) return std::unexpected(events.error());
-      userfault = *events;
+    if (system_calls_) {
+      if (auto added = add_events(*range); !added) return std::unexpected(added.error());
     }
-    if (error == 0) error = userfault->watch(range->begin(), range->bytes());
-    if (error != 0)
+    if (const int error = prepare(range->begin(), range->bytes()); error != 0)
       return system_error(error,
                           "reserve " + std::to_string(bytes) + " bytes watched by userfaultfd",
                           "uffd_move pool", "the mechanism mremap or shared");
@@ -89,11 +82,25 @@ class UffdPool final : public ArenaPool {
       if (watched.begin.load() == range.begin()) watched.begin.store(nullptr);
     }
   }
+  // The mapping goes with the tables, so a new one takes its place.
+  int free_page_tables(std::span<std::byte> piece) noexcept override {
+    if (const int error = Pool::free_page_tables(piece); error != 0) return error;
+    return prepare(piece.data(), piece.size());
+  }
   os::Userfault* events_of(const os::Reservation& range) noexcept override {
     return system_calls_ ? &mover_to(range.begin()) : nullptr;
   }
 
  private:
+  // Makes inaccessible addresses what a range consists of.
+  int prepare(std::byte* begin, size_t bytes) noexcept {
+    int error = os::exclude_from_fork(begin, bytes);
+    (void)os::advise_huge(begin, bytes, pages() == Pages::huge);
+    if (error == 0) error = os::protect(begin, bytes, os::Access::read_write);
+    if (error == 0) error = mover_to(begin).watch(begin, bytes);
+    return error;
+  }
+
   int commit_home(BlockId block) noexcept override {
     std::byte* const at = home(block);
     int error = os::protect(at, block_bytes(), os::Access::read_write);
@@ -123,7 +130,7 @@ class UffdPool final : public ArenaPool {
     os::Userfault events;
   };
 
-  Result<os::Userfault*> add_events(const os::Reservation& range) {
+  Status add_events(const os::Reservation& range) {
     auto events = os::Userfault::open_privileged();
     if (!events) return std::unexpected(events.error());
     auto free = std::find_if(watched_.begin(), watched_.end(),
@@ -133,7 +140,7 @@ class UffdPool final : public ArenaPool {
     free->end = range.end();
     free->events = std::move(*events);
     free->begin.store(range.begin(), std::memory_order_release);
-    return &free->events;
+    return {};
   }
   os::Userfault& mover_to(const std::byte* to) noexcept {
     if (!system_calls_) return userfault_;

@@ -231,6 +231,13 @@ void FileReaderCore::drop_outside(uint64_t first, uint64_t last) noexcept {
     }
   }
   if (dropped) (void)io_.pool().flush_unmaps();
+
+  // Whoever comes back maps blocks there again.
+  std::byte* lowest = range_.begin() + first * block_bytes_;
+  for (const Slot& slot : slots_)
+    lowest = std::min(lowest, range_.begin() + slot.block * block_bytes_);
+  const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
+  if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
 }
 
 // The pool is empty, but we hold blocks that are less urgent than `wanted`: read-ahead, the

@@ -25,6 +25,7 @@
 
 #include "fault/registry.h"
 #include "os/memory.h"
+#include "pool/page_tables.h"
 #include "stream/block_io.h"
 #include "stream/error_policy.h"
 #include "stream/recovery.h"
@@ -125,7 +126,8 @@ class FileReaderCore final : public fault::Handler {
   uint64_t blocks_ = 0;  // as far as is known
   bool end_known_ = true;
   uint64_t served_blocks_ = 0;  // of open_stream(): blocks below have been shown
-  std::vector<Slot> slots_;     // room for all blocks of the pool is reserved
+  pool::PassedPageTables passed_;
+  std::vector<Slot> slots_;  // room for all blocks of the pool is reserved
   bool failed_ = false;
   Failure failure_;
   char attempted_[160] = {};

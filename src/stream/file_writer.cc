@@ -168,6 +168,12 @@ void FileWriterCore::hand_over_reopened(size_t keep) noexcept {
 
 void FileWriterCore::hand_over_below(uint64_t block) noexcept {
   for (; next_block_ < block; ++next_block_) hand_over(next_block_, block_bytes_);
+
+  // Whoever comes back maps blocks there again.
+  std::byte* lowest = address_of(next_block_);
+  for (const Slot& slot : slots_) lowest = std::min(lowest, address_of(slot.block));
+  const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
+  if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
 }
 
 // The mapped block's id, now at home and no longer ours; no_block when it is not mapped, or cannot

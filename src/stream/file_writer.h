@@ -100,7 +100,8 @@ class FileWriterCore final : public fault::Handler {
   size_t head_bytes_ = 0;    // of block 0, in front of begin()
   uint64_t next_block_ = 0;  // blocks below are handed over
   bool ended_ = false;
-  int error_ = 0;            // the first errno; requests in flight point to it
+  int error_ = 0;  // the first errno; requests in flight point to it
+  pool::PassedPageTables passed_;
   std::vector<Slot> slots_;  // mapped blocks, in the order of their faults; room is reserved
 };
 

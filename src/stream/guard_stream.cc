@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/bits.h"
@@ -340,7 +341,8 @@ int GuardStreamCore::give_back_dead() noexcept {
   const Position end = dead_end();
   if (int error = give_back(dead_, end); error != 0) return error;
   dead_ = end;
-  return 0;
+  const std::span<std::byte> tables = passed_.pass(range_.begin(), address(dead_));
+  return tables.empty() ? 0 : os::decommit(tables.data(), tables.size());
 }
 
 // ---- what cannot be served

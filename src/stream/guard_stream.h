@@ -15,6 +15,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "penstock/guard_stream.h"
+#include "pool/page_tables.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
@@ -106,8 +107,9 @@ class GuardStreamCore final : public fault::Handler {
   Position writer_head_ GUARDED_BY(mutex_) = -1;  // w: the last position written to
   Position reader_head_ GUARDED_BY(mutex_) = -1;  // c: the last position read from
   Position released_ GUARDED_BY(mutex_) = 0;      // positions below are full, and guarded or read
-  Position dead_ GUARDED_BY(mutex_) = 0;          // positions below were given back
-  uint64_t end_bytes_ GUARDED_BY(mutex_) = 0;     // the length, once finished
+  pool::PassedPageTables passed_ GUARDED_BY(mutex_);
+  Position dead_ GUARDED_BY(mutex_) = 0;       // positions below were given back
+  uint64_t end_bytes_ GUARDED_BY(mutex_) = 0;  // the length, once finished
   std::array<Phase, 2> phase_ GUARDED_BY(mutex_) = {Phase::active, Phase::active};
   std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);
   std::array<std::string, 2> reason_

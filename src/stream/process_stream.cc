@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -315,8 +316,22 @@ Verdict ProcessStreamCore::serve(Position position) noexcept {
     verdict = error == 0 ? Verdict::present : Verdict::unmapped;
   }
   if (error != 0) map_errno_ = error;
+  free_page_tables();
   mutex_.unlock();
   return verdict;
+}
+
+// Of what nobody in this process will touch any more: no slot is there, and the side is past it.
+void ProcessStreamCore::free_page_tables() noexcept {
+  Position lowest = std::max<Position>(0, mine().head.load(std::memory_order_relaxed) - comeback());
+  if (!passed_.reaches(range_.begin(), address(lowest))) return;
+  for (Position shown : shown_) {
+    if (shown >= 0) lowest = std::min(lowest, shown);
+  }
+  const std::span<std::byte> tables = passed_.pass(range_.begin(), address(lowest));
+  if (tables.empty()) return;
+  late_.forget(tables.data(), tables.data() + tables.size());
+  (void)os::decommit(tables.data(), tables.size());  // refused, they cost memory and nothing else
 }
 
 // Strict: takes away what this side must no longer touch, before the other one is told. 0 or an

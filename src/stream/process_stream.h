@@ -17,6 +17,7 @@
 #include "os/process.h"
 #include "penstock/process_stream.h"
 #include "pool/late_unmaps.h"
+#include "pool/page_tables.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
@@ -73,6 +74,7 @@ class ProcessStreamCore final : public fault::Handler {
   Verdict judge_writer(Position position) const noexcept;
   Verdict judge_reader(Position position) const noexcept;
   int show(Position position, bool cleared) noexcept REQUIRES_LOCK(mutex_);
+  void free_page_tables() noexcept REQUIRES_LOCK(mutex_);
   void wait_for_change(uint32_t seen) noexcept EXCLUDES_LOCK(mutex_);
   void notice_death() noexcept EXCLUDES_LOCK(mutex_);
   void changed() noexcept;
@@ -114,6 +116,7 @@ class ProcessStreamCore final : public fault::Handler {
   mutable Mutex mutex_;
   std::vector<Position> shown_
       GUARDED_BY(mutex_);  // of each slot, the position that is mapped here
+  pool::PassedPageTables passed_ GUARDED_BY(mutex_);
   int map_errno_ GUARDED_BY(mutex_) = 0;
   os::ProcessWatch watch_ GUARDED_BY(mutex_);  // the other process, once it was looked for
   pool::LateUnmaps late_;

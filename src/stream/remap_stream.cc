@@ -224,8 +224,25 @@ Verdict RemapStreamCore::serve(Side side, Position position) noexcept {
     }
     if (std::exchange(slot.awaited, false)) changes_.announce();
   }
+  const std::span<std::byte> tables = left_behind(side);
   mutex_.unlock();
+  // Where the system refuses, they stay: that costs memory, and nothing else.
+  if (!tables.empty()) (void)pool_->free_page_tables(tables);
   return verdict;
+}
+
+// The pieces of a side's range that nobody will touch any more, as they are completed: no slot is
+// there, and the side is past them.
+std::span<std::byte> RemapStreamCore::left_behind(Side side) noexcept {
+  const Place place = side == Side::producer ? Place::writer : Place::reader;
+  const Position head = side == Side::producer ? writer_head_ : reader_head_;
+  Position lowest = std::max<Position>(0, head - comeback_of(side));
+  std::byte* const begin = ranges_[index_of(side)].begin();
+  if (!passed_[index_of(side)].reaches(begin, address(place, lowest))) return {};
+  for (const Slot& slot : slots_) {
+    if (slot.place == place) lowest = std::min(lowest, slot.position);
+  }
+  return passed_[index_of(side)].pass(begin, address(place, lowest));
 }
 
 // Strict: takes away what a side that comes to `position` must no longer touch, before the other

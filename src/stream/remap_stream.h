@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "penstock/remap_stream.h"
+#include "pool/page_tables.h"
 #include "pool/pool.h"
 #include "stream/sides.h"
 
@@ -75,6 +77,7 @@ class RemapStreamCore final : public fault::Handler {
   int move(const Slot& from, Side side, Position position, bool cleared) noexcept;
   int retire(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   void retire_all(Side side) noexcept REQUIRES_LOCK(mutex_);
+  std::span<std::byte> left_behind(Side side) noexcept REQUIRES_LOCK(mutex_);
 
   Error error_of(Verdict verdict, Side side, Position position) const EXCLUDES_LOCK(mutex_);
   void give_up(Verdict verdict, Side side, Position position, void* context) const noexcept
@@ -115,6 +118,7 @@ class RemapStreamCore final : public fault::Handler {
   std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);
   std::array<std::string, 2> reason_
       GUARDED_BY(mutex_);  // error_ as text, made where allocation is allowed
+  std::array<pool::PassedPageTables, 2> passed_ GUARDED_BY(mutex_);
   int map_errno_ GUARDED_BY(mutex_) = 0;
   Changes changes_;
 

@@ -22,7 +22,8 @@ Status Shape::check(const std::string& name) const {
   if (!std::has_single_bit(block_bytes) || block_bytes < os::page_bytes) {
     return refuse("block_bytes: a power of two, at least 4096");
   }
-  if (bytes > (uint64_t{1} << 46)) return refuse("bytes: at most 64 TiB of address space");
+  // A process has 128 TiB of addresses here; how much of that is free, reserving finds out.
+  if (bytes > (uint64_t{1} << 47)) return refuse("bytes: at most 128 TiB of address space");
   const uint64_t window =
       uint64_t{1} + read_ahead_blocks + producer_comeback_blocks + consumer_comeback_blocks;
   if (window > (1u << 20)) return refuse("read_ahead and comeback blocks: about a million at most");
