@@ -129,20 +129,10 @@ namespace penstock::stream {
 namespace {
 
 Status check(const GuardStream::Options& options) {
-  auto refuse = [&](std::string hint) {
-    return failure(ErrorCode::invalid_argument, "open a stream", options.name, std::move(hint));
-  };
-  if (!std::has_single_bit(options.block_bytes) || options.block_bytes < os::page_bytes) {
-    return refuse("block_bytes: a power of two, at least 4096");
-  }
-  if (options.bytes > (uint64_t{1} << 46)) return refuse("bytes: at most 64 TiB of address space");
-  if (options.read_ahead_blocks == 0) {
-    return refuse("read_ahead_blocks: at least 1, the block that guards the one being read");
-  }
-  uint64_t blocks = uint64_t{1} + options.read_ahead_blocks + options.producer_comeback_blocks +
-                    options.consumer_comeback_blocks;
-  if (blocks > (1u << 20)) return refuse("read_ahead and comeback blocks: about a million at most");
-  return {};
+  if (auto valid = Shape::of(options).check(options.name); !valid) return valid;
+  if (options.read_ahead_blocks != 0) return {};
+  return failure(ErrorCode::invalid_argument, "open a stream", options.name,
+                 "read_ahead_blocks: at least 1, the block that guards the one being read");
 }
 
 }  // namespace
@@ -156,9 +146,8 @@ GuardStreamCore::GuardStreamCore(const Options& options)
       ahead_(options.read_ahead_blocks),
       producer_comeback_(options.producer_comeback_blocks),
       consumer_comeback_(options.consumer_comeback_blocks),
-      blocks_max_(static_cast<Position>(ceil_div(options.bytes, options.block_bytes))),
-      slots_(static_cast<size_t>(
-          std::min(ahead_ + producer_comeback_ + consumer_comeback_ + 1, blocks_max_ + 1))) {}
+      blocks_max_(Shape::of(options).blocks()),
+      slots_(Shape::of(options).live_blocks()) {}
 
 Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& options) {
   if (auto valid = check(options); !valid) return std::unexpected(valid.error());
@@ -381,37 +370,21 @@ std::byte* GuardStreamCore::reader() {
 }
 
 Status GuardStreamCore::prepare(Side side, const void* address, size_t bytes) {
-  const auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
-  if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - begin)) {
-    return failure(ErrorCode::invalid_argument, "prepare memory of a stream", options_.name,
-                   "a piece of the stream's pointer");
-  }
-  const auto offset = static_cast<size_t>(begin - range_.begin());
-  const auto first = static_cast<Position>(offset / block_bytes_);
-  const auto last = static_cast<Position>((offset + bytes - 1) / block_bytes_);
-  if (last - first > comeback_of(side)) {
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("prepare {} blocks of a stream at once", last - first + 1),
-                   options_.name,
-                   fmt::format("{}_comeback_blocks = {}", name_of(side), last - first));
-  }
+  auto blocks =
+      BlockRange::of(address, bytes, range_, block_bytes_, side, comeback_of(side), options_.name);
+  if (!blocks) return std::unexpected(std::move(blocks.error()));
   MutexLock lock(mutex_);
-  for (Position position = first; position <= last; ++position) {
+  for (Position position = blocks->first; position <= blocks->last; ++position) {
     const Verdict verdict = serve(side, position);
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
 }
 
-// Of a piece that is longer than a window, the part that fits into one.
 Result<size_t> GuardStreamCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
   const Side side = access == fault::Access::write ? Side::producer : Side::consumer;
-  const auto offset = static_cast<size_t>(address - range_.begin());
-  const size_t window_end =
-      (offset / block_bytes_ + 1 + static_cast<size_t>(comeback_of(side))) * block_bytes_;
-  const size_t fits =
-      std::min({bytes, window_end - offset, static_cast<size_t>(range_.bytes()) - offset});
+  const size_t fits = bytes_in_window(address, bytes, range_, block_bytes_, comeback_of(side));
   if (auto prepared = prepare(side, address, fits); !prepared) {
     return std::unexpected(std::move(prepared.error()));
   }

@@ -125,14 +125,6 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<Phase>::
 
 namespace {
 
-Shape shape_of(const SharedStream& shared) {
-  return {.bytes = shared.bytes,
-          .block_bytes = shared.block_bytes,
-          .read_ahead_blocks = shared.read_ahead_blocks,
-          .producer_comeback_blocks = shared.producer_comeback_blocks,
-          .consumer_comeback_blocks = shared.consumer_comeback_blocks};
-}
-
 // Where the blocks begin: at a multiple that lets them be huge pages.
 uint64_t header_bytes(const Shape& shape) {
   return round_up(sizeof(SharedStream) + shape.live_blocks() * sizeof(std::atomic<Position>),
@@ -169,11 +161,7 @@ int populate_blocks(const os::MemoryFile& file, uint64_t offset, const Shape& sh
 
 Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::create(const Options& options,
                                                                      Side side) {
-  const Shape shape{.bytes = options.bytes,
-                    .block_bytes = options.block_bytes,
-                    .read_ahead_blocks = options.read_ahead_blocks,
-                    .producer_comeback_blocks = options.producer_comeback_blocks,
-                    .consumer_comeback_blocks = options.consumer_comeback_blocks};
+  const Shape shape = Shape::of(options);
   if (auto valid = shape.check(options.name); !valid) return std::unexpected(valid.error());
   const uint64_t head_bytes = header_bytes(shape);
   auto file = os::MemoryFile::create(head_bytes + shape.live_blocks() * shape.block_bytes);
@@ -220,7 +208,7 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::attach(int fd, Sid
   const auto* shared = reinterpret_cast<const SharedStream*>(header->begin());
   if (shared->magic.load(std::memory_order_acquire) != magic_value)
     return refuse("what ProcessStream::create() of this version made");
-  const Shape shape = shape_of(*shared);
+  const Shape shape = Shape::of(*shared);
   if (auto valid = shape.check("the other process's stream"); !valid)
     return std::unexpected(valid.error());
   if (file->bytes() != header_bytes(shape) + shape.live_blocks() * shape.block_bytes)
@@ -242,7 +230,7 @@ ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header
       side_(side),
       options_(options),
       attach_ms_max_(attach_ms_max),
-      shape_(shape_of(shared_)),
+      shape_(Shape::of(shared_)),
       ahead_(shape_.read_ahead_blocks),
       producer_comeback_(shape_.producer_comeback_blocks),
       consumer_comeback_(shape_.consumer_comeback_blocks),

@@ -86,14 +86,6 @@ namespace penstock::stream {
 
 namespace {
 
-Shape shape_of(const RemapStream::Options& options) {
-  return {.bytes = options.bytes,
-          .block_bytes = options.block_bytes,
-          .read_ahead_blocks = options.read_ahead_blocks,
-          .producer_comeback_blocks = options.producer_comeback_blocks,
-          .consumer_comeback_blocks = options.consumer_comeback_blocks};
-}
-
 static_assert(static_cast<int>(RemapStream::Mechanism::automatic) ==
                   static_cast<int>(pool::Mechanism::automatic) &&
               static_cast<int>(RemapStream::Mechanism::mremap) ==
@@ -113,10 +105,10 @@ RemapStreamCore::RemapStreamCore(const Options& options)
       ahead_(options.read_ahead_blocks),
       producer_comeback_(options.producer_comeback_blocks),
       consumer_comeback_(options.consumer_comeback_blocks),
-      blocks_max_(shape_of(options).blocks()) {}
+      blocks_max_(Shape::of(options).blocks()) {}
 
 Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& options) {
-  const Shape shape = shape_of(options);
+  const Shape shape = Shape::of(options);
   if (auto valid = shape.check(options.name); !valid) return std::unexpected(valid.error());
   std::unique_ptr<RemapStreamCore> core(new RemapStreamCore(options));
 

@@ -33,6 +33,16 @@ struct Shape {
   size_t block_bytes;
   uint32_t read_ahead_blocks, producer_comeback_blocks, consumer_comeback_blocks;  // N, L, M
 
+  // Of the options of any of these streams.
+  template <class Options>
+  static Shape of(const Options& options) {
+    return {.bytes = options.bytes,
+            .block_bytes = options.block_bytes,
+            .read_ahead_blocks = options.read_ahead_blocks,
+            .producer_comeback_blocks = options.producer_comeback_blocks,
+            .consumer_comeback_blocks = options.consumer_comeback_blocks};
+  }
+
   Status check(const std::string& name) const;
   // Blocks of the stream, and how many of them, with the zeros behind the last, live at once.
   Position blocks() const;
