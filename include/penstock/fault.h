@@ -4,6 +4,9 @@
 // (CPython's faulthandler, the JVM, crash reporters). Opening the first stream installs ours for
 // SIGSEGV and SIGBUS; a fault that belongs to no stream goes to the handler that was there before.
 //
+// A handler that is installed after ours and does not hand on (faulthandler, for one) takes the
+// streams' faults, too: call install() behind it, or open a stream.
+//
 // Thread safety: all may be called from any thread, outside of signal handlers.
 
 #include "penstock/error.h"

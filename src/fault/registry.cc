@@ -17,8 +17,9 @@
 // installed above us has saved *us* as its predecessor: when it chains, dispatch() runs again, in
 // the same signal, and must go on to the next older one instead of round in circles. It knows
 // itself by the signal context, which such a handler passes on, and by its own stack frame, which
-// then lies deeper. (A handler that jumped out instead leaves a note behind which the next signal,
-// on the same stack depth, does not take for its own.)
+// then lies deeper; or by the signal being one that this process sent itself, for CPython's
+// faulthandler hands on with raise(). (A handler that jumped out instead leaves a note behind which
+// the next signal, on the same stack depth, does not take for its own.)
 //
 // Crashing. A fault that ends at SIG_DFL must look as if we were not there: the default action is
 // restored and the instruction runs again, and faults with the same signal, code and address, with
@@ -200,6 +201,11 @@ bool comes_again(const siginfo_t& info) {
   return info.si_code > 0 && !(info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
+// As a handler does with raise() that hands a crash to whom it found installed.
+bool sent_by_us(const siginfo_t& info) {
+  return (info.si_code == SI_TKILL || info.si_code == SI_USER) && info.si_pid == getpid();
+}
+
 void crash(int signal, siginfo_t* info) {
   set_default(signal);
   if (comes_again(*info)) return;
@@ -238,7 +244,8 @@ struct Chaining {
 void chain(int signal, siginfo_t* info, void* context, const void* frame) {
   const Previous& handlers = *previous(signal).load(std::memory_order_acquire);
   const Chaining outer = chaining;
-  const bool again = outer.context == context && std::less<const void*>()(frame, outer.frame);
+  const bool again = (outer.context == context || sent_by_us(*info)) && outer.context != nullptr &&
+                     std::less<const void*>()(frame, outer.frame);
   const size_t level = again ? outer.level + 1 : 0;
   if (level >= handlers.size()) return crash(signal, info);
 
