@@ -15,7 +15,8 @@
 //   char* hit = std::strstr(pipe->reader<char>(), "hello world");
 //
 // memcpy and memmove may touch the last bytes first, which a stream takes for a jump: let them copy
-// at most a block at a time. A pointer given to a system call is no load or store: the kernel
+// at most a block at a time. (test/third_party_test.cc shows what other libraries need: a decoder
+// that checks its output's sum, or a parser that validates all text first, goes over it twice.) A pointer given to a system call is no load or store: the kernel
 // answers EFAULT where the stream would have waited. Call prepare_write() or prepare_read() on the
 // piece first, or use penstock/system_calls.h, or Options::system_calls.
 

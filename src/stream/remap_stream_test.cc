@@ -667,7 +667,7 @@ TEST_F(RemapStreamForSystemCalls, AWholeStreamGoesThroughOneSystemCall) {
     EXPECT_EQ(::write(ends[1], from.reader(), bytes), static_cast<ssize_t>(bytes));
     ::close(ends[1]);
   });
-  std::jthread reader([&] {
+  std::thread reader([&] {
     size_t done = 0;  // a pipe gives what it has
     for (ssize_t some; (some = ::read(ends[0], to.writer() + done, bytes - done)) > 0;) {
       done += static_cast<size_t>(some);
@@ -679,6 +679,7 @@ TEST_F(RemapStreamForSystemCalls, AWholeStreamGoesThroughOneSystemCall) {
   uint64_t wrong = 0;
   for (uint64_t i = 0; i < bytes; ++i) wrong += data[i] != static_cast<uint8_t>(i + 1);
   EXPECT_EQ(wrong, 0u);
+  reader.join();
   ::close(ends[0]);
 }
 
