@@ -1,0 +1,138 @@
+// A sink behind a plain pointer: source_stream.cc the other way round. The drain waits for full
+// blocks (SinkStream's side of the stream ends that, by finish() or in the destructor) or for the
+// sink (which cancel() ends). It gives up its side when the sink fails, and the producer then meets
+// the policy.
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/mutex.h"
+#include "penstock/remap_stream.h"
+#include "penstock/source.h"
+
+namespace penstock {
+
+namespace source {
+
+// Thread safety and errors: as SinkStream's.
+class SinkStreamBody {
+ public:
+  SinkStreamBody(std::unique_ptr<Sink> sink, RemapStream stream, size_t block_bytes)
+      : block_bytes_(block_bytes),
+        sink_(std::move(sink)),
+        stream_(std::move(stream)),
+        thread_([this] { drain(); }) {}
+
+  ~SinkStreamBody() {
+    if (!thread_.joinable()) return;
+    cancel();
+    stream_.cancel(RemapStream::Side::producer);
+    thread_.join();
+  }
+
+  RemapStream& stream() { return stream_; }
+
+  Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_) {
+    if (!thread_.joinable()) return failure(ErrorCode::invalid_argument, "finish twice", "sink");
+    if (Status finished = stream_.finish(bytes); !finished && status()) return finished;
+    thread_.join();
+    if (Status drained = status(); !drained) return drained;
+    Status closed = sink_->close();
+    MutexLock lock(mutex_);
+    return status_ = std::move(closed);
+  }
+
+  Status status() const EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+  void cancel() {
+    // Relaxed: the flag hands over nothing, and what the drain may be waiting for is ended below or
+    // by the producer.
+    cancelled_.store(true, std::memory_order_relaxed);
+    sink_->cancel();
+  }
+
+ private:
+  void drain() EXCLUDES_LOCK(mutex_) {
+    uint64_t done = 0;
+    Result<size_t> put = 0;
+    while ((put = write_from(done)) && *put != 0) done += *put;
+    if (put) return;
+    {
+      MutexLock lock(mutex_);
+      status_ = std::unexpected(put.error());
+    }
+    stream_.fail(RemapStream::Side::consumer, put.error());
+  }
+
+  // What is there of a block; 0: all is written.
+  Result<size_t> write_from(uint64_t offset) {
+    const Result<uint64_t> ready = stream_.wait_ready(offset);
+    if (!ready) return std::unexpected(ready.error());
+    if (*ready <= offset) return 0;
+    if (cancelled_.load(std::memory_order_relaxed)) {
+      return failure(ErrorCode::cancelled, "write on", "sink");
+    }
+    const std::span piece(stream_.reader<std::byte>() + offset,
+                          std::min(*ready, round_up(offset + 1, block_bytes_)) - offset);
+    if (Status here = stream_.prepare_read(piece.data(), piece.size()); !here) {
+      return std::unexpected(here.error());
+    }
+    if (Status written = sink_->write(piece); !written) return std::unexpected(written.error());
+    return piece.size();
+  }
+
+  const size_t block_bytes_;
+  const std::unique_ptr<Sink> sink_;
+  RemapStream stream_;
+  std::atomic<bool> cancelled_ = false;
+  mutable Mutex mutex_;
+  Status status_ GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses all others
+};
+
+}  // namespace source
+
+Result<SinkStream> SinkStream::open(std::unique_ptr<Sink> sink, std::string name,
+                                    const SinkStreamOptions& options) {
+  auto stream = RemapStream::open({.bytes = options.bytes_max,
+                                   .block_bytes = options.block_bytes,
+                                   .read_ahead_blocks = options.write_behind_blocks,
+                                   .producer_comeback_blocks = options.comeback_blocks,
+                                   .consumer_comeback_blocks = 0,
+                                   .policy = options.policy,
+                                   .mechanism = RemapStream::Mechanism::mremap,
+                                   .strict = options.strict,
+                                   .name = std::move(name)});
+  if (!stream) return std::unexpected(stream.error());
+  return SinkStream(std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
+                                                             options.block_bytes));
+}
+
+SinkStream::SinkStream(std::unique_ptr<source::SinkStreamBody> body) : body_(std::move(body)) {}
+SinkStream::SinkStream(SinkStream&&) noexcept = default;
+SinkStream& SinkStream::operator=(SinkStream&&) noexcept = default;
+SinkStream::~SinkStream() = default;
+
+std::byte* SinkStream::data() const {
+  return body_->stream().writer<std::byte>();
+}
+Status SinkStream::prepare_write(void* address, size_t bytes) {
+  return body_->stream().prepare_write(address, bytes);
+}
+Status SinkStream::finish(uint64_t bytes) {
+  return body_->finish(bytes);
+}
+Status SinkStream::status() const {
+  return body_->status();
+}
+void SinkStream::cancel() {
+  body_->cancel();
+}
+
+}  // namespace penstock

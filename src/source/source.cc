@@ -1,0 +1,143 @@
+// Files, pipes, sockets and callbacks as sources and sinks.
+
+#include "penstock/source.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+
+#include "file/descriptor.h"
+#include "file/engine.h"
+#include "file/file.h"
+
+namespace penstock {
+
+namespace {
+
+class DescriptorSource final : public Source {
+ public:
+  explicit DescriptorSource(file::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Result<size_t> read(std::span<std::byte> into) override { return descriptor_.read(into); }
+  void cancel() override { descriptor_.interrupt(); }
+
+ private:
+  file::Descriptor descriptor_;
+};
+
+class DescriptorSink final : public Sink {
+ public:
+  explicit DescriptorSink(file::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Status write(std::span<const std::byte> from) override { return descriptor_.write(from); }
+  void cancel() override { descriptor_.interrupt(); }
+
+ private:
+  file::Descriptor descriptor_;
+};
+
+// Direct where memory and offset allow it, as they do for whole blocks of a stream.
+class FileSink final : public Sink {
+ public:
+  explicit FileSink(file::File file) : file_(std::move(file)) {}
+  Status write(std::span<const std::byte> from) override {
+    // Relaxed: a flag that hands over nothing.
+    if (cancelled_.load(std::memory_order_relaxed)) {
+      return failure(ErrorCode::cancelled, "write on", file_.path());
+    }
+    Status written = file::write_exactly(file_, offset_, from.data(), from.size());
+    offset_ += from.size();
+    return written;
+  }
+  Status close() override { return file_.publish(); }
+  void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+
+ private:
+  file::File file_;
+  uint64_t offset_ = 0;
+  std::atomic<bool> cancelled_ = false;
+};
+
+Error cancelled_callback() {
+  return {ErrorCode::cancelled, "go on", "callback"};
+}
+
+class CallbackSource final : public Source {
+ public:
+  CallbackSource(std::function<Result<size_t>(std::span<std::byte>)> read,
+                 std::function<void()> cancel)
+      : read_(std::move(read)), cancel_(std::move(cancel)) {}
+  Result<size_t> read(std::span<std::byte> into) override {
+    if (cancelled_.load(std::memory_order_relaxed)) return std::unexpected(cancelled_callback());
+    return read_(into);
+  }
+  void cancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);  // relaxed: as above
+    if (cancel_) cancel_();
+  }
+
+ private:
+  std::function<Result<size_t>(std::span<std::byte>)> read_;
+  std::function<void()> cancel_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+class CallbackSink final : public Sink {
+ public:
+  CallbackSink(std::function<Status(std::span<const std::byte>)> write,
+               std::function<void()> cancel)
+      : write_(std::move(write)), cancel_(std::move(cancel)) {}
+  Status write(std::span<const std::byte> from) override {
+    if (cancelled_.load(std::memory_order_relaxed)) return std::unexpected(cancelled_callback());
+    return write_(from);
+  }
+  void cancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);  // relaxed: as above
+    if (cancel_) cancel_();
+  }
+
+ private:
+  std::function<Status(std::span<const std::byte>)> write_;
+  std::function<void()> cancel_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> descriptor_source(int fd, std::string name) {
+  auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
+  if (!descriptor) return std::unexpected(descriptor.error());
+  return std::make_unique<DescriptorSource>(std::move(*descriptor));
+}
+
+Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name) {
+  auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
+  if (!descriptor) return std::unexpected(descriptor.error());
+  return std::make_unique<DescriptorSink>(std::move(*descriptor));
+}
+
+Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
+  auto file = file::File::open_read(path, file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  auto source = descriptor_source(file->descriptor(), path);
+  if (!source) return source;
+  return decompress(std::move(*source), path, options);
+}
+
+Result<std::unique_ptr<Sink>> open_sink(const std::string& path) {
+  auto file = file::File::create_output(path);
+  if (!file) return std::unexpected(file.error());
+  if (!file->seekable()) return descriptor_sink(file->descriptor(), path);
+  return std::make_unique<FileSink>(std::move(*file));
+}
+
+std::unique_ptr<Source> callback_source(std::function<Result<size_t>(std::span<std::byte>)> read,
+                                        std::function<void()> cancel) {
+  return std::make_unique<CallbackSource>(std::move(read), std::move(cancel));
+}
+
+std::unique_ptr<Sink> callback_sink(std::function<Status(std::span<const std::byte>)> write,
+                                    std::function<void()> cancel) {
+  return std::make_unique<CallbackSink>(std::move(write), std::move(cancel));
+}
+
+}  // namespace penstock

@@ -1,0 +1,322 @@
+// A source behind a plain pointer.
+//
+// Plain files need no thread: their requests are in flight while the consumer works (FileReader).
+// Everything else is called, and what is called may wait or compute; so a thread calls it, and
+// stores what it gives straight into the writer's side of a RemapStream, whose block it has made
+// ready before (a system call would get EFAULT, and a decoder that stops in a fault could not be
+// cancelled).
+//
+// Who ends what. Only the pump ends the stream, for a block that is being filled must not be taken
+// away. It may wait for the source, which cancel() ends, or for room; then the consumer is not
+// waiting, and in the destructor the consumer's side of the stream is given up, which ends that
+// wait, too. So the destructor waits for the source's answer to cancel() and for nothing else.
+//
+// Blocks move by mremap: that is faster than any source of ours, and no page is mapped twice, so
+// that what the system reports as resident is what there is.
+//
+// How far the data go. Blocks reach the consumer whole. A source that fails inside a block leaves
+// a choice (SourceStreamOptions::deliver_tail): fail() the stream, and the bytes in front within
+// the block are lost; or finish() it there, and the error is told by status() and wait_ready().
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/mutex.h"
+#include "file/engine.h"
+#include "file/file.h"
+#include "penstock/file_stream.h"
+#include "penstock/recovery.h"
+#include "penstock/remap_stream.h"
+#include "penstock/source.h"
+#include "source/decoder.h"
+
+namespace penstock {
+
+namespace source {
+
+// Thread safety and errors: as SourceStream's.
+class StreamBody {
+ public:
+  explicit StreamBody(const SourceStreamOptions& options) : options_(options) {}
+  virtual ~StreamBody() = default;
+  virtual const std::byte* begin() const = 0;
+  virtual bool at_end(uint64_t offset) = 0;
+  virtual Result<uint64_t> wait_ready(uint64_t offset) = 0;
+  virtual Status prepare_read(const void* address, size_t bytes) = 0;
+  virtual std::optional<uint64_t> bytes() const = 0;
+  virtual bool rereads() const = 0;
+  virtual Status status() const = 0;
+  virtual void cancel() = 0;
+
+  const SourceStreamOptions options_;
+};
+
+namespace {
+
+class FileBody final : public StreamBody {
+ public:
+  static Result<std::unique_ptr<StreamBody>> open(const std::string& path,
+                                                  const SourceStreamOptions& options) {
+    auto reader = FileReader::open(path, {.block_bytes = options.block_bytes,
+                                          .read_ahead_blocks = options.read_ahead_blocks,
+                                          .comeback_blocks = options.comeback_blocks,
+                                          .policy = options.policy});
+    if (!reader) return std::unexpected(reader.error());
+    return std::make_unique<FileBody>(std::move(*reader), options);
+  }
+  FileBody(FileReader reader, const SourceStreamOptions& options)
+      : StreamBody(options), reader_(std::move(reader)) {}
+
+  const std::byte* begin() const override { return reader_.begin(); }
+  bool at_end(uint64_t offset) override { return offset >= reader_.bytes(); }
+  Result<uint64_t> wait_ready(uint64_t) override { return reader_.bytes(); }
+  std::optional<uint64_t> bytes() const override { return reader_.bytes(); }
+  bool rereads() const override { return true; }
+  Status status() const override { return reader_.status(); }
+  void cancel() override {}
+
+  // A load from each block makes it present.
+  Status prepare_read(const void* address, size_t bytes) override {
+    const uint64_t first = static_cast<const std::byte*>(address) - begin();
+    Status touched = RecoveryPoint::run([&] {
+      for (uint64_t at = first; at < first + bytes; at = round_up(at + 1, options_.block_bytes)) {
+        touch(begin() + at);
+      }
+    });
+    return touched ? status() : touched;
+  }
+
+ private:
+  static void touch(const std::byte* address) {
+    [[maybe_unused]] const auto seen = *static_cast<const volatile std::byte*>(address);
+  }
+  FileReader reader_;
+};
+
+class ThreadBody final : public StreamBody {
+ public:
+  static Result<std::unique_ptr<StreamBody>> open(std::unique_ptr<Source> source, std::string name,
+                                                  const SourceStreamOptions& options) {
+    auto stream = RemapStream::open({.bytes = options.bytes_max,
+                                     .block_bytes = options.block_bytes,
+                                     .read_ahead_blocks = options.read_ahead_blocks,
+                                     .producer_comeback_blocks = 0,
+                                     .consumer_comeback_blocks = options.comeback_blocks,
+                                     .policy = options.policy,
+                                     .mechanism = RemapStream::Mechanism::mremap,
+                                     .strict = options.strict,
+                                     .name = name});
+    if (!stream) return std::unexpected(stream.error());
+    return std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
+                                        options);
+  }
+  ThreadBody(std::unique_ptr<Source> source, RemapStream stream, std::string name,
+             const SourceStreamOptions& options)
+      : StreamBody(options),
+        name_(std::move(name)),
+        source_(std::move(source)),
+        stream_(std::move(stream)),
+        thread_([this] { pump(); }) {}
+
+  ~ThreadBody() override {
+    cancel();
+    stream_.cancel(RemapStream::Side::consumer);
+    thread_.join();
+  }
+
+  const std::byte* begin() const override { return stream_.reader<std::byte>(); }
+  bool rereads() const override { return false; }
+
+  bool at_end(uint64_t offset) override {
+    if (offset < ready_bytes_) return false;
+    const Result<uint64_t> ready = stream_.wait_ready(offset);
+    if (!ready) return false;
+    ready_bytes_ = *ready;
+    return *ready <= offset;
+  }
+
+  Result<uint64_t> wait_ready(uint64_t offset) override {
+    Result<uint64_t> ready = stream_.wait_ready(offset);
+    if (ready && *ready <= offset) {
+      if (Status whole = status(); !whole) return std::unexpected(whole.error());
+    }
+    return ready;
+  }
+
+  Status prepare_read(const void* address, size_t bytes) override {
+    return stream_.prepare_read(address, bytes);
+  }
+
+  std::optional<uint64_t> bytes() const override EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    return bytes_;
+  }
+  Status status() const override EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+  void cancel() override {
+    // Relaxed: the flag hands over nothing, and what the pump may be waiting for is ended below.
+    cancelled_.store(true, std::memory_order_relaxed);
+    source_->cancel();
+  }
+
+ private:
+  void pump() EXCLUDES_LOCK(mutex_) {
+    uint64_t bytes = 0;
+    Result<size_t> got = 0;
+    while ((got = read_at(bytes)) && *got != 0) bytes += *got;
+    end(bytes, got ? Status{} : std::unexpected(got.error()));
+  }
+
+  // As much as the source gives at once and the block has room for.
+  Result<size_t> read_at(uint64_t offset) {
+    if (cancelled_.load(std::memory_order_relaxed)) {
+      return failure(ErrorCode::cancelled, fmt::format("read on at offset {}", offset), name_);
+    }
+    if (offset == options_.bytes_max) return expect_end();
+    std::byte* const at = stream_.writer<std::byte>() + offset;
+    const uint64_t room = std::min<uint64_t>(options_.block_bytes - offset % options_.block_bytes,
+                                             options_.bytes_max - offset);
+    if (Status ready = stream_.prepare_write(at, room); !ready) {
+      return std::unexpected(ready.error());
+    }
+    return source_->read({at, room});
+  }
+
+  Result<size_t> expect_end() {
+    std::array<std::byte, 1> more;
+    Result<size_t> got = source_->read(more);
+    if (!got || *got == 0) return got;
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("give addresses to more than {} bytes", options_.bytes_max), name_,
+                   "a larger bytes_max");
+  }
+
+  void end(uint64_t bytes, Status status) EXCLUDES_LOCK(mutex_) {
+    const bool whole = status.has_value();
+    const bool up_to_here = whole || options_.deliver_tail || options_.policy == ErrorPolicy::zeros;
+    {
+      MutexLock lock(mutex_);
+      if (whole) bytes_ = bytes;
+      status_ = status;
+    }
+    // Last: whoever sees the end sees the status. (The consumer may have given up: no matter.)
+    if (up_to_here) {
+      (void)stream_.finish(bytes);
+    } else {
+      stream_.fail(RemapStream::Side::producer, status.error());
+    }
+  }
+
+  const std::string name_;
+  const std::unique_ptr<Source> source_;
+  RemapStream stream_;
+  uint64_t ready_bytes_ = 0;  // the consumer's: there at least
+  std::atomic<bool> cancelled_ = false;
+  mutable Mutex mutex_;
+  std::optional<uint64_t> bytes_ GUARDED_BY(mutex_);
+  Status status_ GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses all others
+};
+
+// Whether the file's pointer can lead into direct reads: it is plain, and at least a block long.
+// (Below that a thread is no slower, and the small files of /proc do not know their size.)
+Result<bool> reads_direct(const std::string& path, const SourceStreamOptions& options) {
+  auto file = file::File::open_read(path, file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  if (!file->seekable()) return false;
+  const auto bytes = file->size();
+  if (!bytes) return std::unexpected(bytes.error());
+  if (*bytes < options.block_bytes) return false;
+  if (!options.source.decompress) return true;
+  std::array<std::byte, 4> head;
+  if (Status read = file::read_exactly(*file, 0, head.data(), head.size()); !read) {
+    return std::unexpected(read.error());
+  }
+  return !is_compressed(head);
+}
+
+}  // namespace
+
+}  // namespace source
+
+Result<SourceStream> SourceStream::open(const std::string& path,
+                                        const SourceStreamOptions& options) {
+  const Result<bool> direct = source::reads_direct(path, options);
+  if (!direct) return std::unexpected(direct.error());
+  if (*direct) {
+    auto body = source::FileBody::open(path, options);
+    if (!body) return std::unexpected(body.error());
+    return SourceStream(std::move(*body));
+  }
+  auto source = open_source(path, options.source);
+  if (!source) return std::unexpected(source.error());
+  return open(std::move(*source), path, options);
+}
+
+Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,
+                                        const SourceStreamOptions& options) {
+  auto body = source::ThreadBody::open(std::move(source), std::move(name), options);
+  if (!body) return std::unexpected(body.error());
+  return SourceStream(std::move(*body));
+}
+
+SourceStream::SourceStream(std::unique_ptr<source::StreamBody> body) : body_(std::move(body)) {}
+SourceStream::SourceStream(SourceStream&&) noexcept = default;
+SourceStream& SourceStream::operator=(SourceStream&&) noexcept = default;
+SourceStream::~SourceStream() = default;
+
+const std::byte* SourceStream::data() const {
+  return body_->begin();
+}
+bool SourceStream::at_end(const void* position) {
+  const auto offset = static_cast<const std::byte*>(position) - body_->begin();
+  return body_->at_end(static_cast<uint64_t>(offset));
+}
+Result<uint64_t> SourceStream::wait_ready(uint64_t offset) {
+  return body_->wait_ready(offset);
+}
+Status SourceStream::prepare_read(const void* address, size_t bytes) {
+  return body_->prepare_read(address, bytes);
+}
+std::optional<uint64_t> SourceStream::bytes() const {
+  return body_->bytes();
+}
+bool SourceStream::rereads() const {
+  return body_->rereads();
+}
+size_t SourceStream::block_bytes() const {
+  return body_->options_.block_bytes;
+}
+uint32_t SourceStream::comeback_blocks() const {
+  return body_->options_.comeback_blocks;
+}
+Status SourceStream::status() const {
+  return body_->status();
+}
+void SourceStream::cancel() {
+  body_->cancel();
+}
+
+Result<uint64_t> copy(SourceStream& from, Sink& to) {
+  for (uint64_t done = 0;;) {
+    const Result<uint64_t> ready = from.wait_ready(done);
+    if (!ready || *ready <= done) return ready;
+    const uint64_t block_end = round_up(done + 1, from.block_bytes());
+    const std::span piece(from.begin() + done, std::min(*ready, block_end) - done);
+    if (Status here = from.prepare_read(piece.data(), piece.size()); !here) {
+      return std::unexpected(here.error());
+    }
+    if (Status written = to.write(piece); !written) return std::unexpected(written.error());
+    done += piece.size();
+  }
+}
+
+}  // namespace penstock

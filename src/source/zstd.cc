@@ -1,0 +1,63 @@
+// zstd frames (RFC 8878), and the skippable frames that zstd and lz4 share, by libzstd.
+
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "source/decoder.h"
+
+namespace penstock::source {
+namespace {
+
+class ZstdDecoder final : public Decoder {
+ public:
+  ~ZstdDecoder() override { ::ZSTD_freeDCtx(context_); }
+  bool open(uint64_t window_bytes_max) {
+    context_ = ::ZSTD_createDCtx();
+    if (context_ == nullptr) return false;
+    const ZSTD_bounds bounds = ::ZSTD_dParam_getBounds(ZSTD_d_windowLogMax);
+    const int log = static_cast<int>(std::bit_width(std::max<uint64_t>(window_bytes_max, 1))) - 1;
+    const size_t set = ::ZSTD_DCtx_setParameter(
+        context_, ZSTD_d_windowLogMax, std::clamp(log, bounds.lowerBound, bounds.upperBound));
+    return ::ZSTD_isError(set) == 0;
+  }
+  const char* name() const override { return "zstd"; }
+
+  Step decode(std::span<const std::byte> input, std::span<std::byte> output) override {
+    ZSTD_inBuffer in{input.data(), std::min(input.size(), wanted_bytes_), 0};
+    ZSTD_outBuffer out{output.data(), output.size(), 0};
+    const size_t answer = ::ZSTD_decompressStream(context_, &out, &in);
+    Step step{.consumed = in.pos, .produced = out.pos, .frame_ended = answer == 0};
+    if (::ZSTD_isError(answer) == 0) {
+      wanted_bytes_ = answer == 0 ? frame_start_bytes : answer;
+      return step;
+    }
+    step.problem = {ErrorCode::corrupt, ::ZSTD_getErrorName(answer)};
+    const ZSTD_ErrorCode code = ::ZSTD_getErrorCode(answer);
+    if (code == ZSTD_error_memory_allocation) step.problem->code = ErrorCode::out_of_memory;
+    if (code == ZSTD_error_frameParameter_windowTooLarge) {
+      step.problem = {ErrorCode::out_of_memory, "the frame needs a larger window than allowed",
+                      "a larger window_bytes_max"};
+    }
+    return step;
+  }
+
+ private:
+  // A block at a time, as libzstd asks for them: on an error it forgets what else it had decoded in
+  // the same call.
+  static constexpr size_t frame_start_bytes = 5;
+  size_t wanted_bytes_ = frame_start_bytes;
+  ZSTD_DCtx* context_ = nullptr;  // freed by us alone
+};
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_zstd_decoder(uint64_t window_bytes_max) {
+  auto decoder = std::make_unique<ZstdDecoder>();
+  if (!decoder->open(window_bytes_max)) return nullptr;
+  return decoder;
+}
+
+}  // namespace penstock::source
