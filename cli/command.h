@@ -24,8 +24,10 @@ struct Command {
   std::function<int()> run;
 };
 
+Command add_cat(CLI::App& program);
 Command add_check(CLI::App& program);
 Command add_doctor(CLI::App& program);
+Command add_find(CLI::App& program);
 Command add_gen(CLI::App& program);
 Command add_sort(CLI::App& program);
 

@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""penstock cat and penstock find from end to end, against Python: cat_find_test.py PENSTOCK [TEST...].
+
+Writes a JUnit file where GoogleTest programs write theirs (GTEST_OUTPUT=xml:FOLDER/), so that ./check counts every case.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import xml.sax.saxutils
+
+PROGRAM = sys.argv[1]
+MIB = 1 << 20
+SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+TINY_BLOCK = 4096
+
+
+def run(*words, code=0, stdin=b"", **options):
+    """Runs the program and checks its exit code."""
+    done = subprocess.run([PROGRAM, *map(os.fspath, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=300, **options)
+    if done.returncode != code:
+        raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n"
+                             f"{done.stderr.decode(errors='replace')}")
+    return done
+
+
+def compress_with(tool, data, *words):
+    return subprocess.run([tool, "-c", *words], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-cat-find-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def text(self, size):
+        """Few letters and lines of very different lengths, so that there is much to find."""
+        lines = []
+        while size > 0:
+            length = min(size, self.random.randrange(3000 if self.random.random() < 0.2 else 60) + 1)
+            lines.append(bytes(self.random.choices(b"abc d", k=length - 1)) + b"\n")
+            size -= length
+        return b"".join(lines)
+
+    def formats(self, data):
+        """The data compressed in every format of which there is a tool, by a name."""
+        yield "plain", data
+        yield "gzip", gzip.compress(data)
+        for tool in ("zstd", "lz4"):
+            if shutil.which(tool):
+                yield tool, compress_with(tool, data, *(("-q", "-B4") if tool == "lz4" else ()))  # small blocks
+
+
+class Cat(Case):
+    def test_files_of_all_formats_make_one_text(self):
+        texts = [self.random.randbytes(size) for size in (0, 1, 4096, 3 * MIB, 5 * MIB + 7)]
+        words, wanted = [], b""
+        for number, text in enumerate(texts):
+            for name, data in self.formats(text):
+                words.append(self.write(f"{number}.{name}", data))
+                wanted += text
+        self.assertEqual(run("cat", *words).stdout, wanted)
+        output = self.folder / "out"
+        run("cat", *words, "-o", output)
+        self.assertEqual(output.read_bytes(), wanted)
+
+    def test_standard_input(self):
+        text = self.text(3 * MIB)
+        for name, data in self.formats(text):
+            with self.subTest(name):
+                path = self.write(name, data)
+                self.assertEqual(run("cat", stdin=data).stdout, text)
+                self.assertEqual(run("cat", path, "-", stdin=data).stdout, text + text)
+                with open(path, "rb") as file:
+                    done = subprocess.run([PROGRAM, "cat"], stdin=file, stdout=subprocess.PIPE, check=True)
+                    self.assertEqual(done.stdout, text)
+                if name == "plain":
+                    with open(path, "rb") as file:
+                        os.lseek(file.fileno(), 1000, os.SEEK_SET)
+                        done = subprocess.run([PROGRAM, "cat"], stdin=file, stdout=subprocess.PIPE, check=True)
+                        self.assertEqual(done.stdout, text[1000:])
+
+    def test_plain_does_not_decompress(self):
+        data = gzip.compress(b"text")
+        self.assertEqual(run("cat", "--plain", stdin=data).stdout, data)
+
+    def test_a_slow_writer_and_a_socket(self):
+        text = self.text(200_000)
+        ours, theirs = socket.socketpair()
+
+        def feed():
+            data = gzip.compress(text)
+            for at in range(0, len(data), 10_000):
+                ours.sendall(data[at:at + 10_000])
+                time.sleep(0.005)
+            ours.shutdown(socket.SHUT_WR)
+
+        thread = threading.Thread(target=feed)
+        with ours, theirs:
+            thread.start()
+            done = subprocess.run([PROGRAM, "cat"], stdin=theirs, stdout=subprocess.PIPE, check=True, timeout=60)
+            thread.join()
+        self.assertEqual(done.stdout, text)
+
+    def test_a_missing_file_is_named_and_the_others_are_written(self):
+        a, b = self.write("a", b"AAA"), self.write("b", b"BBB")
+        done = run("cat", a, self.folder / "missing", b, code=1)
+        self.assertEqual(done.stdout, b"AAABBB")
+        self.assertIn(b"missing: cannot open", done.stderr)
+        output = self.write("out", b"as it was")
+        run("cat", a, self.folder / "missing", b, "-o", output, code=1)
+        self.assertEqual(output.read_bytes(), b"as it was")
+
+    def test_damaged_input_is_written_as_far_as_it_goes(self):
+        text = self.text(3 * MIB)
+        for name, data in self.formats(text):
+            if name == "plain":
+                continue
+            with self.subTest(name):
+                path = self.write(name, data[:-len(data) // 3])
+                done = run("cat", path, self.write("b", b"BBB"), code=1)
+                self.assertTrue(done.stdout.endswith(b"BBB"))
+                self.assertTrue(text.startswith(done.stdout[:-3]))
+                self.assertGreater(len(done.stdout), len(text) // 3)
+                self.assertIn(str(path).encode(), done.stderr)
+                self.assertIn(f"offset {path.stat().st_size}".encode(), done.stderr)
+                garbage = run("cat", self.write("garbage", data + b"garbage"), code=1)
+                self.assertEqual(garbage.stdout, text)
+                self.assertIn(f"offset {len(data)}".encode(), garbage.stderr)
+
+    def test_a_reader_that_has_enough_ends_it_quietly(self):
+        path = self.write("a", self.text(8 * MIB))
+        for options in ({}, {"preexec_fn": lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN)}):
+            with subprocess.Popen([PROGRAM, "cat", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options) as cat:
+                cat.stdout.read(10)
+                cat.stdout.close()
+                self.assertEqual(cat.stderr.read(), b"")
+                self.assertIn(cat.wait(timeout=60), (-signal.SIGPIPE, 128 + signal.SIGPIPE))
+
+    def test_errors_of_the_output_and_of_the_options(self):
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, "cat", self.write("a", b"A")], stdout=full, stderr=subprocess.PIPE)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(b"No space left", done.stderr)
+        run("cat", "--nonsense", code=2)
+        run("cat", "-o", self.folder / "no" / "such", code=2)
+
+    def test_proc_files_that_say_they_are_empty(self):
+        self.assertEqual(run("cat", "/proc/version").stdout, pathlib.Path("/proc/version").read_bytes())
+
+    @unittest.skipIf(SANITIZED, "a sanitizer needs memory of its own")
+    def test_memory_is_flat(self):
+        peaks = []
+        for size in (32 * MIB, 256 * MIB):
+            path = self.folder / "large"
+            with open(path, "wb") as file:
+                file.truncate(size)
+            packed = self.write("large.gz", gzip.compress(bytes(size), 1))
+            peaks.append([self.peak_bytes("cat", source, size) for source in (path, packed)])
+        for before, after in zip(*peaks):
+            self.assertLess(after, 48 * MIB, peaks)
+            self.assertLess(after, before + 8 * MIB, peaks)
+
+    def peak_bytes(self, command, path, size):
+        """The peak while the program waits to write the last of its output (the kernel's figure at the end would
+        count what this process held when it forked)."""
+        with subprocess.Popen([PROGRAM, command, path], stdout=subprocess.PIPE) as cat:
+            left = size - MIB
+            while left > 0:
+                left -= len(cat.stdout.read(min(left, MIB)))
+            status = pathlib.Path(f"/proc/{cat.pid}/status").read_text()
+            cat.stdout.read()
+        self.assertEqual(cat.returncode, 0)
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
+
+
+EXPRESSIONS = ["a+b", r"(?<=ab)c", r"\bab\b", r"^a.*b", "a*", r"(a|b)+c", r"(?<!a)b(?!c)", r"(?s)a.{100,200}b",
+               r"[^\n]{50,}?a", r"(a+)(b+)\1", r"(?i)ABC", r"\w+", r"c\n+a", r"d.*?d", r"b(?=.*a)"]
+
+
+class Find(Case):
+    def offsets(self, *words, code=0, stdin=b""):
+        return [int(line) for line in run("find", *words, code=code, stdin=stdin).stdout.split()]
+
+    def check(self, words, data, wanted):
+        """The same matches in a file, a pipe and compressed, in tiny blocks."""
+        code = 0 if wanted else 1
+        words = (*words, "--block", str(TINY_BLOCK), "--window", "32K")
+        for name, stored in self.formats(data):
+            path = self.write(f"data.{name}", stored)
+            self.assertEqual(self.offsets(*words, path, code=code), wanted, f"{words} in a file, {name}")
+        self.assertEqual(self.offsets(*words, stdin=data, code=code), wanted, f"{words} in a pipe")
+
+    def test_a_string_planted_across_every_boundary_is_found(self):
+        for length in (1, 2, 7, 300, 9000):
+            with self.subTest(length=length, seed=SEED):
+                data = bytearray(self.text(60_000))
+                needle = bytes(self.random.choices(b"ab", k=length - 1)) + b"b"
+                for edge in range(TINY_BLOCK, len(data), TINY_BLOCK):
+                    at = edge - self.random.randrange(length + 1)
+                    if at >= 0 and at + length <= len(data):
+                        data[at:at + length] = needle
+                wanted, at = [], 0
+                while (at := data.find(needle, at)) >= 0:
+                    wanted.append(at)
+                    at += length
+                self.check((needle.decode(),), bytes(data), wanted)
+
+    def test_expressions_find_what_python_finds(self):
+        data = self.text(40_000).removesuffix(b"\n")
+        for expression in EXPRESSIONS:
+            with self.subTest(expression, seed=SEED):
+                # Python wants the flags in front; multiline is our default.
+                wanted = [match.start() for match in re.finditer(expression.encode(), data, re.MULTILINE)]
+                self.check(("-P", expression), data, wanted)
+                self.assertEqual(self.offsets("-e", expression, stdin=data), wanted)
+
+    def test_what_is_printed(self):
+        a, b, c = self.write("a", b"one two one"), self.write("b", b"none"), self.write("c", b"nothing")
+        self.assertEqual(run("find", "one", a).stdout, b"0\n8\n")
+        self.assertEqual(run("find", "one", a, b, c).stdout, f"{a}:0\n{a}:8\n{b}:1\n".encode())
+        self.assertEqual(run("find", "-c", "one", a, b, c).stdout, f"{a}:2\n{b}:1\n{c}:0\n".encode())
+        self.assertEqual(run("find", "-c", "one", stdin=b"one").stdout, b"1\n")
+        self.assertEqual(run("find", "-P", "-o", "o.e", a).stdout, b"0:one\n8:one\n")
+        self.assertEqual(run("find", "--", "-x", stdin=b"a-x").stdout, b"1\n")
+        self.assertEqual(run("find", "-F", "o.e", a, code=1).stdout, b"")
+        found = json.loads(run("find", "--json", "one", a, b).stdout)
+        self.assertEqual(found, {"version": 1, "pattern": "one", "count": 3, "files": [
+            {"file": str(a), "matches": [{"offset": 0, "bytes": 3}, {"offset": 8, "bytes": 3}], "count": 2},
+            {"file": str(b), "matches": [{"offset": 1, "bytes": 3}], "count": 1}]})
+        found = json.loads(run("find", "--json", "-c", "one", a, self.folder / "missing", code=2).stdout)
+        self.assertEqual([file["count"] for file in found["files"]], [2, 0])
+        self.assertIn("missing", found["files"][1]["error"])
+
+    def test_long_matches_are_printed_whole(self):
+        data = b"x" + self.random.choice(b"ab").to_bytes(1, "big") * 100_000 + b"y"
+        for words in ((self.write("a", data),), ()):
+            done = run("find", "-P", "-o", "(?s)x(?:.{1000}){100}y", "--block", str(TINY_BLOCK), "--window", "128K", *words,
+                       stdin=data)
+            self.assertEqual(done.stdout, b"0:" + data + b"\n")
+
+    def test_exit_codes_and_errors(self):
+        a = self.write("a", b"text")
+        run("find", "text", a)
+        run("find", "nothing", a, code=1)
+        done = run("find", "text", a, self.folder / "missing", code=2)
+        self.assertIn(b"missing: cannot open", done.stderr)
+        self.assertEqual(done.stdout, f"{a}:0\n".encode())
+        for words in (("",), ("-P", "a(b"), (), ("-F", "-P", "a"), ("-c", "-o", "a"), ("--window", "x", "a")):
+            run("find", *words, code=2)
+        broken = run("find", "-P", "a(b", code=2)
+        self.assertIn(b"at character", broken.stderr)
+
+    def test_a_candidate_that_is_too_long_for_a_pipe_is_an_error_and_none_in_a_file(self):
+        data = b"x" + b"a" * 500_000 + b"y"
+        words = ("-P", "x[^x]*y", "--block", str(TINY_BLOCK), "--window", "64K")
+        done = run("find", *words, stdin=data, code=2)
+        self.assertIn(b"offset 0", done.stderr)
+        self.assertIn(b"--window", done.stderr)
+        self.assertEqual(self.offsets(*words, self.write("a", data)), [0])
+
+    def test_greedy_expressions_go_back_across_blocks(self):
+        data = b"a" * 300_000 + b"b" + b"a" * 10_000  # behind b each a is tried in vain, to the end
+        path = self.write("a", data)
+        for expression in ("a.*b", ".*b", "(?s).*b(?=a)", "b.*c|b"):
+            wanted = [match.start() for match in re.finditer(expression.encode(), data)]
+            self.assertEqual(self.offsets("-P", expression, "--block", str(TINY_BLOCK), path), wanted)
+
+    def test_matches_in_front_of_damage_are_printed(self):
+        data = self.text(500_000)
+        packed = self.write("a.gz", gzip.compress(data)[:-20])
+        done = run("find", "ab", packed, code=2)
+        offsets = [int(line) for line in done.stdout.split()]
+        wanted = [match.start() for match in re.finditer(b"ab", data)]
+        self.assertEqual(offsets, wanted[:len(offsets)])
+        self.assertGreater(len(offsets), len(wanted) * 9 // 10)
+        self.assertIn(b"the file ends at offset", done.stderr)
+
+    def test_a_failing_disk_is_an_error(self):
+        data = self.text(1_000_000)
+        path = self.write("a", data)
+        environment = dict(os.environ, PENSTOCK_INJECT="seed=1,error=EIO@read:20")
+        done = run("find", "ab", "--block", str(TINY_BLOCK), path, code=2, env=environment)
+        self.assertIn(b"Input/output error", done.stderr)
+        offsets = [int(line) for line in done.stdout.split()]
+        self.assertEqual(offsets, [match.start() for match in re.finditer(b"ab", data)][:len(offsets)])
+
+
+class JUnitResult(unittest.TextTestResult):
+    """Keeps what happened to each test, in the form that GoogleTest writes."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.bodies = {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.bodies[test.id()] = ""
+
+    def keep(self, test, tag, message):
+        self.bodies[test.id()] = f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
+
+    def addError(self, test, problem):
+        super().addError(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addFailure(self, test, problem):
+        super().addFailure(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addSubTest(self, test, subtest, problem):
+        super().addSubTest(test, subtest, problem)
+        if problem is not None:
+            self.keep(test, "failure", f"{subtest._subDescription()}: {problem[1]}")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.keep(test, "skipped", reason)
+
+    def write(self, folder):
+        cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
+                 for name, body in self.bodies.items())
+        (pathlib.Path(folder) / "cat_find_end_to_end.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+
+
+def main():
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    loader = unittest.defaultTestLoader
+    module = sys.modules["__main__"]
+    suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=JUnitResult).run(suite)
+    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
+    if kind == "xml" and folder:
+        result.write(folder)
+    sys.exit(0 if result.wasSuccessful() else 1)
+
+
+if __name__ == "__main__":
+    main()
