@@ -16,9 +16,10 @@
 //
 // memcpy and memmove may touch the last bytes first, which a stream takes for a jump: let them copy
 // at most a block at a time. (test/third_party_test.cc shows what other libraries need: a decoder
-// that checks its output's sum, or a parser that validates all text first, goes over it twice.) A pointer given to a system call is no load or store: the kernel
-// answers EFAULT where the stream would have waited. Call prepare_write() or prepare_read() on the
-// piece first, or use penstock/system_calls.h, or Options::system_calls.
+// that checks its output's sum, or a parser that validates all text first, goes over it twice.) A
+// pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
+// would have waited. Call prepare_write() or prepare_read() on the piece first, or use
+// penstock/system_calls.h, or Options::system_calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@
 
 #include "penstock/error.h"
 #include "penstock/error_policy.h"
+#include "penstock/mechanism.h"
 #include "penstock/side.h"
 #include "penstock/units.h"
 
@@ -44,7 +46,7 @@ class RemapStream {
  public:
   using Side = penstock::Side;
 
-  enum class Mechanism : uint8_t { automatic, mremap, uffd_move, shared };
+  using Mechanism = penstock::Mechanism;
 
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory

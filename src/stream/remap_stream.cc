@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/futex.h"
+#include "stream/mechanism.h"
 #include "stream/recovery.h"
 
 // How a stream of any length lives in N + L + M + 1 blocks of memory.
@@ -84,19 +85,6 @@
 
 namespace penstock::stream {
 
-namespace {
-
-static_assert(static_cast<int>(RemapStream::Mechanism::automatic) ==
-                  static_cast<int>(pool::Mechanism::automatic) &&
-              static_cast<int>(RemapStream::Mechanism::mremap) ==
-                  static_cast<int>(pool::Mechanism::mremap) &&
-              static_cast<int>(RemapStream::Mechanism::uffd_move) ==
-                  static_cast<int>(pool::Mechanism::uffd_move) &&
-              static_cast<int>(RemapStream::Mechanism::shared) ==
-                  static_cast<int>(pool::Mechanism::shared));
-
-}  // namespace
-
 // ---- opening and closing
 
 RemapStreamCore::RemapStreamCore(const Options& options)
@@ -116,7 +104,7 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
   const uint32_t slots = shape.live_blocks();
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
-                                .mechanism = static_cast<pool::Mechanism>(options.mechanism),
+                                .mechanism = pool_mechanism(options.mechanism),
                                 .use = pool::Use::between_threads,
                                 .strict = options.strict,
                                 .system_calls = options.system_calls});
@@ -506,7 +494,7 @@ Status RemapStream::status() const {
   return core_->status();
 }
 RemapStream::Mechanism RemapStream::mechanism() const {
-  return static_cast<Mechanism>(core_->pool().mechanism());
+  return stream::public_mechanism(core_->pool().mechanism());
 }
 uint64_t RemapStream::memory_bytes() const {
   return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
