@@ -1,7 +1,7 @@
-// A text of ten terabytes, in twenty megabytes of memory, searched by the C library's own
-// strstr().
+// A text that is far longer than memory, searched by the C library's own strstr().
 //
-//   endless_strstr [MEBIBYTES]   how much the producer writes before the needle (64 by default)
+//   endless_strstr [MEBIBYTES]   how much the producer writes before the needle (64 by default);
+//                                204800 is a text of 200 GiB, in the same 8 MiB of memory
 //
 // Neither side knows about blocks: the producer calls memset() once, the consumer strstr() once,
 // and each waits inside its own loads and stores when the other one is behind.
@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   const uint64_t hay_bytes = (argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 64) * penstock::MiB;
   const char needle[] = "hello world";
 
-  auto pipe = penstock::RemapStream::open({.bytes = 10 * penstock::TiB});
+  auto pipe = penstock::RemapStream::open(
+      {.bytes = 10 * penstock::TiB, .block_bytes = 2 * penstock::MiB, .read_ahead_blocks = 1});
   if (!pipe) {
     std::fprintf(stderr, "%s\n", pipe.error().message().c_str());
     return 1;
