@@ -81,11 +81,10 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
       print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
       return refusal.other_code;
     case Verdict::behind_window:
-      print(
-          "it was given away when the %s came to block %lld (%s_comeback_blocks is %lld, %lld "
-          "would do)",
-          side, number(refusal.head), side, number(refusal.comeback),
-          number(refusal.head - refusal.position));
+      print("it was given away when the %s came to block %lld (%s%s is %lld, %lld would do)", side,
+            number(refusal.head), *refusal.comeback_option != 0 ? "" : side,
+            *refusal.comeback_option != 0 ? refusal.comeback_option : "_comeback_blocks",
+            number(refusal.comeback), number(refusal.head - refusal.position));
       return ErrorCode::invalid_argument;
     case Verdict::past_capacity:
       print("the stream was opened for %lld bytes", number(refusal.capacity_bytes));

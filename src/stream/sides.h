@@ -31,7 +31,8 @@ constexpr const char* name_of(Side side) {
 struct Shape {
   uint64_t bytes;
   size_t block_bytes;
-  uint32_t read_ahead_blocks, producer_comeback_blocks, consumer_comeback_blocks;  // N, L, M
+  uint32_t read_ahead_blocks = 0, producer_comeback_blocks = 0,
+           consumer_comeback_blocks = 0;  // N, L, M
 
   // Of the options of any of these streams.
   template <class Options>
@@ -83,8 +84,9 @@ struct Refusal {
   Verdict verdict;
   Side side;
   Position position = 0;
-  Position head = 0;      // how far the side had come
-  Position comeback = 0;  // L or M
+  Position head = 0;                 // how far the side had come
+  Position comeback = 0;             // L or M
+  const char* comeback_option = "";  // what its stream calls it; empty: SIDE_comeback_blocks
   uint64_t capacity_bytes = 0;
   uint64_t end_bytes = 0;  // once finished
   int map_errno = 0;

@@ -1,0 +1,56 @@
+#include "penstock/block_pool.h"
+
+#include "pool/pool.h"
+#include "stream/mechanism.h"
+
+namespace penstock {
+
+// Strict: what was taken away from an address must not be seen there any more.
+Result<BlockPool> BlockPool::open(const Options& options) {
+  auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
+                                .blocks_max = options.blocks,
+                                .mechanism = stream::pool_mechanism(options.mechanism),
+                                .strict = true});
+  if (!pool) return std::unexpected(std::move(pool.error()));
+  return BlockPool(std::shared_ptr<pool::Pool>(std::move(*pool)));
+}
+
+BlockPool::Block BlockPool::take() const noexcept {
+  const pool::BlockId block = pool_->take();
+  return block == pool::no_block ? Block() : Block(pool_.get(), block);
+}
+
+size_t BlockPool::block_bytes() const {
+  return pool_->block_bytes();
+}
+uint32_t BlockPool::blocks() const {
+  return pool_->blocks_max();
+}
+uint32_t BlockPool::blocks_free() const {
+  return pool_->blocks_free();
+}
+Mechanism BlockPool::mechanism() const {
+  return stream::public_mechanism(pool_->mechanism());
+}
+uint64_t BlockPool::memory_bytes() const {
+  return uint64_t{pool_->blocks_committed()} * pool_->block_bytes();
+}
+void BlockPool::trim() const {
+  pool_->trim();
+}
+
+BlockPool::Block& BlockPool::Block::operator=(Block&& other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+BlockPool::Block::~Block() {
+  if (pool_ != nullptr) pool_->give(number_);
+}
+
+std::span<std::byte> BlockPool::Block::bytes() const {
+  return {pool_->home(number_), pool_->block_bytes()};
+}
+
+}  // namespace penstock

@@ -1,0 +1,302 @@
+// How a range of a user's own is served, in several threads.
+//
+// The naive way is to give the user the bare fault: an address, in whatever thread, and the calls
+// that map memory. Each user then has to find that two threads which touch one block at the same
+// time must not both make it, that a page mapped and then filled is seen half filled, and that a
+// block taken away leaves a moment in which a store to it is lost. These three are what is done
+// here.
+//
+// One fault per block. A slot says what is at its index, under mutex_. The first thread that faults
+// there marks the slot busy and calls the user's handler without the lock; others that fault there
+// wait until it is done, look again and mostly find the block. Only the serving thread may hide a
+// busy slot's block, so the handler's promise (the access is possible when it returns ok) can be
+// checked, and two handlers that evict each other's blocks cannot keep both from going on.
+//
+// Appearing. The user fills the block at its home, an address that nobody else has; then it moves
+// into place. uffd_move moves page by page, and a thread that touches a page which is not there yet
+// faults and finds, when it has the lock, that the block is there.
+//
+// Vanishing. uffd_move takes each page away at once and leaves a watched hole; shared replaces the
+// view by reserved space and the data stay in the file. But mremap leaves, for a moment, an
+// ordinary mapping behind, which would give a thread a page of zeros and swallow its stores; so
+// there the block is made inaccessible first, and threads that touch it meanwhile fault, wait for
+// the lock, and look again.
+//
+// Fault path: allocates nothing, and the only lock it takes is mutex_, under which no user code
+// runs and nothing faults. Costs: a signal, a move with the lock held, and what the handler does.
+
+#include "stream/region.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+
+namespace {
+
+os::Access os_access(Region::Protection protection) {
+  switch (protection) {
+    case Region::Protection::none:
+      return os::Access::none;
+    case Region::Protection::read:
+      return os::Access::read;
+    case Region::Protection::read_write:
+      break;
+  }
+  return os::Access::read_write;
+}
+
+bool allows(Region::Protection protection, fault::Access access) {
+  return protection == Region::Protection::read_write ||
+         (protection == Region::Protection::read && access == fault::Access::read);
+}
+
+}  // namespace
+
+// ---- opening and closing
+
+RegionCore::RegionCore(std::shared_ptr<pool::Pool> pool, const Options& options,
+                       Region::Handler handler)
+    : options_(options),
+      handler_(std::move(handler)),
+      pool_(std::move(pool)),
+      block_bytes_(pool_->block_bytes()),
+      blocks_(*this),
+      shown_at_plus_one_(std::make_unique<uint64_t[]>(pool_->blocks_max())) {}
+
+Result<std::unique_ptr<RegionCore>> RegionCore::open(std::shared_ptr<pool::Pool> pool,
+                                                     const Options& options,
+                                                     Region::Handler handler) {
+  auto refuse = [&](std::string hint) {
+    return failure(ErrorCode::invalid_argument, "open a region", options.name, std::move(hint));
+  };
+  if (options.bytes == 0 || options.bytes > 128 * TiB) return refuse("bytes: 1 to 128 TiB");
+  if (options.policy == ErrorPolicy::zeros) return refuse("policy: stop or recover");
+  if (!handler) return refuse("a handler");
+
+  std::unique_ptr<RegionCore> core(new RegionCore(std::move(pool), options, std::move(handler)));
+  core->count_ = ceil_div(options.bytes, core->block_bytes_);
+  auto range = core->pool_->reserve(core->count_ * core->block_bytes_);
+  if (!range) return std::unexpected(range.error());
+  core->range_ = std::move(*range);
+
+  const uint64_t slots_bytes = round_up(core->count_ * sizeof(Slot), os::page_bytes);
+  auto slots = os::Reservation::reserve(slots_bytes, os::page_bytes);
+  if (!slots) return std::unexpected(slots.error());
+  core->slots_ = std::move(*slots);
+  if (const int error = os::commit(core->slots_.begin(), slots_bytes))
+    return system_error(error, "commit the table of blocks", options.name);
+
+  auto registration = fault::Registration::add(core->range_.begin(), core->range_.bytes(), *core);
+  if (!registration) return std::unexpected(registration.error());
+  core->registration_ = std::move(*registration);
+  return core;
+}
+
+RegionCore::~RegionCore() {
+  registration_ = {};
+  for (pool::BlockId block = 0; block < pool_->blocks_max(); ++block) {
+    if (shown_at_plus_one_[block] == 0) continue;
+    const Block hidden = hide(shown_at_plus_one_[block] - 1);
+    PENSTOCK_CHECK(hidden, "a region's block cannot be taken home");
+  }
+  if (range_.begin() != nullptr) pool_->release(range_);
+}
+
+// ---- serving a fault
+
+// Fault path.
+fault::Outcome RegionCore::on_fault(const fault::Fault& fault) noexcept {
+  if (const Status status = serve(fault.address, fault.access); !status)
+    give_up(index_of(fault.address), status.error(), fault.context);
+  return fault::Outcome::retry;
+}
+
+Status RegionCore::serve(std::byte* address, fault::Access access) noexcept {
+  const uint64_t index = index_of(address);
+  mutex_.lock();
+  Slot& here = slot(index);
+  while (is_busy_elsewhere(here)) ended_.wait(mutex_);
+  const bool recursive = here.busy;
+  const bool is_present = here.block_plus_one != 0;
+  const bool served = is_present && allows(here.protection, access);
+  if (!served && !recursive) {
+    here.busy = true;
+    here.server = pthread_self();
+  }
+  mutex_.unlock();
+  if (served) return {};
+  if (recursive)
+    stop({ErrorCode::invalid_argument,
+          "serve its handler: it touched the block that it is called for", options_.name.c_str(),
+          0});
+
+  Status status = handler_(blocks_, {index, address, access == fault::Access::write, is_present});
+
+  mutex_.lock();
+  here.busy = false;
+  const bool possible = here.block_plus_one != 0 && allows(here.protection, access);
+  ended_.announce();
+  mutex_.unlock();
+  if (status && !possible)
+    stop({ErrorCode::invalid_argument, "go on: its handler said ok, and the access is not possible",
+          options_.name.c_str(), 0});
+  return status;
+}
+
+// Ends the process, or sends the interrupted code to its recovery point.
+void RegionCore::give_up(uint64_t index, const Error& error, void* context) const noexcept {
+  char text[400];
+  std::snprintf(text, sizeof text, "provide block %llu: cannot %s%s%s",
+                static_cast<unsigned long long>(index), error.attempted.c_str(),
+                error.subject.empty() ? "" : ": ", error.subject.c_str());
+  [[maybe_unused]] const bool recovered = stream::fail(
+      options_.policy, {error.code, text, options_.name.c_str(), error.system_errno}, context);
+}
+
+// ---- what handlers do
+
+int RegionCore::show(uint64_t index, Block&& block) noexcept {
+  PENSTOCK_CHECK(index < count_, "a block was shown behind the end of its region");
+  PENSTOCK_CHECK(block.pool_ == pool_.get(), "a block was shown that is not of the region's pool");
+  MutexLock lock(mutex_);
+  Slot& here = slot(index);
+  if (here.block_plus_one != 0) return EEXIST;
+  if (const int error = pool_->map(block.number_, address_of(index))) return error;
+  here.block_plus_one = block.number_ + 1;
+  here.protection = Protection::read_write;
+  shown_at_plus_one_[block.number_] = index + 1;
+  block.pool_ = nullptr;
+  return 0;
+}
+
+RegionCore::Block RegionCore::hide(uint64_t index) noexcept {
+  if (index >= count_) return {};
+  MutexLock lock(mutex_);
+  Slot& here = slot(index);
+  if (here.block_plus_one == 0 || is_busy_elsewhere(here) || take_home(index) != 0) return {};
+  const pool::BlockId block = std::exchange(here.block_plus_one, 0) - 1;
+  shown_at_plus_one_[block] = 0;
+  return Block(pool_.get(), block);
+}
+
+// 0 or an errno; then the block is where it was, as it was.
+int RegionCore::take_home(uint64_t index) noexcept {
+  const Slot& here = slot(index);
+  const pool::BlockId block = here.block_plus_one - 1;
+  const bool moves_mappings = pool_->mechanism() == pool::Mechanism::mremap;
+  const Protection needed = moves_mappings ? Protection::none : Protection::read_write;
+  if (const int error = set_protection(index, here.protection, needed)) return error;
+  if (const int error = pool_->unmap(block, address_of(index))) {
+    PENSTOCK_CHECK(set_protection(index, needed, here.protection) == 0,
+                   "a block that cannot be moved cannot be protected as it was");
+    return error;
+  }
+  if (moves_mappings) {
+    const int error = os::protect(pool_->home(block), block_bytes_, os::Access::read_write);
+    PENSTOCK_CHECK(error == 0, "a block at home cannot be made accessible");
+  }
+  return 0;
+}
+
+int RegionCore::set_protection(uint64_t index, Protection from, Protection to) noexcept {
+  return from == to ? 0 : os::protect(address_of(index), block_bytes_, os_access(to));
+}
+
+int RegionCore::protect(uint64_t index, Protection protection) noexcept {
+  if (index >= count_) return ENOENT;
+  MutexLock lock(mutex_);
+  Slot& here = slot(index);
+  if (here.block_plus_one == 0) return ENOENT;
+  const int error = set_protection(index, here.protection, protection);
+  if (error == 0) here.protection = protection;
+  return error;
+}
+
+bool RegionCore::is_present(uint64_t index) const noexcept {
+  if (index >= count_) return false;
+  MutexLock lock(mutex_);
+  return slot(index).block_plus_one != 0;
+}
+
+// ---- calls
+
+Result<size_t> RegionCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  if (const Status status = serve(address, access); !status) return std::unexpected(status.error());
+  return std::min<size_t>(bytes, static_cast<size_t>(address_of(index_of(address) + 1) - address));
+}
+
+Status RegionCore::prepare_all(const void* address, size_t bytes, fault::Access access) {
+  auto* at = const_cast<std::byte*>(static_cast<const std::byte*>(address));
+  if (bytes == 0) return {};
+  if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - at))
+    return failure(ErrorCode::invalid_argument, "prepare memory of a region", options_.name,
+                   "a piece of its pointer");
+  while (bytes > 0) {
+    const Result<size_t> ready = prepare(at, bytes, access);
+    if (!ready) return std::unexpected(ready.error());
+    at += *ready;
+    bytes -= *ready;
+  }
+  return {};
+}
+
+}  // namespace penstock::stream
+
+// ---- the public class
+
+namespace penstock {
+
+int Region::Blocks::show(uint64_t index, BlockPool::Block&& block) {
+  return core_.show(index, std::move(block));
+}
+BlockPool::Block Region::Blocks::hide(uint64_t index) {
+  return core_.hide(index);
+}
+int Region::Blocks::protect(uint64_t index, Protection protection) {
+  return core_.protect(index, protection);
+}
+bool Region::Blocks::is_present(uint64_t index) const {
+  return core_.is_present(index);
+}
+uint64_t Region::Blocks::count() const {
+  return core_.count();
+}
+std::byte* Region::Blocks::address_of(uint64_t index) const {
+  return core_.address_of(index);
+}
+
+Region::Region(std::unique_ptr<stream::RegionCore> core) : core_(std::move(core)) {}
+Region::Region(Region&&) noexcept = default;
+Region& Region::operator=(Region&&) noexcept = default;
+Region::~Region() = default;
+
+Result<Region> Region::open(const BlockPool& pool, const Options& options, Handler handler) {
+  auto core = stream::RegionCore::open(pool.internal(), options, std::move(handler));
+  if (!core) return std::unexpected(std::move(core.error()));
+  return Region(std::move(*core));
+}
+
+uint64_t Region::bytes() const {
+  return core_->bytes();
+}
+Region::Blocks& Region::blocks() const {
+  return core_->blocks();
+}
+Status Region::prepare_read(const void* address, size_t bytes) const {
+  return core_->prepare_all(address, bytes, fault::Access::read);
+}
+Status Region::prepare_write(void* address, size_t bytes) const {
+  return core_->prepare_all(address, bytes, fault::Access::write);
+}
+std::byte* Region::address() const {
+  return core_->begin();
+}
+
+}  // namespace penstock
