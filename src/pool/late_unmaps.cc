@@ -23,6 +23,14 @@ int LateUnmaps::add(std::byte* view) noexcept {
   return 0;
 }
 
+// Whether the view was pending; it is not any more.
+bool LateUnmaps::take_back(std::byte* view) noexcept {
+  Lock lock(mutex_);
+  const uint32_t before = count_;
+  forget_locked(view, view + block_bytes_);
+  return count_ != before;
+}
+
 int LateUnmaps::flush() noexcept {
   Lock lock(mutex_);
   return flush_locked();

@@ -13,9 +13,10 @@ namespace penstock::pool {
 // that runs the process, whatever its size.
 //
 // Thread safety: all members, from any thread, and on the fault path. The lock is the pool's own;
-// it is held across system calls on memory, never across anything that can fault or wait for user
-// code. Invariants: each pending view is mapped, a block long, and owned by nobody else. place()
-// forgets the pending view that it replaces, so that no flush removes what was mapped after it.
+// it is held while views are unmapped, never across anything that can fault or wait for user code,
+// nor while one is mapped: two sides of a stream map theirs at the same time. Invariants: each
+// pending view is mapped, a block long, and owned by nobody else. place() takes back the pending
+// view that it replaces, so that no flush removes what was mapped after it.
 class LateUnmaps {
  public:
   LateUnmaps(size_t block_bytes, uint32_t batch_blocks);
@@ -26,12 +27,13 @@ class LateUnmaps {
   // Forgets all views in a range that is about to vanish as a whole.
   void forget(std::byte* begin, std::byte* end) noexcept;
 
-  // Runs map_it() -> int, which maps a new view at `at`, and forgets the old one there.
+  // Runs map_it() -> int, which maps a new view at `at`, in place of an old one that may be
+  // pending. REQUIRES: nobody else does anything at `at` meanwhile.
   template <class Map>
   int place(std::byte* at, Map map_it) noexcept {
-    Lock lock(mutex_);
+    const bool replaces = take_back(at);
     const int error = map_it();
-    if (error == 0) forget_locked(at, at + block_bytes_);
+    if (error != 0 && replaces) (void)add(at);
     return error;
   }
 
@@ -47,6 +49,7 @@ class LateUnmaps {
     os::Semaphore& mutex_;
   };
 
+  bool take_back(std::byte* view) noexcept;
   int flush_locked() noexcept;
   void forget_locked(std::byte* begin, std::byte* end) noexcept;
 
