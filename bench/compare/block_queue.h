@@ -1,8 +1,8 @@
 #pragma once
 
-// Algorithms 3 and 4 of the paper: a queue of blocks behind an iterator, which asks at each item
-// whether its block is at an end. The queue's two ends can also be used a block at a time, by a
-// tight loop: what a program does that takes on the blocks itself.
+// A queue of blocks, used by a tight loop a block at a time, as a program does that takes on the
+// blocks itself; and the paper's iterator over it (Algorithms 3 and 4), which asks at each item
+// whether its block is at an end.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,59 +31,65 @@ class BlockQueue {
   void give_empty() { empty_.release(); }
   void close() { full_.close(); }
 
-  class Writer {
-   public:
-    explicit Writer(BlockQueue& queue) : queue_(queue) { next_block(); }
-    void put(Item item) {
-      if (at_ == end_) [[unlikely]] {
-        queue_.give_full();
-        next_block();
-      }
-      *at_++ = item;
-    }
-    void close() {
-      queue_.give_full();
-      queue_.close();
-    }
-
-   private:
-    void next_block() {
-      at_ = reinterpret_cast<Item*>(queue_.take_empty(block_++));
-      end_ = at_ + queue_.block_bytes_ / sizeof(Item);
-    }
-    BlockQueue& queue_;
-    Item* at_ = nullptr;
-    Item* end_ = nullptr;
-    uint64_t block_ = 0;
-  };
-
-  class Reader {
-   public:
-    explicit Reader(BlockQueue& queue) : queue_(queue) { next_block(); }
-    Item get() {
-      if (at_ == end_) [[unlikely]] {
-        queue_.give_empty();
-        next_block();
-      }
-      return *at_++;
-    }
-
-   private:
-    void next_block() {
-      at_ = reinterpret_cast<Item*>(queue_.take_full(block_++));
-      end_ = at_ + queue_.block_bytes_ / sizeof(Item);
-    }
-    BlockQueue& queue_;
-    const Item* at_ = nullptr;
-    const Item* end_ = nullptr;
-    uint64_t block_ = 0;
-  };
-
  private:
   std::byte* const memory_;
   const size_t block_bytes_;
   const uint32_t blocks_;
   os::Semaphore full_, empty_;
+};
+
+// Algorithm 4, as printed: one object for both threads, which each have a pointer to it. Its items
+// may alias anything, as the paper's __m128i may, so the compiler has to assume that a store
+// changes the iterator, and loads and stores its members at each item (section 2.2).
+class Iterator {
+ public:
+  using Item [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;
+
+  Iterator(BlockQueue& queue, size_t block_bytes)
+      : queue_(queue), block_items_(block_bytes / sizeof(Item)) {
+    writer_.block = items(queue_.take_empty(0));
+  }
+
+  void write(Item item) {
+    writer_.block[writer_.position] = item;
+    if (writer_.position == block_items_ - 1) [[unlikely]] {
+      queue_.give_full();
+      writer_.block = items(queue_.take_empty(++writer_.number));
+      writer_.position = 0;
+    } else {
+      ++writer_.position;
+    }
+  }
+  Item read() {
+    if (reader_.block == nullptr) [[unlikely]]
+      reader_.block = items(queue_.take_full(0));
+    const Item item = reader_.block[reader_.position];
+    if (reader_.position == block_items_ - 1) [[unlikely]] {
+      queue_.give_empty();
+      reader_.block = items(queue_.take_full(++reader_.number));
+      reader_.position = 0;
+    } else {
+      ++reader_.position;
+    }
+    return item;
+  }
+  // What is in the last block, which need not be full.
+  void close() {
+    queue_.give_full();
+    queue_.close();
+  }
+
+ private:
+  static Item* items(std::byte* block) { return reinterpret_cast<Item*>(block); }
+  struct alignas(128) End {  // each on cache lines of its own
+    Item* block = nullptr;
+    size_t position = 0;
+    uint64_t number = 0;
+  };
+
+  BlockQueue& queue_;
+  const size_t block_items_;
+  End writer_, reader_;
 };
 
 }  // namespace penstock::bench
