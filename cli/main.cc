@@ -71,7 +71,7 @@ int run(int argc, char** argv) {
   CLI::App program{"Penstock sorts files larger than memory within a memory budget that it keeps.",
                    "penstock"};
   program.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
-  std::vector<Command> commands = {add_sort(program), add_cat(program),   add_find(program),
+  std::vector<Command> commands = {add_sort(program),  add_cat(program), add_find(program),
                                    add_check(program), add_gen(program), add_doctor(program)};
   program.add_subcommand("help", "explain the program, or one of its commands");
   if (argc > 1 && std::string_view(argv[1]) == "help")

@@ -40,9 +40,9 @@ class Handler {
   virtual Outcome on_fault(const Fault& fault) noexcept = 0;
 
   // Makes memory ready for a system call, which would get EFAULT where a load or store faults: the
-  // byte at `address` and as many of the `bytes` behind it as can be there at once. Returns how many
-  // (at least 1); they stay until the same side moves on. Called outside of handlers; may wait.
-  // REQUIRES: the bytes lie in the region, bytes > 0. Errors: what on_fault would have met.
+  // byte at `address` and as many of the `bytes` behind it as can be there at once. Returns how
+  // many (at least 1); they stay until the same side moves on. Called outside of handlers; may
+  // wait. REQUIRES: the bytes lie in the region, bytes > 0. Errors: what on_fault would have met.
   virtual Result<size_t> prepare(std::byte* address, size_t bytes, Access access);
 
  protected:
