@@ -12,8 +12,9 @@
 // penstock/remap_stream.h. The blocks are pages of a memory file that both processes map; no bytes
 // are copied, and the system frees them when both are gone, however they went.
 //
-// After fork() the child has none of the parent's streams: it attaches on its own. Both processes
-// must see each other's numbers (one pid namespace).
+// After fork() the child has none of the parent's streams: it attaches on its own. A process that
+// calls exec() without closing its stream counts as running until the new program ends. Both
+// processes must see each other's numbers (one pid namespace).
 
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +60,8 @@ class ProcessStream {
   // Makes a stream, of which this process is one side.
   static Result<ProcessStream> create(const Options& options, Side side);
   // Becomes the other side of the stream behind `fd`, which is not used any more afterwards.
-  // Errors: invalid_argument when it is no such stream, or the side is taken; not_found when the
-  // process that made it has ended.
+  // Errors: invalid_argument when it is no such stream, or the side is taken; cancelled when the
+  // process that made it has ended, or does not wait any more (attach_ms_max).
   static Result<ProcessStream> attach(int fd, Side side, const AttachOptions& options);
   static Result<ProcessStream> attach(int fd, Side side) { return attach(fd, side, {}); }
   ProcessStream(ProcessStream&&) noexcept;

@@ -107,7 +107,8 @@ class RemapStream {
   // invalid_argument.
   Status prepare_read(const void* address, size_t bytes);
   // Waits until more than `offset` bytes are there, or the stream is complete; returns how many are
-  // there now. The producer's error, when it failed before.
+  // there now. Counts as touching the block of `offset`. Errors: the producer's, when it failed
+  // before; invalid_argument when this side gave up meanwhile.
   Result<uint64_t> wait_ready(uint64_t offset);
 
   // ---- both. The side gives up and no longer touches its pointer; the other side meets the error

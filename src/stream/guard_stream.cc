@@ -427,9 +427,16 @@ Result<uint64_t> GuardStreamCore::wait_ready(uint64_t offset) {
   MutexLock lock(mutex_);
   // What the system refuses to take back now is tried again by the next fault.
   (void)announce(Side::consumer, position);
-  while (is(Side::producer, Phase::active) && position >= readable_end()) changes_.wait(mutex_);
+  while (is(Side::producer, Phase::active) && is(Side::consumer, Phase::active) &&
+         position >= readable_end()) {
+    changes_.wait(mutex_);
+  }
   if (is(Side::producer, Phase::finished)) return end_bytes_;
-  if (position >= readable_end()) return std::unexpected(*error_[index_of(Side::producer)]);
+  if (position >= readable_end()) {
+    if (is(Side::producer, Phase::failed))
+      return std::unexpected(*error_[index_of(Side::producer)]);
+    return std::unexpected(error_of(Verdict::side_ended, Side::consumer, position));
+  }
   return static_cast<uint64_t>(readable_end()) * block_bytes_;
 }
 

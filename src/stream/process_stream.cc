@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <span>
 #include <thread>
@@ -125,6 +124,24 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<Phase>::
 
 namespace {
 
+// Reads each number once: whoever has the descriptor can change them at any moment, and what was
+// checked is what must be used.
+Shape shape_in(SharedStream& shared) {
+  auto read = [](auto& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
+  return {.bytes = read(shared.bytes),
+          .block_bytes = read(shared.block_bytes),
+          .read_ahead_blocks = read(shared.read_ahead_blocks),
+          .producer_comeback_blocks = read(shared.producer_comeback_blocks),
+          .consumer_comeback_blocks = read(shared.consumer_comeback_blocks)};
+}
+
+// The same for a text, which need not have an end.
+std::string name_in(const SharedStream& shared) {
+  char name[sizeof shared.name];
+  std::memcpy(name, shared.name, sizeof name);
+  return std::string(name, strnlen(name, sizeof name));
+}
+
 // Where the blocks begin: at a multiple that lets them be huge pages.
 uint64_t header_bytes(const Shape& shape) {
   return round_up(sizeof(SharedStream) + shape.live_blocks() * sizeof(std::atomic<Position>),
@@ -188,7 +205,7 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::create(const Optio
   shared->magic.store(magic_value, std::memory_order_release);
 
   std::unique_ptr<ProcessStreamCore> core(new ProcessStreamCore(
-      std::move(*file), std::move(*header), side,
+      std::move(*file), std::move(*header), shape, side,
       {.policy = options.policy, .strict = options.strict}, options.attach_ms_max));
   if (auto joined = core->join(); !joined) return std::unexpected(joined.error());
   return core;
@@ -205,10 +222,10 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::attach(int fd, Sid
   if (file->bytes() < sizeof(SharedStream)) return refuse("what ProcessStream::create() made");
   auto header = map_header(*file, round_up(sizeof(SharedStream), os::page_bytes));
   if (!header) return std::unexpected(header.error());
-  const auto* shared = reinterpret_cast<const SharedStream*>(header->begin());
+  auto* shared = reinterpret_cast<SharedStream*>(header->begin());
   if (shared->magic.load(std::memory_order_acquire) != magic_value)
     return refuse("what ProcessStream::create() of this version made");
-  const Shape shape = Shape::of(*shared);
+  const Shape shape = shape_in(*shared);
   if (auto valid = shape.check("the other process's stream"); !valid)
     return std::unexpected(valid.error());
   if (file->bytes() != header_bytes(shape) + shape.live_blocks() * shape.block_bytes)
@@ -217,27 +234,28 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::attach(int fd, Sid
   if (!header) return std::unexpected(header.error());
 
   std::unique_ptr<ProcessStreamCore> core(
-      new ProcessStreamCore(std::move(*file), std::move(*header), side, options, 0));
+      new ProcessStreamCore(std::move(*file), std::move(*header), shape, side, options, 0));
   if (auto joined = core->join(); !joined) return std::unexpected(joined.error());
   return core;
 }
 
-ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header, Side side,
-                                     const AttachOptions& options, uint32_t attach_ms_max)
+ProcessStreamCore::ProcessStreamCore(os::MemoryFile file, os::Reservation header,
+                                     const Shape& shape, Side side, const AttachOptions& options,
+                                     uint32_t attach_ms_max)
     : file_(std::move(file)),
       header_(std::move(header)),
       shared_(*std::launder(reinterpret_cast<SharedStream*>(header_.begin()))),
       side_(side),
       options_(options),
       attach_ms_max_(attach_ms_max),
-      shape_(Shape::of(shared_)),
+      shape_(shape),
       ahead_(shape_.read_ahead_blocks),
       producer_comeback_(shape_.producer_comeback_blocks),
       consumer_comeback_(shape_.consumer_comeback_blocks),
       blocks_max_(shape_.blocks()),
       slots_(shape_.live_blocks()),
       blocks_offset_(header_bytes(shape_)),
-      name_(shared_.name, strnlen(shared_.name, sizeof shared_.name)),
+      name_(name_in(shared_)),
       shown_(slots_, -1),
       late_(shape_.block_bytes, options.strict ? 1 : late_views) {}
 
@@ -261,8 +279,15 @@ Status ProcessStreamCore::join() {
   }
   joined_ = true;
   changed();
+  // Too late, if the other side has stopped waiting for this one, or has ended with nothing left.
+  if (mine().phase.load() == Phase::failed) {
+    char reason[sizeof mine().reason];
+    const ErrorCode code = read_failure(mine(), reason);
+    return failure(code, fmt::format("become the {}: {}", name_of(side_), reason), name_);
+  }
   notice_death();
-  if (others().phase.load() == Phase::failed && others().head.load() < 0 && side_ == Side::consumer)
+  const bool useless = side_ == Side::producer || shared_.released.load() == 0;
+  if (useless && others().phase.load() == Phase::failed)
     return std::unexpected(error_of(Verdict::other_failed, 0));
   return {};
 }
@@ -311,7 +336,7 @@ Verdict ProcessStreamCore::serve(Position position) noexcept {
 
 // Of what nobody in this process will touch any more: no slot is there, and the side is past it.
 void ProcessStreamCore::free_page_tables() noexcept {
-  Position lowest = std::max<Position>(0, mine().head.load(std::memory_order_relaxed) - comeback());
+  Position lowest = std::clamp<Position>(head_ - comeback(), 0, blocks_max_);
   if (!passed_.reaches(range_.begin(), address(lowest))) return;
   for (Position shown : shown_) {
     if (shown >= 0) lowest = std::min(lowest, shown);
@@ -325,9 +350,14 @@ void ProcessStreamCore::free_page_tables() noexcept {
 // Strict: takes away what this side must no longer touch, before the other one is told. 0 or an
 // errno.
 int ProcessStreamCore::retire(Position position) noexcept {
+  if (side_ == Side::producer && position >= blocks_max_) return 0;  // it will not get there
+  return retire_below(position - comeback());
+}
+
+int ProcessStreamCore::retire_below(Position kept) noexcept {
   if (!options_.strict) return 0;
   for (Position& shown : shown_) {
-    if (shown < 0 || shown >= position - comeback()) continue;
+    if (shown < 0 || shown >= kept) continue;
     if (int error = os::decommit(address(shown), shape_.block_bytes); error != 0) return error;
     shown = -1;
   }
@@ -336,15 +366,21 @@ int ProcessStreamCore::retire(Position position) noexcept {
 
 void ProcessStreamCore::announce(Position position) noexcept {
   if (mine().phase.load(std::memory_order_relaxed) != Phase::active) return;
-  if (position <= mine().head.load(std::memory_order_relaxed)) return;
+  if (position <= head_) return;
   if (side_ == Side::producer) {
     if (position >= blocks_max_) return;
     const Position complete = position - producer_comeback_;
     if (complete > shared_.released.load(std::memory_order_relaxed))
       shared_.released.store(complete, std::memory_order_release);
   }
+  head_ = position;
   mine().head.store(position, std::memory_order_release);
   changed();
+}
+
+// As the other process has it, if it makes sense.
+Position ProcessStreamCore::others_head() const noexcept {
+  return std::clamp<Position>(others().head.load(std::memory_order_acquire), -1, blocks_max_);
 }
 
 Verdict ProcessStreamCore::judge(Position position) const noexcept {
@@ -355,17 +391,14 @@ Verdict ProcessStreamCore::judge(Position position) const noexcept {
 
 Verdict ProcessStreamCore::judge_writer(Position position) const noexcept {
   if (position >= blocks_max_) return Verdict::past_capacity;
-  if (position < mine().head.load(std::memory_order_relaxed) - producer_comeback_)
-    return Verdict::behind_window;
+  if (position < head_ - producer_comeback_) return Verdict::behind_window;
   if (others().phase.load(std::memory_order_acquire) == Phase::failed)
     return options_.policy == ErrorPolicy::zeros ? Verdict::take : Verdict::other_failed;
-  const Position reader_head = others().head.load(std::memory_order_acquire);
-  return position <= reader_head + ahead_ + producer_comeback_ ? Verdict::take : Verdict::wait;
+  return position <= others_head() + ahead_ + producer_comeback_ ? Verdict::take : Verdict::wait;
 }
 
 Verdict ProcessStreamCore::judge_reader(Position position) const noexcept {
-  if (position < mine().head.load(std::memory_order_relaxed) - consumer_comeback_)
-    return Verdict::behind_window;
+  if (position < head_ - consumer_comeback_) return Verdict::behind_window;
   // The phase first: who sees the end also sees what was released before it.
   const Phase phase = others().phase.load(std::memory_order_acquire);
   const Position released = shared_.released.load(std::memory_order_acquire);
@@ -439,7 +472,8 @@ void ProcessStreamCore::notice_death() noexcept {
       return;
     std::snprintf(reason, sizeof reason, "no process has attached within %u ms", attach_ms_max_);
   } else {
-    const bool ended = watch_.is_watching() ? !watch_.is_running() : watch_.watch(process) == ESRCH;
+    const int error = watch_.is_watching() ? 0 : watch_.watch(process);
+    const bool ended = error == 0 ? !watch_.is_running() : error == ESRCH;
     if (!ended) return;
     std::snprintf(reason, sizeof reason, "process %d has ended", process.pid);
   }
@@ -476,7 +510,7 @@ ErrorCode ProcessStreamCore::write_reason(char* text, size_t text_bytes, Verdict
   return write_refusal({.verdict = verdict,
                         .side = side_,
                         .position = position,
-                        .head = mine().head.load(),
+                        .head = head_,
                         .comeback = comeback(),
                         .capacity_bytes = shape_.bytes,
                         .end_bytes = shared_.end_bytes.load(),
@@ -545,7 +579,7 @@ Status ProcessStreamCore::finish(uint64_t bytes) {
     const size_t used = bytes % shape_.block_bytes;
     if (used != 0 && shown_[slot_of(last)] == last)
       std::memset(address(last) + used, 0, shape_.block_bytes - used);
-    (void)retire(std::numeric_limits<Position>::max());
+    (void)retire_below(blocks_max_ + 1);
   }
   shared_.end_bytes.store(bytes, std::memory_order_relaxed);
   shared_.released.store(static_cast<Position>(ceil_div(bytes, shape_.block_bytes)),
@@ -555,18 +589,22 @@ Status ProcessStreamCore::finish(uint64_t bytes) {
     return refuse("finish once, and not after fail()");
   changed();
   if (others().phase.load(std::memory_order_acquire) == Phase::failed)
-    return std::unexpected(error_of(Verdict::other_failed, mine().head.load()));
+    return std::unexpected(
+        error_of(Verdict::other_failed, static_cast<Position>(bytes / shape_.block_bytes)));
   return {};
 }
 
 Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
   if (side_ != Side::consumer)
     return failure(ErrorCode::invalid_argument, "wait for data", name_, "the consumer waits");
-  const auto position = static_cast<Position>(offset / shape_.block_bytes);
-  {
-    MutexLock lock(mutex_);
-    announce(position);
-  }
+  // Beyond the capacity nothing comes but the end.
+  const auto position = static_cast<Position>(
+      std::min<uint64_t>(offset / shape_.block_bytes, static_cast<uint64_t>(blocks_max_)));
+  mutex_.lock();
+  const int error = map_errno_ = retire(position);
+  if (error == 0) announce(position);
+  mutex_.unlock();
+  if (error != 0) return std::unexpected(error_of(Verdict::unmapped, position));
   for (;;) {
     const uint32_t seen = shared_.changes.load(std::memory_order_seq_cst);
     const Phase phase = others().phase.load(std::memory_order_acquire);
@@ -574,6 +612,8 @@ Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
     const Position released = shared_.released.load(std::memory_order_acquire);
     if (position < released) return static_cast<uint64_t>(released) * shape_.block_bytes;
     if (phase == Phase::failed) return std::unexpected(error_of(Verdict::other_failed, position));
+    if (mine().phase.load(std::memory_order_relaxed) != Phase::active)
+      return std::unexpected(error_of(Verdict::side_ended, position));
     wait_for_change(seen);
   }
 }
@@ -584,7 +624,7 @@ void ProcessStreamCore::fail(const Error& error) {
     MutexLock lock(mutex_);
     Phase active = Phase::active;
     if (!mine().phase.compare_exchange_strong(active, Phase::failing)) return;
-    (void)retire(std::numeric_limits<Position>::max());
+    (void)retire_below(blocks_max_ + 1);
   }
   write_failure(mine(), error.code, reason.c_str());
 }

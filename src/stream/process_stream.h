@@ -61,7 +61,7 @@ class ProcessStreamCore final : public fault::Handler {
  private:
   static constexpr uint32_t late_views = 32;
 
-  ProcessStreamCore(os::MemoryFile file, os::Reservation header, Side side,
+  ProcessStreamCore(os::MemoryFile file, os::Reservation header, const Shape& shape, Side side,
                     const AttachOptions& options, uint32_t attach_ms_max);
   Status join();
   SharedSide& mine() const;
@@ -69,10 +69,12 @@ class ProcessStreamCore final : public fault::Handler {
 
   Verdict serve(Position position) noexcept EXCLUDES_LOCK(mutex_);
   int retire(Position position) noexcept REQUIRES_LOCK(mutex_);
+  int retire_below(Position kept) noexcept REQUIRES_LOCK(mutex_);
+  Position others_head() const noexcept;
   void announce(Position position) noexcept REQUIRES_LOCK(mutex_);
   Verdict judge(Position position) const noexcept REQUIRES_LOCK(mutex_);
-  Verdict judge_writer(Position position) const noexcept;
-  Verdict judge_reader(Position position) const noexcept;
+  Verdict judge_writer(Position position) const noexcept REQUIRES_LOCK(mutex_);
+  Verdict judge_reader(Position position) const noexcept REQUIRES_LOCK(mutex_);
   int show(Position position, bool cleared) noexcept REQUIRES_LOCK(mutex_);
   void free_page_tables() noexcept REQUIRES_LOCK(mutex_);
   void wait_for_change(uint32_t seen) noexcept EXCLUDES_LOCK(mutex_);
@@ -114,6 +116,8 @@ class ProcessStreamCore final : public fault::Handler {
   bool joined_ = false;
   os::Reservation range_;
   mutable Mutex mutex_;
+  // This side's head. The other process sees a copy, which is never read back: it might be changed.
+  Position head_ GUARDED_BY(mutex_) = -1;
   std::vector<Position> shown_
       GUARDED_BY(mutex_);  // of each slot, the position that is mapped here
   pool::PassedPageTables passed_ GUARDED_BY(mutex_);

@@ -340,6 +340,26 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   for (int open_fd : {fd, pipe_fds[0], pipe_fds[1], sockets[0], sockets[1]}) close(open_fd);
 }
 
+// What the other process scribbles over the shared state may stop or starve this one, and no more.
+TEST(ProcessStream, ASharedHeadFullOfNonsenseHarmsNothing) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    ProcessStream stream = create(
+        {.bytes = 3 * GiB, .policy = ErrorPolicy::zeros, .attach_ms_max = 200}, Side::consumer);
+    auto* words = static_cast<uint64_t*>(
+        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, stream.fd(), 0));
+    ASSERT_NE(words, MAP_FAILED);
+    Random random(seed);
+    for (int i = 0; i < 300; ++i) {
+      words[random.below(4096 / 8)] = random.below(2) == 0 ? random.next() : random.below(1u << 20);
+    }
+    (void)stream.wait_ready(random.below(4 * GiB));
+    (void)stream.prepare_read(stream.reader() + random.below(3 * GiB - 100), 100);
+    (void)ProcessStream::attach(stream.fd(), Side::producer);
+    munmap(words, 4096);
+  }
+}
+
 uint8_t value_at(uint64_t seed, uint64_t offset) {
   return static_cast<uint8_t>(1 + mix64(seed + offset) % 255);
 }

@@ -66,6 +66,8 @@ PullStreamCore::PullStreamCore(const Options& options, Producer producer)
 Result<std::unique_ptr<PullStreamCore>> PullStreamCore::open(const Options& options,
                                                              Producer producer) {
   if (auto valid = check(options); !valid) return std::unexpected(valid.error());
+  if (!producer)
+    return failure(ErrorCode::invalid_argument, "open a stream", options.name, "a producer");
   std::unique_ptr<PullStreamCore> core(new PullStreamCore(options, std::move(producer)));
 
   // Never more blocks than the stream has, and the zeros behind the last.
@@ -263,6 +265,7 @@ bool PullStreamCore::at_end(const void* position) {
 }
 
 Result<size_t> PullStreamCore::prepare(std::byte* address, size_t bytes, fault::Access) {
+  bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
   const Position first = position_of(address);
   const Position last = std::min(position_of(address + bytes - 1), first + comeback_);
   Position served = first;

@@ -77,11 +77,12 @@ bool has_recovery_point() noexcept {
 void stop(const Failure& failure) noexcept {
   char text[768];
   const char* reason = failure.system_errno != 0 ? strerrordesc_np(failure.system_errno) : nullptr;
-  int length = std::snprintf(
-      text, sizeof text,
-      "penstock: %s: cannot %s%s%s\n  (the error met a plain pointer; ErrorPolicy::recover or "
-      "::zeros would let the program go on)\n",
-      failure.subject, failure.attempted, reason ? ": " : "", reason ? reason : "");
+  int length =
+      std::snprintf(text, sizeof text,
+                    "penstock: %s: cannot %s%s%s\n  (the error met a plain pointer; with "
+                    "ErrorPolicy::recover the "
+                    "program can go on)\n",
+                    failure.subject, failure.attempted, reason ? ": " : "", reason ? reason : "");
   if (length > 0) {
     size_t bytes = std::min(static_cast<size_t>(length), sizeof text - 1);
     [[maybe_unused]] auto written = ::write(STDERR_FILENO, text, bytes);

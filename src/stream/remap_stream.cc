@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <thread>
 
 #include "base/bits.h"
@@ -216,7 +215,7 @@ Verdict RemapStreamCore::serve(Side side, Position position) noexcept {
 std::span<std::byte> RemapStreamCore::left_behind(Side side) noexcept {
   const Place place = side == Side::producer ? Place::writer : Place::reader;
   const Position head = side == Side::producer ? writer_head_ : reader_head_;
-  Position lowest = std::max<Position>(0, head - comeback_of(side));
+  Position lowest = std::clamp<Position>(head - comeback_of(side), 0, blocks_max_);
   std::byte* const begin = ranges_[index_of(side)].begin();
   if (!passed_[index_of(side)].reaches(begin, address(place, lowest))) return {};
   for (const Slot& slot : slots_) {
@@ -230,8 +229,13 @@ std::span<std::byte> RemapStreamCore::left_behind(Side side) noexcept {
 // errno.
 int RemapStreamCore::retire(Side side, Position position) noexcept {
   if (!options_.strict || phase_[index_of(side)] != Phase::active) return 0;
+  if (side == Side::producer && position >= blocks_max_) return 0;  // it will not get there
+  return retire_below(side, position - comeback_of(side));
+}
+
+int RemapStreamCore::retire_below(Side side, Position kept) noexcept {
+  if (!options_.strict) return 0;
   const Place place = side == Side::producer ? Place::writer : Place::reader;
-  const Position kept = position - comeback_of(side);
   for (Slot& slot : slots_) {
     if (slot.place != place || slot.position >= kept || slot.moving) continue;
     slot.moving = true;
@@ -249,7 +253,7 @@ int RemapStreamCore::retire(Side side, Position position) noexcept {
 // A side that is done. What the system refuses to unmap stays where it is until the other side
 // needs it: a breach is then found later, nothing else suffers.
 void RemapStreamCore::retire_all(Side side) noexcept {
-  (void)retire(side, std::numeric_limits<Position>::max());
+  (void)retire_below(side, blocks_max_ + 1);
 }
 
 // Tells where a side is, before it waits: a producer blocked in x has still completed the blocks
@@ -426,13 +430,24 @@ Status RemapStreamCore::finish(uint64_t bytes) {
 }
 
 Result<uint64_t> RemapStreamCore::wait_ready(uint64_t offset) {
-  auto position = static_cast<Position>(offset / block_bytes_);
-  MutexLock lock(mutex_);
-  announce(Side::consumer, position);
-  while (phase_[0] == Phase::active && position >= released_) changes_.wait(mutex_);
-  if (phase_[0] == Phase::finished) return end_bytes_;
-  if (position >= released_) return std::unexpected(*error_[0]);
-  return static_cast<uint64_t>(released_) * block_bytes_;
+  // Beyond the capacity nothing comes but the end.
+  const auto position = static_cast<Position>(
+      std::min<uint64_t>(offset / block_bytes_, static_cast<uint64_t>(blocks_max_)));
+  Verdict verdict;
+  {
+    MutexLock lock(mutex_);
+    map_errno_ = retire(Side::consumer, position);
+    if (map_errno_ == 0) announce(Side::consumer, position);
+    while (map_errno_ == 0 && phase_[0] == Phase::active && phase_[1] == Phase::active &&
+           position >= released_) {
+      changes_.wait(mutex_);
+    }
+    if (phase_[0] == Phase::finished) return end_bytes_;
+    if (position < released_) return static_cast<uint64_t>(released_) * block_bytes_;
+    if (phase_[0] == Phase::failed) return std::unexpected(*error_[0]);
+    verdict = map_errno_ != 0 ? Verdict::unmapped : Verdict::side_ended;
+  }
+  return std::unexpected(error_of(verdict, Side::consumer, position));
 }
 
 void RemapStreamCore::fail(Side side, Error error) {

@@ -76,6 +76,7 @@ class RemapStreamCore final : public fault::Handler {
   Verdict judge_reader(Position position) const noexcept REQUIRES_LOCK(mutex_);
   int move(const Slot& from, Side side, Position position, bool cleared) noexcept;
   int retire(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
+  int retire_below(Side side, Position kept) noexcept REQUIRES_LOCK(mutex_);
   void retire_all(Side side) noexcept REQUIRES_LOCK(mutex_);
   std::span<std::byte> left_behind(Side side) noexcept REQUIRES_LOCK(mutex_);
 

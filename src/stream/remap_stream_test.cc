@@ -590,6 +590,51 @@ TEST_P(RemapStreamOn, PageTablesOfWhatWasPassedAreFreed) {
   EXPECT_LT(page_table_kib() - before, 4000);
 }
 
+// Asking beyond the capacity must not make the stream believe that the reader has passed
+// everything.
+TEST_P(RemapStreamOn, WaitReadyBeyondTheCapacityHarmsNothing) {
+  RemapStream pipe = open({.bytes = 3 * GiB});
+  pipe.writer()[0] = 'x';
+  ASSERT_TRUE(pipe.finish(100));
+  EXPECT_EQ(pipe.wait_ready(40 * GiB), 100u);
+  EXPECT_FALSE(pipe.prepare_read(pipe.reader(), 1));  // behind the window now
+  std::vector<std::byte> memory(64 * MiB, std::byte{1});
+  EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{1}), std::ssize(memory));
+}
+
+TEST_P(RemapStreamOn, StrictCountsWaitReadyAsATouch) {
+  RemapStream pipe = open(
+      {.bytes = 10 * block, .read_ahead_blocks = 6, .consumer_comeback_blocks = 0, .strict = true});
+  for (uint64_t i = 0; i < 5; ++i) pipe.writer()[i * block] = 'x';
+  EXPECT_EQ(pipe.reader()[0], 'x');
+  ASSERT_TRUE(pipe.wait_ready(2 * block));
+  EXPECT_FALSE(pipe.prepare_read(pipe.reader(), 1));
+}
+
+TEST_P(RemapStreamOn, CancellingEndsTheOwnWait) {
+  RemapStream pipe = open({.bytes = 10 * block});
+  std::jthread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(a_while_ms));
+    pipe.cancel(Side::consumer);
+  });
+  auto ready = pipe.wait_ready(0);
+  ASSERT_FALSE(ready);
+  EXPECT_NE(ready.error().message().find("cancel()"), std::string::npos);
+}
+
+TEST_P(RemapStreamOn, AStrictStreamEndsInZerosAfterARefusedStore) {
+  RemapStream pipe = open({.bytes = 2 * block,
+                           .read_ahead_blocks = 2,
+                           .producer_comeback_blocks = 0,
+                           .policy = ErrorPolicy::recover,
+                           .strict = true});
+  std::memset(pipe.writer(), 'x', 2 * block);
+  EXPECT_FALSE(RecoveryPoint::run([&] { pipe.writer()[2 * block] = 'x'; }));
+  ASSERT_TRUE(pipe.finish(block + 10));
+  EXPECT_EQ(std::count(pipe.reader(), pipe.reader() + 2 * block, 'x'),
+            static_cast<ptrdiff_t>(block + 10));
+}
+
 TEST_P(RemapStreamOn, NothingStaysBehind) {
   auto lines = [](const char* path) {
     std::ifstream file(path);

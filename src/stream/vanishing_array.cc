@@ -207,6 +207,7 @@ Error VanishingArrayCore::error_of(Verdict verdict, uint64_t index) const {
 // ---- calls
 
 Result<size_t> VanishingArrayCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
   const uint64_t first = index_of(address);
   const uint64_t last = std::min(index_of(address + bytes - 1), first + comeback_);
   uint64_t served = first;

@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "fault/registry.h"
 #include "penstock/recovery.h"
+#include "penstock/system_calls.h"
 
 namespace penstock {
 namespace {
@@ -274,6 +275,14 @@ TEST_P(VanishingArrayOn, PreparedPiecesServeSystemCalls) {
   EXPECT_EQ(handler->prepare(array.begin() + 100, 20 * block, fault::Access::read),
             3 * block - 100);
   EXPECT_FALSE(handler->prepare(array.begin() + 8 * block, 1, fault::Access::read));
+}
+
+TEST(VanishingArray, PreparesNothingBehindItsEnd) {
+  auto memory = BlockPool::open({.block_bytes = 2 * MiB, .blocks = 8});
+  ASSERT_TRUE(memory);
+  auto array = VanishingArray::open(*memory, {.bytes = 2 * MiB, .comeback_blocks = 3});
+  ASSERT_TRUE(array);
+  EXPECT_EQ(system_calls::prepare_write(array->begin(), 8 * MiB), 2 * MiB);
 }
 
 TEST(VanishingArray, RefusesWhatCannotBe) {
