@@ -3,6 +3,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "base/thread.h"
 #include "os/event.h"
 
 namespace penstock::fault {
@@ -27,11 +28,13 @@ Result<EventServer> EventServer::start(os::Userfault& userfault, Handler& handle
   auto stop = os::Event::create();
   if (!stop) return std::unexpected(stop.error());
   EventServer server;
-  server.thread_ =
-      std::jthread([&userfault, &handler, stop = std::move(*stop)](const std::stop_token& token) {
-        const std::stop_callback on_stop(token, [&] { stop.raise(); });
-        serve(userfault, handler, stop);
-      });
+  auto started =
+      start_thread(server.thread_,
+                   [&userfault, &handler, stop = std::move(*stop)](const std::stop_token& token) {
+                     const std::stop_callback on_stop(token, [&] { stop.raise(); });
+                     serve(userfault, handler, stop);
+                   });
+  if (!started) return std::unexpected(started.error());
   return server;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "penstock/remap_stream.h"
 #include "penstock/source.h"
 
@@ -21,10 +22,11 @@ namespace source {
 class SinkStreamBody {
  public:
   SinkStreamBody(std::unique_ptr<Sink> sink, RemapStream stream, size_t block_bytes)
-      : block_bytes_(block_bytes),
-        sink_(std::move(sink)),
-        stream_(std::move(stream)),
-        thread_([this] { drain(); }) {}
+      : block_bytes_(block_bytes), sink_(std::move(sink)), stream_(std::move(stream)) {}
+
+  Status start() {
+    return start_thread(thread_, [this] { drain(); });
+  }
 
   ~SinkStreamBody() {
     if (!thread_.joinable()) return;
@@ -110,8 +112,10 @@ Result<SinkStream> SinkStream::open(std::unique_ptr<Sink> sink, std::string name
                                    .strict = options.strict,
                                    .name = std::move(name)});
   if (!stream) return std::unexpected(stream.error());
-  return SinkStream(std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
-                                                             options.block_bytes));
+  auto body = std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
+                                                       options.block_bytes);
+  if (auto started = body->start(); !started) return std::unexpected(started.error());
+  return SinkStream(std::move(body));
 }
 
 SinkStream::SinkStream(std::unique_ptr<source::SinkStreamBody> body) : body_(std::move(body)) {}

@@ -23,11 +23,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <thread>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "penstock/file_stream.h"
@@ -113,21 +115,23 @@ class ThreadBody final : public StreamBody {
                                      .strict = options.strict,
                                      .name = name});
     if (!stream) return std::unexpected(stream.error());
-    return std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
-                                        options);
+    auto body = std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
+                                             options);
+    auto started = start_thread(body->thread_, [at = body.get()] { at->pump(); });
+    if (!started) return std::unexpected(started.error());
+    return body;
   }
   ThreadBody(std::unique_ptr<Source> source, RemapStream stream, std::string name,
              const SourceStreamOptions& options)
       : StreamBody(options),
         name_(std::move(name)),
         source_(std::move(source)),
-        stream_(std::move(stream)),
-        thread_([this] { pump(); }) {}
+        stream_(std::move(stream)) {}
 
   ~ThreadBody() override {
     cancel();
     stream_.cancel(RemapStream::Side::consumer);
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   const std::byte* begin() const override { return stream_.reader<std::byte>(); }
@@ -226,21 +230,19 @@ class ThreadBody final : public StreamBody {
   std::thread thread_;  // last: it uses all others
 };
 
-// Whether the file's pointer can lead into direct reads: it is plain, and at least a block long.
-// (Below that a thread is no slower, and the small files of /proc do not know their size.)
-Result<bool> reads_direct(const std::string& path, const SourceStreamOptions& options) {
+// The size of a file whose bytes come as they are; 0 for pipes and compressed data, and for the
+// files of /proc, which do not know.
+Result<uint64_t> plain_bytes(const std::string& path, const SourceStreamOptions& options) {
   auto file = file::File::open_read(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
-  if (!file->seekable()) return false;
+  if (!file->seekable()) return 0;
   const auto bytes = file->size();
-  if (!bytes) return std::unexpected(bytes.error());
-  if (*bytes < options.block_bytes) return false;
-  if (!options.source.decompress) return true;
   std::array<std::byte, 4> head;
+  if (!bytes || !options.source.decompress || *bytes < head.size()) return bytes;
   if (Status read = file::read_exactly(*file, 0, head.data(), head.size()); !read) {
     return std::unexpected(read.error());
   }
-  return !is_compressed(head);
+  return is_compressed(head) ? 0 : *bytes;
 }
 
 }  // namespace
@@ -249,16 +251,23 @@ Result<bool> reads_direct(const std::string& path, const SourceStreamOptions& op
 
 Result<SourceStream> SourceStream::open(const std::string& path,
                                         const SourceStreamOptions& options) {
-  const Result<bool> direct = source::reads_direct(path, options);
-  if (!direct) return std::unexpected(direct.error());
-  if (*direct) {
+  const Result<uint64_t> bytes = source::plain_bytes(path, options);
+  if (!bytes) return std::unexpected(bytes.error());
+  // A pointer into direct reads, of a file that is at least a block long: below that a thread is no
+  // slower.
+  if (*bytes >= options.block_bytes && *bytes > 0) {
     auto body = source::FileBody::open(path, options);
     if (!body) return std::unexpected(body.error());
     return SourceStream(std::move(*body));
   }
+  // A small file needs no large blocks, and getting them costs more than reading it.
+  SourceStreamOptions fitting = options;
+  if (*bytes > 0)
+    fitting.block_bytes =
+        std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
   auto source = open_source(path, options.source);
   if (!source) return std::unexpected(source.error());
-  return open(std::move(*source), path, options);
+  return open(std::move(*source), path, fitting);
 }
 
 Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,
