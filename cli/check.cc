@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/format_options.h"
+#include "cli/print.h"
 #include "record/check_file.h"
 
 namespace penstock::cli {
@@ -35,7 +36,7 @@ void print_json(const CheckArguments& arguments, const record::CheckResult& resu
                                  {"seconds", seconds}};
   if (!result.sorted()) json["first_unsorted"] = *result.first_unsorted;
   // A path need not be UTF-8.
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void print_text(const CheckArguments& arguments, const record::CheckResult& result) {
@@ -43,8 +44,8 @@ void print_text(const CheckArguments& arguments, const record::CheckResult& resu
                                 ? "sorted"
                                 : fmt::format("not sorted: item {} belongs before item {}",
                                               *result.first_unsorted, *result.first_unsorted - 1);
-  fmt::print("{}: {}; {} items, {} duplicates, checksum {}\n", arguments.input, order, result.count,
-             result.duplicates, result.checksum_hex());
+  print("{}: {}; {} items, {} duplicates, checksum {}\n", arguments.input, order, result.count,
+        result.duplicates, result.checksum_hex());
 }
 
 int run_check(const CheckArguments& arguments) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/print.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/cpu.h"
@@ -296,23 +297,23 @@ void print_json(const Diagnosis& diagnosis) {
     object["chosen"][choice.key] = {{"choice", choice.chosen}, {"why", choice.why}};
   }
   object["advice"] = diagnosis.advice;
-  fmt::print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
+  print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 void print_text(const Diagnosis& diagnosis) {
   constexpr int width = 32;
   for (const Section& section : diagnosis.sections) {
-    fmt::print("{}\n", section.title);
-    for (const Fact& fact : section.facts) fmt::print("  {:<{}}{}\n", fact.label, width, fact.text);
-    fmt::print("\n");
+    print("{}\n", section.title);
+    for (const Fact& fact : section.facts) print("  {:<{}}{}\n", fact.label, width, fact.text);
+    print("\n");
   }
-  fmt::print("Chosen\n");
+  print("Chosen\n");
   for (const Choice& choice : diagnosis.choices) {
-    fmt::print("  {:<{}}{}: {}\n", choice.what, width, choice.chosen, choice.why);
+    print("  {:<{}}{}: {}\n", choice.what, width, choice.chosen, choice.why);
   }
-  fmt::print("\nTo go faster\n");
-  for (const std::string& advice : diagnosis.advice) fmt::print("  {}\n", advice);
-  if (diagnosis.advice.empty()) fmt::print("  nothing to change that we know of\n");
+  print("\nTo go faster\n");
+  for (const std::string& advice : diagnosis.advice) print("  {}\n", advice);
+  if (diagnosis.advice.empty()) print("  nothing to change that we know of\n");
 }
 
 std::string default_directory() {

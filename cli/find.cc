@@ -3,9 +3,8 @@
 
 #include "source/find.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 
 #include "base/bits.h"
 #include "cli/command.h"
+#include "cli/print.h"
 #include "cli/size.h"
 #include "os/limits.h"
 #include "penstock/source.h"
@@ -64,7 +64,7 @@ class TextPrinter final : public Printer {
   }
   Status match(SourceStream& stream, const source::Match& match) override {
     if (arguments_.count) return {};
-    fmt::print("{}{}", prefix_, match.offset);
+    print("{}{}", prefix_, match.offset);
     if (arguments_.only_matching) {
       std::putchar(':');
       if (Status printed = print_bytes(stream, match); !printed) return printed;
@@ -73,7 +73,7 @@ class TextPrinter final : public Printer {
     return {};
   }
   void end_file(const std::string&, uint64_t count, const Status&) override {
-    if (arguments_.count) fmt::print("{}{}\n", prefix_, count);
+    if (arguments_.count) print("{}{}\n", prefix_, count);
   }
   void end(uint64_t) override {}
 
@@ -102,28 +102,28 @@ class JsonPrinter final : public Printer {
   explicit JsonPrinter(const FindArguments& arguments) : arguments_(arguments) {}
 
   void begin(const std::string& pattern) override {
-    fmt::print("{{\"version\": 1, \"pattern\": {}, \"files\": [", quoted(pattern));
+    print("{{\"version\": 1, \"pattern\": {}, \"files\": [", quoted(pattern));
   }
   void begin_file(const std::string& path) override {
-    fmt::print("{}\n  {{\"file\": {}", first_file_ ? "" : ",", quoted(path));
-    if (!arguments_.count) fmt::print(", \"matches\": [");
+    print("{}\n  {{\"file\": {}", first_file_ ? "" : ",", quoted(path));
+    if (!arguments_.count) print(", \"matches\": [");
     first_file_ = false;
     first_match_ = true;
   }
   Status match(SourceStream&, const source::Match& match) override {
     if (arguments_.count) return {};
-    fmt::print("{}\n    {{\"offset\": {}, \"bytes\": {}}}", first_match_ ? "" : ",", match.offset,
-               match.bytes);
+    print("{}\n    {{\"offset\": {}, \"bytes\": {}}}", first_match_ ? "" : ",", match.offset,
+          match.bytes);
     first_match_ = false;
     return {};
   }
   void end_file(const std::string&, uint64_t count, const Status& status) override {
-    if (!arguments_.count) fmt::print("]");
-    fmt::print(", \"count\": {}", count);
-    if (!status) fmt::print(", \"error\": {}", quoted(status.error().message()));
-    fmt::print("}}");
+    if (!arguments_.count) print("]");
+    print(", \"count\": {}", count);
+    if (!status) print(", \"error\": {}", quoted(status.error().message()));
+    print("}}");
   }
-  void end(uint64_t count) override { fmt::print("],\n  \"count\": {}}}\n", count); }
+  void end(uint64_t count) override { print("],\n  \"count\": {}}}\n", count); }
 
  private:
   const FindArguments& arguments_;
@@ -149,6 +149,9 @@ Status validate(const FindArguments& arguments) {
   }
   if (arguments.only_matching && (arguments.count || arguments.json)) {
     return misuse("print matches as well as", arguments.count ? "-c" : "--json", "-o alone");
+  }
+  if (!std::has_single_bit(arguments.block_bytes) || arguments.block_bytes < 4 * KiB) {
+    return misuse("read blocks of this size", "--block", "a power of two, at least 4096");
   }
   return {};
 }

@@ -1,12 +1,15 @@
 #include <fmt/core.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/print.h"
 #include "os/limits.h"
+#include "os/standard_streams.h"
 
 namespace penstock::cli {
 
@@ -30,8 +33,11 @@ const char* hint_for(ErrorCode code) {
 
 int report(std::string_view command, const Error& error) {
   Error told = error;
-  if (told.hint.empty()) told.hint = hint_for(told.code);
-  fmt::print(stderr, "penstock {}: {}\n", command, told.message());
+  // Of the system's many ways to say "input/output", the general hint fits one.
+  const bool other_io =
+      told.code == ErrorCode::io && told.system_errno != EIO && told.system_errno != 0;
+  if (told.hint.empty() && !other_io) told.hint = hint_for(told.code);
+  print_to(stderr, "penstock {}: {}\n", command, told.message());
   return exit_error;
 }
 
@@ -50,7 +56,7 @@ int explain(CLI::App& program, const std::string& topic) {
     return report("help",
                   {ErrorCode::invalid_argument, "find this command", topic, 0, "penstock help"});
   }
-  fmt::print("{}", wanted->help(topic.empty() ? "" : "penstock"));
+  print("{}", wanted->help(topic.empty() ? "" : "penstock"));
   return exit_ok;
 }
 
@@ -60,9 +66,9 @@ int report_parse_error(CLI::App& program, const CLI::ParseError& error, int argc
   if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
   bool known = argc > 1 && find_command(program, argv[1]) != nullptr;
   std::string who = known ? std::string("penstock ") + argv[1] : "penstock";
-  fmt::print(stderr, "{}: {}\n", who, error.what());
+  print_to(stderr, "{}: {}\n", who, error.what());
   if (std::string_view(error.what()).find("(try:") == std::string_view::npos) {
-    fmt::print(stderr, "Try '{} --help'.\n", who);
+    print_to(stderr, "Try '{} --help'.\n", who);
   }
   return exit_error;
 }
@@ -84,7 +90,7 @@ int run(int argc, char** argv) {
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
   }
-  fmt::print(stderr, "{}", program.help());
+  print_to(stderr, "{}", program.help());
   return exit_error;
 }
 
@@ -92,6 +98,7 @@ int run(int argc, char** argv) {
 }  // namespace penstock::cli
 
 int main(int argc, char** argv) {
+  penstock::os::occupy_standard_streams();
   (void)penstock::os::raise_open_files_limit();  // a merge opens all of its inputs at once
   // Output that could not be written is an error even when it fails as late as here.
   int code = penstock::cli::run(argc, argv);

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "cli/print.h"
+
 namespace penstock::cli {
 namespace {
 
@@ -60,7 +62,7 @@ ProgressLine::ProgressLine()
       shown_seconds_(start_seconds_) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_length_ != 0) fmt::print(stderr, "\r{:{}}\r", "", shown_length_);
+  if (shown_length_ != 0) print_to(stderr, "\r{:{}}\r", "", shown_length_);
 }
 
 void ProgressLine::show(const bowtie::Progress& progress) {
@@ -71,10 +73,10 @@ void ProgressLine::show(const bowtie::Progress& progress) {
   shown_seconds_ = now;
   std::string text = describe(progress, now - start_seconds_);
   if (style_ == Style::lines) {
-    fmt::print(stderr, "{}\n", text);
+    print_to(stderr, "{}\n", text);
     return;
   }
-  fmt::print(stderr, "\r{:<{}}", text, shown_length_);
+  print_to(stderr, "\r{:<{}}", text, shown_length_);
   std::fflush(stderr);
   shown_length_ = text.size();
 }

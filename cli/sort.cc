@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/format_options.h"
 #include "cli/gnu_options.h"
+#include "cli/print.h"
 #include "cli/progress_line.h"
 #include "cli/size.h"
 #include "cli/sort_stats.h"
@@ -145,7 +146,7 @@ int report_failure(const Error& error, const StopSignals& signals) {
 Status write_stats(const std::string& path, const std::string& json) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "we"), std::fclose);
   if (file == nullptr) return system_error(errno, "open for writing", path);
-  fmt::print(file.get(), "{}\n", json);
+  print_to(file.get(), "{}\n", json);
   if (std::fflush(file.get()) != 0) return system_error(errno, "write the statistics", path);
   return {};
 }
@@ -156,8 +157,8 @@ int check_order(const SortArguments& arguments, bowtie::SortOptions& options) {
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
     const bowtie::Disorder& disorder = **found;
-    fmt::print(stderr, "penstock sort: {}:{}: disorder: {}\n", disorder.path, disorder.item + 1,
-               disorder.text);
+    print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", disorder.path, disorder.item + 1,
+             disorder.text);
   }
   return exit_disorder;
 }
@@ -180,7 +181,7 @@ int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
 
   if (!arguments.json && arguments.stats_path.empty()) return exit_ok;
   std::string json = stats_json(*stats);
-  if (arguments.json) fmt::print("{}\n", json);
+  if (arguments.json) print("{}\n", json);
   if (!arguments.stats_path.empty()) {
     if (Status written = write_stats(arguments.stats_path, json); !written) {
       return report("sort", written.error());

@@ -73,6 +73,30 @@ class Case(unittest.TestCase):
                 yield tool, compress_with(tool, data, *(("-q", "-B4") if tool == "lz4" else ()))  # small blocks
 
 
+class Descriptors(Case):
+    def test_what_cannot_be_printed_is_an_error_and_no_crash(self):
+        path = self.write("a", b"a" * 300_000)  # more than stdio's buffer takes
+        with open("/dev/full", "wb") as full:
+            for words in (("find", "a"), ("find", "--json", "a"), ("find", "-o", "a"), ("cat",)):
+                with self.subTest(words):
+                    done = subprocess.run([PROGRAM, *words, path], stdout=full, stderr=subprocess.PIPE)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(b"write", done.stderr)
+            done = subprocess.run([PROGRAM, "find", "a", self.folder / "missing"], stdout=subprocess.PIPE, stderr=full)
+            self.assertEqual(done.returncode, 2)
+
+    def test_closed_descriptors_are_no_files_of_ours(self):
+        path = self.write("a", b"foo")
+        for closed, words in (("<&-", "cat"), (">&-", f"cat '{path}'"), (">&- 2>&-", f"find foo '{path}'")):
+            with self.subTest(closed, words=words):
+                done = subprocess.run(["sh", "-c", f"exec '{PROGRAM}' {words} {closed}"], stderr=subprocess.PIPE, timeout=60)
+                self.assertIn(done.returncode, (1, 2), done.stderr)
+
+    def test_many_small_files(self):
+        names = [self.write(f"n{i}", b"foo %d\n" % i) for i in range(300)]
+        self.assertEqual(run("find", "-c", "foo", *names).stdout.count(b":1\n"), 300)
+
+
 class Cat(Case):
     def test_files_of_all_formats_make_one_text(self):
         texts = [self.random.randbytes(size) for size in (0, 1, 4096, 3 * MIB, 5 * MIB + 7)]
