@@ -6,7 +6,7 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev libpcre2-dev)
 check_packages=(libgtest-dev librapidcheck-dev clang-19 clang-format-19 libclang-rt-19-dev rapidjson-dev
-  libsimdjson-dev libboost-dev zstd lz4)
+  libsimdjson-dev libboost-dev zstd lz4 fio)
 
 packages=("${build_packages[@]}")
 [ "${1:-run}" = check ] && packages+=("${check_packages[@]}")

@@ -28,8 +28,10 @@
 namespace penstock {
 
 struct FileReaderOptions {
-  size_t block_bytes = 2 * MiB;    // a power of two, at least 4 KiB
-  uint32_t read_ahead_blocks = 8;  // requests in flight; at least 1
+  size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+  // Requests in flight while the code computes (one more while it waits); at least 1. One of 2 MiB
+  // keeps a local disk busy (`bench file-io`); arrays and networks want more.
+  uint32_t read_ahead_blocks = 1;
   uint32_t comeback_blocks = 1;
   uint64_t stream_bytes_max = TiB;  // of a pipe: the most that it may give
   ErrorPolicy policy = ErrorPolicy::stop;
@@ -71,7 +73,7 @@ struct FileWriterOptions {
   uint64_t bytes_max = TiB;          // address space to reserve: the most that can be written
   size_t block_bytes = 2 * MiB;      // a power of two, at least 4 KiB
   uint32_t write_behind_blocks = 8;  // requests in flight
-  uint32_t comeback_blocks = 1;
+  uint32_t comeback_blocks = 1;      // 0 is for loops over aligned items
   ErrorPolicy policy = ErrorPolicy::zeros;
 };
 
