@@ -601,7 +601,8 @@ Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
   const auto position = static_cast<Position>(
       std::min<uint64_t>(offset / shape_.block_bytes, static_cast<uint64_t>(blocks_max_)));
   mutex_.lock();
-  const int error = map_errno_ = retire(position);
+  const int error = retire(position);
+  if (error != 0) map_errno_ = error;
   if (error == 0) announce(position);
   mutex_.unlock();
   if (error != 0) return std::unexpected(error_of(Verdict::unmapped, position));

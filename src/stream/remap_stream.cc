@@ -436,16 +436,17 @@ Result<uint64_t> RemapStreamCore::wait_ready(uint64_t offset) {
   Verdict verdict;
   {
     MutexLock lock(mutex_);
-    map_errno_ = retire(Side::consumer, position);
-    if (map_errno_ == 0) announce(Side::consumer, position);
-    while (map_errno_ == 0 && phase_[0] == Phase::active && phase_[1] == Phase::active &&
+    const int error = retire(Side::consumer, position);
+    if (error != 0) map_errno_ = error;
+    if (error == 0) announce(Side::consumer, position);
+    while (error == 0 && phase_[0] == Phase::active && phase_[1] == Phase::active &&
            position >= released_) {
       changes_.wait(mutex_);
     }
     if (phase_[0] == Phase::finished) return end_bytes_;
     if (position < released_) return static_cast<uint64_t>(released_) * block_bytes_;
     if (phase_[0] == Phase::failed) return std::unexpected(*error_[0]);
-    verdict = map_errno_ != 0 ? Verdict::unmapped : Verdict::side_ended;
+    verdict = error != 0 ? Verdict::unmapped : Verdict::side_ended;
   }
   return std::unexpected(error_of(verdict, Side::consumer, position));
 }
