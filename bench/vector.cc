@@ -27,6 +27,7 @@
 #include "os/memory.h"
 #include "penstock/units.h"
 #include "penstock/vanishing_array.h"
+#include "stream/mechanism.h"
 
 namespace penstock::bench {
 namespace {
@@ -211,23 +212,10 @@ struct Contender {
   std::vector<double> fills = {}, drains = {};
 };
 
-const char* name_of(Mechanism mechanism) {
-  switch (mechanism) {
-    case Mechanism::mremap:
-      return "mremap";
-    case Mechanism::uffd_move:
-      return "uffd_move";
-    case Mechanism::shared:
-      return "shared";
-    case Mechanism::automatic:
-      break;
-  }
-  return "automatic";
-}
-
 Contender array_of(uint64_t items, size_t block_bytes, Mechanism mechanism) {
-  return {fmt::format("vanishing array, {} MiB, {}", block_bytes / MiB, name_of(mechanism)), items,
-          [=](uint64_t n) { return vanishing_array(n, block_bytes, mechanism); }};
+  return {fmt::format("vanishing array, {} MiB, {}", block_bytes / MiB,
+                      pool::name_of(stream::pool_mechanism(mechanism))),
+          items, [=](uint64_t n) { return vanishing_array(n, block_bytes, mechanism); }};
 }
 
 // Per block a fault and two moves, 10 to 25 us whatever the size: below 5 % of the time in which 16
