@@ -20,7 +20,8 @@ import tempfile
 import threading
 import time
 import unittest
-import xml.sax.saxutils
+
+import end_to_end
 
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
@@ -333,54 +334,6 @@ class Find(Case):
         self.assertEqual(offsets, [match.start() for match in re.finditer(b"ab", data)][:len(offsets)])
 
 
-class JUnitResult(unittest.TextTestResult):
-    """Keeps what happened to each test, in the form that GoogleTest writes."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.bodies = {}
-
-    def startTest(self, test):
-        super().startTest(test)
-        self.bodies[test.id()] = ""
-
-    def keep(self, test, tag, message):
-        self.bodies[test.id()] = f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
-
-    def addError(self, test, problem):
-        super().addError(test, problem)
-        self.keep(test, "failure", str(problem[1]))
-
-    def addFailure(self, test, problem):
-        super().addFailure(test, problem)
-        self.keep(test, "failure", str(problem[1]))
-
-    def addSubTest(self, test, subtest, problem):
-        super().addSubTest(test, subtest, problem)
-        if problem is not None:
-            self.keep(test, "failure", f"{subtest._subDescription()}: {problem[1]}")
-
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason)
-        self.keep(test, "skipped", reason)
-
-    def write(self, folder):
-        cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
-                 for name, body in self.bodies.items())
-        (pathlib.Path(folder) / "cat_find_end_to_end.xml").write_text(f"<testsuite>{''.join(cases)}</testsuite>")
-
-
-def main():
-    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
-    loader = unittest.defaultTestLoader
-    module = sys.modules["__main__"]
-    suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
-    result = unittest.TextTestRunner(verbosity=2, resultclass=JUnitResult).run(suite)
-    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
-    if kind == "xml" and folder:
-        result.write(folder)
-    sys.exit(0 if result.wasSuccessful() else 1)
-
-
 if __name__ == "__main__":
-    main()
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    end_to_end.main("cat_find_end_to_end")

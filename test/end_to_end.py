@@ -1,0 +1,58 @@
+"""What the end-to-end tests share: they report each case in a JUnit file, as GoogleTest does, where ctest's run asks for one."""
+
+import os
+import pathlib
+import sys
+import unittest
+import xml.sax.saxutils
+
+
+class JUnitResult(unittest.TextTestResult):
+    """Keeps what happened to each test, in the form that GoogleTest writes."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.bodies = {}
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.bodies[test.id()] = ""
+
+    def keep(self, test, tag, message):
+        self.bodies[test.id()] = f"<{tag} message={xml.sax.saxutils.quoteattr(message)}/>"
+
+    def addError(self, test, problem):
+        super().addError(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addFailure(self, test, problem):
+        super().addFailure(test, problem)
+        self.keep(test, "failure", str(problem[1]))
+
+    def addSubTest(self, test, subtest, problem):
+        super().addSubTest(test, subtest, problem)
+        if problem is not None:
+            self.keep(test, "failure", f"{subtest._subDescription()}: {problem[1]}")
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        test = getattr(test, "test_case", test)
+        if "failure" not in self.bodies[test.id()]:
+            self.keep(test, "skipped", reason)
+
+    def write(self, path):
+        cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
+                 for name, body in self.bodies.items())
+        pathlib.Path(path).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+
+
+def main(name):
+    """Runs the cases of the main module, or those named on the command line, and ends the program."""
+    loader = unittest.defaultTestLoader
+    module = sys.modules["__main__"]
+    suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=JUnitResult).run(suite)
+    kind, _, folder = os.environ.get("GTEST_OUTPUT", "").partition(":")
+    if kind == "xml" and folder:
+        result.write(pathlib.Path(folder) / f"{name}.xml")
+    sys.exit(0 if result.wasSuccessful() else 1)
