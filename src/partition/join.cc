@@ -1,0 +1,95 @@
+#include "partition/join.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bits.h"
+
+namespace penstock::partition_internal {
+namespace {
+
+// The chain as if its blocks lay in a row.
+class Row {
+ public:
+  Row(pool::Pool& pool, const Chain& chain)
+      : pool_(pool), chain_(chain), block_bytes_(pool.block_bytes()) {}
+
+  // REQUIRES: to <= from.
+  void move(uint64_t to, uint64_t from, uint64_t bytes) {
+    while (bytes != 0) {
+      const uint64_t part =
+          std::min({bytes, block_bytes_ - to % block_bytes_, block_bytes_ - from % block_bytes_});
+      std::memmove(at(to), at(from), part);
+      to += part;
+      from += part;
+      bytes -= part;
+    }
+  }
+
+ private:
+  std::byte* at(uint64_t place) const {
+    return pool_.home(chain_.blocks[place / block_bytes_]) + place % block_bytes_;
+  }
+
+  pool::Pool& pool_;
+  const Chain& chain_;
+  const uint64_t block_bytes_;
+};
+
+uint64_t move_up(Row& row, const Chain& chain) {
+  uint64_t to = chain.holes.front().from;
+  uint64_t copied = 0;
+  for (size_t i = 0; i < chain.holes.size(); ++i) {
+    const uint64_t from = chain.holes[i].to;
+    const uint64_t end = i + 1 < chain.holes.size() ? chain.holes[i + 1].from : chain.extent_bytes;
+    row.move(to, from, end - from);
+    to += end - from;
+    copied += end - from;
+  }
+  return copied;
+}
+
+uint64_t fill_from_end(Row& row, const Chain& chain, uint64_t bytes) {
+  const auto& holes = chain.holes;
+  uint64_t from = bytes;  // what lies behind belongs into the holes in front
+  size_t behind = 0;
+  uint64_t copied = 0;
+  for (const Chain::Hole& hole : holes) {
+    const uint64_t end = std::min(hole.to, bytes);
+    for (uint64_t to = hole.from; to < end;) {
+      while (behind < holes.size() && holes[behind].from <= from) {
+        from = std::max(from, holes[behind].to);
+        ++behind;
+      }
+      const uint64_t limit = behind < holes.size() ? holes[behind].from : chain.extent_bytes;
+      const uint64_t part = std::min(end - to, limit - from);
+      row.move(to, from, part);
+      to += part;
+      from += part;
+      copied += part;
+    }
+  }
+  return copied;
+}
+
+}  // namespace
+
+uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
+                     std::vector<pool::BlockId>& unused) {
+  uint64_t bytes = chain.extent_bytes;
+  for (const Chain::Hole& hole : chain.holes) bytes -= hole.to - hole.from;
+  uint64_t copied = 0;
+  if (!chain.holes.empty()) {
+    Row row(pool, chain);
+    copied = stable ? move_up(row, chain) : fill_from_end(row, chain, bytes);
+    chain.holes.clear();
+  }
+  chain.extent_bytes = bytes;
+  const uint64_t used = ceil_div(bytes, pool.block_bytes());
+  unused.insert(unused.end(), chain.blocks.begin() + static_cast<ptrdiff_t>(used),
+                chain.blocks.end());
+  chain.blocks.resize(used);
+  return copied;
+}
+
+}  // namespace penstock::partition_internal

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+
+#include "partition/bucket_memory.h"
+
+namespace penstock::partition_internal {
+
+// Closes the holes of a bucket, so that its items fill its first blocks, and takes those that are
+// left over out of the chain, into `unused`. Returns the bytes copied. All blocks are at home.
+//
+// In order (stable), everything behind a hole moves up; otherwise a hole is filled from the end,
+// and no more is copied than the holes are long.
+uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
+                     std::vector<pool::BlockId>& unused);
+
+}  // namespace penstock::partition_internal

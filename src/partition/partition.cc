@@ -1,0 +1,453 @@
+// Partitioning, from the outside in: check what is asked for, open the buckets' memory, let workers
+// distribute the input, write what their lines still hold, close the holes, and bring the blocks of
+// each bucket into a row.
+//
+// Workers claim the input in jobs of 2 MiB, or, when order matters, take one part of it each. In
+// place, a job is a block: nobody else reads it, so it goes back to the pool when its worker has
+// read it, whatever the others do.
+//
+// The calling thread is worker 0.
+
+#include "penstock/partition.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/thread.h"
+#include "partition/bucket_memory.h"
+#include "partition/join.h"
+#include "partition/write_combine.h"
+
+namespace penstock {
+
+namespace partition_internal {
+
+// The result. A bucket's blocks are mapped in a row in range_, or still in the method's memory.
+class Core {
+ public:
+  struct Row {
+    std::byte* begin = nullptr;
+    uint64_t bytes = 0;
+    std::vector<pool::BlockId> blocks;
+    size_t mapped = 0;  // of them; the others are at home
+  };
+
+  Core(std::shared_ptr<pool::Pool> pool, uint32_t buckets)
+      : pool_(std::move(pool)), rows_(buckets) {}
+  ~Core() {
+    for (uint32_t bucket = 0; memory_ == nullptr && bucket < rows_.size(); ++bucket)
+      release(bucket);
+    memory_.reset();
+    if (range_.begin() != nullptr) pool_->release(range_);
+  }
+
+  void release(uint32_t bucket) {
+    Row& row = rows_[bucket];
+    if (memory_ != nullptr) row.blocks = memory_->take(bucket).blocks;
+    for (size_t i = 0; i < row.blocks.size(); ++i) {
+      if (i < row.mapped) {
+        const int error = pool_->unmap(row.blocks[i], row.begin + i * pool_->block_bytes());
+        PENSTOCK_CHECK(error == 0, "a block of a bucket cannot be taken home");
+      }
+      pool_->give(row.blocks[i]);
+    }
+    row = {};
+  }
+
+  void keep_in(std::unique_ptr<BucketMemory> memory) {
+    memory_ = std::move(memory);
+    for (uint32_t bucket = 0; bucket < rows_.size(); ++bucket) {
+      const std::span<std::byte> row = memory_->row(bucket);
+      rows_[bucket].begin = row.data();
+      rows_[bucket].bytes = row.size();
+      stats.blocks += static_cast<uint32_t>(memory_->row_blocks(bucket));
+    }
+    stats.blocks_peak = stats.blocks;
+  }
+
+  // Takes the chains over, whatever becomes of them. A bucket whose blocks' homes follow each
+  // other, such as one of a single block, is in a row already, and stays there.
+  Status map_rows(std::vector<Chain> chains, const std::string& name) {
+    const size_t block_bytes = pool_->block_bytes();
+    uint64_t blocks_to_map = 0;
+    for (uint32_t bucket = 0; bucket < rows_.size(); ++bucket) {
+      Row& row = rows_[bucket];
+      row.bytes = chains[bucket].extent_bytes;
+      row.blocks = std::move(chains[bucket].blocks);
+      stats.blocks += static_cast<uint32_t>(row.blocks.size());
+      if (is_row_at_home(row.blocks)) {
+        row.begin = row.blocks.empty() ? nullptr : pool_->home(row.blocks.front());
+      } else {
+        blocks_to_map += row.blocks.size();
+      }
+    }
+    if (blocks_to_map == 0) return {};
+    auto range = pool_->reserve(blocks_to_map * block_bytes);
+    if (!range) return std::unexpected(std::move(range.error()));
+    range_ = std::move(*range);
+    std::byte* at = range_.begin();
+    for (Row& row : rows_) {
+      if (is_row_at_home(row.blocks)) continue;
+      row.begin = at;
+      for (const pool::BlockId block : row.blocks) {
+        if (const int error = pool_->map(block, at))
+          return system_error(error, "bring blocks into a row", name,
+                              "larger blocks, or a larger vm.max_map_count");
+        ++row.mapped;
+        at += block_bytes;
+      }
+    }
+    return {};
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+
+  PartitionStats stats;
+
+ private:
+  bool is_row_at_home(const std::vector<pool::BlockId>& blocks) const {
+    for (size_t i = 1; i < blocks.size(); ++i) {
+      if (pool_->home(blocks[i]) != pool_->home(blocks[i - 1]) + pool_->block_bytes()) return false;
+    }
+    return true;
+  }
+
+  const std::shared_ptr<pool::Pool> pool_;
+  std::unique_ptr<BucketMemory> memory_;
+  os::Reservation range_;
+  std::vector<Row> rows_;
+};
+
+namespace {
+
+constexpr uint64_t job_bytes = 2 * MiB;
+constexpr unsigned threads_max = 1024;
+
+uint64_t now_ns() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+// Calls work(worker) in that many threads, or, when not all of them can be had, in none.
+template <class Work>
+Status run_workers(unsigned workers, const Work& work) {
+  enum : uint32_t { wait, go, stop };
+  std::atomic<uint32_t> signal{wait};
+  Status status;
+  {
+    std::vector<std::jthread> threads(workers - 1);
+    for (unsigned worker = 1; worker < workers && status; ++worker) {
+      status = start_thread(threads[worker - 1], [&signal, &work, worker] {
+        signal.wait(wait);
+        if (signal.load() == go) work(worker);
+      });
+    }
+    signal.store(status ? go : stop);
+    signal.notify_all();
+    if (status) work(0);
+  }
+  return status;
+}
+
+// The input in jobs, numbered in order.
+template <class T>
+class Input {
+ public:
+  explicit Input(std::span<const T> items) : items_(items), job_items_(job_bytes / sizeof(T)) {}
+  Input(std::vector<BlockPool::Block>& blocks, uint64_t count, size_t block_bytes)
+      : blocks_(&blocks), count_(count), job_items_(block_bytes / sizeof(T)) {}
+
+  uint64_t count() const { return blocks_ == nullptr ? items_.size() : count_; }
+  uint64_t jobs() const { return ceil_div(count(), job_items_); }
+  bool in_place() const { return blocks_ != nullptr; }
+
+  // Calls use(items of the job). In place, they are gone afterwards.
+  template <class Use>
+  void with_job(uint64_t job, const Use& use) {
+    const uint64_t first = job * job_items_;
+    const uint64_t items = std::min(job_items_, count() - first);
+    if (blocks_ == nullptr) {
+      use(items_.subspan(first, items));
+    } else {
+      use(std::span(reinterpret_cast<const T*>((*blocks_)[job].bytes().data()), items));
+      (*blocks_)[job] = {};
+    }
+  }
+
+ private:
+  std::span<const T> items_;
+  std::vector<BlockPool::Block>* blocks_ = nullptr;
+  uint64_t count_ = 0;
+  const uint64_t job_items_;
+};
+
+template <class T>
+constexpr unsigned key_bits_of() {
+  return sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
+}
+
+PartitionMethod method_of(const PartitionOptions& options) {
+  if (options.method != PartitionMethod::automatic) return options.method;
+  return options.stable && options.threads > 1 ? PartitionMethod::private_streams
+                                               : PartitionMethod::shared_pieces;
+}
+
+Result<MemoryOptions> check(const PartitionOptions& options, uint32_t buckets, uint64_t bytes) {
+  const auto refuse = [&](std::string hint) {
+    return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
+  };
+  if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
+  const PartitionMethod method = method_of(options);
+  const bool is_private =
+      method == PartitionMethod::private_streams || method == PartitionMethod::private_rings;
+  if (options.stable && options.threads > 1 && !is_private)
+    return refuse("one thread, or a method with buckets of each thread's own, to be stable");
+  return MemoryOptions{.method = method,
+                       .wrap = options.wrap,
+                       .buckets = buckets,
+                       .workers = options.threads,
+                       .bytes_max = bytes,
+                       .name = options.name};
+}
+
+// Every item goes to its bucket. Buckets are complete when this returns.
+template <class T>
+Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory& memory,
+                  const PartitionOptions& options) {
+  std::vector<std::unique_ptr<WriteCombiner<T>>> combiners;
+  for (unsigned worker = 0; worker < options.threads; ++worker) {
+    combiners.push_back(std::make_unique<WriteCombiner<T>>(function, memory.line_bytes(),
+                                                           memory.destination(worker)));
+    for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
+      combiners.back()->begin(bucket, memory.start(worker, bucket));
+  }
+
+  const uint64_t jobs = input.jobs();
+  std::atomic<uint64_t> next_job{0};
+  const Status status = run_workers(options.threads, [&](unsigned worker) {
+    WriteCombiner<T>& combiner = *combiners[worker];
+    const auto run = [&](uint64_t job) {
+      input.with_job(job,
+                     [&](std::span<const T> items) { combiner.add(items.data(), items.size()); });
+    };
+    if (options.stable) {
+      const uint64_t end = jobs * (worker + 1) / options.threads;
+      for (uint64_t job = jobs * worker / options.threads; job < end; ++job) run(job);
+    } else {
+      for (uint64_t job; (job = next_job.fetch_add(1, std::memory_order_relaxed)) < jobs;) run(job);
+    }
+    finish_stores();
+    memory.leave(worker);
+  });
+  if (!status) return status;
+
+  for (unsigned worker = 0; worker < options.threads; ++worker) {
+    for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
+      memory.finish(worker, bucket, combiners[worker]->written(bucket),
+                    combiners[worker]->rest(bucket));
+  }
+  return {};
+}
+
+// All buckets' blocks come home, and the holes in them are closed.
+Result<std::vector<Chain>> collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets,
+                                   const PartitionOptions& options, PartitionStats& stats) {
+  std::vector<Chain> chains(buckets);
+  std::atomic<uint32_t> next_bucket{0};
+  std::atomic<uint64_t> copied_bytes{0};
+  std::vector<std::vector<pool::BlockId>> unused(options.threads);
+  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
+    chains[bucket] = memory.take(bucket);
+    stats.blocks_peak += static_cast<uint32_t>(chains[bucket].blocks.size());
+  }
+  const bool failed = memory.failed();
+  const auto close = [&](unsigned worker) {
+    for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
+      copied_bytes += close_holes(pool, chains[bucket], options.stable, unused[worker]);
+  };
+  if (!failed && !run_workers(options.threads, close)) close(0);
+  stats.copied_bytes = copied_bytes;
+  for (const auto& blocks : unused) {
+    for (const pool::BlockId block : blocks) pool.give(block);
+  }
+  if (!failed) return chains;
+  for (const Chain& chain : chains) {
+    for (const pool::BlockId block : chain.blocks) pool.give(block);
+  }
+  return failure(ErrorCode::out_of_memory, "take blocks for buckets", options.name,
+                 "a pool that nobody else empties meanwhile");
+}
+
+template <class T>
+Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
+                          const BucketFunction& function, const MemoryOptions& memory_options,
+                          const PartitionOptions& options) {
+  auto core = std::make_unique<Core>(pool, function.buckets);
+  auto memory = BucketMemory::open(*pool, memory_options);
+  if (!memory) return std::unexpected(std::move(memory.error()));
+
+  const uint64_t begin_ns = now_ns();
+  if (Status status = distribute(input, function, **memory, options); !status)
+    return std::unexpected(std::move(status.error()));
+  const uint64_t distributed_ns = now_ns();
+
+  if ((*memory)->rows()) {
+    core->keep_in(std::move(*memory));
+  } else {
+    auto chains = collect(*pool, **memory, function.buckets, options, core->stats);
+    if (!chains) return std::unexpected(std::move(chains.error()));
+    memory->reset();
+    if (Status status = core->map_rows(std::move(*chains), options.name); !status)
+      return std::unexpected(std::move(status.error()));
+  }
+  core->stats.distribute_ns = distributed_ns - begin_ns;
+  core->stats.join_ns = now_ns() - distributed_ns;
+  return Partitions<T>(std::move(core));
+}
+
+// A bucket should be some blocks long; from 2 MiB on, blocks are huge pages, which are faster by
+// far to write to.
+size_t block_bytes_for(uint64_t bytes, uint32_t buckets) {
+  const uint64_t bucket_bytes = bytes / buckets;
+  if (bucket_bytes >= 512 * KiB) return 2 * MiB;
+  return std::max<uint64_t>(std::bit_floor(bucket_bytes + 1), 64 * KiB);
+}
+
+template <class T>
+Result<Partitions<T>> check_and_run(const BlockPool* given, Input<T>& input,
+                                    const PartitionOptions& options) {
+  auto function = make_bucket_function(options.by, key_bits_of<T>(), options.name);
+  if (!function) return std::unexpected(std::move(function.error()));
+  const uint64_t bytes = input.count() * sizeof(T);
+  auto memory_options = check(options, function->buckets, bytes);
+  if (!memory_options) return std::unexpected(std::move(memory_options.error()));
+
+  if (given != nullptr) {
+    const auto& pool = given->internal();
+    const uint64_t needed = blocks_needed(*memory_options, pool->block_bytes());
+    // In place, what was read makes room, but for the blocks that are being read.
+    const uint64_t back = input.in_place() ? input.jobs() : 0;
+    const uint64_t in_hand = input.in_place() ? std::min<uint64_t>(options.threads, back) : 0;
+    if (needed + in_hand > pool->blocks_free() + back)
+      return failure(ErrorCode::out_of_memory,
+                     "partition with " + std::to_string(pool->blocks_free()) + " free blocks",
+                     options.name, std::to_string(needed + in_hand - back) + " free blocks");
+    return run(pool, input, *function, *memory_options, options);
+  }
+  const size_t block_bytes =
+      options.block_bytes != 0 ? options.block_bytes : block_bytes_for(bytes, function->buckets);
+  if (!std::has_single_bit(block_bytes) || block_bytes < 4 * KiB)
+    return failure(ErrorCode::invalid_argument, "partition", options.name,
+                   "blocks of a power of two, 4096 bytes or more");
+  const uint64_t needed = blocks_needed(*memory_options, block_bytes);
+  if (needed >= pool::no_block)
+    return failure(ErrorCode::invalid_argument, "partition", options.name, "larger blocks");
+  auto pool = BlockPool::open(
+      {.block_bytes = block_bytes, .blocks = std::max(static_cast<uint32_t>(needed), 1u)});
+  if (!pool) return std::unexpected(std::move(pool.error()));
+  return run(pool->internal(), input, *function, *memory_options, options);
+}
+
+}  // namespace
+}  // namespace partition_internal
+
+using namespace partition_internal;
+
+// ---- the public names
+
+const char* name_of(PartitionMethod method) {
+  switch (method) {
+    case PartitionMethod::automatic:
+      return "automatic";
+    case PartitionMethod::private_streams:
+      return "private_streams";
+    case PartitionMethod::private_rings:
+      return "private_rings";
+    case PartitionMethod::shared_rings:
+      return "shared_rings";
+    case PartitionMethod::shared_streams:
+      return "shared_streams";
+    case PartitionMethod::shared_pieces:
+      return "shared_pieces";
+  }
+  return "unknown";
+}
+
+template <class T>
+Partitions<T>::Partitions(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+template <class T>
+Partitions<T>::Partitions(Partitions&&) noexcept = default;
+template <class T>
+Partitions<T>& Partitions<T>::operator=(Partitions&&) noexcept = default;
+template <class T>
+Partitions<T>::~Partitions() = default;
+
+template <class T>
+uint32_t Partitions<T>::buckets() const {
+  return static_cast<uint32_t>(core_->rows().size());
+}
+template <class T>
+std::span<T> Partitions<T>::bucket(uint32_t index) const {
+  const Core::Row& row = core_->rows()[index];
+  return {reinterpret_cast<T*>(row.begin), row.bytes / sizeof(T)};
+}
+template <class T>
+void Partitions<T>::release(uint32_t index) {
+  core_->release(index);
+}
+template <class T>
+const PartitionStats& Partitions<T>::stats() const {
+  return core_->stats;
+}
+
+template <class T>
+Result<Partitions<T>> partition(std::span<const T> items, const PartitionOptions& options) {
+  Input<T> input(items);
+  return check_and_run<T>(nullptr, input, options);
+}
+
+template <class T>
+Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
+                                const PartitionOptions& options) {
+  Input<T> input(items);
+  return check_and_run<T>(&pool, input, options);
+}
+
+template <class T>
+Result<Partitions<T>> partition_in_place(const BlockPool& pool,
+                                         std::vector<BlockPool::Block> blocks, uint64_t count,
+                                         const PartitionOptions& options) {
+  const uint64_t block_items = pool.block_bytes() / sizeof(T);
+  if (blocks.size() < ceil_div(count, block_items))
+    return failure(ErrorCode::invalid_argument,
+                   "partition " + std::to_string(count) + " items in " +
+                       std::to_string(blocks.size()) + " blocks",
+                   options.name, "all the blocks that hold them");
+  blocks.resize(ceil_div(count, block_items));
+  Input<T> input(blocks, count, pool.block_bytes());
+  return check_and_run<T>(&pool, input, options);
+}
+
+#define PENSTOCK_INSTANTIATE(T)                                                             \
+  template class Partitions<T>;                                                             \
+  template Result<Partitions<T>> partition(std::span<const T> items,                        \
+                                           const PartitionOptions& options);                \
+  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items, \
+                                           const PartitionOptions& options);                \
+  template Result<Partitions<T>> partition_in_place<T>(                                     \
+      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,          \
+      const PartitionOptions& options);
+
+PENSTOCK_INSTANTIATE(uint32_t)
+PENSTOCK_INSTANTIATE(uint64_t)
+PENSTOCK_INSTANTIATE(KeyValue32)
+PENSTOCK_INSTANTIATE(KeyValue64)
+
+}  // namespace penstock

@@ -1,0 +1,414 @@
+#include "penstock/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "pool/pool.h"
+
+namespace penstock {
+namespace {
+
+constexpr uint64_t seed = 20261121;
+
+template <class T>
+T item_of(uint64_t key, uint64_t index) {
+  if constexpr (std::is_same_v<T, KeyValue32>) {
+    return {static_cast<uint32_t>(key), static_cast<uint32_t>(index)};
+  } else if constexpr (std::is_same_v<T, KeyValue64>) {
+    return {key, index};
+  } else {
+    return static_cast<T>(key);
+  }
+}
+template <class T>
+uint64_t key_of(const T& item) {
+  if constexpr (requires { item.key; }) {
+    return item.key;
+  } else {
+    return item;
+  }
+}
+template <class T>
+bool before(const T& a, const T& b) {
+  if constexpr (requires { a.value; }) {
+    return std::tie(a.key, a.value) < std::tie(b.key, b.value);
+  } else {
+    return a < b;
+  }
+}
+template <class T>
+constexpr unsigned key_bits = sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
+
+// What the header says, with no regard to speed.
+uint32_t bucket_of(const PartitionBy& by, uint64_t key, unsigned bits_of_key) {
+  if (const auto* low = std::get_if<ByLowBits>(&by))
+    return static_cast<uint32_t>(key % (uint64_t{1} << low->bits));
+  if (const auto* high = std::get_if<ByHighBits>(&by)) {
+    const unsigned width = high->key_bits == 0 ? bits_of_key : high->key_bits;
+    uint64_t place = key - high->base;
+    if (width < 64) place %= uint64_t{1} << width;
+    return width == high->bits && width == 64 ? static_cast<uint32_t>(place)
+           : high->bits == 0                  ? 0
+                             : static_cast<uint32_t>(place >> (width - high->bits));
+  }
+  if (const auto* hash = std::get_if<ByHash>(&by)) {
+    uint64_t x = key ^ hash->seed;
+    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
+    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
+    return static_cast<uint32_t>(x >> (64 - hash->bits));
+  }
+  if (const auto* range = std::get_if<ByRange>(&by)) {
+    const auto place =
+        static_cast<__uint128_t>(std::clamp(key, range->first, range->last) - range->first);
+    const auto width = static_cast<__uint128_t>(range->last - range->first) + 1;
+    return static_cast<uint32_t>(place * range->buckets / width);
+  }
+  const auto& splitters = std::get<BySplitters>(by).splitters;
+  return static_cast<uint32_t>(std::upper_bound(splitters.begin(), splitters.end(), key) -
+                               splitters.begin());
+}
+
+enum class Keys { uniform, few, equal, ends };
+
+template <class T>
+std::vector<T> make_items(uint64_t count, Keys keys, uint64_t from_seed) {
+  Random random(from_seed);
+  std::vector<T> items(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t key = random.next();
+    if (keys == Keys::few) key = mix64(key % 5);
+    if (keys == Keys::equal) key = 0x1234567890abcdef;
+    if (keys == Keys::ends) key = random.below(2) == 0 ? key % 3 : ~(key % 3);
+    items[i] = item_of<T>(key, i);
+  }
+  return items;
+}
+
+template <class T>
+std::vector<std::vector<T>> model_of(std::span<const T> items, const PartitionBy& by,
+                                     uint32_t buckets) {
+  std::vector<std::vector<T>> model(buckets);
+  for (const T& item : items) {
+    const uint32_t bucket = bucket_of(by, key_of(item), key_bits<T>);
+    EXPECT_LT(bucket, buckets);
+    model[bucket].push_back(item);
+  }
+  return model;
+}
+
+template <class T>
+void expect_model(const Partitions<T>& parts, std::span<const T> items,
+                  const PartitionOptions& options) {
+  auto model = model_of(items, options.by, parts.buckets());
+  // The shares of a range are only about equal: keys may have gone to the neighbour.
+  if (std::holds_alternative<ByRange>(options.by)) {
+    uint64_t count = 0, greatest = 0;
+    for (uint32_t i = 0; i < parts.buckets(); ++i) {
+      for (const T& item : parts.bucket(i)) {
+        const uint32_t ideal = bucket_of(options.by, key_of(item), key_bits<T>);
+        ASSERT_LE(std::max(ideal, i) - std::min(ideal, i), 1u);
+        ASSERT_GE(key_of(item), i == 0 ? 0 : greatest);
+      }
+      for (const T& item : parts.bucket(i)) greatest = std::max(greatest, key_of(item));
+      count += parts.bucket(i).size();
+    }
+    std::vector<T> all, expected(items.begin(), items.end());
+    for (uint32_t i = 0; i < parts.buckets(); ++i)
+      all.insert(all.end(), parts.bucket(i).begin(), parts.bucket(i).end());
+    std::sort(all.begin(), all.end(), before<T>);
+    std::sort(expected.begin(), expected.end(), before<T>);
+    ASSERT_TRUE(all == expected) << count;
+    return;
+  }
+  for (uint32_t i = 0; i < parts.buckets(); ++i) {
+    std::vector<T> bucket(parts.bucket(i).begin(), parts.bucket(i).end());
+    if (!options.stable) {
+      std::sort(bucket.begin(), bucket.end(), before<T>);
+      std::sort(model[i].begin(), model[i].end(), before<T>);
+    }
+    ASSERT_EQ(bucket.size(), model[i].size()) << "bucket " << i;
+    ASSERT_TRUE(bucket == model[i]) << "bucket " << i;
+  }
+}
+
+struct Way {
+  PartitionMethod method;
+  RingWrap wrap = RingWrap::mask;
+};
+std::string name_of_way(const Way& way) {
+  std::string name = name_of(way.method);
+  if (way.method == PartitionMethod::private_rings)
+    name += way.wrap == RingWrap::mask      ? "_mask"
+            : way.wrap == RingWrap::handler ? "_handler"
+                                            : "_conditional";
+  return name;
+}
+
+class PartitionTest : public testing::TestWithParam<Way> {
+ protected:
+  PartitionOptions options(PartitionBy by, unsigned threads = 1, bool stable = false) const {
+    return {.by = std::move(by),
+            .method = GetParam().method,
+            .threads = threads,
+            .stable = stable,
+            .wrap = GetParam().wrap};
+  }
+  bool is_private() const {
+    return GetParam().method == PartitionMethod::private_streams ||
+           GetParam().method == PartitionMethod::private_rings;
+  }
+  bool can_be_stable(unsigned threads) const { return threads == 1 || is_private(); }
+
+  static BlockPool open_pool(size_t block_bytes, uint32_t blocks) {
+    auto pool = BlockPool::open({.block_bytes = block_bytes, .blocks = blocks});
+    EXPECT_TRUE(pool) << pool.error().message();
+    return *pool;
+  }
+
+  template <class T>
+  void check(std::span<const T> items, const PartitionOptions& how, size_t block_bytes = 64 * KiB) {
+    const BlockPool pool = open_pool(block_bytes, 2000);
+    {
+      auto parts = partition(pool, items, how);
+      ASSERT_TRUE(parts) << parts.error().message();
+      expect_model(*parts, items, how);
+      EXPECT_EQ(pool.blocks_free(), pool.blocks() - parts->stats().blocks);
+    }
+    EXPECT_EQ(pool.blocks_free(), pool.blocks());
+  }
+
+  template <class T>
+  void check_sizes() {
+    const size_t block_items = 4 * KiB / sizeof(T);
+    uint64_t at_seed = seed;
+    for (size_t count : {size_t{0}, size_t{1}, size_t{15}, size_t{16}, size_t{17}, size_t{255},
+                         size_t{256}, size_t{1023}, block_items - 1, block_items, block_items + 1,
+                         4 * block_items, 9 * block_items + 5}) {
+      for (const unsigned threads : {1u, 2u, 3u}) {
+        for (const unsigned bits : {3u, 8u}) {
+          SCOPED_TRACE("items " + std::to_string(count) + ", threads " + std::to_string(threads) +
+                       ", bits " + std::to_string(bits) + ", seed " + std::to_string(at_seed));
+          // One item behind an aligned place: the input need not be aligned.
+          const auto items = make_items<T>(count + 1, Keys::uniform, at_seed++);
+          check<T>(std::span(items).subspan(1),
+                   options(ByLowBits{bits}, threads, can_be_stable(threads)), 4 * KiB);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+
+  template <class T>
+  void check_functions() {
+    std::vector<uint64_t> splitters;
+    Random random(seed);
+    const uint64_t key_max = key_bits<T> == 64 ? ~uint64_t{0} : 0xffffffff;
+    for (int i = 0; i < 100; ++i) splitters.push_back(random.next() & key_max);
+    splitters.push_back(splitters[7]);  // an empty bucket
+    splitters.push_back(key_max);
+    std::sort(splitters.begin(), splitters.end());
+    const PartitionBy all[] = {
+        ByLowBits{10},
+        ByHighBits{8},
+        ByHighBits{0},
+        ByHighBits{.bits = 6, .key_bits = 20, .base = 1000},
+        ByRange{0, key_max, 77},
+        ByRange{key_max / 7, key_max / 3, 300},
+        ByRange{5, 6, 10},
+        ByRange{0, 0, 3},
+        ByHash{7, 0},
+        ByHash{3, 0x12345},
+        BySplitters{},
+        BySplitters{{key_max / 2}},
+        BySplitters{{1, 2, ~uint64_t{0}}},
+        BySplitters{splitters},
+    };
+    size_t index = 0;
+    for (const PartitionBy& by : all) {
+      for (const Keys keys : {Keys::uniform, Keys::few, Keys::equal, Keys::ends}) {
+        SCOPED_TRACE("function " + std::to_string(index) + ", keys " +
+                     std::to_string(static_cast<int>(keys)) + ", seed " + std::to_string(seed));
+        const auto items = make_items<T>(10'007, keys, seed);
+        const unsigned threads = index % 2 == 0 ? 1 : 2;
+        check<T>(items, options(by, threads, can_be_stable(threads)), 16 * KiB);
+        if (HasFatalFailure()) return;
+      }
+      ++index;
+    }
+  }
+};
+
+TEST_P(PartitionTest, SizesAroundLinesAndBlocksU32) {
+  check_sizes<uint32_t>();
+}
+TEST_P(PartitionTest, SizesAroundLinesAndBlocksU64) {
+  check_sizes<uint64_t>();
+}
+TEST_P(PartitionTest, SizesAroundLinesAndBlocksKeyValue32) {
+  check_sizes<KeyValue32>();
+}
+TEST_P(PartitionTest, SizesAroundLinesAndBlocksKeyValue64) {
+  check_sizes<KeyValue64>();
+}
+
+TEST_P(PartitionTest, EveryBucketFunctionU32) {
+  check_functions<uint32_t>();
+}
+TEST_P(PartitionTest, EveryBucketFunctionU64) {
+  check_functions<uint64_t>();
+}
+TEST_P(PartitionTest, EveryBucketFunctionKeyValue32) {
+  check_functions<KeyValue32>();
+}
+TEST_P(PartitionTest, EveryBucketFunctionKeyValue64) {
+  check_functions<KeyValue64>();
+}
+
+TEST_P(PartitionTest, SeveralThreadsTakeJobsOfALargeInput) {
+  const uint64_t count = 1'200'003;
+  const auto items = make_items<uint64_t>(count, Keys::uniform, seed);
+  for (const unsigned threads : {1u, 2u, 3u}) {
+    for (const bool stable : {false, true}) {
+      if (stable && !can_be_stable(threads)) continue;
+      SCOPED_TRACE(threads);
+      check<uint64_t>(items, options(ByHash{6}, threads, stable));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(PartitionTest, SkewedKeysFromSeveralThreads) {
+  const auto items = make_items<KeyValue32>(900'001, Keys::few, seed);
+  check<KeyValue32>(items, options(ByHighBits{8}, 3), 16 * KiB);
+}
+
+TEST_P(PartitionTest, BucketsAreReleasedOneByOne) {
+  const BlockPool pool = open_pool(64 * KiB, 1000);
+  const auto items = make_items<uint64_t>(300'000, Keys::uniform, seed);
+  auto parts = partition(pool, std::span<const uint64_t>(items), options(ByLowBits{4}));
+  ASSERT_TRUE(parts) << parts.error().message();
+  uint32_t free = pool.blocks_free();
+  for (uint32_t i = 0; i < parts->buckets(); ++i) {
+    const auto blocks =
+        static_cast<uint32_t>(ceil_div(parts->bucket(i).size_bytes(), uint64_t{64 * KiB}));
+    parts->release(i);
+    EXPECT_TRUE(parts->bucket(i).empty());
+    free += blocks;
+    EXPECT_EQ(pool.blocks_free(), free);
+  }
+  EXPECT_EQ(pool.blocks_free(), pool.blocks());
+}
+
+TEST_P(PartitionTest, WithoutAPoolItOpensItsOwn) {
+  const auto items = make_items<uint32_t>(1'000'000, Keys::uniform, seed);
+  const auto how = options(ByHighBits{5}, 2);
+  auto parts = partition(std::span<const uint32_t>(items), how);
+  ASSERT_TRUE(parts) << parts.error().message();
+  expect_model(*parts, std::span<const uint32_t>(items), how);
+}
+
+// The pool has room for the input and the unused parts of blocks, not for two copies.
+TEST_P(PartitionTest, InPlaceNeedsNoSecondCopy) {
+  constexpr size_t block_bytes = 16 * KiB;
+  constexpr size_t block_items = block_bytes / sizeof(uint64_t);
+  for (const unsigned threads : {1u, 2u, 3u}) {
+    SCOPED_TRACE(threads);
+    const auto items = make_items<uint64_t>(400 * block_items - 77, Keys::uniform, seed + threads);
+    const uint32_t ends = (1u << 5) * (is_private() ? threads : 2) + threads;
+    const BlockPool pool = open_pool(block_bytes, 400 + ends);
+    std::vector<BlockPool::Block> blocks;
+    for (size_t at = 0; at < items.size(); at += block_items) {
+      blocks.push_back(pool.take());
+      std::memcpy(blocks.back().bytes().data(), items.data() + at,
+                  std::min(block_items, items.size() - at) * sizeof(uint64_t));
+    }
+    const auto how = options(ByLowBits{5}, threads, can_be_stable(threads));
+    {
+      auto parts = partition_in_place<uint64_t>(pool, std::move(blocks), items.size(), how);
+      ASSERT_TRUE(parts) << parts.error().message();
+      expect_model(*parts, std::span<const uint64_t>(items), how);
+    }
+    EXPECT_EQ(pool.blocks_free(), pool.blocks());
+  }
+}
+
+TEST_P(PartitionTest, APoolThatIsTooSmallIsRefused) {
+  const BlockPool pool = open_pool(64 * KiB, 20);
+  const auto items = make_items<uint64_t>(200'000, Keys::uniform, seed);
+  const auto parts = partition(pool, std::span<const uint64_t>(items), options(ByLowBits{4}));
+  ASSERT_FALSE(parts);
+  EXPECT_EQ(parts.error().code, ErrorCode::out_of_memory);
+  EXPECT_EQ(pool.blocks_free(), pool.blocks());
+}
+
+std::vector<Way> ways() {
+  std::vector<Way> all = {{PartitionMethod::private_streams},
+                          {PartitionMethod::private_rings, RingWrap::conditional},
+                          {PartitionMethod::private_rings, RingWrap::mask},
+                          {PartitionMethod::shared_rings},
+                          {PartitionMethod::shared_streams},
+                          {PartitionMethod::shared_pieces}};
+#if defined(__x86_64__)
+  all.push_back({PartitionMethod::private_rings, RingWrap::handler});
+#endif
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, PartitionTest, testing::ValuesIn(ways()),
+                         [](const auto& param) { return name_of_way(param.param); });
+
+TEST(Partition, SharedMethodsWasteNoMoreThanABlockPerBucket) {
+  constexpr size_t block_bytes = 64 * KiB;
+  const auto items = make_items<uint64_t>(1'000'000, Keys::uniform, seed);
+  const uint64_t full = items.size() * sizeof(uint64_t) / block_bytes;
+  for (const auto method : {PartitionMethod::shared_rings, PartitionMethod::shared_streams,
+                            PartitionMethod::shared_pieces}) {
+    auto parts =
+        partition(std::span<const uint64_t>(items),
+                  {.by = ByHash{6}, .method = method, .threads = 3, .block_bytes = block_bytes});
+    ASSERT_TRUE(parts) << parts.error().message();
+    EXPECT_LE(parts->stats().blocks, full + 64) << name_of(method);
+    EXPECT_LE(parts->stats().blocks_peak, full + 64 + 64 / 8) << name_of(method);
+  }
+}
+
+TEST(Partition, BadOptionsAreRefused) {
+  const std::vector<uint32_t> items(100);
+  const auto code_of = [&](const PartitionOptions& options) {
+    auto parts = partition(std::span<const uint32_t>(items), options);
+    EXPECT_FALSE(parts);
+    return parts ? ErrorCode::io : parts.error().code;
+  };
+  for (const PartitionOptions& options : std::vector<PartitionOptions>{
+           {.by = ByLowBits{15}},
+           {.by = ByHighBits{40}},
+           {.by = ByHighBits{.bits = 8, .key_bits = 33}},
+           {.by = ByHash{0}},
+           {.by = ByRange{.first = 1, .last = 0}},
+           {.by = ByRange{.buckets = 0}},
+           {.by = BySplitters{{2, 1}}},
+           {.threads = 0},
+           {.block_bytes = 5000},
+           {.block_bytes = 2048},
+           {.method = PartitionMethod::shared_pieces, .threads = 2, .stable = true},
+           {.method = PartitionMethod::shared_rings, .threads = 8, .block_bytes = 4096}})
+    EXPECT_EQ(code_of(options), ErrorCode::invalid_argument);
+}
+
+TEST(Partition, StableIsAutomaticWithSeveralThreads) {
+  const auto items = make_items<KeyValue64>(500'000, Keys::few, seed);
+  const PartitionOptions how{.by = ByLowBits{3}, .threads = 2, .stable = true};
+  auto parts = partition(std::span<const KeyValue64>(items), how);
+  ASSERT_TRUE(parts) << parts.error().message();
+  expect_model(*parts, std::span<const KeyValue64>(items), how);
+}
+
+}  // namespace
+}  // namespace penstock

@@ -1,0 +1,54 @@
+#pragma once
+
+// Streams that grow by faults and that several threads write (Algorithm 7 of the thesis): each a
+// row of addresses as long as the whole input, in which a block is mapped when somebody first
+// writes there. Nobody waits but for the mapping of his own block.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fault/registry.h"
+#include "os/memory.h"
+#include "pool/pool.h"
+
+namespace penstock::partition_internal {
+
+// Thread safety: any threads write; everything else when they are done, different streams at the
+// same time. Invariants: a slot is 0, busy while one thread maps its block, or the block + 1.
+class SharedStreams final : public fault::Handler {
+ public:
+  struct Options {
+    uint32_t streams = 1;
+    uint64_t bytes_max = 0;  // of one stream
+  };
+  // REQUIRES: the pool outlives the streams.
+  static Result<std::unique_ptr<SharedStreams>> open(pool::Pool& pool, const Options& options);
+  ~SharedStreams();  // gives back all blocks
+
+  std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
+  // The stream's blocks, in order, all at home: they are the caller's, and the stream is empty.
+  std::vector<pool::BlockId> take_blocks(uint32_t stream);
+  uint64_t blocks(uint32_t stream) const;
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+
+ private:
+  using Slot = std::atomic<uint32_t>;
+  static constexpr uint32_t busy = ~uint32_t{0};
+
+  explicit SharedStreams(pool::Pool& pool) : pool_(pool), block_bytes_(pool.block_bytes()) {}
+  Slot& slot(uint64_t index) const { return reinterpret_cast<Slot*>(slots_.begin())[index]; }
+
+  pool::Pool& pool_;
+  const size_t block_bytes_;
+  uint32_t streams_ = 0;
+  uint64_t stride_bytes_ = 0;
+  uint64_t slots_per_stream_ = 0;
+  os::Reservation range_;
+  os::Reservation slots_;             // zero pages until touched
+  fault::Registration registration_;  // last: gone before what the handler uses
+};
+
+}  // namespace penstock::partition_internal

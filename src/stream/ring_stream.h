@@ -1,0 +1,110 @@
+#pragma once
+
+// RingStream (Vortex-R, thesis 003 section 2.2): a stream that is only written, through one or two
+// blocks of addresses. Full blocks leave for a queue of the stream, in order, and can be brought
+// into a row afterwards; so a stream of any length needs no more address space than another.
+//
+// See ring_stream.cc for the three ways in which the write pointer comes back.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fault/registry.h"
+#include "os/memory.h"
+#include "pool/pool.h"
+
+namespace penstock::stream {
+
+enum class Wrap : uint8_t {
+  conditional,  // one block reserved; the writer calls reset() when the block is full
+  handler,      // one block reserved; the writer stores by store_first(), which comes back
+  mask,         // two blocks reserved; the writer takes its offset modulo ring_bytes()
+};
+
+struct RingGroupOptions {
+  uint32_t streams = 1;
+  Wrap wrap = Wrap::mask;
+  // That write into the same streams; more than one only with `mask`. Each writes what it claims in
+  // a stream before it claims more, in pieces of which a block holds more than there are threads.
+  unsigned threads = 1;
+};
+
+// `streams` RingStreams side by side on one pool: one reservation, one registration.
+//
+// Thread safety: `threads` threads write; everything else by one thread when they are done.
+// Invariants: a stream has at most one mapped block; all its others are at home, in its queue.
+class RingGroup final : public fault::Handler {
+ public:
+  // Errors: unsupported for Wrap::handler on other processors than x86-64.
+  // REQUIRES: the pool outlives the group; a shared pool is strict.
+  static Result<std::unique_ptr<RingGroup>> open(pool::Pool& pool, const RingGroupOptions& options);
+  ~RingGroup();  // gives back all blocks
+
+  std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
+  size_t block_bytes() const { return block_bytes_; }
+  // What the write pointer is taken modulo of.
+  uint64_t ring_bytes() const { return wrap_ == Wrap::mask ? 2 * block_bytes_ : block_bytes_; }
+
+  // Wrap::conditional: a fresh block is at begin(stream); the one that was there is full.
+  void reset(uint32_t stream) noexcept;
+
+  // Wrap::handler: stores a word at `at`, or at begin(stream) if `at` is where the block ends.
+  // Returns where.
+#if defined(__x86_64__)
+  static std::byte* store_first(std::byte* at, uint64_t word) noexcept {
+    // The handler changes this register, and no other.
+    asm volatile("movnti %[word], (%%rdi)" : "+D"(at) : [word] "r"(word) : "memory");
+    return at;
+  }
+#else
+  static std::byte* store_first(std::byte* at, uint64_t) noexcept { return at; }
+#endif
+
+  // The calling thread writes no more: no other waits for it.
+  void leave() noexcept;
+
+  // The stream's blocks, in order, all at home: they are the caller's, and the stream is empty.
+  std::vector<pool::BlockId> take_blocks(uint32_t stream);
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+
+ private:
+  struct Stream {
+    pool::BlockId mapped = pool::no_block;
+    uint32_t half = 0;  // where it is mapped
+    pool::BlockId first = pool::no_block;
+    pool::BlockId last = pool::no_block;
+  };
+  struct Request {
+    uint32_t stream;
+    uint32_t half;
+  };
+
+  RingGroup(pool::Pool& pool, const RingGroupOptions& options);
+  void serve(const Request& request) noexcept;
+  void enqueue(Stream& stream, std::byte* at) noexcept;
+  void finish_round() noexcept;
+  void lock() noexcept;
+  void unlock() noexcept;
+
+  pool::Pool& pool_;
+  const Wrap wrap_;
+  const unsigned threads_;
+  const uint32_t streams_;
+  const size_t block_bytes_;
+  const uint64_t stride_bytes_;
+  std::unique_ptr<Stream[]> state_;
+  std::unique_ptr<pool::BlockId[]> next_;  // in the queue, of each block of the pool
+  os::Reservation range_;
+
+  std::atomic<bool> locked_{false};
+  std::unique_ptr<Request[]> requests_;  // under the lock, like the two below
+  unsigned waiting_ = 0;
+  unsigned active_ = 0;
+  std::atomic<uint32_t> round_{0};
+  fault::Registration registration_;  // last: gone before what the handler uses
+};
+
+}  // namespace penstock::stream
