@@ -128,7 +128,8 @@ class NumberRouter {
       const Item* encoded = plain_ ? items : encode(at, count);
       std::byte** ends = out.ends();
       uint32_t numbers[batch_items];
-      for (size_t i = 0; i < count; ++i) numbers[i] = splitters_.classify(sort::key_of(encoded[i]));
+      for (size_t i = 0; i < count; ++i)
+        numbers[i] = splitters_.classify(sorting::key_of(encoded[i]));
       for (size_t i = 0; i < count; ++i) {
         std::byte* to = ends[numbers[i]];
         std::memcpy(to, items + i, sizeof(Item));
@@ -294,9 +295,9 @@ Result<std::vector<Bucket>> distribute(Context& context, const std::vector<Piece
                              NumberRouter<uint32_t>(options, std::move(sample), plan.buckets), plan,
                              spill);
     case 16:
-      return distribute_with(context, pieces,
-                             NumberRouter<sort::KeyValue>(options, std::move(sample), plan.buckets),
-                             plan, spill);
+      return distribute_with(
+          context, pieces,
+          NumberRouter<sorting::KeyValue>(options, std::move(sample), plan.buckets), plan, spill);
     default:
       return distribute_with(context, pieces,
                              NumberRouter<uint64_t>(options, std::move(sample), plan.buckets), plan,

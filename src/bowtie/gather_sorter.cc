@@ -32,13 +32,13 @@ size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
 }
 
 // Gathers items in the order of sorted pairs.
-class Gatherer final : public sort::Emitter<sort::KeyValue> {
+class Gatherer final : public sorting::Emitter<sorting::KeyValue> {
  public:
   Gatherer(const SortOptions& options, const std::byte* data, const std::byte* data_end,
            std::byte* out)
       : options_(options), data_(data), data_end_(data_end), out_(out) {}
 
-  void emit(sort::KeyValue* sorted, size_t count) override {
+  void emit(sorting::KeyValue* sorted, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
       __builtin_prefetch(data_ + sorted[i].value);
       __builtin_prefetch(data_ + sorted[i].value + 64);
@@ -55,15 +55,15 @@ class Gatherer final : public sort::Emitter<sort::KeyValue> {
   uint64_t items() const { return items_; }
 
  private:
-  std::string_view item(const sort::KeyValue& pair) const {
+  std::string_view item(const sorting::KeyValue& pair) const {
     return item_at(options_.format, data_ + pair.value, data_end_);
   }
-  std::string_view key(const sort::KeyValue& pair) const {
+  std::string_view key(const sorting::KeyValue& pair) const {
     return key_of(options_.format, item(pair));
   }
 
-  void order_ties(sort::KeyValue* first, sort::KeyValue* last) const {
-    std::sort(first, last, [this](const sort::KeyValue& a, const sort::KeyValue& b) {
+  void order_ties(sorting::KeyValue* first, sorting::KeyValue* last) const {
+    std::sort(first, last, [this](const sorting::KeyValue& a, const sorting::KeyValue& b) {
       int order = key(a).compare(key(b));
       if (order == 0) return a.value < b.value;  // stable
       return options_.descending ? order > 0 : order < 0;
@@ -105,8 +105,8 @@ class GatherSorter final : public BucketSorter {
          .strict = true});
     if (!pool) return std::unexpected(pool.error());
     pool_ = std::move(*pool);
-    auto sorter = sort::RadixSort<sort::KeyValue>::open(
-        *pool_, {.items_max = plan_.memory_bytes / sizeof(sort::KeyValue),
+    auto sorter = sorting::RadixSort<sorting::KeyValue>::open(
+        *pool_, {.items_max = plan_.memory_bytes / sizeof(sorting::KeyValue),
                  .address_bytes_max = plan_.address_bytes_max});
     if (!sorter) return std::unexpected(sorter.error());
     sorter_ = std::move(*sorter);
@@ -188,7 +188,7 @@ class GatherSorter final : public BucketSorter {
     uint64_t pairs_bytes = uint64_t{sort_blocks(options, plan_, items)} * plan_.sort_block_bytes;
     if (uint64_t{pool_->blocks_committed()} * plan_.sort_block_bytes > pairs_bytes) pool_->trim();
     sorter_->begin(items, 0, ~uint64_t{0});
-    sort::KeyValue pairs[chunk_pairs];
+    sorting::KeyValue pairs[chunk_pairs];
     size_t count = 0;
     for (const std::byte* at = data; at < data_end_;) {
       std::string_view item = item_at(format, at, data_end_);
@@ -212,7 +212,7 @@ class GatherSorter final : public BucketSorter {
   std::byte* data_end_ = nullptr;
   uint64_t data_committed_bytes_ = 0;
   std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<sort::RadixSort<sort::KeyValue>> sorter_;
+  std::unique_ptr<sorting::RadixSort<sorting::KeyValue>> sorter_;
   std::byte* end_ = nullptr;
 };
 

@@ -17,8 +17,8 @@ constexpr uint64_t address_bytes = 48 * TiB;
 // So many cuts meet every key twice that has an eighth of the input, and so give it a bucket of its
 // own: what is split again becomes eight times smaller at least.
 constexpr uint32_t buckets_min = 16;
-// The spare array of the cache sort, lines, stacks.
-constexpr uint64_t sorter_fixed_bytes = 3 * MiB;
+// The slots of the cache sort and what it gives out, lines, stacks.
+constexpr uint64_t sorter_fixed_bytes = 7 * MiB / 2;
 // Buckets are cut for this share of what a sorter holds, because a sample only estimates their
 // size.
 constexpr double fill = 0.8;
@@ -30,13 +30,13 @@ auto with_sorter(record::Type type, Use use) {
     case record::Type::u32:
     case record::Type::i32:
     case record::Type::f32:
-      return use.template operator()<sort::RadixSort<uint32_t>>();
+      return use.template operator()<sorting::RadixSort<uint32_t>>();
     case record::Type::u64:
     case record::Type::i64:
     case record::Type::f64:
-      return use.template operator()<sort::RadixSort<uint64_t>>();
+      return use.template operator()<sorting::RadixSort<uint64_t>>();
     default:
-      return use.template operator()<sort::RadixSort<sort::KeyValue>>();
+      return use.template operator()<sorting::RadixSort<sorting::KeyValue>>();
   }
 }
 
@@ -79,7 +79,7 @@ SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double
   plan.read_ahead_blocks =
       static_cast<uint32_t>(std::clamp<uint64_t>(4 * MiB / plan.file_block_bytes, 4, 16));
   plan.file_blocks = plan.read_ahead_blocks + 4;
-  double sorted_bytes = gathers(options) ? item_bytes + sizeof(sort::KeyValue) : item_bytes;
+  double sorted_bytes = gathers(options) ? item_bytes + sizeof(sorting::KeyValue) : item_bytes;
   auto items_about = static_cast<uint64_t>(static_cast<double>(memory_bytes) / sorted_bytes);
   plan.sort_block_bytes = with_sorter(
       options.format.type, [&]<class Sorter>() { return Sorter::block_bytes_for(items_about); });

@@ -17,7 +17,7 @@ constexpr size_t chunk_items = 4096;
 
 // Decodes sorted items and writes them; with `unique`, the first of each key.
 template <class T>
-class NumberWriter final : public sort::Emitter<T> {
+class NumberWriter final : public sorting::Emitter<T> {
  public:
   NumberWriter(const SortOptions& options, std::byte* out) : options_(options), out_(out) {}
 
@@ -35,8 +35,8 @@ class NumberWriter final : public sort::Emitter<T> {
   size_t drop_repeats(T* sorted, size_t count) {
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
-      if (any_ && sort::key_of(sorted[i]) == last_) continue;
-      last_ = sort::key_of(sorted[i]);
+      if (any_ && sorting::key_of(sorted[i]) == last_) continue;
+      last_ = sorting::key_of(sorted[i]);
       any_ = true;
       sorted[kept++] = sorted[i];
     }
@@ -65,10 +65,8 @@ class NumberSorter final : public BucketSorter {
                                   .strict = true});
     if (!pool) return std::unexpected(pool.error());
     pool_ = std::move(*pool);
-    // A set of equal keys keeps its order when asked to, and when the first of it is what counts.
-    auto sorter = sort::RadixSort<T>::open(*pool_, {.items_max = items_max,
-                                                    .stable = options.stable || options.unique,
-                                                    .address_bytes_max = plan.address_bytes_max});
+    auto sorter = sorting::RadixSort<T>::open(
+        *pool_, {.items_max = items_max, .address_bytes_max = plan.address_bytes_max});
     if (!sorter) return std::unexpected(sorter.error());
     sorter_ = std::move(*sorter);
     return {};
@@ -118,7 +116,7 @@ class NumberSorter final : public BucketSorter {
   Context& context_;
   SorterFiles files_;
   std::unique_ptr<pool::Pool> pool_;
-  std::unique_ptr<sort::RadixSort<T>> sorter_;
+  std::unique_ptr<sorting::RadixSort<T>> sorter_;
   std::byte* end_ = nullptr;
   T encoded_[chunk_items];
 };
@@ -137,7 +135,7 @@ Result<std::unique_ptr<BucketSorter>> open_number_sorter(Context& context, const
     case 4:
       return open_sorter<uint32_t>(context, plan);
     case 16:
-      return open_sorter<sort::KeyValue>(context, plan);
+      return open_sorter<sorting::KeyValue>(context, plan);
     default:
       return open_sorter<uint64_t>(context, plan);
   }

@@ -1,55 +1,68 @@
 #pragma once
 
-// Sorts what fits in the second-level cache: counting partition between the data and a spare array,
-// then leaves.
+// Sorts what fits in the caches: one distribution into slots, then leaves. See cache_sort.cc.
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <span>
 
-#include "sort/item.h"
+#include "os/memory.h"
+#include "penstock/error.h"
+#include "sort/bucket_map.h"
+#include "sort/kernels.h"
+#include "sort/key_order.h"
 #include "sort/leaf.h"
 
-namespace penstock::sort {
+namespace penstock::sorting {
 
-// Receives sorted items, in order, in memory that it may change. Items with equal keys always come
-// in one call.
+// A piece of what is to be sorted, where it lies.
 template <class T>
-class Emitter {
- public:
-  virtual void emit(T* sorted, size_t count) = 0;
-
- protected:
-  ~Emitter() = default;
+struct Piece {
+  const T* items;
+  size_t count;
 };
 
-// Thread safety: one thread.
+// Use: load(), then store(). Between the two the pieces are no longer needed, and the output may
+// take their place. Stable.
+//
+// Thread safety: one thread. Memory: bytes_needed(items_max), for as long as it lives.
 template <class T>
 class CacheSort {
  public:
-  // Measured: 768 KiB, which with as much spare is more than a second-level cache of 1 MiB, still
-  // beats twice as many bucket streams with blocks of half the size.
-  static constexpr size_t items_target = (768u << 10) / sizeof(T);
-  static constexpr size_t items_max = 2 * items_target;
+  static size_t bytes_needed(size_t items_max);
 
-  explicit CacheSort(bool stable);
+  static Result<CacheSort> open(size_t items_max, const KeyOrder& order);
+  // On memory of the caller's: bytes_needed(items_max), aligned to 64 bytes.
+  CacheSort(std::byte* memory, size_t items_max, const KeyOrder& order);
 
-  bool stable() const { return stable_; }
+  size_t items_max() const { return items_max_; }
 
-  // Sorts `data` (whose contents are lost), whose keys lie in [base, base + 2^bits), into `out`.
-  // REQUIRES: count <= items_max.
-  void sort(T* data, size_t count, uint64_t base, unsigned bits, Emitter<T>& out) {
-    sort_between(data, spare_.get(), count, base, bits, out);
-  }
+  // REQUIRES: the pieces hold `count` items, at most items_max; their encoded keys lie in `keys`.
+  void load(std::span<const Piece<T>> pieces, size_t count, const KeyRange& keys);
+  // The items in order. `out` has room for `count` items; it may be written more than once.
+  void store(T* out);
 
  private:
-  void sort_between(T* data, T* spare, size_t count, uint64_t base, unsigned bits, Emitter<T>& out);
-  void leaf(const T* data, size_t count, Emitter<T>& out);
+  enum class Plan { leaf, slots, copy };
 
-  std::unique_ptr<T[]> spare_;
-  LeafSort<T> leaf_sort_;
-  size_t leaf_items_;
-  bool stable_;
+  bool load_slots(std::span<const Piece<T>> pieces);
+  void load_copy(std::span<const Piece<T>> pieces);
+  void store_slots(T* out);
+
+  os::Reservation owned_;
+  size_t items_max_ = 0;
+  KeyOrder order_;
+  const Kernels<T>* kernels_;
+  LeafSort<T> leaf_;
+  T* scratch_ = nullptr;
+  T* spilled_ = nullptr;
+  typename Slots<T>::Fill* fills_ = nullptr;
+
+  Plan plan_ = Plan::copy;
+  size_t count_ = 0;
+  BucketMap map_;
+  size_t slot_items_ = 0;
+  size_t spilled_count_ = 0;
 };
 
-}  // namespace penstock::sort
+}  // namespace penstock::sorting

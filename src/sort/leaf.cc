@@ -2,25 +2,28 @@
 
 #include "os/cpu.h"
 
-namespace penstock::sort {
+namespace penstock::sorting {
 
+template <class T>
+LeafSort<T> leaf_sort() {
 #if defined(__x86_64__)
-#define PENSTOCK_PICK(name) (os::cpu_tier() >= os::CpuTier::avx512 ? avx512::name : portable::name)
-#else
-#define PENSTOCK_PICK(name) portable::name
+  if (os::cpu_tier() >= os::CpuTier::avx512) return avx512::leaf<T>;
+  if (os::cpu_tier() >= os::CpuTier::avx2) return avx2::leaf<T>;
 #endif
-
-template <>
-LeafSort<uint32_t> leaf_sort<uint32_t>() {
-  return PENSTOCK_PICK(leaf_u32);
-}
-template <>
-LeafSort<uint64_t> leaf_sort<uint64_t>() {
-  return PENSTOCK_PICK(leaf_u64);
-}
-template <>
-LeafSort<KeyValue> leaf_sort<KeyValue>() {
-  return PENSTOCK_PICK(leaf_kv);
+  return portable::leaf<T>;
 }
 
-}  // namespace penstock::sort
+template LeafSort<uint32_t> leaf_sort<uint32_t>();
+template LeafSort<uint64_t> leaf_sort<uint64_t>();
+template LeafSort<KeyValue> leaf_sort<KeyValue>();
+template LeafSort<Key128> leaf_sort<Key128>();
+
+WordSort word_sort() {
+#if defined(__x86_64__)
+  if (os::cpu_tier() >= os::CpuTier::avx512) return avx512::sort_words;
+  if (os::cpu_tier() >= os::CpuTier::avx2) return avx2::sort_words;
+#endif
+  return portable::sort_words;
+}
+
+}  // namespace penstock::sorting

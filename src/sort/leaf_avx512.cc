@@ -1,236 +1,324 @@
-#include "sort/leaf.h"
-
 #if defined(__x86_64__)
 
 #include <immintrin.h>
 
-// Bitonic networks on vectors of eight 64-bit keys held in registers.
-//
-// The naive network compares element i with element i + distance; while the distance is 8 or more
-// these are whole vectors, and a comparator of eight pairs is one min and one max. Below that the
-// partner is in the same vector: shuffle, min, max, blend. To merge two sorted halves the second
-// must be reversed: we reverse its lanes once per merge and write the maxima where they fall,
-// because what follows only needs each half to be bitonic, in either direction.
-//
-// Leaves are padded with the greatest key. For pairs an item that has that key itself could change
-// places with padding, so the payload of padding must never come out: padding is told apart by
-// sorting such items last beforehand (leaf_kv).
+#include <type_traits>
+#include <utility>
 
-namespace penstock::sort::avx512 {
+#include "sort/leaf.h"
+#include "sort/leaf_ties.h"
+#include "sort/network_plan.h"
+
+// Sixteen words a register, two to sixteen registers. A leaf of n items uses the smallest even
+// number of registers that holds them; the kernels for 3, 5, ... would save almost nothing (see the
+// pruning in network_plan.h) and fill the instruction cache.
+//
+// Ports of the processors that have these instructions: the minimum of two 64-byte vectors runs on
+// port 0 only, a shuffle of two sources on port 5 only, bitwise logic on both. The maximum of a and
+// b is a ^ b ^ min(a, b), one instruction of bitwise logic: taken instead of the maximum it levels
+// the load.
+
+namespace penstock::sorting::avx512 {
 namespace {
 
-constexpr long long lane_pattern[3][8] = {
-    {1, 0, 3, 2, 5, 4, 7, 6}, {2, 3, 0, 1, 6, 7, 4, 5}, {4, 5, 6, 7, 0, 1, 2, 3}};
-constexpr long long mirror_pattern[3][8] = {
-    {1, 0, 3, 2, 5, 4, 7, 6}, {3, 2, 1, 0, 7, 6, 5, 4}, {7, 6, 5, 4, 3, 2, 1, 0}};
-constexpr __mmask8 upper_lanes[3] = {0b10101010, 0b11001100, 0b11110000};
+constexpr size_t lanes = 16;
 
-struct Keys {
-  __m512i key;
-};
-struct Pairs {
-  __m512i key, value;
-};
+template <size_t used>
+inline constexpr NetworkPlan<4, used> plan;
 
-inline __m512i load_pattern(const long long (&pattern)[8]) {
-  return _mm512_loadu_si512(pattern);
-}
+template <size_t used>
+using Registers = __m512i[NetworkPlan<4, used>::registers];
 
-inline void exchange(Keys& low, Keys& high) {
-  __m512i minimum = _mm512_min_epu64(low.key, high.key);
-  high.key = _mm512_max_epu64(low.key, high.key);
-  low.key = minimum;
-}
-inline void exchange(Pairs& low, Pairs& high) {
-  __mmask8 swap = _mm512_cmplt_epu64_mask(high.key, low.key);
-  Pairs a = low;
-  Pairs b = high;
-  low.key = _mm512_mask_blend_epi64(swap, a.key, b.key);
-  low.value = _mm512_mask_blend_epi64(swap, a.value, b.value);
-  high.key = _mm512_mask_blend_epi64(swap, b.key, a.key);
-  high.value = _mm512_mask_blend_epi64(swap, b.value, a.value);
-}
-
-inline Keys permuted(const Keys& v, __m512i pattern) {
-  return {_mm512_permutexvar_epi64(pattern, v.key)};
-}
-inline Pairs permuted(const Pairs& v, __m512i pattern) {
-  return {_mm512_permutexvar_epi64(pattern, v.key), _mm512_permutexvar_epi64(pattern, v.value)};
-}
-
-// Compares each lane with its partner in `pattern`; lanes in `upper` keep the greater.
-inline void exchange_lanes(Keys& v, __m512i pattern, __mmask8 upper) {
-  __m512i partner = _mm512_permutexvar_epi64(pattern, v.key);
-  __m512i minimum = _mm512_min_epu64(v.key, partner);
-  v.key = _mm512_mask_max_epu64(minimum, upper, v.key, partner);
-}
-inline void exchange_lanes(Pairs& v, __m512i pattern, __mmask8 upper) {
-  Pairs partner = permuted(v, pattern);
-  __mmask8 less = _mm512_cmplt_epu64_mask(partner.key, v.key);
-  __mmask8 greater = _mm512_cmplt_epu64_mask(v.key, partner.key);
-  __mmask8 take = static_cast<__mmask8>((less & ~upper) | (greater & upper));
-  v.key = _mm512_mask_blend_epi64(take, v.key, partner.key);
-  v.value = _mm512_mask_blend_epi64(take, v.value, partner.value);
-}
-
-// Sorts `vectors` vectors as one sequence.
-template <int vectors, class V>
-[[gnu::always_inline]] inline void network(V (&v)[vectors]) {
-  const __m512i mirror1 = load_pattern(mirror_pattern[0]);
-  const __m512i mirror2 = load_pattern(mirror_pattern[1]);
-  const __m512i reverse = load_pattern(mirror_pattern[2]);
-  const __m512i lanes2 = load_pattern(lane_pattern[1]);
-  const __m512i lanes4 = load_pattern(lane_pattern[2]);
-#pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) {
-    exchange_lanes(v[i], mirror1, upper_lanes[0]);
-    exchange_lanes(v[i], mirror2, upper_lanes[1]);
-    exchange_lanes(v[i], mirror1, upper_lanes[0]);
-    exchange_lanes(v[i], reverse, upper_lanes[2]);
-    exchange_lanes(v[i], lanes2, upper_lanes[1]);
-    exchange_lanes(v[i], mirror1, upper_lanes[0]);
+// `upper`: which of the two results.
+template <Shuffle kind, class Lanes>
+[[gnu::always_inline]] inline __m512i shuffle(__m512i a, __m512i b, bool upper,
+                                              const Lanes& lanes_of) {
+  if constexpr (kind == Shuffle::unpack) {
+    return upper ? _mm512_unpackhi_epi64(a, b) : _mm512_unpacklo_epi64(a, b);
+  } else if constexpr (kind == Shuffle::even_odd) {
+    const __m512 x = _mm512_castsi512_ps(a);
+    const __m512 y = _mm512_castsi512_ps(b);
+    return _mm512_castps_si512(upper ? _mm512_shuffle_ps(x, y, 0xdd)
+                                     : _mm512_shuffle_ps(x, y, 0x88));
+  } else if constexpr (kind == Shuffle::blocks) {
+    return upper ? _mm512_shuffle_i32x4(a, b, 0xee) : _mm512_shuffle_i32x4(a, b, 0x44);
+  } else if constexpr (kind == Shuffle::blocks_even_odd) {
+    return upper ? _mm512_shuffle_i32x4(a, b, 0xdd) : _mm512_shuffle_i32x4(a, b, 0x88);
+  } else {
+    return _mm512_permutex2var_epi32(a, _mm512_load_si512(lanes_of[upper].data()), b);
   }
-#pragma GCC unroll 4
-  for (int group = 2; group <= vectors; group *= 2) {
-#pragma GCC unroll 8
-    for (int start = 0; start < vectors; start += group) {
-      V merged[vectors];
-#pragma GCC unroll 8
-      for (int i = 0; i < group / 2; ++i) {
-        merged[i] = v[start + i];
-        merged[group / 2 + i] = permuted(v[start + group - 1 - i], reverse);
-        exchange(merged[i], merged[group / 2 + i]);
-      }
+}
+
+template <size_t used, size_t index>
+[[gnu::always_inline]] inline void step(Registers<used>& v) {
+  constexpr NetworkStep step = plan<used>.steps[index];
+  if constexpr (step.kind == NetworkStep::Kind::compare) {
+    const __m512i a = v[step.low];
+    const __m512i b = v[step.high];
+    v[step.low] = _mm512_min_epu32(a, b);
+    v[step.high] = _mm512_ternarylogic_epi32(a, b, v[step.low], 0x96);
+  } else if constexpr (step.kind == NetworkStep::Kind::swap) {
+    const __m512i a = v[step.low];
+    v[step.low] = v[step.high];
+    v[step.high] = a;
+  } else {
+    constexpr auto& relayout = plan<used>.relayouts[step.shuffle];
+    Registers<used> old;
 #pragma GCC unroll 16
-      for (int i = 0; i < group; ++i) v[start + i] = merged[i];
-    }
-#pragma GCC unroll 4
-    for (int distance = group / 4; distance >= 1; distance /= 2) {
+    for (size_t r = 0; r < plan<used>.registers; ++r) old[r] = v[r];
 #pragma GCC unroll 16
-      for (int i = 0; i < vectors; ++i) {
-        if ((i & distance) == 0) exchange(v[i], v[i + distance]);
-      }
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < vectors; ++i) {
-      exchange_lanes(v[i], lanes4, upper_lanes[2]);
-      exchange_lanes(v[i], lanes2, upper_lanes[1]);
-      exchange_lanes(v[i], mirror1, upper_lanes[0]);
+    for (size_t r = 0; r < plan<used>.registers; ++r) {
+      v[r] = shuffle<relayout.kind>(old[relayout.first[r]], old[relayout.second[r]],
+                                    relayout.which[r], relayout.lanes_of);
     }
   }
 }
 
-inline __mmask8 lanes_of(size_t count, int vector) {
-  size_t first = static_cast<size_t>(vector) * 8;
-  if (count >= first + 8) return 0xff;
-  return count <= first ? __mmask8{0} : static_cast<__mmask8>((1u << (count - first)) - 1);
+template <size_t used, size_t... index>
+[[gnu::always_inline]] inline void run_steps(Registers<used>& v, std::index_sequence<index...>) {
+  // Not a fold: clang limits how deep these nest.
+  [[maybe_unused]] const int done[] = {(step<used, index>(v), 0)...};
 }
 
-// Keys of 64 bits, and keys of 32 bits in 64-bit lanes.
-inline __m512i load(const uint64_t* in, __mmask8 lanes) {
-  return _mm512_mask_loadu_epi64(_mm512_set1_epi64(-1), lanes, in);
-}
-inline __m512i load(const uint32_t* in, __mmask8 lanes) {
-  __m256i narrow = _mm256_mask_loadu_epi32(_mm256_set1_epi32(-1), lanes, in);
-  return _mm512_cvtepu32_epi64(narrow);
-}
-inline void store(uint64_t* out, __mmask8 lanes, __m512i v) {
-  _mm512_mask_storeu_epi64(out, lanes, v);
-}
-inline void store(uint32_t* out, __mmask8 lanes, __m512i v) {
-  _mm256_mask_storeu_epi32(out, lanes, _mm512_cvtepi64_epi32(v));
-}
-
-template <int vectors, class T>
-void sort_keys(const T* in, size_t count, T* out) {
-  Keys v[vectors];
+// Sorts the words of the first `used` registers.
+template <size_t used>
+[[gnu::always_inline]] inline void network(Registers<used>& v) {
 #pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) v[i].key = load(in + i * 8, lanes_of(count, i));
-  network(v);
-#pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) store(out + i * 8, lanes_of(count, i), v[i].key);
+  for (size_t r = used; r < plan<used>.registers; ++r) v[r] = _mm512_set1_epi32(-1);
+  run_steps<used>(v, std::make_index_sequence<plan<used>.step_count>{});
 }
 
-template <class T>
-void leaf_keys(const T* in, size_t count, T* out) {
-  if (count <= 8) return sort_keys<1>(in, count, out);
-  if (count <= 16) return sort_keys<2>(in, count, out);
-  if (count <= 32) return sort_keys<4>(in, count, out);
-  if (count <= 64) return sort_keys<8>(in, count, out);
-  sort_keys<16>(in, count, out);
+// Of `lane_count` lanes those below `items`.
+inline uint32_t lanes_below(size_t items, size_t lane_count) {
+  return items >= lane_count ? (uint32_t{1} << lane_count) - 1 : (uint32_t{1} << items) - 1;
 }
 
-const long long even_lanes[8] = {0, 2, 4, 6, 8, 10, 12, 14};
-const long long odd_lanes[8] = {1, 3, 5, 7, 9, 11, 13, 15};
-const long long low_pairs[8] = {0, 8, 1, 9, 2, 10, 3, 11};
-const long long high_pairs[8] = {4, 12, 5, 13, 6, 14, 7, 15};
+alignas(64) constexpr uint32_t odd_words[16] = {1,  3,  5,  7,  9,  11, 13, 15,
+                                                17, 19, 21, 23, 25, 27, 29, 31};
+alignas(64) constexpr uint64_t even_keys[8] = {0, 2, 4, 6, 8, 10, 12, 14};
+alignas(64) constexpr uint64_t odd_keys[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
-inline Pairs load_pairs(const KeyValue* in, size_t count) {
-  __m512i all = _mm512_set1_epi64(-1);
+struct IndexTable {
+  alignas(64) uint32_t words[leaf_items_max];
+  constexpr IndexTable() : words{} {
+    for (uint32_t i = 0; i < leaf_items_max; ++i) words[i] = i;
+  }
+};
+constexpr IndexTable indexes;
+
+// The keys of eight items, of which those below `items` exist.
+template <bool whole>
+[[gnu::always_inline]] inline __m512i load_keys(const uint64_t* in, size_t items) {
+  if constexpr (whole) return _mm512_loadu_si512(in);
+  return _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes_below(items, 8)), in);
+}
+template <bool whole, class Pair>
+[[gnu::always_inline]] inline __m512i load_keys(const Pair* in, size_t items) {
   const auto* words = reinterpret_cast<const uint64_t*>(in);
-  __m512i a = _mm512_mask_loadu_epi64(all, lanes_of(count * 2, 0), words);
-  __m512i b = _mm512_mask_loadu_epi64(all, lanes_of(count * 2, 1), words + 8);
-  return {_mm512_permutex2var_epi64(a, load_pattern(even_lanes), b),
-          _mm512_permutex2var_epi64(a, load_pattern(odd_lanes), b)};
-}
-inline void store_pairs(KeyValue* out, size_t count, const Pairs& v) {
-  auto* words = reinterpret_cast<uint64_t*>(out);
-  __m512i a = _mm512_permutex2var_epi64(v.key, load_pattern(low_pairs), v.value);
-  __m512i b = _mm512_permutex2var_epi64(v.key, load_pattern(high_pairs), v.value);
-  _mm512_mask_storeu_epi64(words, lanes_of(count * 2, 0), a);
-  _mm512_mask_storeu_epi64(words + 8, lanes_of(count * 2, 1), b);
+  const size_t more = items < 4 ? 0 : items - 4;
+  const __m512i a = load_keys<whole>(words, 2 * items);
+  const __m512i b = load_keys<whole>(words + 8, 2 * more);
+  const auto* lane = std::is_same_v<Pair, Key128> ? odd_keys : even_keys;
+  return _mm512_permutex2var_epi64(a, _mm512_load_si512(lane), b);
 }
 
-inline size_t remaining(size_t count, int vector) {
-  size_t first = static_cast<size_t>(vector) * 8;
-  return count <= first ? 0 : count - first;
+// The words of items [first, first + 16); those that do not exist are the greatest word.
+template <bool whole, class T>
+[[gnu::always_inline]] inline __m512i load_words(const T* in, size_t first, size_t count,
+                                                 __m512i base, __m512i shift) {
+  const size_t items = count <= first ? 0 : count - first;
+  const size_t more = items < 8 ? 0 : items - 8;
+  __m512i a = load_keys<whole>(in + first, items);
+  __m512i b = load_keys<whole>(in + first + 8, more);
+  a = _mm512_sllv_epi64(_mm512_sub_epi64(a, base), shift);
+  b = _mm512_sllv_epi64(_mm512_sub_epi64(b, base), shift);
+  const __m512i upper = _mm512_permutex2var_epi32(a, _mm512_load_si512(odd_words), b);
+  const __m512i index = _mm512_load_si512(indexes.words + first);
+  // (upper & digest mask) | index
+  const __m512i words = _mm512_ternarylogic_epi32(
+      upper, _mm512_set1_epi32(static_cast<int>(~uint32_t{0} << index_bits)), index, 0xea);
+  if constexpr (whole) return words;
+  return _mm512_mask_mov_epi32(_mm512_set1_epi32(-1),
+                               static_cast<__mmask16>(lanes_below(items, 16)), words);
 }
 
-template <int vectors>
-void sort_pairs(const KeyValue* in, size_t count, KeyValue* out) {
-  Pairs v[vectors];
+template <bool whole>
+[[gnu::always_inline]] inline void gather(const uint64_t* in, __m512i index, uint64_t* out,
+                                          size_t items) {
+  const __m256i low = _mm512_castsi512_si256(index);
+  const __m256i high = _mm512_extracti64x4_epi64(index, 1);
+  if constexpr (whole) {
+    _mm512_storeu_si512(out, _mm512_i32gather_epi64(low, in, 8));
+    _mm512_storeu_si512(out + 8, _mm512_i32gather_epi64(high, in, 8));
+  } else {
+    const uint32_t exist = lanes_below(items, 16);
+    const auto exist_low = static_cast<__mmask8>(exist);
+    const auto exist_high = static_cast<__mmask8>(exist >> 8);
+    const __m512i none = _mm512_setzero_si512();
+    _mm512_mask_storeu_epi64(out, exist_low,
+                             _mm512_mask_i32gather_epi64(none, exist_low, low, in, 8));
+    if (items > 8)
+      _mm512_mask_storeu_epi64(out + 8, exist_high,
+                               _mm512_mask_i32gather_epi64(none, exist_high, high, in, 8));
+  }
+}
+
+// Up to `used` registers of items, more than `full`.
+template <size_t used, size_t full, class T>
+void leaf_of(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
+  const __m512i base_lanes = _mm512_set1_epi64(static_cast<long long>(base));
+  const __m512i shift = _mm512_set1_epi64(64 - static_cast<long long>(bits));
+  Registers<used> v;
 #pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) v[i] = load_pairs(in + i * 8, remaining(count, i));
-  network(v);
+  for (size_t r = 0; r < full; ++r)
+    v[r] = load_words<true>(in, r * lanes, count, base_lanes, shift);
 #pragma GCC unroll 16
-  for (int i = 0; i < vectors; ++i) store_pairs(out + i * 8, remaining(count, i), v[i]);
+  for (size_t r = full; r < used; ++r)
+    v[r] = load_words<false>(in, r * lanes, count, base_lanes, shift);
+  network<used>(v);
+
+  // The least difference of neighbours is below 2^index_bits where digests are equal.
+  __m512i least = _mm512_set1_epi32(-1);
+#pragma GCC unroll 16
+  for (size_t r = 0; r < used; ++r) {
+    const __m512i after = r + 1 < used ? v[r + 1] : _mm512_set1_epi32(-1);
+    const __m512i change = _mm512_xor_si512(v[r], _mm512_alignr_epi32(after, v[r], 1));
+    if (r < full) {
+      least = _mm512_min_epu32(least, change);
+    } else {
+      const size_t items = count <= r * lanes + 1 ? 0 : count - (r * lanes + 1);
+      least = _mm512_mask_min_epu32(least, static_cast<__mmask16>(lanes_below(items, lanes)), least,
+                                    change);
+    }
+  }
+  const bool ties = _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(1 << index_bits)) != 0;
+
+  const __m512i index_mask = _mm512_set1_epi32((1 << index_bits) - 1);
+  if constexpr (std::is_same_v<T, uint64_t>) {
+#pragma GCC unroll 16
+    for (size_t r = 0; r < full; ++r)
+      gather<true>(in, _mm512_and_si512(v[r], index_mask), out + r * lanes, lanes);
+#pragma GCC unroll 16
+    for (size_t r = full; r < used; ++r) {
+      if (count > r * lanes)
+        gather<false>(in, _mm512_and_si512(v[r], index_mask), out + r * lanes, count - r * lanes);
+    }
+  } else {
+    alignas(64) uint32_t offsets[used * lanes];
+#pragma GCC unroll 16
+    for (size_t r = 0; r < used; ++r)
+      _mm512_store_si512(offsets + r * lanes,
+                         _mm512_slli_epi32(_mm512_and_si512(v[r], index_mask), 4));
+    auto* to = reinterpret_cast<__m128i*>(out);
+    const auto item = [in, &offsets](size_t i) {
+      const auto* from = reinterpret_cast<const char*>(in) + offsets[i];
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    };
+    const auto store_four = [&](size_t i) {
+      __m512i four = _mm512_castsi128_si512(item(i));
+      four = _mm512_inserti64x2(four, item(i + 1), 1);
+      four = _mm512_inserti64x2(four, item(i + 2), 2);
+      four = _mm512_inserti64x2(four, item(i + 3), 3);
+      _mm512_storeu_si512(to + i, four);
+    };
+#pragma GCC unroll 64
+    for (size_t i = 0; i < full * lanes; i += 4) store_four(i);
+    size_t i = full * lanes;
+    for (; i + 4 <= count; i += 4) store_four(i);
+    for (; i < count; ++i) _mm_storeu_si128(to + i, item(i));
+  }
+  if (ties) [[unlikely]]
+    order_ties<T>(out, count, base, bits, leaf<T>);
+}
+
+template <size_t used, size_t full>
+void words_of(const uint32_t* in, size_t count, uint32_t* out) {
+  const __m512i greatest = _mm512_set1_epi32(-1);
+  Registers<used> v;
+#pragma GCC unroll 16
+  for (size_t r = 0; r < used; ++r) {
+    if (r < full) {
+      v[r] = _mm512_loadu_si512(in + r * lanes);
+    } else {
+      const size_t items = count <= r * lanes ? 0 : count - r * lanes;
+      v[r] = _mm512_mask_loadu_epi32(greatest, static_cast<__mmask16>(lanes_below(items, lanes)),
+                                     in + r * lanes);
+    }
+  }
+  network<used>(v);
+#pragma GCC unroll 16
+  for (size_t r = 0; r < used; ++r) {
+    if (r < full) {
+      _mm512_storeu_si512(out + r * lanes, v[r]);
+    } else {
+      const size_t items = count <= r * lanes ? 0 : count - r * lanes;
+      _mm512_mask_storeu_epi32(out + r * lanes, static_cast<__mmask16>(lanes_below(items, lanes)),
+                               v[r]);
+    }
+  }
+}
+
+void words(const uint32_t* in, size_t count, uint32_t* out) {
+  switch ((count + 31) / 32) {
+    case 0:
+      return;
+    case 1:
+      return words_of<2, 0>(in, count, out);
+    case 2:
+      return words_of<4, 2>(in, count, out);
+    case 3:
+      return words_of<6, 4>(in, count, out);
+    case 4:
+      return words_of<8, 6>(in, count, out);
+    case 5:
+      return words_of<10, 8>(in, count, out);
+    case 6:
+      return words_of<12, 10>(in, count, out);
+    case 7:
+      return words_of<14, 12>(in, count, out);
+    default:
+      return words_of<16, 14>(in, count, out);
+  }
 }
 
 }  // namespace
 
-void leaf_u32(const uint32_t* in, size_t count, uint32_t* out) {
-  leaf_keys(in, count, out);
-}
-void leaf_u64(const uint64_t* in, size_t count, uint64_t* out) {
-  leaf_keys(in, count, out);
+template <class T>
+void leaf(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
+  switch ((count + 31) / 32) {
+    case 0:
+      return;
+    case 1:
+      return leaf_of<2, 0>(in, count, base, bits, out);
+    case 2:
+      return leaf_of<4, 2>(in, count, base, bits, out);
+    case 3:
+      return leaf_of<6, 4>(in, count, base, bits, out);
+    case 4:
+      return leaf_of<8, 6>(in, count, base, bits, out);
+    case 5:
+      return leaf_of<10, 8>(in, count, base, bits, out);
+    case 6:
+      return leaf_of<12, 10>(in, count, base, bits, out);
+    case 7:
+      return leaf_of<14, 12>(in, count, base, bits, out);
+    default:
+      return leaf_of<16, 14>(in, count, base, bits, out);
+  }
 }
 
-void leaf_kv(const KeyValue* in, size_t count, KeyValue* out) {
-  alignas(64) KeyValue kept[leaf_items_max];
-  KeyValue tops[leaf_items_max];
-  size_t rest = 0;
-  size_t top_count = 0;
-  for (size_t i = 0; i < count; ++i) {
-    bool top = in[i].key == ~uint64_t{0};
-    kept[rest] = in[i];
-    tops[top_count] = in[i];
-    rest += !top;
-    top_count += top;
-  }
-  if (rest <= 8) {
-    sort_pairs<1>(kept, rest, out);
-  } else if (rest <= 16) {
-    sort_pairs<2>(kept, rest, out);
-  } else if (rest <= 32) {
-    sort_pairs<4>(kept, rest, out);
-  } else if (rest <= 64) {
-    sort_pairs<8>(kept, rest, out);
-  } else {
-    sort_pairs<16>(kept, rest, out);
-  }
-  for (size_t i = 0; i < top_count; ++i) out[rest + i] = tops[i];
+template <>
+void leaf(const uint32_t* in, size_t count, uint64_t /*base*/, unsigned /*bits*/, uint32_t* out) {
+  words(in, count, out);
+}
+template void leaf(const uint64_t*, size_t, uint64_t, unsigned, uint64_t*);
+template void leaf(const KeyValue*, size_t, uint64_t, unsigned, KeyValue*);
+template void leaf(const Key128*, size_t, uint64_t, unsigned, Key128*);
+
+void sort_words(uint32_t* in_place, size_t count) {
+  words(in_place, count, in_place);
 }
 
-}  // namespace penstock::sort::avx512
+}  // namespace penstock::sorting::avx512
 
 #endif

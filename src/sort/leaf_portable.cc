@@ -1,25 +1,23 @@
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "sort/leaf.h"
+#include "sort/leaf_digest.h"
 
 // Batcher's odd-even merge sort, unrolled by the compiler from a list of comparators that is made
-// at compile time, on local arrays padded with the greatest key. A comparator is two conditional
-// moves; no branch depends on the data. Longer leaves are networks of 32 and branch-free merges.
+// at compile time, on local arrays padded with the greatest word. A comparator is spelled in
+// arithmetic, because gcc makes branches of minima, which doubles the time; no branch depends on
+// the data. More words are networks of 32 and branch-free merges.
 
-namespace penstock::sort {
+namespace penstock::sorting {
 namespace {
 
-constexpr size_t network_items_max = 32;
-
-struct Comparator {
-  uint8_t low, high;
-};
+constexpr size_t network_words_max = 32;
 
 template <size_t n>
 struct Network {
-  Comparator comparators[n * 10];
+  struct {
+    uint8_t low, high;
+  } comparators[n * 10];
   size_t count = 0;
 };
 
@@ -41,124 +39,52 @@ constexpr Network<n> make_network() {
   return network;
 }
 
-template <class T>
-inline void compare_exchange(T& low, T& high) {
-  T a = low;
-  T b = high;
-  bool swap = key_of(b) < key_of(a);
-  low = swap ? b : a;
-  high = swap ? a : b;
+inline void compare_exchange(uint32_t& low, uint32_t& high) {
+  const uint32_t a = low;
+  const uint32_t b = high;
+  const uint32_t change = (a ^ b) & (0 - static_cast<uint32_t>(b < a));
+  low = a ^ change;
+  high = b ^ change;
 }
 
-template <size_t n, class T, size_t... index>
-inline void run_network(T* items, std::index_sequence<index...>) {
+template <size_t n, size_t... index>
+inline void run_network(uint32_t* words, std::index_sequence<index...>) {
   constexpr auto network = make_network<n>();
-  (compare_exchange(items[network.comparators[index].low], items[network.comparators[index].high]),
+  (compare_exchange(words[network.comparators[index].low], words[network.comparators[index].high]),
    ...);
 }
 
-template <class T>
-T greatest() {
-  return std::numeric_limits<T>::max();
-}
-template <>
-KeyValue greatest<KeyValue>() {
-  return {~uint64_t{0}, 0};
-}
-
-// Padding sorts behind every item, also behind items that have the greatest key themselves: a plain
-// key is then equal to its padding, and a pair is kept in front because the comparators never swap
-// equal keys across (see below).
-template <size_t n, class T>
-void padded(const T* in, size_t count, T* out) {
-  T items[n];
-  for (size_t i = 0; i < n; ++i) items[i] = i < count ? in[i] : greatest<T>();
+template <size_t n>
+void padded(uint32_t* in_place, size_t count) {
+  uint32_t words[n];
+  for (size_t i = 0; i < n; ++i) words[i] = i < count ? in_place[i] : ~uint32_t{0};
   constexpr auto network = make_network<n>();
-  run_network<n>(items, std::make_index_sequence<network.count>{});
-  std::copy(items, items + count, out);
-}
-
-template <class T>
-void network_sort(const T* in, size_t count, T* out) {
-  if (count <= 1) {
-    if (count == 1) *out = *in;
-  } else if (count <= 4) {
-    padded<4>(in, count, out);
-  } else if (count <= 8) {
-    padded<8>(in, count, out);
-  } else if (count <= 16) {
-    padded<16>(in, count, out);
-  } else {
-    padded<32>(in, count, out);
-  }
-}
-
-// Items of a pair with the greatest key cannot be told from padding by key, and a network is not
-// stable: sort those apart.
-size_t without_greatest(const KeyValue* in, size_t count, KeyValue* kept, KeyValue* greatest_ones) {
-  size_t rest = 0;
-  size_t tops = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (in[i].key == ~uint64_t{0}) {
-      greatest_ones[tops++] = in[i];
-    } else {
-      kept[rest++] = in[i];
-    }
-  }
-  return rest;
-}
-
-template <class T>
-void merge(const T* a, const T* a_end, const T* b, const T* b_end, T* out) {
-  while (a < a_end && b < b_end) {
-    bool take_b = key_of(*b) < key_of(*a);
-    *out++ = take_b ? *b : *a;
-    a += !take_b;
-    b += take_b;
-  }
-  out = std::copy(a, a_end, out);
-  std::copy(b, b_end, out);
-}
-
-template <class T>
-void leaf(const T* in, size_t count, T* out) {
-  if (count <= network_items_max) return network_sort(in, count, out);
-  T left[leaf_items_max];
-  T right[leaf_items_max];
-  size_t half = count / 2;
-  leaf(in, half, left);
-  leaf(in + half, count - half, right);
-  merge(left, left + half, right, right + (count - half), out);
+  run_network<n>(words, std::make_index_sequence<network.count>{});
+  std::copy_n(words, count, in_place);
 }
 
 }  // namespace
 
 namespace portable {
 
-void leaf_u32(const uint32_t* in, size_t count, uint32_t* out) {
-  leaf(in, count, out);
-}
-void leaf_u64(const uint64_t* in, size_t count, uint64_t* out) {
-  leaf(in, count, out);
+void sort_words(uint32_t* words, size_t count) {
+  if (count <= 1) return;
+  if (count <= 4) return padded<4>(words, count);
+  if (count <= 8) return padded<8>(words, count);
+  if (count <= 16) return padded<16>(words, count);
+  if (count <= network_words_max) return padded<32>(words, count);
+  sort_by_merge<sort_words>(words, count);
 }
 
-void leaf_kv(const KeyValue* in, size_t count, KeyValue* out) {
-  KeyValue kept[leaf_items_max] = {};
-  KeyValue tops[leaf_items_max];
-  size_t rest = without_greatest(in, count, kept, tops);
-  leaf(kept, rest, out);
-  std::copy(tops, tops + (count - rest), out + rest);
+template <class T>
+void leaf(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
+  leaf_by_digests<sort_words>(in, count, base, bits, out, leaf<T>);
 }
+
+template void leaf(const uint32_t*, size_t, uint64_t, unsigned, uint32_t*);
+template void leaf(const uint64_t*, size_t, uint64_t, unsigned, uint64_t*);
+template void leaf(const KeyValue*, size_t, uint64_t, unsigned, KeyValue*);
+template void leaf(const Key128*, size_t, uint64_t, unsigned, Key128*);
 
 }  // namespace portable
-
-void insertion_sort(const KeyValue* in, size_t count, KeyValue* out) {
-  for (size_t i = 0; i < count; ++i) {
-    KeyValue item = in[i];
-    size_t place = i;
-    for (; place > 0 && item.key < out[place - 1].key; --place) out[place] = out[place - 1];
-    out[place] = item;
-  }
-}
-
-}  // namespace penstock::sort
+}  // namespace penstock::sorting

@@ -9,7 +9,7 @@
 // Algorithm 9 of the paper, with three changes.
 //
 //   bucket sort (keys, level):
-//     append every key to the stream of its bucket            Scatter::add        (the only pass of
+//     append every key to the stream of its bucket            LineScatter::add   (the only pass of
 //     a level) for each bucket in order:
 //       small enough for the cache? sort it there, give it out  CacheSort
 //       otherwise: bucket sort (its keys, level + 1)          appends behind what the streams hold
@@ -32,7 +32,7 @@
 // minimum-variance rule). bits_max and the cache's size are the tunables; block size and bits are
 // chosen together (block_bytes_for).
 
-namespace penstock::sort {
+namespace penstock::sorting {
 namespace {
 
 constexpr unsigned bits_max = 10;
@@ -41,7 +41,7 @@ constexpr unsigned bits_min = 5;
 // many times at most. With too few addresses for that (items of many GiB) a segment that would not
 // fit another time is sorted where it lies, by comparisons.
 constexpr uint64_t levels_max = 64 / bits_min + 2;
-static_assert((1u << bits_max) <= Scatter<uint64_t>::arrays_max);
+static_assert((1u << bits_max) <= RadixSort<uint64_t>::streams_max);
 
 unsigned bits_of_level(uint64_t items, size_t cache_items, unsigned bits_left) {
   auto total = static_cast<unsigned>(std::bit_width(items / cache_items));
@@ -54,22 +54,30 @@ unsigned bits_of_level(uint64_t items, size_t cache_items, unsigned bits_left) {
 
 template <class T>
 uint32_t RadixSort<T>::blocks_needed(uint64_t items, size_t block_bytes) {
-  uint32_t streams = 1u << bits_of_level(items, CacheSort<T>::items_target, 64);
+  uint32_t streams = 1u << bits_of_level(items, cache_items_target, 64);
   return static_cast<uint32_t>(ceil_div(items * sizeof(T), block_bytes)) + streams + 24;
 }
 
 template <class T>
 size_t RadixSort<T>::block_bytes_for(uint64_t items) {
-  uint64_t streams = uint64_t{1} << bits_of_level(items, CacheSort<T>::items_target, 64);
+  uint64_t streams = uint64_t{1} << bits_of_level(items, cache_items_target, 64);
   uint64_t bytes = items * sizeof(T) / streams / 4;
   return std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(bytes, 1)), 16 * KiB, 2 * MiB);
 }
 
 template <class T>
+RadixSort<T>::RadixSort(pool::Pool& pool, CacheSort<T> cache)
+    : pool_(pool),
+      cache_(std::move(cache)),
+      sorted_(std::make_unique_for_overwrite<T[]>(cache_items_max)) {}
+
+template <class T>
 Result<std::unique_ptr<RadixSort<T>>> RadixSort<T>::open(pool::Pool& pool,
                                                          const RadixSortOptions& options) {
-  std::unique_ptr<RadixSort> sorter(new RadixSort(pool, options.stable));
-  uint32_t streams = 1u << bits_of_level(options.items_max, CacheSort<T>::items_target, 64);
+  auto cache = CacheSort<T>::open(cache_items_max, {});
+  if (!cache) return std::unexpected(cache.error());
+  std::unique_ptr<RadixSort> sorter(new RadixSort(pool, std::move(*cache)));
+  uint32_t streams = 1u << bits_of_level(options.items_max, cache_items_target, 64);
   uint64_t bytes_once = options.items_max * sizeof(T) + pool.block_bytes();
   uint64_t times =
       std::clamp<uint64_t>(options.address_bytes_max / streams / bytes_once, 2, levels_max);
@@ -87,11 +95,12 @@ typename RadixSort<T>::Level& RadixSort<T>::open_level(size_t depth, uint64_t it
                                                        unsigned bits) {
   if (levels_.size() <= depth) levels_.push_back(std::make_unique<Level>(group_->streams()));
   Level& level = *levels_[depth];
-  unsigned level_bits = bits_of_level(items, CacheSort<T>::items_target, bits);
+  unsigned level_bits = bits_of_level(items, cache_items_target, bits);
   level_bits = std::min(level_bits, static_cast<unsigned>(std::bit_width(group_->streams()) - 1));
   level.base = base;
   level.shift = bits - std::min(bits, level_bits);
   level.buckets = 1u << level_bits;
+  level.map = BucketMap::by_bits(base, bits, std::min(level_bits, bits));
   for (uint32_t j = 0; j < level.buckets; ++j) {
     level.starts[j] = tops_[j];
     level.scatter.begin(j, tops_[j]);
@@ -101,8 +110,8 @@ typename RadixSort<T>::Level& RadixSort<T>::open_level(size_t depth, uint64_t it
 
 template <class T>
 void RadixSort<T>::close_level(Level& level) {
-  level.scatter.flush(level.buckets);
   for (uint32_t j = 0; j < level.buckets; ++j) {
+    level.scatter.flush(j);
     tops_[j] = level.scatter.end(j);
     auto used = reinterpret_cast<std::byte*>(tops_[j]) - group_->begin(j);
     PENSTOCK_CHECK(static_cast<uint64_t>(used) <= group_->bytes_max(),
@@ -122,7 +131,7 @@ void RadixSort<T>::begin(uint64_t items, uint64_t key_min, uint64_t key_max) {
 template <class T>
 void RadixSort<T>::add(const T* items, size_t count) {
   Level& level = *levels_[0];
-  level.scatter.add(items, items + count, level.base, level.shift);
+  level.scatter.add(items, count, level.map, {}, items + count);
   added_ += count;
 }
 
@@ -150,7 +159,12 @@ template <class T>
 void RadixSort<T>::sort_segment(T* data, size_t count, uint64_t base, unsigned bits,
                                 uint64_t parent_items, size_t depth, Emitter<T>& out) {
   if (bits == 0) return out.emit(data, count);  // one key: nothing to sort
-  if (count <= CacheSort<T>::items_max) return cache_.sort(data, count, base, bits, out);
+  if (count <= cache_items_max) {
+    const Piece<T> piece = {data, count};
+    cache_.load({&piece, 1}, count, keys_from(base, bits));
+    cache_.store(sorted_.get());
+    return out.emit(sorted_.get(), count);
+  }
   if (count > parent_items / 2) {
     uint64_t least = ~uint64_t{0};
     uint64_t greatest = 0;
@@ -164,8 +178,7 @@ void RadixSort<T>::sort_segment(T* data, size_t count, uint64_t base, unsigned b
   }
   if (!has_room_for(count)) {
     auto less = [](const T& a, const T& b) { return key_of(a) < key_of(b); };
-    cache_.stable() ? std::stable_sort(data, data + count, less)
-                    : std::sort(data, data + count, less);
+    std::stable_sort(data, data + count, less);
     return out.emit(data, count);
   }
   partition(open_level(depth, count, base, bits), data, count);
@@ -189,7 +202,7 @@ void RadixSort<T>::partition(Level& level, T* data, size_t count) {
   for (T* from = data; from < end;) {
     auto* boundary = round_down(reinterpret_cast<std::byte*>(from), group_->block_bytes());
     T* to = std::min(end, reinterpret_cast<T*>(boundary) + block_items);
-    level.scatter.add(from, to, level.base, level.shift);
+    level.scatter.add(from, static_cast<size_t>(to - from), level.map, {}, to);
     if (from == reinterpret_cast<T*>(boundary)) {
       group_->release(boundary, reinterpret_cast<std::byte*>(to));
     }
@@ -202,4 +215,4 @@ template class RadixSort<uint32_t>;
 template class RadixSort<uint64_t>;
 template class RadixSort<KeyValue>;
 
-}  // namespace penstock::sort
+}  // namespace penstock::sorting

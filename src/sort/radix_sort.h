@@ -5,7 +5,7 @@
 // Use: begin(), add() every item (from memory that vanishes behind the reading, if it is to be in
 // place), then drain(). Memory: the pool's blocks, of which it never holds more than
 // blocks_needed(); 16 bytes a block and stream of tables; a few hundred KiB for lines and the cache
-// sort. Stable when asked (KeyValue). Time: O(n) for each level of at most 10 bits, and levels end
+// sort. Stable. Time: O(n) for each level of at most 10 bits, and levels end
 // when a bucket fits the cache or holds one key only.
 //
 // Thread safety: one thread uses a sorter at a time.
@@ -18,20 +18,35 @@
 #include "pool/pool.h"
 #include "sort/cache_sort.h"
 #include "sort/item.h"
-#include "sort/scatter.h"
+#include "sort/line_scatter.h"
 #include "stream/bucket_stream.h"
 
-namespace penstock::sort {
+namespace penstock::sorting {
 
 struct RadixSortOptions {
-  uint64_t items_max = 0;  // of one begin()/drain()
-  bool stable = false;
+  uint64_t items_max = 0;                           // of one begin()/drain()
   uint64_t address_bytes_max = uint64_t{48} << 40;  // to reserve for all streams together
+};
+
+// Receives sorted items, in order, in memory that it may change. Items with equal keys always come
+// in one call.
+template <class T>
+class Emitter {
+ public:
+  virtual void emit(T* sorted, size_t count) = 0;
+
+ protected:
+  ~Emitter() = default;
 };
 
 template <class T>
 class RadixSort {
  public:
+  // With its slots a bucket of the greatest size fits a second-level cache of 2 MiB.
+  static constexpr size_t cache_items_target = (512u << 10) / sizeof(T);
+  static constexpr size_t cache_items_max = 2 * cache_items_target;
+  static constexpr uint32_t streams_max = 1024;
+
   // REQUIRES: the pool outlives the sorter and has blocks_needed() blocks free for it.
   static Result<std::unique_ptr<RadixSort>> open(pool::Pool& pool, const RadixSortOptions& options);
 
@@ -52,14 +67,15 @@ class RadixSort {
  private:
   struct Level {
     explicit Level(uint32_t arrays) : scatter(arrays), starts(std::make_unique<T*[]>(arrays)) {}
-    Scatter<T> scatter;
+    LineScatter<T> scatter;
+    BucketMap map;
     std::unique_ptr<T*[]> starts;
     uint64_t base = 0;
     unsigned shift = 0;
     uint32_t buckets = 0;
   };
 
-  RadixSort(pool::Pool& pool, bool stable) : pool_(pool), cache_(stable) {}
+  RadixSort(pool::Pool& pool, CacheSort<T> cache);
   Level& open_level(size_t depth, uint64_t items, uint64_t base, unsigned bits);
   void close_level(Level& level);
   void drain_level(size_t depth, uint64_t parent_items, Emitter<T>& out);
@@ -73,7 +89,8 @@ class RadixSort {
   std::vector<std::unique_ptr<Level>> levels_;
   std::unique_ptr<T*[]> tops_;  // where the next item appended to each stream goes
   CacheSort<T> cache_;
+  std::unique_ptr<T[]> sorted_;  // what the cache sort gives out
   uint64_t added_ = 0;
 };
 
-}  // namespace penstock::sort
+}  // namespace penstock::sorting
