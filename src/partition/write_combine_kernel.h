@@ -28,6 +28,9 @@
 #include "partition/write_combine.h"
 
 namespace penstock::partition_internal::PENSTOCK_TIER {
+
+#include "partition/search_kernel.h"
+
 namespace {
 
 constexpr size_t prefetch_bytes = 2048;
@@ -128,105 +131,28 @@ template <size_t items, class T, class Function>
   for (size_t k = 0; k < items; ++k) out[k] = function(key_of(in[k]));
 }
 
-// Splitters in an implicit tree: the children of node i are 2 i and 2 i + 1. All items go down one
-// level at a time; the comparison is the next bit of the number.
 template <class Key>
 struct Splitters {
-  static constexpr size_t group = 16;
-  explicit Splitters(const BucketFunction& f)
-      : levels(f.levels), last(static_cast<uint32_t>(f.last)) {
+  static constexpr size_t group = 32;
+  explicit Splitters(const BucketFunction& f) {
+    tree.levels = f.levels;
+    tree.last = static_cast<uint32_t>(f.last);
     if constexpr (sizeof(Key) == 4) {
-      tree = f.tree32.get();
+      tree.nodes = f.tree32.get();
     } else {
-      tree = f.tree64.get();
+      tree.nodes = f.tree64.get();
     }
   }
-  const Key* tree;
-  const unsigned levels;
-  const uint32_t last;
+  SearchTree<Key> tree;
 };
 
 template <size_t items, class T, class Key>
 [[gnu::always_inline]] inline void number_items(const T* in, uint32_t* out,
                                                 const Splitters<Key>& splitters) {
-  const Key* const tree = splitters.tree;
-  Key keys[items];
-  uint32_t node[items];
+  alignas(64) Key keys[items];
   for (size_t k = 0; k < items; ++k) keys[k] = key_of(in[k]);
-  for (size_t k = 0; k < items; ++k) node[k] = 1;
-  for (unsigned level = 0; level < splitters.levels; ++level) {
-    for (size_t k = 0; k < items; ++k) node[k] = 2 * node[k] + (tree[node[k]] <= keys[k] ? 1 : 0);
-  }
-  const uint32_t leaves = uint32_t{1} << splitters.levels;
-  for (size_t k = 0; k < items; ++k) {
-    const uint32_t number = node[k] - leaves;  // the greatest key passes the padding, too
-    out[k] = number < splitters.last ? number : splitters.last;
-  }
+  search<items>(keys, splitters.tree, out);
 }
-
-#if defined(__AVX512F__)
-// The nodes of the first levels fit in two registers, where a permutation finds them; deeper ones
-// are gathered.
-template <size_t items, class T>
-  requires(items == 16)
-[[gnu::always_inline]] inline void number_items(const T* in, uint32_t* out,
-                                                const Splitters<uint64_t>& splitters) {
-  constexpr unsigned levels_in_registers = 4;
-  alignas(64) uint64_t keys[items];
-  for (size_t k = 0; k < items; ++k) keys[k] = key_of(in[k]);
-  const uint64_t* const tree = splitters.tree;
-  const __m512i low = _mm512_loadu_si512(tree), high = _mm512_loadu_si512(tree + 8);
-  const __m512i one = _mm512_set1_epi64(1);
-  const __m512i key[2] = {_mm512_load_si512(keys), _mm512_load_si512(keys + 8)};
-  __m512i node[2] = {one, one};
-  const auto descend = [&](size_t half, __m512i splitter) {
-    const __mmask8 right = _mm512_cmple_epu64_mask(splitter, key[half]);
-    node[half] = _mm512_add_epi64(node[half], node[half]);
-    node[half] = _mm512_mask_add_epi64(node[half], right, node[half], one);
-  };
-  unsigned level = 0;
-  for (; level < splitters.levels && level < levels_in_registers; ++level) {
-    for (size_t half = 0; half < 2; ++half)
-      descend(half, _mm512_permutex2var_epi64(low, node[half], high));
-  }
-  for (; level < splitters.levels; ++level) {
-    for (size_t half = 0; half < 2; ++half)
-      descend(half, _mm512_i64gather_epi64(node[half], tree, 8));
-  }
-  const __m512i leaves = _mm512_set1_epi64(int64_t{1} << splitters.levels);
-  const __m512i last = _mm512_set1_epi64(splitters.last);
-  for (size_t half = 0; half < 2; ++half) {
-    const __m512i number = _mm512_min_epu64(_mm512_sub_epi64(node[half], leaves), last);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 8 * half), _mm512_cvtepi64_epi32(number));
-  }
-}
-
-template <size_t items, class T>
-  requires(items == 16)
-[[gnu::always_inline]] inline void number_items(const T* in, uint32_t* out,
-                                                const Splitters<uint32_t>& splitters) {
-  constexpr unsigned levels_in_registers = 5;
-  alignas(64) uint32_t keys[items];
-  for (size_t k = 0; k < items; ++k) keys[k] = key_of(in[k]);
-  const uint32_t* const tree = splitters.tree;
-  const __m512i low = _mm512_loadu_si512(tree), high = _mm512_loadu_si512(tree + 16);
-  const __m512i one = _mm512_set1_epi32(1);
-  const __m512i key = _mm512_load_si512(keys);
-  __m512i node = one;
-  const auto descend = [&](__m512i splitter) {
-    const __mmask16 right = _mm512_cmple_epu32_mask(splitter, key);
-    node = _mm512_add_epi32(node, node);
-    node = _mm512_mask_add_epi32(node, right, node, one);
-  };
-  unsigned level = 0;
-  for (; level < splitters.levels && level < levels_in_registers; ++level)
-    descend(_mm512_permutex2var_epi32(low, node, high));
-  for (; level < splitters.levels; ++level) descend(_mm512_i32gather_epi32(node, tree, 4));
-  const __m512i leaves = _mm512_set1_epi32(int32_t{1} << splitters.levels);
-  const __m512i last = _mm512_set1_epi32(static_cast<int32_t>(splitters.last));
-  _mm512_storeu_si512(out, _mm512_min_epu32(_mm512_sub_epi32(node, leaves), last));
-}
-#endif
 
 template <size_t line_bytes>
 [[gnu::always_inline]] inline void write_line(uint32_t bucket, CombineState& state,
@@ -274,10 +200,10 @@ void combine(const T* items, size_t count, const BucketFunction& bucket_function
 #pragma GCC unroll 16
       for (size_t byte = 0; byte < group * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
       const uint32_t* const following = numbers[(g + 1) % 4];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (size_t k = 0; k < group; ++k) __builtin_prefetch(lines + at[following[k]], 1, 3);
       const uint32_t* const here = numbers[g % 4];
-#pragma GCC unroll 16
+#pragma GCC unroll 32
       for (size_t k = 0; k < group; ++k) put<T, line_bytes>(in[k], here[k], at, lines, state);
     }
   }

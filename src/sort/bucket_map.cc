@@ -50,7 +50,7 @@ BucketMap BucketMap::by_splitters(std::vector<uint64_t> splitters) {
   size_t count = splitters.size();
   map.buckets = static_cast<uint32_t>(count) + 1;
   map.tree_levels = static_cast<unsigned>(std::bit_width(count));
-  map.tree.assign(size_t{1} << map.tree_levels, ~uint64_t{0});
+  map.tree.assign(std::max(size_t{1} << map.tree_levels, search_nodes_min), ~uint64_t{0});
   for (unsigned level = 0; level < map.tree_levels; ++level) {
     for (size_t i = 0; i < size_t{1} << level; ++i) {
       size_t rank = ((2 * i + 1) << (map.tree_levels - level - 1)) - 1;

@@ -6,11 +6,14 @@
 // multiplication (a number of buckets that is no power of two lets nearly every leaf fit its
 // network). By splitters: a branch-free search, for keys whose density defeats the first.
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace penstock::sorting {
+
+// A tree has so many nodes at least (see partition/search_kernel.h).
+inline constexpr size_t search_nodes_min = 32;
 
 // Both inclusive.
 struct KeyRange {

@@ -26,6 +26,9 @@
 #include "sort/kernels.h"
 
 namespace penstock::sorting::PENSTOCK_TIER {
+
+#include "partition/search_kernel.h"
+
 namespace {
 
 constexpr size_t batch_items = 256;  // between two looks at how many are spilled
@@ -126,31 +129,22 @@ template <bool clamped, bool plain, class T>
   }
 }
 
-// All items of a group go down the tree one level at a time; the comparison is the next bit.
 template <class T>
 [[gnu::always_inline]] inline void number_items_by_search(const T* items, size_t count,
                                                           const BucketMap& map,
-                                                          const KeyOrder& order,
+                                                          const KeyOrder& key_order,
                                                           uint32_t* numbers) {
   constexpr size_t group = 32;
-  const uint64_t* tree = map.tree.data();
-  const unsigned levels = map.tree_levels;
-  const uint64_t leaves = uint64_t{1} << levels;
-  const uint64_t last = map.buckets - 1;
-  for (size_t start = 0; start < count; start += group) {
-    const size_t here = count - start < group ? count - start : group;
-    uint64_t keys[group] = {};
-    uint64_t nodes[group];
-    for (size_t i = 0; i < here; ++i) keys[i] = key_of(encode(items[start + i], order));
-    for (size_t i = 0; i < group; ++i) nodes[i] = 1;
-    for (unsigned level = 0; level < levels; ++level) {
-      for (size_t i = 0; i < group; ++i)
-        nodes[i] = 2 * nodes[i] + (tree[nodes[i]] <= keys[i] ? 1 : 0);
-    }
-    for (size_t i = 0; i < here; ++i) {
-      const uint64_t number = nodes[i] - leaves;  // the greatest key passes the padding, too
-      numbers[start + i] = static_cast<uint32_t>(number < last ? number : last);
-    }
+  const KeyOrder order = key_order;
+  const SearchTree<uint64_t> tree = {map.tree.data(), map.tree_levels, map.buckets - 1};
+  alignas(64) uint64_t keys[group];
+  if (count == group) [[likely]] {
+    for (size_t i = 0; i < group; ++i) keys[i] = key_of(encode(items[i], order));
+    return search<group>(keys, tree, numbers);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    keys[0] = key_of(encode(items[i], order));
+    search<1>(keys, tree, numbers + i);
   }
 }
 
