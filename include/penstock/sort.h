@@ -1,0 +1,122 @@
+#pragma once
+
+// Sorting memory, in place, larger arrays by several threads.
+//
+//   std::vector<uint64_t> keys = ...;
+//   penstock::sort(keys);
+//   penstock::sort(keys, {.threads = 8, .descending = true});
+//
+// Any memory that can be written will do: malloc, new, mmap, a mapped file, an array of NumPy.
+// Pages are neither moved nor remapped; outside of the items nothing is written.
+//
+// Items: unsigned and signed integers of 8 to 64 bits, float and double (in IEEE 754's total order:
+// -NaN < -inf < ... < -0 < +0 < ... < inf < NaN), pairs of a key and a value (item.h), keys of 128
+// bits, and records of any fixed size with a key of bytes.
+//
+// Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1
+// GiB up, and n below, or 2 MiB where that is more (bench sort measures it). What takes more says
+// so.
+//
+// Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in
+// order already, or backwards, or all equal, are found in one pass.
+//
+// Errors: out_of_memory, before anything was moved. Thread safety: calls about different arrays may
+// run at the same time.
+//
+// Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
+// and why it differs is told in src/sort/README.md.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "penstock/error.h"
+#include "penstock/item.h"
+
+namespace penstock {
+
+struct SortOptions {
+  unsigned threads = 1;     // used where there is enough work for them
+  bool descending = false;  // stable sorts keep the order of equal keys in this direction, too
+  // Items of equal keys keep their order. Costs a copy more where items have values; for KeyValue32
+  // twice the memory of the items.
+  bool stable = false;
+};
+
+template <class T>
+concept Sortable =
+    std::same_as<T, uint8_t> || std::same_as<T, int8_t> || std::same_as<T, uint16_t> ||
+    std::same_as<T, int16_t> || std::same_as<T, uint32_t> || std::same_as<T, int32_t> ||
+    std::same_as<T, uint64_t> || std::same_as<T, int64_t> || std::same_as<T, float> ||
+    std::same_as<T, double> || std::same_as<T, KeyValue32> || std::same_as<T, KeyValue64> ||
+    std::same_as<T, Key128>;
+
+namespace sort_internal {
+template <Sortable T>
+Status sort(T* items, size_t count, const SortOptions& options);
+template <Sortable T>
+Status sort_to(const T* in, size_t count, T* out, const SortOptions& options);
+template <Sortable T>
+Status sort_first(T* items, size_t count, size_t first, const SortOptions& options);
+template <Sortable T>
+Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options);
+}  // namespace sort_internal
+
+// In place.
+template <std::ranges::contiguous_range Items>
+  requires Sortable<std::ranges::range_value_t<Items>>
+Status sort(Items&& items, const SortOptions& options = {}) {
+  return sort_internal::sort(std::ranges::data(items), std::ranges::size(items), options);
+}
+
+// Out of place. REQUIRES: as many items in `out` as in `in`, which do not overlap.
+template <Sortable T>
+Status sort(std::span<const T> in, std::span<T> out, const SortOptions& options = {}) {
+  return sort_internal::sort_to(in.data(), in.size(), out.data(), options);
+}
+
+// In place: the least `first` items (with `descending`, the greatest) come to the front, in order;
+// the others follow in no order. All items, where there are not more.
+template <std::ranges::contiguous_range Items>
+  requires Sortable<std::ranges::range_value_t<Items>>
+Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}) {
+  return sort_internal::sort_first(std::ranges::data(items), std::ranges::size(items), first,
+                                   options);
+}
+
+// The least (greatest) out.size() items of `in`, in order; `in` stays as it is. Takes memory for
+// twice as many items as there are in `out`.
+// REQUIRES: no more of them than in `in`.
+template <Sortable T>
+Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options = {});
+
+// The places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an item.
+// REQUIRES: as many places in `order` as keys.
+template <Sortable T>
+Status argsort(std::span<const T> keys, std::span<uint64_t> order,
+               const SortOptions& options = {}) {
+  return sort_internal::argsort(keys.data(), keys.size(), order.data(), options);
+}
+
+// Records of `record_bytes` bytes, in the order of the bytes [key_offset, key_offset + key_bytes)
+// of each, compared as unsigned bytes, the first one deciding first (memcmp). Neither size nor
+// address need be a multiple of anything.
+struct RecordLayout {
+  size_t record_bytes = 0;  // at most record_bytes_max
+  size_t key_offset = 0;
+  size_t key_bytes = 0;
+};
+inline constexpr size_t record_bytes_max = size_t{64} << 10;
+
+// In place: `count` records, one behind the other. Memory beside them as above (2 MiB are 8 MiB
+// here); 16 bytes a record more for those that share so many prefixes of their keys that two more
+// distributions do not part them, and for records from 2 KiB up where one thread sorts.
+// Errors: invalid_argument (a size of 0, a key outside of the record, records too large);
+// out_of_memory (mostly before anything was moved; all records are there still in any case).
+Status sort_records(void* records, size_t count, const RecordLayout& layout,
+                    const SortOptions& options = {});
+
+}  // namespace penstock

@@ -1,0 +1,40 @@
+#include "sort/choose_map.h"
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace penstock::sorting {
+
+BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max) {
+  BucketMap map = BucketMap::by_range({sample.front(), sample.back()}, buckets);
+  size_t in_large = 0;
+  for (size_t start = 0; start < sample.size();) {
+    uint32_t bucket = map(sample[start]);
+    size_t end = start + 1;
+    while (end < sample.size() && map(sample[end]) == bucket) ++end;
+    bool one_key = sample[start] == sample[end - 1];
+    auto share = static_cast<double>(end - start) / static_cast<double>(sample.size());
+    if (share > share_max && !one_key) in_large += end - start;
+    start = end;
+  }
+  if (in_large <= sample.size() / 10) return map;
+
+  // A key that fills a share of its own gets a bucket of its own: from it to the next key. A
+  // quarter of the buckets is left for that.
+  std::vector<uint64_t> splitters;
+  auto add = [&](uint64_t key) {
+    if (splitters.empty() || splitters.back() < key) splitters.push_back(key);
+  };
+  const uint32_t shares = buckets - buckets / 4;
+  uint64_t before = sample.front();
+  for (uint32_t i = 1; i < shares && splitters.size() + 3 < buckets; ++i) {
+    const uint64_t key = sample[i * sample.size() / shares];
+    add(key);
+    if (key == before && key != ~uint64_t{0}) add(key + 1);
+    before = key;
+  }
+  return BucketMap::by_splitters(std::move(splitters));
+}
+
+}  // namespace penstock::sorting

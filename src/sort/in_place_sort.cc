@@ -1,0 +1,569 @@
+#include "sort/in_place_sort.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "sort/bucket_map.h"
+#include "sort/cache_sort.h"
+#include "sort/choose_map.h"
+#include "sort/chunk_space.h"
+#include "sort/kernels.h"
+#include "sort/line_scatter.h"
+#include "sort/quick_sort.h"
+#include "sort/sort_plan.h"
+
+// The outline:
+//
+//   in order already, or backwards?        nothing, or a reversal
+//   fits the cache?                        CacheSort
+//   otherwise, all threads:
+//     sample                               bounds of buckets, and about where they will be
+//     distribute: every chunk of input     to lists of chunks, a bucket for each thread
+//     (ChunkSpace) for each bucket, in order:
+//       small                              read it into the cache, sort it there, store it
+//       one key                            store it
+//       large                              distribute it again, and so on
+//
+// Memory beside the array: the spare chunks of ChunkSpace, and for each thread a line per bucket
+// and the slots of one bucket. Threads share the chunks and nothing else: the first pass hands out
+// chunks of input, the second one buckets.
+//
+// Order and speed. Items of equal keys keep their order when input is read in order: then a thread
+// reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.
+// Otherwise input is read in the order that frees chunks where they are needed, by whichever thread
+// comes.
+
+namespace penstock::sorting {
+namespace {
+
+// Chunks that a thread takes at a time: about 2 MiB of the default size.
+constexpr uint32_t job_chunks = 128;
+constexpr uint64_t items_per_thread_min = 1 << 17;
+constexpr uint32_t nested_buckets = 256;
+constexpr size_t nested_sample_items = 8192;
+constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
+
+// Whether all bits of the key are its first word.
+template <class T>
+constexpr bool one_word = !std::is_same_v<T, Key128>;
+
+template <class T>
+class InPlaceSort {
+ public:
+  using List = ChunkSpace::List;
+
+  InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options)
+      : in_(in),
+        out_(out),
+        count_(count),
+        options_(options),
+        threads_(static_cast<unsigned>(
+            std::clamp<uint64_t>(count / items_per_thread_min, 1, std::max(options.threads, 1u)))),
+        in_order_(options.stable),
+        plan_(plan_sort(count, sizeof(T), threads_, in_order_)) {}
+
+  Status run() {
+    if (auto status = open(); !status) return status;
+    choose_buckets();
+    on_all_threads([this](Worker& worker) { distribute(worker); });
+    place_buckets();
+    on_all_threads([this](Worker& worker) { finish_buckets(worker); });
+    return {};
+  }
+
+ private:
+  // What a thread works with.
+  struct Worker {
+    Worker(unsigned number, CacheSort<T> sorter, uint32_t buckets)
+        : index(number), cache(std::move(sorter)), scatter(buckets) {}
+
+    unsigned index;
+    CacheSort<T> cache;
+    LineScatter<T> scatter;
+    std::vector<List> lists;
+    std::vector<Piece<T>> pieces;
+    std::vector<T> chunk;  // where a chunk is kept while its place is cleared
+  };
+
+  // A bucket's items: the lists of all threads, one behind the other.
+  struct Bucket {
+    std::vector<List*> lists;
+    std::vector<uint64_t> items;  // of each list
+    uint64_t count = 0;
+    KeyRange keys;
+    bool open_ended = false;  // `keys` is wider than the keys
+  };
+
+  bool in_place() const { return in_ == out_; }
+
+  Status open() {
+    // Chunks begin where a line may: at a multiple of 64 bytes, if items allow it.
+    T* grid = out_;
+    while (reinterpret_cast<uintptr_t>(grid) % 64 != 0 && grid < out_ + 64 / sizeof(T)) ++grid;
+    aligned_ = reinterpret_cast<uintptr_t>(grid) % 64 == 0;
+    if (!aligned_) grid = out_;
+    chunk_items_ = plan_.chunk_bytes / sizeof(T);
+    head_items_ = static_cast<size_t>(grid - out_);
+    uint64_t chunks = (count_ - head_items_) / chunk_items_;
+    tail_start_ = head_items_ + chunks * chunk_items_;
+    auto space = ChunkSpace::open({.array = reinterpret_cast<std::byte*>(grid),
+                                   .array_bytes = chunks * plan_.chunk_bytes,
+                                   .chunk_bytes = plan_.chunk_bytes,
+                                   .spare_chunks = plan_.spare_chunks,
+                                   .array_is_input = in_place()});
+    if (!space) return std::unexpected(space.error());
+    space_ = std::move(*space);
+    for (unsigned i = 0; i < threads_; ++i) {
+      auto cache = CacheSort<T>::open(plan_.cache_items_max, options_.order);
+      if (!cache) return std::unexpected(cache.error());
+      workers_.push_back(std::make_unique<Worker>(i, std::move(*cache), plan_.buckets));
+    }
+    return {};
+  }
+
+  void choose_buckets() {
+    std::vector<uint64_t> sample(plan_.sample_items);
+    Random random(count_);
+    for (uint64_t& key : sample) key = key_of(encode(in_[random.below(count_)], options_.order));
+    sort_sample(sample);
+    map_ = choose_map(sample, plan_.buckets,
+                      static_cast<double>(plan_.cache_items_max) / static_cast<double>(count_));
+    std::vector<uint64_t> shares(map_.buckets, 0);
+    for (uint64_t key : sample) ++shares[map_(key)];
+    space_->divide(shares, plan_.shift_chunks);
+    if (!in_place()) return;
+    if (!in_order_) {
+      order_ = space_->interleaved();
+    } else {
+      order_.resize(space_->array_chunks());
+      for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    }
+  }
+
+  static void sort_sample(std::vector<uint64_t>& sample) {
+    std::vector<uint64_t> spare(sample.size());
+    quick_sort(sample.data(), sample.size(), spare.data());
+  }
+
+  template <class Work>
+  void on_all_threads(Work work) {
+    std::vector<std::jthread> threads(threads_ - 1);
+    for (unsigned i = 1; i < threads_; ++i) {
+      // Where the system has no thread to give, this one does the work of that one as well.
+      if (!start_thread(threads[i - 1], [this, &work, i] { work(*workers_[i]); }))
+        work(*workers_[i]);
+    }
+    work(*workers_[0]);
+  }
+
+  // Prepares a worker to append to lists of its own.
+  void open_lists(Worker& worker, LineScatter<T>& scatter, std::vector<List>& lists,
+                  const BucketMap& map) {
+    lists.resize(map.buckets);
+    for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
+    (void)worker;
+    if (!aligned_) scatter.expect_unaligned();
+  }
+
+  struct Room {
+    InPlaceSort* sort;
+    std::vector<List>* lists;
+    bool stays;  // other threads may call clear() at the same time
+    static void make(void* self, uint32_t bucket, typename Lines<T>::Destination& destination) {
+      auto* room = static_cast<Room*>(self);
+      auto* chunk =
+          reinterpret_cast<T*>(room->sort->space_->append((*room->lists)[bucket], room->stays));
+      destination = {chunk, chunk + room->sort->chunk_items_};
+    }
+  };
+
+  // Writes what lines still hold, and counts.
+  uint64_t close_list(LineScatter<T>& scatter, uint32_t bucket, const List& list) {
+    scatter.flush(bucket);
+    if (list.chunks.empty()) return 0;
+    return list.chunks.size() * chunk_items_ - scatter.room(bucket) + scatter.line_items(bucket);
+  }
+
+  void distribute(Worker& worker) {
+    open_lists(worker, worker.scatter, worker.lists, map_);
+    Room room = {this, &worker.lists, false};
+    worker.scatter.ask_for_room(Room::make, &room);
+    auto add = [&](const T* items, size_t count, const T* ahead) {
+      worker.scatter.add(items, count, map_, options_.order, ahead);
+    };
+    if (!in_place()) {
+      distribute_from_outside(worker, add);
+    } else {
+      if (worker.index == 0) add(in_, head_items_, in_);
+      auto chunks = static_cast<uint32_t>(order_.size());
+      auto read = [&](uint32_t place) {
+        uint32_t chunk = order_[place];
+        uint32_t next = order_[std::min(place + 1, chunks - 1)];
+        add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
+            reinterpret_cast<const T*>(space_->address(next)));
+        space_->release_input(chunk);
+      };
+      if (in_order_) {
+        auto share = [&](unsigned part) {
+          return static_cast<uint32_t>(uint64_t{chunks} * part / threads_);
+        };
+        for (uint32_t i = share(worker.index); i < share(worker.index + 1); ++i) read(i);
+      } else {
+        for (;;) {
+          uint32_t first = next_.fetch_add(job_chunks, std::memory_order_relaxed);
+          if (first >= chunks) break;
+          for (uint32_t i = first; i < std::min(first + job_chunks, chunks); ++i) read(i);
+        }
+      }
+      if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
+    }
+    worker.scatter.ask_for_room(Room::make, &room);
+    counts_lock_.lock();
+    if (counts_.empty()) counts_.resize(threads_);
+    counts_lock_.unlock();
+    std::vector<uint64_t> counts(map_.buckets);
+    for (uint32_t j = 0; j < map_.buckets; ++j)
+      counts[j] = close_list(worker.scatter, j, worker.lists[j]);
+    worker.scatter.finish();
+    MutexLock lock(counts_lock_);
+    counts_[worker.index] = std::move(counts);
+  }
+
+  template <class Add>
+  void distribute_from_outside(Worker& worker, Add add) {
+    uint64_t jobs = ceil_div(count_, job_items);
+    auto read = [&](uint64_t job) {
+      uint64_t start = job * job_items;
+      auto here = std::min<uint64_t>(job_items, count_ - start);
+      add(in_ + start, here, in_ + start + here);
+    };
+    if (in_order_) {
+      for (uint64_t i = jobs * worker.index / threads_; i < jobs * (worker.index + 1) / threads_;
+           ++i)
+        read(i);
+      return;
+    }
+    for (;;) {
+      uint64_t job = next_.fetch_add(1, std::memory_order_relaxed);
+      if (job >= jobs) return;
+      read(job);
+    }
+  }
+
+  void place_buckets() {
+    starts_.assign(map_.buckets + 1, 0);
+    for (uint32_t j = 0; j < map_.buckets; ++j) {
+      starts_[j + 1] = starts_[j];
+      for (unsigned t = 0; t < threads_; ++t) starts_[j + 1] += counts_[t][j];
+    }
+    PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost items");
+    next_ = 0;
+  }
+
+  void finish_buckets(Worker& worker) {
+    for (;;) {
+      uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
+      if (j >= map_.buckets) return;
+      Bucket bucket;
+      for (unsigned t = 0; t < threads_; ++t) {
+        if (counts_[t][j] == 0) continue;
+        bucket.lists.push_back(&workers_[t]->lists[j]);
+        bucket.items.push_back(counts_[t][j]);
+        bucket.count += counts_[t][j];
+      }
+      bucket.keys = map_.keys_of(j);
+      bucket.open_ended = j == 0 || j + 1 == map_.buckets;
+      finish(worker, bucket, starts_[j], 0);
+    }
+  }
+
+  // Stores the bucket's items in order at out_ + start.
+  void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    if (bucket.count == 0) return;
+    if (start >= options_.first) return copy_out(worker, bucket, start);
+    if (one_word<T> && bucket.keys.low == bucket.keys.high)
+      return store_one_key(worker, bucket, start);
+    if (bucket.count <= worker.cache.items_max()) return sort_in_cache(worker, bucket, start);
+    divide_again(worker, bucket, start, depth);
+  }
+
+  void list_pieces(Worker& worker, Bucket& bucket) {
+    worker.pieces.clear();
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      space_->begin_reading(*bucket.lists[l]);
+      for (uint32_t chunk : bucket.lists[l]->chunks) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        worker.pieces.push_back({reinterpret_cast<const T*>(space_->address(chunk)), here});
+        left -= here;
+      }
+    }
+  }
+
+  void sort_in_cache(Worker& worker, Bucket& bucket, uint64_t start) {
+    list_pieces(worker, bucket);
+    if (bucket.open_ended) bucket.keys = range_of(worker.pieces);
+    worker.cache.load(worker.pieces, bucket.count, bucket.keys);
+    for (List* list : bucket.lists) space_->release(*list);
+    clear(start, bucket.count);
+    worker.cache.store(out_ + start);
+  }
+
+  KeyRange range_of(const std::vector<Piece<T>>& pieces) const {
+    KeyRange keys = {~uint64_t{0}, 0};
+    for (const Piece<T>& piece : pieces) {
+      if (piece.count == 0) continue;
+      KeyRange here = kernels_.range_of(piece.items, piece.count, options_.order);
+      keys = {std::min(keys.low, here.low), std::max(keys.high, here.high)};
+    }
+    return keys;
+  }
+
+  void clear(uint64_t start, uint64_t count) {
+    space_->clear(reinterpret_cast<const std::byte*>(out_ + start),
+                  reinterpret_cast<const std::byte*>(out_ + start + count));
+  }
+
+  // Without values nothing needs to be read.
+  void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
+    if constexpr (std::is_integral_v<T>) {
+      for (List* list : bucket.lists) {
+        space_->begin_reading(*list);
+        space_->release(*list);
+      }
+      clear(start, bucket.count);
+      std::fill_n(out_ + start, bucket.count,
+                  decode(static_cast<T>(bucket.keys.low), options_.order));
+    } else {
+      copy_out(worker, bucket, start);
+    }
+  }
+
+  // Items whose order is right, or of no interest.
+  void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
+    worker.chunk.resize(chunk_items_);
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      for (size_t i = 0; left != 0; ++i) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        std::memcpy(worker.chunk.data(), space_->begin_reading(*bucket.lists[l], i),
+                    here * sizeof(T));
+        space_->release(*bucket.lists[l], i);
+        clear(start, here);
+        std::memcpy(static_cast<void*>(out_ + start), worker.chunk.data(), here * sizeof(T));
+        start += here;
+        left -= here;
+      }
+    }
+  }
+
+  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    if (depth == 2) return sort_apart(worker, bucket, start);
+    std::vector<uint64_t> sample;
+    {
+      list_pieces(worker, bucket);
+      Random random(start + bucket.count);
+      size_t wanted = std::min<size_t>(nested_sample_items, bucket.count / 4);
+      for (size_t i = 0; i < wanted; ++i) {
+        const Piece<T>& piece = worker.pieces[random.below(worker.pieces.size())];
+        sample.push_back(key_of(encode(piece.items[random.below(piece.count)], options_.order)));
+      }
+    }
+    sort_sample(sample);
+    if (sample.front() == sample.back()) {
+      // Key128 with one high word, or nearly only one key: shares of the range would not divide it.
+      KeyRange keys = range_of(worker.pieces);
+      if (keys.low == keys.high) {
+        if (!one_word<T>) return sort_apart(worker, bucket, start);
+        // What is read would stand in the way of its own output.
+        for (List* list : bucket.lists) space_->end_reading(*list);
+        return copy_out(worker, bucket, start);
+      }
+      sample.front() = keys.low;
+      sample.back() = keys.high;
+    }
+    BucketMap map = choose_map(
+        sample, nested_buckets,
+        static_cast<double>(worker.cache.items_max()) / static_cast<double>(bucket.count));
+    LineScatter<T> scatter(map.buckets);
+    std::vector<List> lists;
+    open_lists(worker, scatter, lists, map);
+    for (List& list : lists) list.region = bucket.lists.front()->region;
+    Room room = {this, &lists, true};
+    scatter.ask_for_room(Room::make, &room);
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      for (size_t i = 0; left != 0; ++i) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        const auto* chunk = reinterpret_cast<const T*>(space_->begin_reading(*bucket.lists[l], i));
+        scatter.add(chunk, here, map, options_.order, chunk + here);
+        space_->release(*bucket.lists[l], i);
+        left -= here;
+      }
+      bucket.lists[l]->chunks.clear();
+    }
+    std::vector<uint64_t> counts(map.buckets);
+    for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
+    scatter.finish();
+    for (List& list : lists) space_->end_reading(list);
+    for (uint32_t j = 0; j < map.buckets; ++j) {
+      Bucket part;
+      part.lists = {&lists[j]};
+      part.items = {counts[j]};
+      part.count = counts[j];
+      part.keys = map.keys_of(j);
+      part.open_ended = j == 0 || j + 1 == map.buckets;
+      if (part.count != 0) finish(worker, part, start, depth + 1);
+      start += part.count;
+    }
+  }
+
+  // The last resort: a bucket that two more distributions have not made small, or that differs in
+  // the second word of its keys only. Takes twice its size of memory.
+  void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
+    auto items = std::make_unique_for_overwrite<T[]>(bucket.count);
+    list_pieces(worker, bucket);
+    T* to = items.get();
+    for (const Piece<T>& piece : worker.pieces) {
+      kernels_.encode(piece.items, piece.count, options_.order, to);
+      to += piece.count;
+    }
+    for (List* list : bucket.lists) space_->release(*list);
+    clear(start, bucket.count);
+    quick_sort_to(items.get(), bucket.count, out_ + start);
+    kernels_.decode(out_ + start, bucket.count, options_.order);
+  }
+
+  static constexpr uint64_t job_items = (2u << 20) / sizeof(T);
+
+  const T* in_;
+  T* out_;
+  size_t count_;
+  InPlaceOptions options_;
+  unsigned threads_;
+  bool in_order_;
+  SortPlan plan_;
+  const Kernels<T>& kernels_ = kernels<T>();
+
+  bool aligned_ = true;
+  size_t chunk_items_ = 0;
+  size_t head_items_ = 0;  // before the first chunk
+  size_t tail_start_ = 0;  // behind the last
+  std::unique_ptr<ChunkSpace> space_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  BucketMap map_;
+  std::vector<uint32_t> order_;  // of the input's chunks
+  std::atomic<uint32_t> next_{0};
+  Mutex counts_lock_;
+  std::vector<std::vector<uint64_t>> counts_;  // by thread and bucket
+  std::vector<uint64_t> starts_;
+};
+
+// Whole arrays that are in order, or backwards.
+template <class T>
+bool sort_monotone(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  const Kernels<T>& k = kernels<T>();
+  KeyOrder backwards = options.order;
+  backwards.flip ^= ~uint64_t{0};
+  const bool in_order = k.ascending(in, count, options.order) == count;
+  if (!in_order && k.ascending(in, count, backwards) != count) return false;
+  if (out != in) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  if (in_order) return true;
+  k.reverse(out, count);
+  if (!options.stable) return true;
+  for (size_t start = 0; start < count;) {
+    const uint64_t key = key_of(out[start]);
+    size_t end = start + 1;
+    while (end < count && key_of(out[end]) == key) ++end;
+    std::reverse(out + start, out + end);
+    start = end;
+  }
+  return true;
+}
+
+// So few that slots would cost more than quick sort's passes.
+template <class T>
+constexpr size_t quick_items_max = quick_bytes_max / sizeof(T);
+
+template <class T>
+void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
+  alignas(64) std::byte spare[quick_bytes_max];
+  if (!order.plain()) {
+    kernels<T>().encode(in, count, order, out);
+  } else if (out != in) {
+    std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  }
+  quick_sort(out, count, reinterpret_cast<T*>(spare));
+  if (!order.plain()) kernels<T>().decode(out, count, order);
+}
+
+// On the stack, or with one allocation: no set-up that a small sort would feel.
+template <class T>
+Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  if (count <= quick_items_max<T>) {
+    sort_quickly(in, count, out, options.order);
+    return {};
+  }
+  const KeyRange keys = kernels<T>().range_of(in, count, options.order);
+  const Piece<T> piece = {in, count};
+  size_t bytes = CacheSort<T>::bytes_needed(count);
+  std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(64, round_up(bytes, 64)),
+                                                     &std::free);
+  if (memory == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "scratch memory");
+  CacheSort<T> sorter(static_cast<std::byte*>(memory.get()), count, options.order);
+  sorter.load({&piece, 1}, count, keys);
+  sorter.store(out);
+  return {};
+}
+
+}  // namespace
+
+template <class T>
+Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  if (count == 0) return {};
+  if (sort_monotone(in, count, out, options)) return {};
+  if (plan_sort(count, sizeof(T), 1, options.stable).buckets == 0)
+    return sort_small(in, count, out, options);
+  InPlaceSort<T> sorter(in, count, out, options);
+  return sorter.run();
+}
+
+template <class T>
+Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
+  return sort_to<T>(items, count, items, options);
+}
+
+template <class T>
+uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
+  unsigned threads = std::max(options.threads, 1u);
+  SortPlan plan = plan_sort(count, sizeof(T), threads, options.stable);
+  uint64_t bytes = threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
+  if (plan.buckets == 0) return bytes;
+  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
+  bytes += threads * LineScatter<T>::bytes_needed(plan.buckets);
+  bytes += ceil_div(count * sizeof(T), plan.chunk_bytes) * 48;
+  return bytes;
+}
+
+#define PENSTOCK_INSTANTIATE(T)                                         \
+  template Status sort_in_place(T*, size_t, const InPlaceOptions&);     \
+  template Status sort_to(const T*, size_t, T*, const InPlaceOptions&); \
+  template uint64_t extra_bytes<T>(size_t, const InPlaceOptions&);
+PENSTOCK_INSTANTIATE(uint32_t)
+PENSTOCK_INSTANTIATE(uint64_t)
+PENSTOCK_INSTANTIATE(KeyValue)
+PENSTOCK_INSTANTIATE(Key128)
+
+}  // namespace penstock::sorting

@@ -1,0 +1,132 @@
+#include "sort/in_place_sort.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "base/random.h"
+#include "penstock/units.h"
+
+// The cases that its parts make difficult; every type, distribution and size is run by
+// test/sort_property_test.cc.
+
+namespace penstock::sorting {
+namespace {
+
+// Of pairs, a stable sort is expected; of the others, equal items are the same.
+template <class T>
+void expect_sorts(std::vector<T> items, const InPlaceOptions& options) {
+  std::vector<T> expected = items;
+  std::stable_sort(expected.begin(), expected.end(), [&](const T& a, const T& b) {
+    return less(encode(a, options.order), encode(b, options.order));
+  });
+  auto status = sort_in_place(items.data(), items.size(), options);
+  ASSERT_TRUE(status) << status.error().message();
+  for (size_t i = 0; i < items.size(); ++i) ASSERT_EQ(items[i], expected[i]) << "item " << i;
+}
+
+std::vector<KeyValue> pairs(size_t count, auto key) {
+  std::vector<KeyValue> items(count);
+  for (size_t i = 0; i < count; ++i) items[i] = {key(i), i};
+  return items;
+}
+
+constexpr size_t count = 700'001;
+
+// Buckets of one key that are too large for the cache, and whose chunks lie where their output
+// goes: reading and clearing must not wait for each other.
+TEST(InPlaceSort, SortsLargeBucketsOfOneKeyThatLieInTheirOwnWay) {
+  for (unsigned threads : {1, 2, 3}) {
+    for (uint64_t distinct : {2, 3, 5}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads, " << distinct << " keys");
+      const auto items = pairs(count, [&](uint64_t i) { return mix64(mix64(i) % distinct); });
+      expect_sorts(items, {.stable = true, .threads = threads});
+    }
+  }
+}
+
+// While one thread divides a bucket again, another one makes room for its output where the first
+// is writing.
+TEST(InPlaceSort, DividesBucketsAgainWhileOthersMoveChunks) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto items = pairs(count, [&](uint64_t) { return random.next() >> random.below(64); });
+    expect_sorts(items, {.stable = true, .threads = 2 + static_cast<unsigned>(seed % 2)});
+  }
+}
+
+TEST(InPlaceSort, SortsBlocksThatLieInTheWrongPlace) {
+  for (unsigned threads : {1, 2, 3}) {
+    for (uint64_t step : {1, 7, 31}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads, step " << step);
+      const auto items = pairs(count, [&](uint64_t i) {
+        const uint64_t block = 63 - i * 64 / count * step % 64;
+        return block << 58 | mix64(i) >> 6;
+      });
+      expect_sorts(items, {.stable = true, .threads = threads});
+    }
+  }
+}
+
+// Keys that agree in their first word by the million.
+TEST(InPlaceSort, SortsLongKeysByTheirSecondWord) {
+  for (uint64_t distinct : {1, 2, 300}) {
+    SCOPED_TRACE(testing::Message() << distinct << " high words");
+    std::vector<Key128> items(count);
+    for (uint64_t i = 0; i < count; ++i)
+      items[i] = {.low = mix64(i) >> i % 64, .high = mix64(mix64(i + count) % distinct)};
+    expect_sorts(items, {.threads = 2});
+    expect_sorts(items, {.order = {.flip = ~uint64_t{0}}});
+  }
+}
+
+// Three distributions do not bring these apart: the sort must end all the same.
+TEST(InPlaceSort, SortsKeysThatNoDistributionDivides) {
+  Random random(4);
+  std::vector<uint64_t> items(3 * count);
+  for (uint64_t& item : items) item = uint64_t{1} << random.below(64) | random.below(3);
+  for (size_t i = 0; i < items.size(); i += 2) items[i] = (uint64_t{1} << 50) + random.below(2);
+  expect_sorts(items, {.threads = 2});
+}
+
+TEST(InPlaceSort, TakesOrderAndReverseOrderAsTheyAre) {
+  for (bool stable : {false, true}) {
+    for (int duplicates : {1, 3}) {
+      const auto rising = pairs(count, [&](uint64_t i) { return i / duplicates; });
+      expect_sorts(rising, {.stable = stable});
+      if (!stable && duplicates != 1) continue;
+      const auto falling = pairs(count, [&](uint64_t i) { return (count - i) / duplicates; });
+      expect_sorts(falling, {.stable = stable});
+    }
+  }
+}
+
+TEST(InPlaceSort, FirstItemsAreInOrderAndAllAreThere) {
+  std::vector<uint64_t> items(2 * count);
+  for (size_t i = 0; i < items.size(); ++i) items[i] = mix64(i);
+  std::vector<uint64_t> expected = items;
+  std::ranges::sort(expected);
+  for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{count}}) {
+    std::vector<uint64_t> sorted = items;
+    ASSERT_TRUE(sort_in_place(sorted.data(), sorted.size(), {.threads = 2, .first = first}));
+    ASSERT_TRUE(std::equal(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(first),
+                           expected.begin()));
+    std::ranges::sort(sorted);
+    ASSERT_EQ(sorted, expected);
+  }
+}
+
+TEST(InPlaceSort, TellsNoMoreMemoryThanTheItemsHave) {
+  for (uint64_t bytes : {64 * MiB, 512 * MiB})
+    EXPECT_LE(extra_bytes<uint64_t>(bytes / 8, {.threads = 2}), bytes);
+  // A fiftieth and 64 MiB, of large arrays.
+  for (uint64_t bytes : {1 * GiB, 8 * GiB, 64 * GiB})
+    EXPECT_LE(extra_bytes<uint64_t>(bytes / 8, {.threads = 1}), bytes / 50 + 64 * MiB);
+}
+
+}  // namespace
+}  // namespace penstock::sorting

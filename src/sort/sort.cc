@@ -1,0 +1,237 @@
+#include "penstock/sort.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "penstock/units.h"
+#include "sort/count_sort.h"
+#include "sort/in_place_sort.h"
+#include "sort/key_order.h"
+
+// The public calls: each type is an unsigned word, or a pair of words, in some KeyOrder.
+
+// Each of the types, by the name of a macro.
+#define PENSTOCK_FOR_SORTABLE(apply)                                                         \
+  apply(uint8_t) apply(int8_t) apply(uint16_t) apply(int16_t) apply(uint32_t) apply(int32_t) \
+      apply(uint64_t) apply(int64_t) apply(float) apply(double) apply(KeyValue32)            \
+          apply(KeyValue64) apply(Key128)
+
+namespace penstock::sort_internal {
+namespace {
+
+using sorting::InPlaceOptions;
+using sorting::KeyOrder;
+using sorting::KeyValue;
+
+// What the sort sees of T.
+template <class T>
+struct Seen {
+  using Item = T;
+};
+template <>
+struct Seen<int32_t> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<float> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<int64_t> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<double> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<KeyValue32> {
+  using Item = uint64_t;  // the key below, the value above; the order turns it
+};
+template <class T>
+using Item = typename Seen<T>::Item;
+
+template <class T>
+constexpr bool counted = sizeof(T) <= 2;
+
+template <class T>
+KeyOrder order_of(bool descending) {
+  KeyOrder order;
+  constexpr unsigned bits = 8 * sizeof(Item<T>) > 64 ? 64 : 8 * sizeof(Item<T>);
+  constexpr uint64_t ones = ~uint64_t{0} >> (64 - bits);
+  constexpr uint64_t sign = uint64_t{1} << (bits - 1);
+  if constexpr (std::is_same_v<T, KeyValue32>) {
+    order.turn_bits = 32;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    order.flip = sign;
+    order.flip_if_negative = ones ^ sign;
+  } else if constexpr (std::is_signed_v<T>) {
+    order.flip = sign;
+  }
+  if (descending) order.flip ^= ones;
+  return order;
+}
+
+// Where items of equal keys cannot be told apart, every sort is stable.
+template <class T>
+InPlaceOptions options_for(const SortOptions& options) {
+  return {.order = order_of<T>(options.descending),
+          .stable = options.stable && std::is_same_v<T, KeyValue64>,
+          .threads = options.threads};
+}
+
+// The leading 64 bits of the key, as an unsigned number in the order that is asked for.
+template <class T>
+uint64_t rank_of(const T& item, const KeyOrder& order) {
+  if constexpr (counted<T>) {
+    const uint64_t rank = static_cast<uint64_t>(int64_t{item}) ^ (uint64_t{1} << 63);
+    return order.flip >> 1 != 0 && order.flip % 2 != 0 ? ~rank : rank;
+  } else {
+    return sorting::key_of(sorting::encode(std::bit_cast<Item<T>>(item), order));
+  }
+}
+
+// A stable sort of KeyValue32: as pairs of 64 bits, whose keys alone have the order.
+template <class From>
+Status sort_wide(const KeyValue32* in, size_t count, const SortOptions& options, From give_back) {
+  std::unique_ptr<KeyValue[]> wide(new (std::nothrow) KeyValue[count]);
+  if (wide == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "pairs of 64 bits");
+  for (size_t i = 0; i < count; ++i) wide[i] = {in[i].key, in[i].value};
+  if (auto status = sorting::sort_in_place(wide.get(), count, options_for<KeyValue64>(options));
+      !status)
+    return status;
+  for (size_t i = 0; i < count; ++i) {
+    give_back(i,
+              KeyValue32{static_cast<uint32_t>(wide[i].key), static_cast<uint32_t>(wide[i].value)});
+  }
+  return {};
+}
+
+}  // namespace
+
+template <Sortable T>
+Status sort_to(const T* in, size_t count, T* out, const SortOptions& options) {
+  if constexpr (counted<T>) {
+    return sorting::count_sort(in, count, out, options.descending);
+  } else if constexpr (std::is_same_v<T, KeyValue32>) {
+    if (options.stable) {
+      return sort_wide(in, count, options,
+                       [out](size_t i, const KeyValue32& item) { out[i] = item; });
+    }
+  }
+  if constexpr (!counted<T>) {
+    return sorting::sort_to(reinterpret_cast<const Item<T>*>(in), count,
+                            reinterpret_cast<Item<T>*>(out), options_for<T>(options));
+  }
+}
+
+template <Sortable T>
+Status sort(T* items, size_t count, const SortOptions& options) {
+  return sort_to<T>(items, count, items, options);
+}
+
+template <Sortable T>
+Status sort_first(T* items, size_t count, size_t first, const SortOptions& options) {
+  if constexpr (counted<T>) {
+    return sorting::count_sort(items, count, items, options.descending);
+  } else {
+    if (std::is_same_v<T, KeyValue32> && options.stable) return sort<T>(items, count, options);
+    InPlaceOptions in_place = options_for<T>(options);
+    in_place.first = first;
+    auto* seen = reinterpret_cast<Item<T>*>(items);
+    return sorting::sort_in_place(seen, count, in_place);
+  }
+}
+
+template <Sortable T>
+Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options) {
+  std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
+  if (pairs == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "keys and places");
+  const KeyOrder ranking = order_of<T>(options.descending);
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t rank = rank_of(keys[i], ranking);
+    if constexpr (std::is_same_v<T, KeyValue32>) rank &= ~uint64_t{0} << 32;
+    pairs[i] = {rank, i};
+  }
+  if (auto status =
+          sorting::sort_in_place(pairs.get(), count, {.stable = true, .threads = options.threads});
+      !status)
+    return status;
+  if constexpr (std::is_same_v<T, Key128>) {
+    // Runs of one high word, by the low word.
+    for (size_t start = 0; start < count;) {
+      size_t end = start + 1;
+      while (end < count && pairs[end].key == pairs[start].key) ++end;
+      if (end - start > 1) {
+        for (size_t i = start; i < end; ++i) {
+          uint64_t low = keys[pairs[i].value].low;
+          pairs[i].key = options.descending ? ~low : low;
+        }
+        if (auto status =
+                sorting::sort_in_place(pairs.get() + start, end - start, {.stable = true});
+            !status)
+          return status;
+      }
+      start = end;
+    }
+  }
+  for (size_t i = 0; i < count; ++i) order[i] = pairs[i].value;
+  return {};
+}
+
+#define PENSTOCK_INSTANTIATE(T)                                          \
+  template Status sort<T>(T*, size_t, const SortOptions&);               \
+  template Status sort_to<T>(const T*, size_t, T*, const SortOptions&);  \
+  template Status sort_first<T>(T*, size_t, size_t, const SortOptions&); \
+  template Status argsort<T>(const T*, size_t, uint64_t*, const SortOptions&);
+PENSTOCK_FOR_SORTABLE(PENSTOCK_INSTANTIATE)
+#undef PENSTOCK_INSTANTIATE
+
+}  // namespace penstock::sort_internal
+
+namespace penstock {
+
+// Blocks of the input are filtered by the greatest of the candidates so far; when as many
+// candidates again have come, they are sorted and the worse half is dropped.
+template <Sortable T>
+Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options) {
+  const size_t wanted = out.size();
+  if (wanted == 0) return {};
+  const size_t room = std::max<size_t>(2 * wanted, 4096);
+  if (in.size() <= room) {
+    std::vector<T> all(in.begin(), in.end());
+    if (auto status = partial_sort(all, wanted, options); !status) return status;
+    std::copy_n(all.begin(), wanted, out.begin());
+    return {};
+  }
+  std::vector<T> candidates;
+  candidates.reserve(room);
+  const auto order = sort_internal::order_of<T>(options.descending);
+  uint64_t limit = ~uint64_t{0};
+  for (const T& item : in) {
+    if (sort_internal::rank_of(item, order) > limit) continue;
+    candidates.push_back(item);
+    if (candidates.size() < room) continue;
+    if (auto status =
+            sort_internal::sort_first(candidates.data(), candidates.size(), wanted, options);
+        !status)
+      return status;
+    candidates.resize(wanted);
+    limit = sort_internal::rank_of(candidates.back(), order);
+  }
+  if (auto status = partial_sort(candidates, wanted, options); !status) return status;
+  std::copy_n(candidates.begin(), wanted, out.begin());
+  return {};
+}
+
+#define PENSTOCK_INSTANTIATE(T) \
+  template Status top_k<T>(std::span<const T>, std::span<T>, const SortOptions&);
+PENSTOCK_FOR_SORTABLE(PENSTOCK_INSTANTIATE)
+#undef PENSTOCK_INSTANTIATE
+
+}  // namespace penstock
