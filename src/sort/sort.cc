@@ -10,6 +10,7 @@
 #include "sort/count_sort.h"
 #include "sort/in_place_sort.h"
 #include "sort/key_order.h"
+#include "sort/key_order_of.h"
 
 // The public calls: each type is an unsigned word, or a pair of words, in some KeyOrder.
 
@@ -26,59 +27,13 @@ using sorting::InPlaceOptions;
 using sorting::KeyOrder;
 using sorting::KeyValue;
 
-// What the sort sees of T.
-template <class T>
-struct Seen {
-  using Item = T;
-};
-template <>
-struct Seen<int32_t> {
-  using Item = uint32_t;
-};
-template <>
-struct Seen<float> {
-  using Item = uint32_t;
-};
-template <>
-struct Seen<int64_t> {
-  using Item = uint64_t;
-};
-template <>
-struct Seen<double> {
-  using Item = uint64_t;
-};
-template <>
-struct Seen<KeyValue32> {
-  using Item = uint64_t;  // the key below, the value above; the order turns it
-};
-template <class T>
-using Item = typename Seen<T>::Item;
-
 template <class T>
 constexpr bool counted = sizeof(T) <= 2;
-
-template <class T>
-KeyOrder order_of(bool descending) {
-  KeyOrder order;
-  constexpr unsigned bits = 8 * sizeof(Item<T>) > 64 ? 64 : 8 * sizeof(Item<T>);
-  constexpr uint64_t ones = ~uint64_t{0} >> (64 - bits);
-  constexpr uint64_t sign = uint64_t{1} << (bits - 1);
-  if constexpr (std::is_same_v<T, KeyValue32>) {
-    order.turn_bits = 32;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    order.flip = sign;
-    order.flip_if_negative = ones ^ sign;
-  } else if constexpr (std::is_signed_v<T>) {
-    order.flip = sign;
-  }
-  if (descending) order.flip ^= ones;
-  return order;
-}
 
 // Where items of equal keys cannot be told apart, every sort is stable.
 template <class T>
 InPlaceOptions options_for(const SortOptions& options) {
-  return {.order = order_of<T>(options.descending),
+  return {.order = sorting::key_order_of<T>(options.descending),
           .stable = options.stable && std::is_same_v<T, KeyValue64>,
           .threads = options.threads};
 }
@@ -90,7 +45,7 @@ uint64_t rank_of(const T& item, const KeyOrder& order) {
     const uint64_t rank = static_cast<uint64_t>(int64_t{item}) ^ (uint64_t{1} << 63);
     return order.flip >> 1 != 0 && order.flip % 2 != 0 ? ~rank : rank;
   } else {
-    return sorting::key_of(sorting::encode(std::bit_cast<Item<T>>(item), order));
+    return sorting::key_of(sorting::encode(std::bit_cast<sorting::ItemOf<T>>(item), order));
   }
 }
 
@@ -124,8 +79,8 @@ Status sort_to(const T* in, size_t count, T* out, const SortOptions& options) {
     }
   }
   if constexpr (!counted<T>) {
-    return sorting::sort_to(reinterpret_cast<const Item<T>*>(in), count,
-                            reinterpret_cast<Item<T>*>(out), options_for<T>(options));
+    return sorting::sort_to(reinterpret_cast<const sorting::ItemOf<T>*>(in), count,
+                            reinterpret_cast<sorting::ItemOf<T>*>(out), options_for<T>(options));
   }
 }
 
@@ -142,7 +97,7 @@ Status sort_first(T* items, size_t count, size_t first, const SortOptions& optio
     if (std::is_same_v<T, KeyValue32> && options.stable) return sort<T>(items, count, options);
     InPlaceOptions in_place = options_for<T>(options);
     in_place.first = first;
-    auto* seen = reinterpret_cast<Item<T>*>(items);
+    auto* seen = reinterpret_cast<sorting::ItemOf<T>*>(items);
     return sorting::sort_in_place(seen, count, in_place);
   }
 }
@@ -152,7 +107,7 @@ Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& 
   std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
   if (pairs == nullptr)
     return failure(ErrorCode::out_of_memory, "get memory to sort in", "keys and places");
-  const KeyOrder ranking = order_of<T>(options.descending);
+  const KeyOrder ranking = sorting::key_order_of<T>(options.descending);
   for (size_t i = 0; i < count; ++i) {
     uint64_t rank = rank_of(keys[i], ranking);
     if constexpr (std::is_same_v<T, KeyValue32>) rank &= ~uint64_t{0} << 32;
@@ -211,7 +166,7 @@ Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options
   }
   std::vector<T> candidates;
   candidates.reserve(room);
-  const auto order = sort_internal::order_of<T>(options.descending);
+  const auto order = sorting::key_order_of<T>(options.descending);
   uint64_t limit = ~uint64_t{0};
   for (const T& item : in) {
     if (sort_internal::rank_of(item, order) > limit) continue;

@@ -1,0 +1,60 @@
+#pragma once
+
+// What the sort sees of the types that users sort.
+
+#include <cstdint>
+#include <type_traits>
+
+#include "penstock/item.h"
+#include "sort/item.h"
+#include "sort/key_order.h"
+
+namespace penstock::sorting {
+
+// What the sort sees of T.
+template <class T>
+struct Seen {
+  using Item = T;
+};
+template <>
+struct Seen<int32_t> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<float> {
+  using Item = uint32_t;
+};
+template <>
+struct Seen<int64_t> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<double> {
+  using Item = uint64_t;
+};
+template <>
+struct Seen<KeyValue32> {
+  using Item = uint64_t;  // the key below, the value above; the order turns it
+};
+template <class T>
+using ItemOf = typename Seen<T>::Item;
+
+template <class T>
+KeyOrder key_order_of(bool descending) {
+  KeyOrder order;
+  constexpr unsigned bits = 8 * sizeof(ItemOf<T>) > 64 ? 64 : 8 * sizeof(ItemOf<T>);
+  constexpr uint64_t ones = ~uint64_t{0} >> (64 - bits);
+  constexpr uint64_t sign = uint64_t{1} << (bits - 1);
+  if constexpr (std::is_same_v<T, KeyValue32>) {
+    order.turn_bits = 32;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    order.flip = sign;
+    order.flip_if_negative = ones ^ sign;
+  } else if constexpr (std::is_signed_v<T>) {
+    order.flip = sign;
+  }
+  if (descending) order.flip ^= ones;
+  return order;
+}
+
+}  // namespace penstock::sorting
