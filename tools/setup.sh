@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
-# terminal, and does nothing where all is there. Arguments: "run" (what ./run needs) or "check" (what ./check needs).
+# terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
+# penstock-bench measures against) or "check" (what ./check needs).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev libpcre2-dev)
 check_packages=(libgtest-dev librapidcheck-dev clang-19 clang-format-19 libclang-rt-19-dev rapidjson-dev
   libsimdjson-dev libboost-dev zstd lz4 fio)
+bench_packages=(libtbb-dev libhwy-dev libips4o-dev libboost-dev python3-pip fio)
 
 packages=("${build_packages[@]}")
-[ "${1:-run}" = check ] && packages+=("${check_packages[@]}")
+case "${1:-run}" in
+  check) packages+=("${check_packages[@]}" "${bench_packages[@]}") ;;
+  bench) packages+=("${bench_packages[@]}") ;;
+esac
 
 missing=()
 for package in "${packages[@]}"; do
