@@ -177,6 +177,12 @@ template <class T, size_t line_bytes>
   }
 }
 
+[[gnu::always_inline]] inline uint64_t load_two(const uint32_t* words) {
+  uint64_t two;
+  std::memcpy(&two, words, sizeof(two));
+  return two;
+}
+
 // Three groups are under way: the numbers of one are computed, the places of the next one's items
 // are prefetched for writing, and the items of the third are stored.
 template <class T, size_t line_bytes, class Function>
@@ -199,12 +205,30 @@ void combine(const T* items, size_t count, const BucketFunction& bucket_function
       const auto* const ahead = reinterpret_cast<const char*>(in) + prefetch_bytes;
 #pragma GCC unroll 16
       for (size_t byte = 0; byte < group * sizeof(T); byte += 64) __builtin_prefetch(ahead + byte);
+      // Two numbers, and two small items, a load: loads wait for earlier stores whose addresses
+      // have the same low 12 bits, and these go anywhere.
       const uint32_t* const following = numbers[(g + 1) % 4];
 #pragma GCC unroll 32
-      for (size_t k = 0; k < group; ++k) __builtin_prefetch(lines + at[following[k]], 1, 3);
+      for (size_t k = 0; k < group; k += 2) {
+        const uint64_t two = load_two(following + k);
+        __builtin_prefetch(lines + at[static_cast<uint32_t>(two)], 1, 3);
+        __builtin_prefetch(lines + at[two >> 32], 1, 3);
+      }
       const uint32_t* const here = numbers[g % 4];
 #pragma GCC unroll 32
-      for (size_t k = 0; k < group; ++k) put<T, line_bytes>(in[k], here[k], at, lines, state);
+      for (size_t k = 0; k < group; k += 2) {
+        const uint64_t two = load_two(here + k);
+        const auto first = static_cast<uint32_t>(two);
+        const auto second = static_cast<uint32_t>(two >> 32);
+        if constexpr (sizeof(T) == 4) {
+          const uint64_t items_two = load_two(in + k);
+          put<T, line_bytes>(static_cast<T>(items_two), first, at, lines, state);
+          put<T, line_bytes>(static_cast<T>(items_two >> 32), second, at, lines, state);
+        } else {
+          put<T, line_bytes>(in[k], first, at, lines, state);
+          put<T, line_bytes>(in[k + 1], second, at, lines, state);
+        }
+      }
     }
   }
   for (; done < count; ++done) {

@@ -178,6 +178,15 @@ void write_line(Lines<T>& lines, uint32_t bucket, const std::byte* line) {
   destination.next += Lines<T>::line_items;
 }
 
+// Every load costs: it waits for earlier stores whose addresses have the same low 12 bits, and
+// these go anywhere. So bucket numbers, and small items, are loaded two at a time and taken apart:
+// 5 to 8 %. (Four numbers of 16 bits at a time gained nothing more.)
+[[gnu::always_inline]] inline uint64_t load_two(const uint32_t* numbers) {
+  uint64_t two;
+  std::memcpy(&two, numbers, sizeof(two));
+  return two;
+}
+
 // Numbers, prefetches and stores items: `number(items, count, numbers)`, `place(number)`, and
 // `put(item, number)`. Three groups are under way: one is numbered, the places of the next one are
 // prefetched, and one is stored. `ahead` follows the items in memory's stead.
@@ -200,10 +209,24 @@ template <size_t group, class T, class Number, class Place, class Put>
         __builtin_prefetch(reinterpret_cast<const char*>(next) + byte);
       const uint32_t* following = numbers[(g + 1) % 4];
 #pragma GCC unroll 32
-      for (size_t k = 0; k < group; ++k) __builtin_prefetch(place(following[k]), 1, 3);
+      for (size_t k = 0; k < group; k += 2) {
+        const uint64_t two = load_two(following + k);
+        __builtin_prefetch(place(static_cast<uint32_t>(two)), 1, 3);
+        __builtin_prefetch(place(static_cast<uint32_t>(two >> 32)), 1, 3);
+      }
       const uint32_t* here = numbers[g % 4];
 #pragma GCC unroll 32
-      for (size_t k = 0; k < group; ++k) put(items[i + k], here[k]);
+      for (size_t k = 0; k < group; k += 2) {
+        const uint64_t two = load_two(here + k);
+        if constexpr (std::is_same_v<T, uint32_t>) {
+          const uint64_t two_items = load_two(items + i + k);
+          put(static_cast<uint32_t>(two_items), static_cast<uint32_t>(two));
+          put(static_cast<uint32_t>(two_items >> 32), static_cast<uint32_t>(two >> 32));
+        } else {
+          put(items[i + k], static_cast<uint32_t>(two));
+          put(items[i + k + 1], static_cast<uint32_t>(two >> 32));
+        }
+      }
     }
   }
   for (; i < count; i += group) {
