@@ -3,7 +3,7 @@
 // Sorting memory, in place, larger arrays by several threads.
 //
 //   std::vector<uint64_t> keys = ...;
-//   penstock::sort(keys);
+//   penstock::sort(keys);  // with the namespace, or std::sort is found as well
 //   penstock::sort(keys, {.threads = 8, .descending = true});
 //
 // Any memory that can be written will do: malloc, new, mmap, a mapped file, an array of NumPy.
@@ -14,7 +14,7 @@
 // bits, and records of any fixed size with a key of bytes.
 //
 // Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1
-// GiB up, and n below, or 2 MiB where that is more (bench sort measures it). What takes more says
+// GiB up, and n below, or 3 MiB where that is more. What takes more says
 // so.
 //
 // Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in

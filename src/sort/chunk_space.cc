@@ -213,6 +213,10 @@ void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
   auto end =
       std::min<uint64_t>(array_chunks_, ceil_div(static_cast<uint64_t>(to - array_), chunk_bytes_));
   MutexLock lock(mutex_);
+  // What is free in the range must not become the new place of what is moved out of it.
+  for (uint64_t i = first; i < end; ++i) {
+    if (chunks_[i].state == State::free) chunks_[i].state = State::output;
+  }
   for (uint64_t i = first; i < end; ++i) {
     Chunk& chunk = chunks_[i];
     while (chunk.state == State::reading) read_.wait(mutex_);

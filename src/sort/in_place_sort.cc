@@ -49,14 +49,36 @@ namespace {
 
 // Chunks that a thread takes at a time: about 2 MiB of the default size.
 constexpr uint32_t job_chunks = 128;
-constexpr uint64_t items_per_thread_min = 1 << 17;
-constexpr uint32_t nested_buckets = 256;
+constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
+constexpr size_t chunk_table_bytes = 48;        // of ChunkSpace, lists and orders, for each chunk
 constexpr size_t nested_sample_items = 8192;
 constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
 
 // Whether all bits of the key are its first word.
 template <class T>
 constexpr bool one_word = !std::is_same_v<T, Key128>;
+
+template <class T>
+uint64_t extra_bytes_of(const SortPlan& plan, uint64_t items) {
+  uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
+  if (plan.buckets == 0) return bytes;
+  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
+  bytes += plan.threads * LineScatter<T>::bytes_needed(plan.buckets);
+  bytes += ceil_div(items * sizeof(T), plan.chunk_bytes) * chunk_table_bytes;
+  return bytes;
+}
+
+// As many threads as have enough work, and memory within what is promised.
+template <class T>
+SortPlan plan_for(uint64_t items, const InPlaceOptions& options) {
+  const uint64_t bytes = items * sizeof(T);
+  auto threads = static_cast<unsigned>(
+      std::clamp<uint64_t>(bytes / thread_bytes_min, 1, std::max(options.threads, 1u)));
+  for (;; --threads) {
+    SortPlan plan = plan_sort(items, sizeof(T), threads, options.stable);
+    if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes)) return plan;
+  }
+}
 
 template <class T>
 class InPlaceSort {
@@ -68,10 +90,9 @@ class InPlaceSort {
         out_(out),
         count_(count),
         options_(options),
-        threads_(static_cast<unsigned>(
-            std::clamp<uint64_t>(count / items_per_thread_min, 1, std::max(options.threads, 1u)))),
-        in_order_(options.stable),
-        plan_(plan_sort(count, sizeof(T), threads_, in_order_)) {}
+        plan_(plan_for<T>(count, options)),
+        threads_(plan_.threads),
+        in_order_(options.stable) {}
 
   Status run() {
     if (auto status = open(); !status) return status;
@@ -394,7 +415,7 @@ class InPlaceSort {
       sample.back() = keys.high;
     }
     BucketMap map = choose_map(
-        sample, nested_buckets,
+        sample, plan_.nested_buckets,
         static_cast<double>(worker.cache.items_max()) / static_cast<double>(bucket.count));
     LineScatter<T> scatter(map.buckets);
     std::vector<List> lists;
@@ -451,9 +472,9 @@ class InPlaceSort {
   T* out_;
   size_t count_;
   InPlaceOptions options_;
+  SortPlan plan_;
   unsigned threads_;
   bool in_order_;
-  SortPlan plan_;
   const Kernels<T>& kernels_ = kernels<T>();
 
   bool aligned_ = true;
@@ -481,7 +502,8 @@ bool sort_monotone(const T* in, size_t count, T* out, const InPlaceOptions& opti
   if (out != in) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   if (in_order) return true;
   k.reverse(out, count);
-  if (!options.stable) return true;
+  if (!options.stable || !std::is_same_v<T, KeyValue>) return true;
+  // Equal keys have changed places, too.
   for (size_t start = 0; start < count;) {
     const uint64_t key = key_of(out[start]);
     size_t end = start + 1;
@@ -547,14 +569,7 @@ Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
 
 template <class T>
 uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
-  unsigned threads = std::max(options.threads, 1u);
-  SortPlan plan = plan_sort(count, sizeof(T), threads, options.stable);
-  uint64_t bytes = threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
-  if (plan.buckets == 0) return bytes;
-  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
-  bytes += threads * LineScatter<T>::bytes_needed(plan.buckets);
-  bytes += ceil_div(count * sizeof(T), plan.chunk_bytes) * 48;
-  return bytes;
+  return extra_bytes_of<T>(plan_for<T>(count, options), count);
 }
 
 #define PENSTOCK_INSTANTIATE(T)                                         \

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "penstock/units.h"
+#include "sort/sort_plan.h"
 
 // The cases that its parts make difficult; every type, distribution and size is run by
 // test/sort_property_test.cc.
@@ -120,12 +121,23 @@ TEST(InPlaceSort, FirstItemsAreInOrderAndAllAreThere) {
   }
 }
 
-TEST(InPlaceSort, TellsNoMoreMemoryThanTheItemsHave) {
-  for (uint64_t bytes : {64 * MiB, 512 * MiB})
-    EXPECT_LE(extra_bytes<uint64_t>(bytes / 8, {.threads = 2}), bytes);
-  // A fiftieth and 64 MiB, of large arrays.
-  for (uint64_t bytes : {1 * GiB, 8 * GiB, 64 * GiB})
-    EXPECT_LE(extra_bytes<uint64_t>(bytes / 8, {.threads = 1}), bytes / 50 + 64 * MiB);
+template <class T>
+void expect_promised_memory() {
+  for (uint64_t bytes = MiB / 4; bytes <= 64 * GiB; bytes *= 2) {
+    for (unsigned threads : {1, 2, 3, 16, 64}) {
+      for (bool stable : {false, true}) {
+        EXPECT_LE(extra_bytes<T>(bytes / sizeof(T), {.stable = stable, .threads = threads}),
+                  extra_bytes_promised(bytes))
+            << bytes << " bytes, " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(InPlaceSort, TakesNoMoreMemoryThanPromised) {
+  expect_promised_memory<uint32_t>();
+  expect_promised_memory<uint64_t>();
+  expect_promised_memory<KeyValue>();
 }
 
 }  // namespace

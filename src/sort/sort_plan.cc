@@ -17,14 +17,17 @@ constexpr size_t cache_bytes_max = MiB;
 constexpr uint32_t buckets_max = 1024;
 constexpr uint32_t buckets_more = 2048;  // where a thousand would leave them too large
 constexpr size_t bucket_bytes_large = 4 * MiB;
-constexpr size_t chunk_bytes_min = 2 * KiB;
+constexpr size_t chunk_bytes_min = KiB;
 constexpr size_t chunk_bytes_max = 16 * KiB;
-constexpr uint32_t nested_buckets = 256;  // of a bucket that is divided again, twice at most
+constexpr uint32_t nested_buckets_min = 16;
+constexpr uint32_t nested_buckets_max = 256;
+constexpr unsigned nested_levels = 2;
 
 }  // namespace
 
 SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_order) {
   SortPlan plan;
+  plan.threads = threads;
   uint64_t bytes = items * item_bytes;
   if (bytes <= cache_bytes_max) {
     plan.cache_items_max = items;
@@ -36,19 +39,28 @@ SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_
   // Twice the mean: an uneven bucket is better sorted at once than divided again.
   plan.cache_items_max = std::max(2 * bytes / plan.buckets, cache_bytes_max) / item_bytes;
 
-  // Chunks: two for each bucket and thread within a hundredth of the items, or 32 MiB.
-  uint64_t lists = uint64_t{threads + 1} * plan.buckets;
+  plan.nested_buckets = std::clamp(plan.buckets, nested_buckets_min, nested_buckets_max);
+
+  // Chunks: those that may be partly filled at one time (for each bucket and thread, and once more
+  // for each bucket, for the input's pace is not exactly the buckets') within a hundredth of the
+  // items, or 32 MiB.
+  uint64_t partly_filled = uint64_t{threads + 1} * plan.buckets +
+                           uint64_t{threads} * (nested_levels * plan.nested_buckets + 8) + 8;
   uint64_t allowed = std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 4, 32 * MiB));
-  plan.chunk_bytes = std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(allowed / lists, 1)),
-                                        chunk_bytes_min, chunk_bytes_max);
+  plan.chunk_bytes =
+      std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(allowed / partly_filled, 1)),
+                         chunk_bytes_min, chunk_bytes_max);
   // The standard error of a bound between buckets is half the root of the sample, in shares of it.
   plan.sample_items = static_cast<uint32_t>(std::clamp<uint64_t>(items / 256, 1024, 65536));
   uint64_t chunks = bytes / plan.chunk_bytes;
   double error = 1.5 / std::sqrt(static_cast<double>(plan.sample_items)) / 2;
   plan.shift_chunks = in_order ? 0 : static_cast<uint32_t>(static_cast<double>(chunks) * error) + 1;
-  plan.spare_chunks =
-      static_cast<uint32_t>(lists + threads * (2 * nested_buckets + 8) + 8) + plan.shift_chunks;
+  plan.spare_chunks = static_cast<uint32_t>(partly_filled) + plan.shift_chunks;
   return plan;
+}
+
+uint64_t extra_bytes_promised(uint64_t bytes) {
+  return bytes >= GiB ? bytes / 50 + 64 * MiB : std::max<uint64_t>(bytes, 3 * MiB);
 }
 
 }  // namespace penstock::sorting

@@ -8,7 +8,9 @@
 namespace penstock::sorting {
 
 struct SortPlan {
-  uint32_t buckets = 0;  // of the first level; 0: everything at once in the cache
+  unsigned threads = 1;
+  uint32_t buckets = 0;         // of the first level; 0: everything at once in the cache
+  uint32_t nested_buckets = 0;  // of a bucket that is divided again
   size_t chunk_bytes = 0;
   uint32_t spare_chunks = 0;
   uint32_t shift_chunks = 0;   // of the regions towards the end
@@ -16,6 +18,10 @@ struct SortPlan {
   uint32_t sample_items = 0;
 };
 
+// `in_order`: input is read from front to back.
 SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
+
+// What sort.h promises: memory beside `bytes` of items, at most.
+uint64_t extra_bytes_promised(uint64_t bytes);
 
 }  // namespace penstock::sorting
