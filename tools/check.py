@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source")
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "partition", "sort")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_LAYERS = ("pool", "fault", "stream")
@@ -159,7 +159,7 @@ def check_readme(tally):
 
 
 def threaded_tests():
-    return ["test_stream_stress_test"] + [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
+    return ["test_stream_stress_test", "test_sort_property_test"] + [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
                                           for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
 
 
