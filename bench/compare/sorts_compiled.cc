@@ -85,9 +85,9 @@ void block_indirect_sort(T* items, size_t count, unsigned threads) {
 #endif
 
 #if PENSTOCK_HAS_TBB
-template <class T>
-void tbb_sort(T* items, size_t count, unsigned threads) {
-  // Setting the limit costs more than a small sort.
+// One limit for all kinds of items: TBB obeys the least of those that there are. Setting it costs
+// more than a small sort.
+void limit_tbb(unsigned threads) {
   static std::optional<tbb::global_control> limit;
   static unsigned limit_threads = 0;
   if (limit_threads != threads) {
@@ -95,6 +95,11 @@ void tbb_sort(T* items, size_t count, unsigned threads) {
     limit.emplace(tbb::global_control::max_allowed_parallelism, threads);
     limit_threads = threads;
   }
+}
+
+template <class T>
+void tbb_sort(T* items, size_t count, unsigned threads) {
+  limit_tbb(threads);
   tbb::parallel_sort(items, items + count, Less<T>{});
 }
 #endif

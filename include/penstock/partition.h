@@ -3,8 +3,10 @@
 // Partitioning: the items of an array go to 2^b buckets, or any number of them, in one pass,
 // without being counted beforehand.
 //
-//   auto parts = penstock::partition<uint64_t>(keys, {.by = penstock::ByHash{.bits = 8}, .threads =
-//   2}); for (uint32_t i = 0; i < parts->buckets(); ++i) use(parts->bucket(i));   // a span each
+// clang-format off
+//   auto parts = penstock::partition<uint64_t>(keys, {.by = penstock::ByHash{.bits = 8}, .threads = 2});
+//   for (uint32_t i = 0; i < parts->buckets(); ++i) use(parts->bucket(i));  // a span each
+// clang-format on
 //
 // Buckets lie in contiguous memory, made of blocks that were brought into a row, so that nothing is
 // copied to join them (but for the little that PartitionStats::copied_bytes tells).
@@ -12,12 +14,18 @@
 // The methods are those of A. Labbane, "Memory-Efficient Multi-Threaded Streaming Partitioning
 // Algorithm" (Texas A&M University, 2022), and one more, which is the default:
 //
-//   method            buckets of   a bucket's memory while it is written        unused memory, at
-//   most shared_pieces     all threads  blocks at home; a thread claims a piece      2^b blocks
-//   private_streams   each thread  a row of blocks, one more at each fault      threads * 2^b (1A)
-//   private_rings     each thread  one or two addresses that blocks pass by     threads * 2^b (1B)
-//   shared_rings      all threads  the same; all threads wait for each other    2^b           (2A)
-//   shared_streams    all threads  as private_streams; claims by line           2^b           (2B)
+// clang-format off
+//   method           buckets of   a bucket's memory while it is written        unused blocks, at most
+//   shared_pieces    all threads  blocks at home; a thread claims a piece      2^b
+//   private_streams  each thread  a row of blocks, one more at each fault      threads * 2^b   (1A)
+//   private_rings    each thread  one or two addresses that blocks pass by     threads * 2^b   (1B)
+//   shared_rings     all threads  the same; all threads wait for each other    2^b             (2A)
+//   shared_streams   all threads  as private_streams; claims by line           2^b             (2B)
+// clang-format on
+//
+// Until shared_pieces has closed the gaps, each of several threads may also leave a piece of each
+// bucket unused: together an eighth of a block per bucket, or 256 bytes per bucket and thread if
+// that is more. shared_rings wants no more threads than there are cores to run them.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +61,7 @@ struct ByHighBits {
   uint64_t base = 0;
 };
 // Shares of [first, last], about equally wide and in order. Keys outside go to the outermost.
+// `last` is never more than the greatest key of the type.
 struct ByRange {
   uint64_t first = 0;
   uint64_t last = ~uint64_t{0};
@@ -71,7 +80,9 @@ struct BySplitters {
 using PartitionBy = std::variant<ByLowBits, ByHighBits, ByRange, ByHash, BySplitters>;
 
 enum class PartitionMethod : uint8_t {
-  automatic,  // shared_pieces; private_streams when stable with several threads
+  // shared_pieces. When stable with several threads: private_streams, or private_rings where
+  // bytes * 2^b * threads of addresses are more than 16 TiB.
+  automatic,
   private_streams,
   private_rings,
   shared_rings,
@@ -130,7 +141,14 @@ class Partitions {
 
 // T is uint32_t, uint64_t, KeyValue32 or KeyValue64.
 // Errors: invalid_argument; out_of_memory when the pool has not the blocks that the buckets may
-// need: ceil(bytes / block_bytes) and the unused ones of the table above; out_of_mappings.
+// need (bytes / block_bytes and the unused ones above), or the system has no memory for them;
+// out_of_mappings when more than four fifths of vm.max_map_count could be needed; unsupported
+// for RingWrap::handler on other processors than x86-64.
+//
+// Several may work on one pool at the same time. All but shared_pieces, which takes blocks as it
+// needs them, take first whatever they may need. They do so because they cannot return an error
+// later: the program stops with a message if a new pool's memory is not to be had while it works,
+// or if others use up the process's mappings.
 //
 // The first takes memory from a pool of its own, which the system has yet to clear; the second from
 // one that may have been used before, and is shared.
@@ -142,7 +160,9 @@ Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
 
 // In place: the first `count` items of a row of blocks, all but the last one full. Each block goes
 // back to the pool when a thread has read it, and makes room for buckets.
-// REQUIRES: the blocks are of this pool. After an error the input is gone.
+// After an error the input is gone.
+// REQUIRES: the blocks are of this pool. But for shared_pieces, nobody else takes blocks from the
+// pool meanwhile: those that come back are needed.
 template <class T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,

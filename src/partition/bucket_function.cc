@@ -45,14 +45,17 @@ struct Maker {
   Result<BucketFunction> operator()(const ByRange& by) const {
     if (by.buckets == 0 || by.buckets > partition_buckets_max) return refuse("1 to 16384 buckets");
     if (by.first > by.last) return refuse("first <= last");
-    const uint64_t greatest = by.last - by.first;
+    // No key lies behind its type's greatest.
+    const uint64_t key_max = key_bits == 64 ? ~uint64_t{0} : (uint64_t{1} << key_bits) - 1;
+    const uint64_t last = std::max(std::min(by.last, key_max), by.first);
+    const uint64_t greatest = last - by.first;
     const auto bits = static_cast<unsigned>(std::bit_width(greatest));
     BucketFunction f{.kind = Kind::range,
                      .buckets = by.buckets,
                      .shift = bits > 32 ? bits - 32 : 0,
                      .up = bits < 32 && bits > 0 ? 32 - bits : 0,
                      .base = by.first,
-                     .last = by.last};
+                     .last = last};
     const uint64_t width = (greatest << f.up >> f.shift) + (uint64_t{1} << f.up);
     f.scale = (uint64_t{by.buckets} << 32) / width;
     return f;

@@ -38,6 +38,14 @@ size_t piece_bytes(const MemoryOptions& options, size_t block_bytes) {
   return piece;
 }
 
+static_assert(static_cast<int>(RingWrap::conditional) ==
+              static_cast<int>(stream::Wrap::conditional));
+static_assert(static_cast<int>(RingWrap::handler) == static_cast<int>(stream::Wrap::handler));
+static_assert(static_cast<int>(RingWrap::mask) == static_cast<int>(stream::Wrap::mask));
+stream::Wrap wrap_of(RingWrap wrap) {
+  return static_cast<stream::Wrap>(wrap);
+}
+
 // One after the other, each worker's blocks, of which the last is not full.
 void append(Chain& chain, std::vector<pool::BlockId> blocks, uint64_t bytes, size_t block_bytes) {
   const uint64_t end = chain.blocks.size() * block_bytes + bytes;
@@ -54,8 +62,9 @@ class PrivateStreams final : public BucketMemory {
                                                     const MemoryOptions& options) {
     auto memory = std::make_unique<PrivateStreams>(pool, options);
     for (unsigned worker = 0; worker < options.workers; ++worker) {
-      auto streams =
-          SharedStreams::open(pool, {.streams = options.buckets, .bytes_max = options.bytes_max});
+      auto streams = SharedStreams::open(
+          pool,
+          {.streams = options.buckets, .bytes_max = options.bytes_max, .reserve = options.reserve});
       if (!streams) return std::unexpected(std::move(streams.error()));
       memory->streams_.push_back(std::move(*streams));
     }
@@ -76,6 +85,9 @@ class PrivateStreams final : public BucketMemory {
     bytes(worker, bucket) = static_cast<uint64_t>(at - start(worker, bucket)) + rest.size();
   }
   bool rows() const override { return streams_.size() == 1; }
+  void stop_growing() override {
+    for (const auto& streams : streams_) streams->stop_growing();
+  }
   std::span<std::byte> row(uint32_t bucket) override {
     return {start(0, bucket), bytes(0, bucket)};
   }
@@ -107,7 +119,8 @@ class PrivateRings final : public BucketMemory {
     auto memory = std::make_unique<PrivateRings>(pool, options);
     for (unsigned worker = 0; worker < options.workers; ++worker) {
       auto rings = stream::RingGroup::open(
-          pool, {.streams = options.buckets, .wrap = static_cast<stream::Wrap>(options.wrap)});
+          pool,
+          {.streams = options.buckets, .wrap = wrap_of(options.wrap), .reserve = options.reserve});
       if (!rings) return std::unexpected(std::move(rings.error()));
       memory->rings_.push_back(std::move(*rings));
     }
@@ -205,8 +218,10 @@ class SharedRings final : public BucketMemory {
     if (pool.block_bytes() / static_cast<size_t>(claimed_line(options.workers)) <= options.workers)
       return failure(ErrorCode::invalid_argument, "share ring streams", options.name,
                      "blocks of more KiB than there are threads");
-    auto rings = stream::RingGroup::open(
-        pool, {.streams = options.buckets, .wrap = stream::Wrap::mask, .threads = options.workers});
+    auto rings = stream::RingGroup::open(pool, {.streams = options.buckets,
+                                                .wrap = stream::Wrap::mask,
+                                                .threads = options.workers,
+                                                .reserve = options.reserve});
     if (!rings) return std::unexpected(std::move(rings.error()));
     return std::make_unique<SharedRings>(std::move(*rings), options);
   }
@@ -249,8 +264,9 @@ class StreamsOfAll final : public BucketMemory {
  public:
   static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool,
                                                     const MemoryOptions& options) {
-    auto streams =
-        SharedStreams::open(pool, {.streams = options.buckets, .bytes_max = options.bytes_max});
+    auto streams = SharedStreams::open(
+        pool,
+        {.streams = options.buckets, .bytes_max = options.bytes_max, .reserve = options.reserve});
     if (!streams) return std::unexpected(std::move(streams.error()));
     return std::make_unique<StreamsOfAll>(std::move(*streams), options);
   }
@@ -267,6 +283,7 @@ class StreamsOfAll final : public BucketMemory {
     std::memcpy(streams_->begin(bucket) + at, rest.data(), rest.size());
   }
   bool rows() const override { return true; }
+  void stop_growing() override { streams_->stop_growing(); }
   std::span<std::byte> row(uint32_t bucket) override {
     return {streams_->begin(bucket), lengths_[bucket].bytes.load(std::memory_order_relaxed)};
   }
@@ -357,15 +374,34 @@ Result<std::unique_ptr<BucketMemory>> BucketMemory::open(pool::Pool& pool,
   }
 }
 
-// Every bucket of every owner may end in a block that is not full, if there are items for so many.
+// Every bucket of every owner may end in a block that is not full, and every worker may leave a
+// piece of each bucket unfilled, if there are items for so many.
 uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) {
   const bool is_private = options.method == PartitionMethod::private_streams ||
                           options.method == PartitionMethod::private_rings;
+  const uint64_t items = options.bytes_max / 4;  // at most
   const uint64_t ends = uint64_t{options.buckets} * (is_private ? options.workers : 1);
   uint64_t bytes = options.bytes_max;
   if (options.method == PartitionMethod::shared_pieces && options.workers > 1)
-    bytes += uint64_t{options.buckets} * options.workers * piece_bytes(options, block_bytes);
-  return bytes / block_bytes + std::min(ends, bytes / 4);
+    bytes += std::min(uint64_t{options.buckets} * options.workers, items) *
+             piece_bytes(options, block_bytes);
+  return bytes / block_bytes + std::min(ends, items);
+}
+
+uint64_t mappings_needed(const MemoryOptions& options, uint64_t blocks) {
+  const uint64_t buckets = options.buckets;
+  switch (options.method) {
+    case PartitionMethod::private_streams:
+      return blocks + std::min(blocks, options.workers * buckets);
+    case PartitionMethod::shared_streams:
+      return blocks + std::min(blocks, buckets);
+    case PartitionMethod::private_rings:
+      return 2 * std::min(blocks, options.workers * buckets);
+    case PartitionMethod::shared_rings:
+      return 2 * std::min(blocks, buckets);
+    default:
+      return 0;
+  }
 }
 
 }  // namespace penstock::partition_internal

@@ -12,6 +12,7 @@
 #include "partition/write_combine.h"
 #include "penstock/partition.h"
 #include "pool/pool.h"
+#include "stream/block_reserve.h"
 
 namespace penstock::partition_internal {
 
@@ -32,6 +33,7 @@ struct MemoryOptions {
   unsigned workers;
   uint64_t bytes_max;  // of all buckets together
   std::string name;
+  stream::BlockReserve* reserve = nullptr;  // for methods that take blocks in a handler of faults
 };
 
 // Thread safety: what takes a worker is called by that worker, until leave(); everything else by
@@ -61,6 +63,8 @@ class BucketMemory {
     return {};
   }
   virtual bool rows() const { return false; }
+  // The rows grow no more.
+  virtual void stop_growing() {}
   virtual uint64_t row_blocks(uint32_t bucket) const {
     (void)bucket;
     return 0;
@@ -71,5 +75,8 @@ class BucketMemory {
 
 // The most blocks that a method may have in use for so many bytes.
 uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes);
+// The most mappings that a method may need for so many blocks before they are joined, where each
+// block that is away from home is one, and each gap between two.
+uint64_t mappings_needed(const MemoryOptions& options, uint64_t blocks);
 
 }  // namespace penstock::partition_internal

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/thread.h"
+#include "os/limits.h"
 #include "partition/bucket_memory.h"
 #include "partition/join.h"
 #include "partition/write_combine.h"
@@ -27,6 +29,32 @@
 namespace penstock {
 
 namespace partition_internal {
+
+// How many mappings one partition may have; the rest is for others. What the kernel has beyond its
+// limit is an error that cannot be told inside of a handler.
+uint64_t mappings_max() {
+  static const uint64_t limit = os::limits().mappings_max.value_or(65530);
+  return limit / 5 * 4;
+}
+
+Status check_mappings(const pool::Pool& pool, uint64_t mappings, const std::string& name) {
+  // Pages that userfaultfd moves split no mapping.
+  if (pool.mechanism() == pool::Mechanism::uffd_move || mappings <= mappings_max()) return {};
+  return failure(ErrorCode::out_of_mappings,
+                 "bring blocks into rows with up to " + std::to_string(mappings) + " mappings",
+                 name, "larger blocks, or a larger vm.max_map_count");
+}
+
+// The pool said that it had them. Blocks that userfaultfd watches may be a mapping each, even at
+// home.
+std::unexpected<Error> no_blocks_left(uint64_t blocks, const std::string& name) {
+  const std::string attempted = "take " + std::to_string(blocks) + " blocks for buckets";
+  if (blocks > mappings_max())
+    return failure(ErrorCode::out_of_mappings, attempted, name,
+                   "larger blocks, or a larger vm.max_map_count");
+  return failure(ErrorCode::out_of_memory, attempted, name,
+                 "more memory, or a pool that nobody else takes from meanwhile");
+}
 
 // The result. A bucket's blocks are mapped in a row in range_, or still in the method's memory.
 class Core {
@@ -62,6 +90,7 @@ class Core {
 
   void keep_in(std::unique_ptr<BucketMemory> memory) {
     memory_ = std::move(memory);
+    memory_->stop_growing();
     for (uint32_t bucket = 0; bucket < rows_.size(); ++bucket) {
       const std::span<std::byte> row = memory_->row(bucket);
       rows_[bucket].begin = row.data();
@@ -88,6 +117,7 @@ class Core {
       }
     }
     if (blocks_to_map == 0) return {};
+    if (Status status = check_mappings(*pool_, blocks_to_map, name); !status) return status;
     auto range = pool_->reserve(blocks_to_map * block_bytes);
     if (!range) return std::unexpected(std::move(range.error()));
     range_ = std::move(*range);
@@ -96,9 +126,12 @@ class Core {
       if (is_row_at_home(row.blocks)) continue;
       row.begin = at;
       for (const pool::BlockId block : row.blocks) {
-        if (const int error = pool_->map(block, at))
-          return system_error(error, "bring blocks into a row", name,
-                              "larger blocks, or a larger vm.max_map_count");
+        if (const int error = pool_->map(block, at)) {
+          auto failed = system_error(error, "bring blocks into a row", name,
+                                     "larger blocks, or a larger vm.max_map_count");
+          if (error == ENOMEM) failed.error().code = ErrorCode::out_of_mappings;
+          return failed;
+        }
         ++row.mapped;
         at += block_bytes;
       }
@@ -128,6 +161,7 @@ namespace {
 
 constexpr uint64_t job_bytes = 2 * MiB;
 constexpr unsigned threads_max = 1024;
+constexpr uint64_t stream_addresses_max = uint64_t{16} << 40;  // of 128 TiB
 
 uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -193,10 +227,13 @@ constexpr unsigned key_bits_of() {
   return sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
 }
 
-PartitionMethod method_of(const PartitionOptions& options) {
+PartitionMethod method_of(const PartitionOptions& options, uint32_t buckets, uint64_t bytes) {
   if (options.method != PartitionMethod::automatic) return options.method;
-  return options.stable && options.threads > 1 ? PartitionMethod::private_streams
-                                               : PartitionMethod::shared_pieces;
+  if (!options.stable || options.threads == 1) return PartitionMethod::shared_pieces;
+  // Each stream has addresses for the whole input.
+  const auto addresses = static_cast<__uint128_t>(bytes) * buckets * options.threads;
+  return addresses <= stream_addresses_max ? PartitionMethod::private_streams
+                                           : PartitionMethod::private_rings;
 }
 
 Result<MemoryOptions> check(const PartitionOptions& options, uint32_t buckets, uint64_t bytes) {
@@ -204,7 +241,7 @@ Result<MemoryOptions> check(const PartitionOptions& options, uint32_t buckets, u
     return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
   };
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
-  const PartitionMethod method = method_of(options);
+  const PartitionMethod method = method_of(options, buckets, bytes);
   const bool is_private =
       method == PartitionMethod::private_streams || method == PartitionMethod::private_rings;
   if (options.stable && options.threads > 1 && !is_private)
@@ -281,15 +318,25 @@ Result<std::vector<Chain>> collect(pool::Pool& pool, BucketMemory& memory, uint3
   for (const Chain& chain : chains) {
     for (const pool::BlockId block : chain.blocks) pool.give(block);
   }
-  return failure(ErrorCode::out_of_memory, "take blocks for buckets", options.name,
-                 "a pool that nobody else empties meanwhile");
+  return no_blocks_left(stats.blocks_peak, options.name);
 }
 
+// Where blocks are taken in a handler of faults, so many are taken from the pool ahead.
 template <class T>
 Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
-                          const BucketFunction& function, const MemoryOptions& memory_options,
-                          const PartitionOptions& options) {
+                          const BucketFunction& function, MemoryOptions memory_options,
+                          const PartitionOptions& options, uint64_t blocks_ahead) {
   auto core = std::make_unique<Core>(pool, function.buckets);
+  const uint64_t needed = blocks_needed(memory_options, pool->block_bytes());
+  if (Status status = check_mappings(*pool, mappings_needed(memory_options, needed), options.name);
+      !status)
+    return std::unexpected(std::move(status.error()));
+  // A handler of faults that finds no block can only stop the program.
+  stream::BlockReserve reserve(*pool);
+  if (memory_options.method != PartitionMethod::shared_pieces) {
+    if (!reserve.fill(blocks_ahead)) return no_blocks_left(blocks_ahead, options.name);
+    memory_options.reserve = &reserve;
+  }
   auto memory = BucketMemory::open(*pool, memory_options);
   if (!memory) return std::unexpected(std::move(memory.error()));
 
@@ -297,6 +344,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
   if (Status status = distribute(input, function, **memory, options); !status)
     return std::unexpected(std::move(status.error()));
   const uint64_t distributed_ns = now_ns();
+  reserve.give_back();
 
   if ((*memory)->rows()) {
     core->keep_in(std::move(*memory));
@@ -312,12 +360,21 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
   return Partitions<T>(std::move(core));
 }
 
-// A bucket should be some blocks long; from 2 MiB on, blocks are huge pages, which are faster by
-// far to write to.
-size_t block_bytes_for(uint64_t bytes, uint32_t buckets) {
-  const uint64_t bucket_bytes = bytes / buckets;
+// A bucket should be some blocks long, so that little of the last one is unused, but any block may
+// be a mapping. From 2 MiB on, blocks are huge pages, which are faster by far to write to.
+size_t block_bytes_for(const MemoryOptions& options) {
+  const uint64_t bucket_bytes = options.bytes_max / options.buckets;
   if (bucket_bytes >= 512 * KiB) return 2 * MiB;
-  return std::max<uint64_t>(std::bit_floor(bucket_bytes + 1), 64 * KiB);
+  uint64_t least = 4 * KiB;
+  if (options.method == PartitionMethod::shared_rings)  // more KiB than there are threads
+    least = std::max(least, std::bit_ceil((options.workers + uint64_t{1}) * KiB));
+  size_t block_bytes = std::max(std::bit_floor(bucket_bytes / 4 + 1), least);
+  const auto mappings = [&] {
+    const uint64_t blocks = blocks_needed(options, block_bytes);
+    return std::max(blocks, mappings_needed(options, blocks));
+  };
+  while (block_bytes < bucket_bytes && mappings() > mappings_max()) block_bytes *= 2;
+  return block_bytes;
 }
 
 template <class T>
@@ -339,10 +396,11 @@ Result<Partitions<T>> check_and_run(const BlockPool* given, Input<T>& input,
       return failure(ErrorCode::out_of_memory,
                      "partition with " + std::to_string(pool->blocks_free()) + " free blocks",
                      options.name, std::to_string(needed + in_hand - back) + " free blocks");
-    return run(pool, input, *function, *memory_options, options);
+    return run(pool, input, *function, *memory_options, options,
+               needed + in_hand - std::min(needed + in_hand, back));
   }
   const size_t block_bytes =
-      options.block_bytes != 0 ? options.block_bytes : block_bytes_for(bytes, function->buckets);
+      options.block_bytes != 0 ? options.block_bytes : block_bytes_for(*memory_options);
   if (!std::has_single_bit(block_bytes) || block_bytes < 4 * KiB)
     return failure(ErrorCode::invalid_argument, "partition", options.name,
                    "blocks of a power of two, 4096 bytes or more");
@@ -352,7 +410,9 @@ Result<Partitions<T>> check_and_run(const BlockPool* given, Input<T>& input,
   auto pool = BlockPool::open(
       {.block_bytes = block_bytes, .blocks = std::max(static_cast<uint32_t>(needed), 1u)});
   if (!pool) return std::unexpected(std::move(pool.error()));
-  return run(pool->internal(), input, *function, *memory_options, options);
+  // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
+  const uint64_t ahead = needed > mappings_max() ? needed : 0;
+  return run(pool->internal(), input, *function, *memory_options, options, ahead);
 }
 
 }  // namespace

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "os/limits.h"
+#include "os/memory.h"
+#include "os/sanitizer.h"
 #include "pool/pool.h"
 
 namespace penstock {
@@ -348,6 +353,57 @@ TEST_P(PartitionTest, APoolThatIsTooSmallIsRefused) {
   EXPECT_EQ(pool.blocks_free(), pool.blocks());
 }
 
+// Together they could need more than the pool has: one of them may be refused, and nothing else.
+TEST_P(PartitionTest, TwoPartitionsShareAPool) {
+  constexpr size_t block_bytes = 16 * KiB;
+  const auto items = make_items<uint64_t>(1 << 20, Keys::uniform, seed);
+  const auto how = options(ByHash{6});
+  const BlockPool pool = open_pool(block_bytes, (8 << 20) / block_bytes + 64 + 100);
+  for (int round = 0; round < 5; ++round) {
+    const auto work = [&] {
+      auto parts = partition(pool, std::span<const uint64_t>(items), how);
+      if (!parts) {
+        EXPECT_EQ(parts.error().code, ErrorCode::out_of_memory) << parts.error().message();
+        return;
+      }
+      uint64_t count = 0;
+      for (uint32_t i = 0; i < parts->buckets(); ++i) count += parts->bucket(i).size();
+      EXPECT_EQ(count, items.size());
+    };
+    std::jthread other(work);
+    work();
+    other.join();
+    ASSERT_EQ(pool.blocks_free(), pool.blocks());
+  }
+}
+
+TEST_P(PartitionTest, OutOfMappingsIsAnErrorForEveryMechanism) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer has mappings of its own";
+  uint64_t mappings_max = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> mappings_max;
+  if (mappings_max == 0 || mappings_max > 100'000)
+    GTEST_SKIP() << "vm.max_map_count is " << mappings_max;
+  constexpr uint64_t block_items = 4 * KiB / sizeof(uint64_t);
+  const auto blocks = static_cast<uint32_t>(mappings_max + 1000);
+  const auto items = make_items<uint64_t>(blocks * block_items, Keys::uniform, seed);
+  for (const Mechanism mechanism : {Mechanism::mremap, Mechanism::uffd_move, Mechanism::shared}) {
+    SCOPED_TRACE(static_cast<int>(mechanism));
+    const auto pool =
+        BlockPool::open({.block_bytes = 4 * KiB, .blocks = blocks + 1000, .mechanism = mechanism});
+    if (!pool && pool.error().code == ErrorCode::unsupported) continue;
+    ASSERT_TRUE(pool) << pool.error().message();
+    {
+      const auto parts = partition(*pool, std::span<const uint64_t>(items), options(ByHash{6}));
+      if (!parts) {
+        EXPECT_EQ(parts.error().code, ErrorCode::out_of_mappings) << parts.error().message();
+      } else {
+        EXPECT_EQ(mechanism, Mechanism::uffd_move);  // the others map each block
+      }
+    }
+    EXPECT_EQ(pool->blocks_free(), pool->blocks());
+  }
+}
+
 std::vector<Way> ways() {
   std::vector<Way> all = {{PartitionMethod::private_streams},
                           {PartitionMethod::private_rings, RingWrap::conditional},
@@ -378,6 +434,73 @@ TEST(Partition, SharedMethodsWasteNoMoreThanABlockPerBucket) {
     EXPECT_LE(parts->stats().blocks_peak, full + 64 + 64 / 8) << name_of(method);
   }
 }
+
+TEST(Partition, TheTableOfBlocksIsRefusedWithoutACrash) {
+  if (os::shadowed) GTEST_SKIP() << "no room for so many addresses";
+  const os::Limits limits = os::limits();
+  if (limits.overcommit_memory == 1 || limits.memory_bytes > 512 * GiB)
+    GTEST_SKIP() << "the system would promise the memory";
+  // Its table takes as many bytes as the items, which are never touched.
+  auto space = os::Reservation::reserve(1024 * GiB);
+  if (!space) GTEST_SKIP() << space.error().message();
+  const std::span<const uint64_t> items(reinterpret_cast<const uint64_t*>(space->begin()),
+                                        space->bytes() / sizeof(uint64_t));
+  const auto parts = partition(items, {.by = ByHash{14}, .block_bytes = 64 * KiB});
+  ASSERT_FALSE(parts);
+  EXPECT_EQ(parts.error().code, ErrorCode::out_of_memory) << parts.error().message();
+}
+
+TEST(Partition, ManyBucketsOfASmallInputTakeLittleMemory) {
+  const auto items = make_items<uint64_t>(1 << 17, Keys::uniform, seed);  // 64 bytes a bucket
+  for (const unsigned threads : {1u, 2u}) {
+    for (const auto method : {PartitionMethod::automatic, PartitionMethod::shared_rings}) {
+      const PartitionOptions how{.by = ByHash{14}, .method = method, .threads = threads};
+      const uint64_t before = os::resident_memory().bytes;
+      auto parts = partition(std::span<const uint64_t>(items), how);
+      ASSERT_TRUE(parts) << parts.error().message();
+      const uint64_t after = os::resident_memory().bytes;
+      // A page for each bucket; a block of 64 KiB would be 1 GiB.
+      EXPECT_LE(parts->stats().blocks, 1u << 14);
+      EXPECT_LE(after - std::min(before, after), 200 * MiB) << name_of(method);
+    }
+  }
+}
+
+TEST(Partition, ARangeEndsWithTheGreatestKeyOfTheType) {
+  const auto items = make_items<uint32_t>(10'000, Keys::uniform, seed);
+  auto parts = partition(std::span<const uint32_t>(items), {.by = ByRange{.buckets = 4}});
+  ASSERT_TRUE(parts) << parts.error().message();
+  for (uint32_t i = 0; i < 4; ++i) {
+    EXPECT_GT(parts->bucket(i).size(), 2'000u);
+    EXPECT_LT(parts->bucket(i).size(), 3'000u);
+  }
+}
+
+// A forked child has no regions, so that a death test must run the program anew.
+class PartitionDeathTest : public testing::TestWithParam<PartitionMethod> {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_P(PartitionDeathTest, NobodyServesAReleasedBucket) {
+  const auto items = make_items<uint64_t>(100'000, Keys::uniform, seed);
+  auto pool = BlockPool::open({.block_bytes = 16 * KiB, .blocks = 200});
+  ASSERT_TRUE(pool);
+  auto parts =
+      partition(*pool, std::span<const uint64_t>(items), {.by = ByHash{3}, .method = GetParam()});
+  ASSERT_TRUE(parts) << parts.error().message();
+  volatile uint64_t* const released = parts->bucket(1).data();
+  parts->release(1);
+  EXPECT_DEATH(released[0] = 1, "");
+  // Two blocks behind the last one.
+  volatile uint64_t* const behind = parts->bucket(0).data() + parts->bucket(0).size() + 4 * KiB;
+  EXPECT_DEATH(behind[0] = 1, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, PartitionDeathTest,
+                         testing::Values(PartitionMethod::private_streams,
+                                         PartitionMethod::shared_streams),
+                         [](const auto& param) { return std::string(name_of(param.param)); });
 
 TEST(Partition, BadOptionsAreRefused) {
   const std::vector<uint32_t> items(100);

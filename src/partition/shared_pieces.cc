@@ -49,8 +49,8 @@ Result<std::unique_ptr<SharedPieces>> SharedPieces::open(pool::Pool& pool, const
       round_up(pieces->entries_per_bucket_ * options.buckets * sizeof(Entry), os::page_bytes);
   auto table = os::Reservation::reserve(table_bytes, os::page_bytes);
   if (!table) return std::unexpected(std::move(table.error()));
-  pieces->table_ = std::move(*table);
-  int error = os::commit(pieces->table_.begin(), table_bytes);
+  int error = os::commit(table->begin(), table_bytes);
+  if (error == 0) pieces->table_ = std::move(*table);  // the destructor reads it
 
   // Where lines go when there is no memory: behind the line a unit ends, so that the next line asks
   // again.
@@ -59,7 +59,9 @@ Result<std::unique_ptr<SharedPieces>> SharedPieces::open(pool::Pool& pool, const
   if (!waste) return std::unexpected(std::move(waste.error()));
   pieces->waste_ = std::move(*waste);
   if (error == 0) error = os::commit(pieces->waste_.end() - os::page_bytes, os::page_bytes);
-  if (error != 0) return system_error(error, "commit the table of blocks", "partition");
+  if (error != 0)
+    return system_error(error, "commit the table of blocks", "partition",
+                        "larger blocks, or fewer buckets");
   pieces->waste_line_ = pieces->waste_.end() - static_cast<size_t>(LineBytes::small);
   return pieces;
 }

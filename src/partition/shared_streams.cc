@@ -1,6 +1,7 @@
 #include "partition/shared_streams.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -10,7 +11,7 @@ namespace penstock::partition_internal {
 
 Result<std::unique_ptr<SharedStreams>> SharedStreams::open(pool::Pool& pool,
                                                            const Options& options) {
-  std::unique_ptr<SharedStreams> streams(new SharedStreams(pool));
+  std::unique_ptr<SharedStreams> streams(new SharedStreams(pool, options.reserve));
   streams->streams_ = options.streams;
   streams->stride_bytes_ =
       round_up(std::max<uint64_t>(options.bytes_max, 1), streams->block_bytes_);
@@ -23,9 +24,10 @@ Result<std::unique_ptr<SharedStreams>> SharedStreams::open(pool::Pool& pool,
       round_up(streams->slots_per_stream_ * options.streams * sizeof(Slot), os::page_bytes);
   auto slots = os::Reservation::reserve(slots_bytes, os::page_bytes);
   if (!slots) return std::unexpected(std::move(slots.error()));
-  streams->slots_ = std::move(*slots);
-  if (const int error = os::commit(streams->slots_.begin(), slots_bytes))
-    return system_error(error, "commit the table of blocks", "partition");
+  if (const int error = os::commit(slots->begin(), slots_bytes))
+    return system_error(error, "commit the table of blocks", "partition",
+                        "larger blocks, or fewer buckets");
+  streams->slots_ = std::move(*slots);  // the destructor reads it
 
   auto registration =
       fault::Registration::add(streams->range_.begin(), streams->range_.bytes(), *streams);
@@ -50,7 +52,7 @@ fault::Outcome SharedStreams::on_fault(const fault::Fault& fault) noexcept {
   if (index >= slots_per_stream_ * streams_) return fault::Outcome::decline;
   uint32_t seen = 0;
   if (slot(index).compare_exchange_strong(seen, busy, std::memory_order_acquire)) {
-    const pool::BlockId block = pool_.take();
+    const pool::BlockId block = reserve_ != nullptr ? reserve_->take() : pool_.take();
     PENSTOCK_CHECK(block != pool::no_block, "the pool of a partition has no free block left");
     const int error = pool_.map(block, range_.begin() + index * block_bytes_);
     PENSTOCK_CHECK(
@@ -60,7 +62,13 @@ fault::Outcome SharedStreams::on_fault(const fault::Fault& fault) noexcept {
     return fault::Outcome::retry;
   }
   // Mapped between this thread's fault and now, or by a thread that is about to have done it.
-  while (slot(index).load(std::memory_order_acquire) == busy) os::spin_pause();
+  for (unsigned tries = 0; slot(index).load(std::memory_order_acquire) == busy; ++tries) {
+    if (tries < 100) {
+      os::spin_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
   return fault::Outcome::retry;
 }
 

@@ -12,6 +12,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "pool/pool.h"
+#include "stream/block_reserve.h"
 
 namespace penstock::partition_internal {
 
@@ -22,10 +23,16 @@ class SharedStreams final : public fault::Handler {
   struct Options {
     uint32_t streams = 1;
     uint64_t bytes_max = 0;  // of one stream
+    // Where blocks come from, if not from the pool as they are needed. REQUIRES: it is of this
+    // pool, and outlives the writing.
+    stream::BlockReserve* reserve = nullptr;
   };
   // REQUIRES: the pool outlives the streams.
   static Result<std::unique_ptr<SharedStreams>> open(pool::Pool& pool, const Options& options);
   ~SharedStreams();  // gives back all blocks
+
+  // No stream grows any more: who writes behind one, or into one that was taken, crashes.
+  void stop_growing() { registration_ = {}; }
 
   std::byte* begin(uint32_t stream) const { return range_.begin() + stream * stride_bytes_; }
   // The stream's blocks, in order, all at home: they are the caller's, and the stream is empty.
@@ -38,10 +45,12 @@ class SharedStreams final : public fault::Handler {
   using Slot = std::atomic<uint32_t>;
   static constexpr uint32_t busy = ~uint32_t{0};
 
-  explicit SharedStreams(pool::Pool& pool) : pool_(pool), block_bytes_(pool.block_bytes()) {}
+  SharedStreams(pool::Pool& pool, stream::BlockReserve* reserve)
+      : pool_(pool), reserve_(reserve), block_bytes_(pool.block_bytes()) {}
   Slot& slot(uint64_t index) const { return reinterpret_cast<Slot*>(slots_.begin())[index]; }
 
   pool::Pool& pool_;
+  stream::BlockReserve* const reserve_;
   const size_t block_bytes_;
   uint32_t streams_ = 0;
   uint64_t stride_bytes_ = 0;

@@ -4,9 +4,12 @@
 #include <ucontext.h>
 #endif
 
+#include <thread>
+
 #include "base/check.h"
 #include "os/futex.h"
 
+// clang-format off
 // Why. Whoever partitions n bytes into 2^b streams by m threads reserves n * m * 2^b bytes of
 // addresses, since any stream may take all of the input: 130 TB in the thesis' example. But only
 // the end of a stream is written, so one block of addresses is enough, if something exchanges the
@@ -14,8 +17,7 @@
 //
 //   conditional  the writer compares, and calls reset()
 //   handler      the pointer runs on into a hole behind the block. The fault exchanges the block
-//   and
-//                changes the register that holds the address, and the store goes to the beginning
+//                and changes the register that holds the address: the store goes to the beginning
 //   mask         two blocks of addresses; the pointer goes from one to the other and, taken modulo
 //                both, back again. Each time it enters a half it faults, the block there is new,
 //                and that of the other half leaves. The writer never asks where it is
@@ -29,11 +31,13 @@
 // Costs: per block a fault, taking the old one home and mapping the new one; with other threads in
 // the same address space, an interruption of them for each. Fault path: allocates nothing, and its
 // lock is one under which nothing faults.
+// clang-format on
 
 namespace penstock::stream {
 
 RingGroup::RingGroup(pool::Pool& pool, const RingGroupOptions& options)
     : pool_(pool),
+      reserve_(options.reserve),
       wrap_(options.wrap),
       threads_(options.threads),
       streams_(options.streams),
@@ -97,7 +101,7 @@ void RingGroup::serve(const Request& request) noexcept {
     if (wrap_ == Wrap::mask && stream.half == request.half) return;
     enqueue(stream, base + stream.half * block_bytes_);
   }
-  const pool::BlockId block = pool_.take();
+  const pool::BlockId block = reserve_ != nullptr ? reserve_->take() : pool_.take();
   PENSTOCK_CHECK(block != pool::no_block, "the pool of a ring stream has no free block left");
   const int error = pool_.map(block, base + request.half * block_bytes_);
   PENSTOCK_CHECK(error == 0,
@@ -156,7 +160,14 @@ void RingGroup::leave() noexcept {
 }
 
 void RingGroup::lock() noexcept {
-  while (locked_.exchange(true, std::memory_order_acquire)) os::spin_pause();
+  // Who holds it moves blocks for all the others.
+  for (unsigned tries = 0; locked_.exchange(true, std::memory_order_acquire); ++tries) {
+    if (tries < 100) {
+      os::spin_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
 }
 void RingGroup::unlock() noexcept {
   locked_.store(false, std::memory_order_release);

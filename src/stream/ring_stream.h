@@ -14,6 +14,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "pool/pool.h"
+#include "stream/block_reserve.h"
 
 namespace penstock::stream {
 
@@ -29,6 +30,9 @@ struct RingGroupOptions {
   // That write into the same streams; more than one only with `mask`. Each writes what it claims in
   // a stream before it claims more, in pieces of which a block holds more than there are threads.
   unsigned threads = 1;
+  // Where blocks come from, if not from the pool as they are needed. REQUIRES: it is of this pool,
+  // and outlives the writing.
+  BlockReserve* reserve = nullptr;
 };
 
 // `streams` RingStreams side by side on one pool: one reservation, one registration.
@@ -55,7 +59,7 @@ class RingGroup final : public fault::Handler {
 #if defined(__x86_64__)
   static std::byte* store_first(std::byte* at, uint64_t word) noexcept {
     // The handler changes this register, and no other.
-    asm volatile("movnti %[word], (%%rdi)" : "+D"(at) : [word] "r"(word) : "memory");
+    asm volatile("movnti %[word], (%%rdi)" : "+&D"(at) : [word] "r"(word) : "memory");
     return at;
   }
 #else
@@ -90,6 +94,7 @@ class RingGroup final : public fault::Handler {
   void unlock() noexcept;
 
   pool::Pool& pool_;
+  BlockReserve* const reserve_;
   const Wrap wrap_;
   const unsigned threads_;
   const uint32_t streams_;
