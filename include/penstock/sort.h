@@ -14,14 +14,15 @@
 // bits, and records of any fixed size with a key of bytes.
 //
 // Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1
-// GiB up, and n below, or 3 MiB where that is more. What takes more says
-// so.
+// GiB up, and n below, or 3 MiB where that is more; threads for which that does not suffice are
+// not started. What takes more says so.
 //
 // Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in
 // order already, or backwards, or all equal, are found in one pass.
 //
-// Errors: out_of_memory, before anything was moved. Thread safety: calls about different arrays may
-// run at the same time.
+// Errors: out_of_memory, before anything was moved; should the system refuse the few tables that
+// are needed after that, the program stops rather than lose items. Thread safety: calls about
+// different arrays may run at the same time.
 //
 // Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
 // and why it differs is told in src/sort/README.md.
@@ -75,9 +76,11 @@ Status sort(Items&& items, const SortOptions& options = {}) {
   return sort_internal::sort(std::ranges::data(items), std::ranges::size(items), options);
 }
 
-// Out of place. REQUIRES: as many items in `out` as in `in`, which do not overlap.
+// Out of place. REQUIRES: the two do not overlap. Errors: invalid_argument, where `out` is shorter.
 template <Sortable T>
 Status sort(std::span<const T> in, std::span<T> out, const SortOptions& options = {}) {
+  if (out.size() < in.size())
+    return failure(ErrorCode::invalid_argument, "sort", "the output", "as many items as there are");
   return sort_internal::sort_to(in.data(), in.size(), out.data(), options);
 }
 
@@ -92,15 +95,17 @@ Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}
 
 // The least (greatest) out.size() items of `in`, in order; `in` stays as it is. Takes memory for
 // twice as many items as there are in `out`.
-// REQUIRES: no more of them than in `in`.
+// Errors: invalid_argument, where there are more of them than in `in`.
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options = {});
 
-// The places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an item.
-// REQUIRES: as many places in `order` as keys.
+// The places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an item, and
+// what sorting them takes. Errors: invalid_argument, where `order` is shorter than the keys.
 template <Sortable T>
 Status argsort(std::span<const T> keys, std::span<uint64_t> order,
                const SortOptions& options = {}) {
+  if (order.size() < keys.size())
+    return failure(ErrorCode::invalid_argument, "argsort", "the order", "as many places as keys");
   return sort_internal::argsort(keys.data(), keys.size(), order.data(), options);
 }
 

@@ -34,9 +34,11 @@ CpuFeatures machine_features() {
 }
 
 CpuTier tier_of(const CpuFeatures& features, std::string_view named) {
-  const bool avx512 = features.avx2 && features.avx512f && features.avx512bw && features.avx512dq &&
-                      features.avx512vl;
-  const CpuTier best = avx512 ? CpuTier::avx512 : features.avx2 ? CpuTier::avx2 : CpuTier::portable;
+  // Kernels of the vector tiers are compiled with BMI2, too, which a virtual machine may hide.
+  const bool avx2 = features.avx2 && features.bmi2;
+  const bool avx512 =
+      avx2 && features.avx512f && features.avx512bw && features.avx512dq && features.avx512vl;
+  const CpuTier best = avx512 ? CpuTier::avx512 : avx2 ? CpuTier::avx2 : CpuTier::portable;
   for (const CpuTier tier : {CpuTier::portable, CpuTier::avx2, CpuTier::avx512})
     if (named == name_of(tier)) return std::min(tier, best);
   return best;

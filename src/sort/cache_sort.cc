@@ -95,10 +95,10 @@ template <class T>
 void CacheSort<T>::load(std::span<const Piece<T>> pieces, size_t count, const KeyRange& keys) {
   PENSTOCK_CHECK(count <= items_max_, "more items than a cache sort was opened for");
   count_ = count;
+  keys_ = keys;
   plan_ = Plan::copy;
   if (count <= leaf_items_max) {
     plan_ = Plan::leaf;
-    map_.range = keys;
   } else if (keys.low != keys.high) {
     map_ = BucketMap::by_range(keys, static_cast<uint32_t>(slots_for<T>(count)));
     if (load_slots(pieces)) {
@@ -149,12 +149,12 @@ template <class T>
 void CacheSort<T>::store(T* out) {
   switch (plan_) {
     case Plan::leaf:
-      sort_leaf(leaf_, static_cast<const T*>(scratch_), count_, map_.range, out);
+      sort_leaf(leaf_, static_cast<const T*>(scratch_), count_, keys_, out);
       break;
     case Plan::slots:
       return store_slots(out);
     case Plan::copy:
-      quick_sort_to(scratch_, count_, out);
+      quick_sort_to(scratch_, count_, out, keys_);
       break;
   }
   if (!order_.plain()) kernels_->decode(out, count_, order_);

@@ -60,6 +60,7 @@ class CacheSort {
 
   Plan plan_ = Plan::copy;
   size_t count_ = 0;
+  KeyRange keys_;
   BucketMap map_;
   size_t slot_items_ = 0;
   size_t spilled_count_ = 0;

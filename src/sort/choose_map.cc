@@ -7,6 +7,13 @@
 namespace penstock::sorting {
 
 BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max) {
+  // One key, as far as the sample knows: a bucket of its own, whatever else there may be.
+  if (const uint64_t key = sample.front(); key == sample.back()) {
+    std::vector<uint64_t> around;
+    if (key != 0) around.push_back(key);
+    if (key != ~uint64_t{0}) around.push_back(key + 1);
+    return BucketMap::by_splitters(std::move(around));
+  }
   BucketMap map = BucketMap::by_range({sample.front(), sample.back()}, buckets);
   size_t in_large = 0;
   for (size_t start = 0; start < sample.size();) {
@@ -28,7 +35,7 @@ BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double 
   };
   const uint32_t shares = buckets - buckets / 4;
   uint64_t before = sample.front();
-  for (uint32_t i = 1; i < shares && splitters.size() + 3 < buckets; ++i) {
+  for (uint32_t i = 1; i < shares && splitters.size() + 2 < buckets; ++i) {
     const uint64_t key = sample[i * sample.size() / shares];
     add(key);
     if (key == before && key != ~uint64_t{0}) add(key + 1);

@@ -61,7 +61,8 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
   space->spare_ = std::move(*spare);
   if (int error = os::commit(space->spare_.begin(), spare_bytes); error != 0)
     return system_error(error, "get memory to sort in", "spare chunks");
-  if (spare_bytes > os::huge_page_bytes)
+  // Small ones would take a huge page for little.
+  if (spare_bytes >= 8 * os::huge_page_bytes)
     (void)os::advise_huge(space->spare_.begin(), spare_bytes, true);
   State first = options.array_is_input ? State::input : State::free;
   space->chunks_.assign(space->chunks_total_, Chunk{nullptr, 0, none, 0, State::free});

@@ -190,8 +190,8 @@ class Actor {
         space.begin_reading(list);
         for (size_t i = 0; i < marks.size(); ++i)
           ASSERT_TRUE(holds(space.address(list.chunks[i]), marks[i]));
-        free_ += static_cast<int64_t>(marks.size());
         space.release(list);
+        free_ += static_cast<int64_t>(marks.size());
         marks.clear();
         break;
       }

@@ -15,7 +15,7 @@ namespace penstock::sorting {
 namespace {
 
 constexpr size_t sets = 4;
-constexpr size_t few_items = 2048;
+constexpr size_t few_items = 4096;
 
 }  // namespace
 

@@ -54,10 +54,6 @@ constexpr size_t chunk_table_bytes = 48;        // of ChunkSpace, lists and orde
 constexpr size_t nested_sample_items = 8192;
 constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
 
-// Whether all bits of the key are its first word.
-template <class T>
-constexpr bool one_word = !std::is_same_v<T, Key128>;
-
 template <class T>
 uint64_t extra_bytes_of(const SortPlan& plan, uint64_t items) {
   uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
@@ -95,8 +91,12 @@ class InPlaceSort {
         in_order_(options.stable) {}
 
   Status run() {
-    if (auto status = open(); !status) return status;
-    choose_buckets();
+    try {
+      if (auto status = open(); !status) return status;
+      choose_buckets();
+    } catch (const std::bad_alloc&) {
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
+    }
     on_all_threads([this](Worker& worker) { distribute(worker); });
     place_buckets();
     on_all_threads([this](Worker& worker) { finish_buckets(worker); });
@@ -113,6 +113,7 @@ class InPlaceSort {
     CacheSort<T> cache;
     LineScatter<T> scatter;
     std::vector<List> lists;
+    std::vector<uint64_t> counts;  // of items, by bucket
     std::vector<Piece<T>> pieces;
     std::vector<T> chunk;  // where a chunk is kept while its place is cleared
   };
@@ -163,6 +164,12 @@ class InPlaceSort {
     std::vector<uint64_t> shares(map_.buckets, 0);
     for (uint64_t key : sample) ++shares[map_(key)];
     space_->divide(shares, plan_.shift_chunks);
+    starts_.assign(map_.buckets + 1, 0);
+    for (auto& worker : workers_) {
+      open_lists(worker->scatter, worker->lists, map_);
+      worker->counts.resize(map_.buckets);
+      worker->chunk.resize(chunk_items_);
+    }
     if (!in_place()) return;
     if (!in_order_) {
       order_ = space_->interleaved();
@@ -188,12 +195,9 @@ class InPlaceSort {
     work(*workers_[0]);
   }
 
-  // Prepares a worker to append to lists of its own.
-  void open_lists(Worker& worker, LineScatter<T>& scatter, std::vector<List>& lists,
-                  const BucketMap& map) {
+  void open_lists(LineScatter<T>& scatter, std::vector<List>& lists, const BucketMap& map) {
     lists.resize(map.buckets);
     for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
-    (void)worker;
     if (!aligned_) scatter.expect_unaligned();
   }
 
@@ -216,8 +220,8 @@ class InPlaceSort {
     return list.chunks.size() * chunk_items_ - scatter.room(bucket) + scatter.line_items(bucket);
   }
 
-  void distribute(Worker& worker) {
-    open_lists(worker, worker.scatter, worker.lists, map_);
+  // From here on items are on their way: what throws stops the program.
+  void distribute(Worker& worker) noexcept {
     Room room = {this, &worker.lists, false};
     worker.scatter.ask_for_room(Room::make, &room);
     auto add = [&](const T* items, size_t count, const T* ahead) {
@@ -249,16 +253,9 @@ class InPlaceSort {
       }
       if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
     }
-    worker.scatter.ask_for_room(Room::make, &room);
-    counts_lock_.lock();
-    if (counts_.empty()) counts_.resize(threads_);
-    counts_lock_.unlock();
-    std::vector<uint64_t> counts(map_.buckets);
     for (uint32_t j = 0; j < map_.buckets; ++j)
-      counts[j] = close_list(worker.scatter, j, worker.lists[j]);
+      worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
     worker.scatter.finish();
-    MutexLock lock(counts_lock_);
-    counts_[worker.index] = std::move(counts);
   }
 
   template <class Add>
@@ -283,25 +280,24 @@ class InPlaceSort {
   }
 
   void place_buckets() {
-    starts_.assign(map_.buckets + 1, 0);
     for (uint32_t j = 0; j < map_.buckets; ++j) {
       starts_[j + 1] = starts_[j];
-      for (unsigned t = 0; t < threads_; ++t) starts_[j + 1] += counts_[t][j];
+      for (unsigned t = 0; t < threads_; ++t) starts_[j + 1] += workers_[t]->counts[j];
     }
     PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost items");
     next_ = 0;
   }
 
-  void finish_buckets(Worker& worker) {
+  void finish_buckets(Worker& worker) noexcept {
     for (;;) {
       uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
       if (j >= map_.buckets) return;
       Bucket bucket;
       for (unsigned t = 0; t < threads_; ++t) {
-        if (counts_[t][j] == 0) continue;
+        if (workers_[t]->counts[j] == 0) continue;
         bucket.lists.push_back(&workers_[t]->lists[j]);
-        bucket.items.push_back(counts_[t][j]);
-        bucket.count += counts_[t][j];
+        bucket.items.push_back(workers_[t]->counts[j]);
+        bucket.count += workers_[t]->counts[j];
       }
       bucket.keys = map_.keys_of(j);
       bucket.open_ended = j == 0 || j + 1 == map_.buckets;
@@ -313,8 +309,7 @@ class InPlaceSort {
   void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
     if (bucket.count == 0) return;
     if (start >= options_.first) return copy_out(worker, bucket, start);
-    if (one_word<T> && bucket.keys.low == bucket.keys.high)
-      return store_one_key(worker, bucket, start);
+    if (bucket.keys.low == bucket.keys.high) return store_one_key(worker, bucket, start);
     if (bucket.count <= worker.cache.items_max()) return sort_in_cache(worker, bucket, start);
     divide_again(worker, bucket, start, depth);
   }
@@ -356,7 +351,8 @@ class InPlaceSort {
                   reinterpret_cast<const std::byte*>(out_ + start + count));
   }
 
-  // Without values nothing needs to be read.
+  // Without values nothing needs to be read. Keys of 128 bits that have one high word are pairs by
+  // their low ones, and their place is now an array of its own.
   void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
     if constexpr (std::is_integral_v<T>) {
       for (List* list : bucket.lists) {
@@ -369,11 +365,16 @@ class InPlaceSort {
     } else {
       copy_out(worker, bucket, start);
     }
+    if constexpr (std::is_same_v<T, Key128>) {
+      auto* pairs = reinterpret_cast<KeyValue*>(out_ + start);
+      const Status sorted = sort_in_place(
+          pairs, bucket.count, {.order = {.flip = options_.order.flip != 0 ? ~uint64_t{0} : 0}});
+      PENSTOCK_CHECK(sorted.has_value(), "no memory in the middle of a sort");
+    }
   }
 
   // Items whose order is right, or of no interest.
   void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
-    worker.chunk.resize(chunk_items_);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];
       for (size_t i = 0; left != 0; ++i) {
@@ -402,24 +403,12 @@ class InPlaceSort {
       }
     }
     sort_sample(sample);
-    if (sample.front() == sample.back()) {
-      // Key128 with one high word, or nearly only one key: shares of the range would not divide it.
-      KeyRange keys = range_of(worker.pieces);
-      if (keys.low == keys.high) {
-        if (!one_word<T>) return sort_apart(worker, bucket, start);
-        // What is read would stand in the way of its own output.
-        for (List* list : bucket.lists) space_->end_reading(*list);
-        return copy_out(worker, bucket, start);
-      }
-      sample.front() = keys.low;
-      sample.back() = keys.high;
-    }
     BucketMap map = choose_map(
         sample, plan_.nested_buckets,
         static_cast<double>(worker.cache.items_max()) / static_cast<double>(bucket.count));
     LineScatter<T> scatter(map.buckets);
     std::vector<List> lists;
-    open_lists(worker, scatter, lists, map);
+    open_lists(scatter, lists, map);
     for (List& list : lists) list.region = bucket.lists.front()->region;
     Room room = {this, &lists, true};
     scatter.ask_for_room(Room::make, &room);
@@ -450,10 +439,11 @@ class InPlaceSort {
     }
   }
 
-  // The last resort: a bucket that two more distributions have not made small, or that differs in
-  // the second word of its keys only. Takes twice its size of memory.
+  // The last resort: a bucket that two more distributions have not made small. Takes its size of
+  // memory once more; samples would have to miss again and again.
   void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
-    auto items = std::make_unique_for_overwrite<T[]>(bucket.count);
+    std::unique_ptr<T[]> items(new (std::nothrow) T[bucket.count]);
+    PENSTOCK_CHECK(items != nullptr, "no memory in the middle of a sort");
     list_pieces(worker, bucket);
     T* to = items.get();
     for (const Piece<T>& piece : worker.pieces) {
@@ -486,8 +476,6 @@ class InPlaceSort {
   BucketMap map_;
   std::vector<uint32_t> order_;  // of the input's chunks
   std::atomic<uint32_t> next_{0};
-  Mutex counts_lock_;
-  std::vector<std::vector<uint64_t>> counts_;  // by thread and bucket
   std::vector<uint64_t> starts_;
 };
 
@@ -526,7 +514,7 @@ void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
   } else if (out != in) {
     std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   }
-  quick_sort(out, count, reinterpret_cast<T*>(spare));
+  quick_sort(out, count, reinterpret_cast<T*>(spare), kernels<T>().range_of(out, count, {}));
   if (!order.plain()) kernels<T>().decode(out, count, order);
 }
 

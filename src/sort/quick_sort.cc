@@ -24,7 +24,10 @@ struct Number {
     }
   }
   static uint64_t leading(type number) { return number; }
-  static constexpr type greatest = std::is_same_v<T, uint32_t> ? ~uint32_t{0} : ~uint64_t{0};
+  static type least_of(uint64_t leading) { return leading; }
+  static type greatest_of(uint64_t leading) {
+    return std::is_same_v<T, uint32_t> && leading > ~uint32_t{0} ? ~uint32_t{0} : leading;
+  }
 };
 template <>
 struct Number<Key128> {
@@ -34,7 +37,8 @@ struct Number<Key128> {
     return {.low = static_cast<uint64_t>(number), .high = static_cast<uint64_t>(number >> 64)};
   }
   static uint64_t leading(type number) { return static_cast<uint64_t>(number >> 64); }
-  static constexpr type greatest = ~type{0};
+  static type least_of(uint64_t high) { return type{high} << 64; }
+  static type greatest_of(uint64_t high) { return type{high} << 64 | ~uint64_t{0}; }
 };
 
 template <class T>
@@ -109,10 +113,11 @@ PartitionByPivot<T> partition_for_cpu() {
 }
 
 template <class T>
-void sort_to_result(T* result, T* other, size_t count, bool in_result) {
+void sort_to_result(T* result, T* other, size_t count, bool in_result, const KeyRange& keys) {
   const auto levels = 2 * static_cast<unsigned>(std::bit_width(count / (leaf_items_max / 2)));
   QuickSort<T>(partition_for_cpu<T>())
-      .sort(result, other, count, in_result, 0, Number<T>::greatest, levels);
+      .sort(result, other, count, in_result, Number<T>::least_of(keys.low),
+            Number<T>::greatest_of(keys.high), levels);
 }
 
 }  // namespace
@@ -132,23 +137,23 @@ size_t portable::partition_by_pivot(const T* items, size_t count, const T& pivot
 }
 
 template <class T>
-void quick_sort(T* data, size_t count, T* spare) {
-  sort_to_result(data, spare, count, true);
+void quick_sort(T* data, size_t count, T* spare, const KeyRange& keys) {
+  sort_to_result(data, spare, count, true, keys);
 }
 
 template <class T>
-void quick_sort_to(T* data, size_t count, T* out) {
-  sort_to_result(out, data, count, false);
+void quick_sort_to(T* data, size_t count, T* out, const KeyRange& keys) {
+  sort_to_result(out, data, count, false, keys);
 }
 
-template void quick_sort(uint32_t*, size_t, uint32_t*);
-template void quick_sort_to(uint32_t*, size_t, uint32_t*);
-template void quick_sort(uint64_t*, size_t, uint64_t*);
-template void quick_sort_to(uint64_t*, size_t, uint64_t*);
-template void quick_sort(KeyValue*, size_t, KeyValue*);
-template void quick_sort_to(KeyValue*, size_t, KeyValue*);
-template void quick_sort(Key128*, size_t, Key128*);
-template void quick_sort_to(Key128*, size_t, Key128*);
+template void quick_sort(uint32_t*, size_t, uint32_t*, const KeyRange&);
+template void quick_sort_to(uint32_t*, size_t, uint32_t*, const KeyRange&);
+template void quick_sort(uint64_t*, size_t, uint64_t*, const KeyRange&);
+template void quick_sort_to(uint64_t*, size_t, uint64_t*, const KeyRange&);
+template void quick_sort(KeyValue*, size_t, KeyValue*, const KeyRange&);
+template void quick_sort_to(KeyValue*, size_t, KeyValue*, const KeyRange&);
+template void quick_sort(Key128*, size_t, Key128*, const KeyRange&);
+template void quick_sort_to(Key128*, size_t, Key128*, const KeyRange&);
 template size_t portable::partition_by_pivot(const uint32_t*, size_t, const uint32_t&, uint32_t*,
                                              uint32_t*);
 template size_t portable::partition_by_pivot(const uint64_t*, size_t, const uint64_t&, uint64_t*,

@@ -19,18 +19,20 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sort/bucket_map.h"
 #include "sort/item.h"
 
 namespace penstock::sorting {
 
 // Sorts `count` items of `data`, stable. The contents of `spare`, with room for as many, are lost.
 // For uint32_t, uint64_t, KeyValue and Key128.
+// `keys`: where all of them lie (encoded; of Key128 the high words); the closer, the faster.
 template <class T>
-void quick_sort(T* data, size_t count, T* spare);
+void quick_sort(T* data, size_t count, T* spare, const KeyRange& keys = {});
 
 // The same, to another array; what `data` holds is lost.
 template <class T>
-void quick_sort_to(T* data, size_t count, T* out);
+void quick_sort_to(T* data, size_t count, T* out, const KeyRange& keys = {});
 
 // Moves the items below `pivot` (less) to `below`, the others to `rest`, each in order; returns how
 // many were below. REQUIRES: `items` is `below` or `rest`; the two do not overlap, and each has

@@ -484,14 +484,6 @@ class RecordSort {
   }
 
   BucketMap map_for(std::span<const uint64_t> sample, uint32_t buckets, uint64_t count) const {
-    const uint64_t key = sample.front();
-    if (key == sample.back()) {
-      // Nearly all have one prefix: those below, those with it, those above.
-      std::vector<uint64_t> splitters;
-      if (key != 0) splitters.push_back(key);
-      if (key != ~uint64_t{0}) splitters.push_back(key + 1);
-      return BucketMap::by_splitters(std::move(splitters));
-    }
     return choose_map(sample, buckets,
                       static_cast<double>(plan_.bucket_records_max) / static_cast<double>(count));
   }
@@ -536,11 +528,10 @@ class RecordSort {
       for (size_t i = 0; i < count; ++i) prefixes[i] = prefix(records + i * record_bytes);
       return search(prefixes, count, map, numbers);
     }
-    const uint64_t low = map.range.low;
-    const uint64_t width = map.range.high - low;
     for (size_t i = 0; i < count; ++i) {
       const uint64_t key = prefix(records + i * record_bytes);
-      const uint64_t place = std::min(std::max(key, low) - low, width) >> map.shift;
+      const uint64_t place =
+          (std::clamp(key, map.range.low, map.range.high) - map.zero) >> map.shift;
       numbers[i] = static_cast<uint32_t>(place * map.multiplier >> 32);
     }
   }

@@ -83,6 +83,11 @@ const Pattern patterns[] = {
        std::memset(k, 0, n);
        fill_number(r.next() >> r.below(64), k, std::min<size_t>(n, 8));
      }},
+    {"few small numbers and a huge one",
+     [](Random& r, size_t i, size_t count, unsigned char* k, size_t n) {
+       std::memset(k, 0, n);
+       fill_number(i == count / 2 ? ~uint64_t{0} : r.below(4), k, std::min<size_t>(n, 8));
+     }},
     {"two values of each byte",
      [](Random& r, size_t, size_t, unsigned char* k, size_t n) {
        for (size_t i = 0; i < n; ++i) k[i] = r.below(20) == 0 ? 1 : 0;

@@ -156,6 +156,9 @@ namespace penstock {
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options) {
   const size_t wanted = out.size();
+  if (wanted > in.size())
+    return failure(ErrorCode::invalid_argument, "find the first items", "the output",
+                   "no more items than there are");
   if (wanted == 0) return {};
   const size_t room = std::max<size_t>(2 * wanted, 4096);
   if (in.size() <= room) {

@@ -14,9 +14,12 @@ namespace {
 constexpr size_t bucket_bytes_wanted = 512 * KiB;
 // What is sorted without a first level.
 constexpr size_t cache_bytes_max = MiB;
+constexpr uint32_t buckets_min = 8;
 constexpr uint32_t buckets_max = 1024;
 constexpr uint32_t buckets_more = 2048;  // where a thousand would leave them too large
 constexpr size_t bucket_bytes_large = 4 * MiB;
+// Slots are addressed by 32 bits, and take up to twice the bytes of their items.
+constexpr uint64_t cache_bytes_limit = GiB;
 constexpr size_t chunk_bytes_min = KiB;
 constexpr size_t chunk_bytes_max = 16 * KiB;
 constexpr uint32_t nested_buckets_min = 16;
@@ -34,17 +37,19 @@ SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_
     return plan;
   }
   uint64_t wanted = ceil_div(bytes, bucket_bytes_wanted);
-  plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 4, buckets_max));
+  plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, buckets_min, buckets_max));
   if (bytes / plan.buckets > bucket_bytes_large) plan.buckets = buckets_more;
   // Twice the mean: an uneven bucket is better sorted at once than divided again.
-  plan.cache_items_max = std::max(2 * bytes / plan.buckets, cache_bytes_max) / item_bytes;
+  plan.cache_items_max =
+      std::clamp<uint64_t>(2 * bytes / plan.buckets, cache_bytes_max, cache_bytes_limit) /
+      item_bytes;
 
   plan.nested_buckets = std::clamp(plan.buckets, nested_buckets_min, nested_buckets_max);
 
   // Chunks: those that may be partly filled at one time (for each bucket and thread, and once more
   // for each bucket, for the input's pace is not exactly the buckets') within a hundredth of the
   // items, or 32 MiB.
-  uint64_t partly_filled = uint64_t{threads + 1} * plan.buckets +
+  uint64_t partly_filled = (uint64_t{threads} + 1) * plan.buckets +
                            uint64_t{threads} * (nested_levels * plan.nested_buckets + 8) + 8;
   uint64_t allowed = std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 4, 32 * MiB));
   plan.chunk_bytes =
