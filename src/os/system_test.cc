@@ -21,7 +21,7 @@ namespace {
 TEST(Cpu, TiersFollowTheFeatures) {
   CpuFeatures none;
   EXPECT_EQ(tier_of(none, ""), CpuTier::portable);
-  EXPECT_EQ(tier_of(none, "avx512"), CpuTier::portable);  // naming does not conjure up
+  EXPECT_EQ(tier_of(none, "avx512"), CpuTier::portable);      // naming does not conjure up
   EXPECT_EQ(tier_of({.avx2 = true}, ""), CpuTier::portable);  // kernels use BMI2, too
   CpuFeatures avx2{.avx2 = true, .bmi2 = true};
   EXPECT_EQ(tier_of(avx2, ""), CpuTier::avx2);

@@ -315,8 +315,7 @@ uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool interleave
       items.insert(items.end(), space.address(chunk), space.address(chunk) + chunk_bytes);
     space.release(lists[j]);
     space.clear(out, out + items.size());
-    std::memcpy(out, items.data(), items.size());
-    out += items.size();
+    out = std::copy(items.begin(), items.end(), out);
   }
   const std::byte* at = reinterpret_cast<std::byte*>(fixture.words.data());
   for (uint32_t j = 0; j < buckets; ++j) {
