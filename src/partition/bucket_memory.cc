@@ -16,6 +16,16 @@
 namespace penstock::partition_internal {
 namespace {
 
+// What a line still holds goes behind `at`, where the destination says. Returns its end.
+std::byte* write_rest(const Destination& to, uint32_t bucket, std::byte* at,
+                      std::span<const std::byte> rest) {
+  if (rest.empty()) return at;
+  if (reinterpret_cast<uintptr_t>(at) % to.unit_bytes == 0)
+    at = to.place(to.self, bucket, at, rest.data());
+  std::memcpy(at, rest.data(), rest.size());
+  return at + rest.size();
+}
+
 constexpr size_t small_line = static_cast<size_t>(LineBytes::small);
 
 // Of methods that claim each line. An atomic addition waits until the non-temporal stores before it
@@ -146,14 +156,7 @@ class PrivateRings final : public BucketMemory {
   }
   void finish(unsigned worker, uint32_t bucket, std::byte* at,
               std::span<const std::byte> rest) override {
-    std::byte* end = at;
-    if (!rest.empty()) {
-      const Destination to = destination(worker);
-      if (reinterpret_cast<uintptr_t>(at) % to.unit_bytes == 0)
-        end = to.place(to.self, bucket, at, rest.data());
-      std::memcpy(end, rest.data(), rest.size());
-      end += rest.size();
-    }
+    std::byte* const end = write_rest(destination(worker), bucket, at, rest);
     const auto last =
         end == nullptr ? 0 : static_cast<uint64_t>(end - rings_[worker]->begin(bucket));
     in_last_[uint64_t{worker} * buckets_ + bucket] = last % block_bytes_;
@@ -327,14 +330,7 @@ class PiecesOfAll final : public BucketMemory {
   bool failed() const override { return pieces_->failed(); }
   void finish(unsigned worker, uint32_t bucket, std::byte* at,
               std::span<const std::byte> rest) override {
-    std::byte* end = at;
-    if (!rest.empty()) {
-      const Destination to = destination(worker);
-      if (reinterpret_cast<uintptr_t>(at) % to.unit_bytes == 0)
-        end = to.place(to.self, bucket, at, rest.data());
-      std::memcpy(end, rest.data(), rest.size());
-      end += rest.size();
-    }
+    std::byte* const end = write_rest(destination(worker), bucket, at, rest);
     const auto hole = pieces_->hole(worker, bucket, end);
     holes_[uint64_t{bucket} * workers_ + worker] = {hole.from, hole.to};
   }

@@ -30,27 +30,11 @@
 namespace penstock::partition_internal::PENSTOCK_TIER {
 
 #include "partition/search_kernel.h"
+#include "partition/stream_line_kernel.h"
 
 namespace {
 
 constexpr size_t prefetch_bytes = 2048;
-
-template <size_t bytes>
-[[gnu::always_inline]] inline void stream_line(std::byte* to, const std::byte* line) {
-#if defined(__AVX512F__)
-  for (size_t i = 0; i < bytes; i += 64) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i),
-                        _mm512_load_si512(reinterpret_cast<const __m512i*>(line + i)));
-  }
-#elif defined(__x86_64__)
-  for (size_t i = 0; i < bytes; i += 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
-  }
-#else
-  std::memcpy(to, line, bytes);
-#endif
-}
 
 inline uint32_t key_of(uint32_t item) {
   return item;

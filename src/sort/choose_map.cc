@@ -4,7 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "sort/quick_sort.h"
+
 namespace penstock::sorting {
+
+void sort_sample(std::vector<uint64_t>& sample) {
+  std::vector<uint64_t> spare(sample.size());
+  quick_sort(sample.data(), sample.size(), spare.data());
+}
 
 BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max) {
   // One key, as far as the sample knows: a bucket of its own, whatever else there may be.

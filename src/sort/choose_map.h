@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "sort/bucket_map.h"
 
 namespace penstock::sorting {
+
+// In place; takes as much memory again.
+void sort_sample(std::vector<uint64_t>& sample);
 
 // Equal shares of the range of keys; but buckets whose bounds the keys themselves give, where equal
 // shares would leave more than a tenth of the items in buckets that are larger than `share_max` of

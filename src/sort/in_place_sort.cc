@@ -6,20 +6,19 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "base/thread.h"
 #include "sort/bucket_map.h"
 #include "sort/cache_sort.h"
 #include "sort/choose_map.h"
 #include "sort/chunk_space.h"
 #include "sort/kernels.h"
 #include "sort/line_scatter.h"
+#include "sort/on_all_threads.h"
 #include "sort/quick_sort.h"
 #include "sort/sort_plan.h"
 
@@ -97,9 +96,9 @@ class InPlaceSort {
     } catch (const std::bad_alloc&) {
       return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
     }
-    on_all_threads([this](Worker& worker) { distribute(worker); });
+    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
-    on_all_threads([this](Worker& worker) { finish_buckets(worker); });
+    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
     return {};
   }
 
@@ -177,22 +176,6 @@ class InPlaceSort {
       order_.resize(space_->array_chunks());
       for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
     }
-  }
-
-  static void sort_sample(std::vector<uint64_t>& sample) {
-    std::vector<uint64_t> spare(sample.size());
-    quick_sort(sample.data(), sample.size(), spare.data());
-  }
-
-  template <class Work>
-  void on_all_threads(Work work) {
-    std::vector<std::jthread> threads(threads_ - 1);
-    for (unsigned i = 1; i < threads_; ++i) {
-      // Where the system has no thread to give, this one does the work of that one as well.
-      if (!start_thread(threads[i - 1], [this, &work, i] { work(*workers_[i]); }))
-        work(*workers_[i]);
-    }
-    work(*workers_[0]);
   }
 
   void open_lists(LineScatter<T>& scatter, std::vector<List>& lists, const BucketMap& map) {

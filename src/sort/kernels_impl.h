@@ -28,6 +28,7 @@
 namespace penstock::sorting::PENSTOCK_TIER {
 
 #include "partition/search_kernel.h"
+#include "partition/stream_line_kernel.h"
 
 namespace {
 
@@ -148,22 +149,6 @@ template <class T>
   }
 }
 
-[[gnu::always_inline]] inline void stream_line(std::byte* to, const std::byte* line, size_t bytes) {
-#if defined(__AVX512F__)
-  for (size_t i = 0; i < bytes; i += 64) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i),
-                        _mm512_load_si512(reinterpret_cast<const __m512i*>(line + i)));
-  }
-#elif defined(__x86_64__)
-  for (size_t i = 0; i < bytes; i += 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm_load_si128(reinterpret_cast<const __m128i*>(line + i)));
-  }
-#else
-  std::memcpy(to, line, bytes);
-#endif
-}
-
 template <class T>
 void write_line(Lines<T>& lines, uint32_t bucket, const std::byte* line) {
   auto& destination = lines.destinations[bucket];
@@ -171,7 +156,7 @@ void write_line(Lines<T>& lines, uint32_t bucket, const std::byte* line) {
     lines.make_room(lines.self, bucket, destination);
   auto* to = reinterpret_cast<std::byte*>(destination.next);
   if (lines.aligned) {
-    stream_line(to, line, Lines<T>::line_bytes);
+    stream_line<Lines<T>::line_bytes>(to, line);
   } else {
     std::memcpy(to, line, Lines<T>::line_bytes);
   }

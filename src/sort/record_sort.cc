@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -21,7 +20,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "base/thread.h"
 #include "penstock/units.h"
 #include "sort/bucket_map.h"
 #include "sort/cache_sort.h"
@@ -29,7 +27,7 @@
 #include "sort/chunk_space.h"
 #include "sort/in_place_sort.h"
 #include "sort/item.h"
-#include "sort/quick_sort.h"
+#include "sort/on_all_threads.h"
 
 // From the naive way upward. A sort by comparison moves whole records log n times, and misses the
 // cache in most of its levels. Sorting pairs of a key's prefix and a pointer moves each record
@@ -362,9 +360,9 @@ class RecordSort {
     if (plan_.buckets == 0) return sort_small();
     if (auto status = open(); !status) return status;
     if (!choose_buckets()) return {};
-    on_all_threads([this](Worker& worker) { distribute(worker); });
+    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
-    on_all_threads([this](Worker& worker) { finish_buckets(worker); });
+    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
     for (const auto& worker : workers_) {
       if (!worker->status) return worker->status;
     }
@@ -478,25 +476,9 @@ class RecordSort {
     return true;
   }
 
-  static void sort_sample(std::vector<uint64_t>& sample) {
-    std::vector<uint64_t> spare(sample.size());
-    quick_sort(sample.data(), sample.size(), spare.data());
-  }
-
   BucketMap map_for(std::span<const uint64_t> sample, uint32_t buckets, uint64_t count) const {
     return choose_map(sample, buckets,
                       static_cast<double>(plan_.bucket_records_max) / static_cast<double>(count));
-  }
-
-  template <class Work>
-  void on_all_threads(Work work) {
-    std::vector<std::jthread> threads(threads_ - 1);
-    for (unsigned i = 1; i < threads_; ++i) {
-      // Where the system has no thread to give, this one does the work of that one as well.
-      if (!start_thread(threads[i - 1], [this, &work, i] { work(*workers_[i]); }))
-        work(*workers_[i]);
-    }
-    work(*workers_[0]);
   }
 
   // All records of a group go down the tree one level at a time; the comparison is the next bit.
