@@ -66,6 +66,9 @@
 // little, and records move once.
 
 namespace penstock::sorting {
+
+#include "partition/search_kernel.h"
+
 namespace {
 
 constexpr size_t prefix_bytes = 8;
@@ -481,26 +484,13 @@ class RecordSort {
                       static_cast<double>(plan_.bucket_records_max) / static_cast<double>(count));
   }
 
-  // All records of a group go down the tree one level at a time; the comparison is the next bit.
-  static void search(const uint64_t* prefixes, size_t count, const BucketMap& map,
-                     uint32_t* numbers) {
+  static void search_all(const uint64_t* prefixes, size_t count, const BucketMap& map,
+                         uint32_t* numbers) {
     constexpr size_t group = 16;
-    const uint64_t* tree = map.tree.data();
-    const uint64_t leaves = uint64_t{1} << map.tree_levels;
-    const uint64_t last = map.buckets - 1;
-    for (size_t start = 0; start < count; start += group) {
-      const size_t here = std::min(group, count - start);
-      uint64_t wanted[group] = {};
-      uint64_t nodes[group];
-      for (size_t i = 0; i < here; ++i) wanted[i] = prefixes[start + i];
-      for (uint64_t& node : nodes) node = 1;
-      for (unsigned level = 0; level < map.tree_levels; ++level) {
-        for (size_t i = 0; i < group; ++i)
-          nodes[i] = 2 * nodes[i] + (tree[nodes[i]] <= wanted[i] ? 1 : 0);
-      }
-      for (size_t i = 0; i < here; ++i)
-        numbers[start + i] = static_cast<uint32_t>(std::min(nodes[i] - leaves, last));
-    }
+    const SearchTree<uint64_t> tree = {map.tree.data(), map.tree_levels, map.buckets - 1};
+    size_t i = 0;
+    for (; i + group <= count; i += group) search<group>(prefixes + i, tree, numbers + i);
+    for (; i < count; ++i) search<1>(prefixes + i, tree, numbers + i);
   }
 
   static void number(const std::byte* records, size_t count, size_t record_bytes,
@@ -508,7 +498,7 @@ class RecordSort {
     if (map.searches()) {
       uint64_t prefixes[numbers_max];
       for (size_t i = 0; i < count; ++i) prefixes[i] = prefix(records + i * record_bytes);
-      return search(prefixes, count, map, numbers);
+      return search_all(prefixes, count, map, numbers);
     }
     for (size_t i = 0; i < count; ++i) {
       const uint64_t key = prefix(records + i * record_bytes);
