@@ -17,10 +17,27 @@ namespace penstock {
 
 class PENSTOCK_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
-  void lock() PENSTOCK_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  // Spins for about a microsecond first: what is guarded is mostly held for less, and a thread that
+  // sleeps and is woken costs some ten times that.
+  void lock() PENSTOCK_THREAD_ANNOTATION(acquire_capability()) {
+    for (int turn = 0; turn < spins_max; ++turn) {
+      if (mutex_.try_lock()) return;
+      pause();
+    }
+    mutex_.lock();
+  }
   void unlock() PENSTOCK_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
 
  private:
+  static constexpr int spins_max = 32;
+  static void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
   std::mutex mutex_;
 };
 

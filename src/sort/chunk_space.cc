@@ -163,8 +163,9 @@ uint32_t ChunkSpace::take(uint32_t region) {
   return none;
 }
 
-std::byte* ChunkSpace::append(List& list, bool stays) {
+std::byte* ChunkSpace::append_after(List& list, bool stays, std::span<const uint32_t> read) {
   MutexLock lock(mutex_);
+  for (uint32_t chunk : read) put(chunk);
   uint32_t chunk = take(list.region);
   chunks_[chunk].state = stays ? State::reading : State::taken;
   chunks_[chunk].owner = &list;
@@ -173,9 +174,9 @@ std::byte* ChunkSpace::append(List& list, bool stays) {
   return address(chunk);
 }
 
-void ChunkSpace::release_input(uint32_t chunk) {
+void ChunkSpace::release_input(std::span<const uint32_t> chunks) {
   MutexLock lock(mutex_);
-  put(chunk);
+  for (uint32_t chunk : chunks) put(chunk);
 }
 
 std::byte* ChunkSpace::begin_reading(List& list, size_t index) {

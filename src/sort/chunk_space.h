@@ -50,9 +50,15 @@ class ChunkSpace {
   //
   // Appends a free chunk to the list and returns its address. `stays`: as after begin_reading(). A
   // chunk must, as long as it is written while other threads may call clear().
-  std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_);
-  // A chunk of the input has been read.
-  void release_input(uint32_t chunk) EXCLUDES_LOCK(mutex_);
+  std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_) {
+    return append_after(list, stays, {});
+  }
+  // The same, when these chunks of the input have been read and are free again: one lock for both,
+  // which waits for all stores before it.
+  std::byte* append_after(List& list, bool stays, std::span<const uint32_t> read)
+      EXCLUDES_LOCK(mutex_);
+  // Chunks of the input have been read.
+  void release_input(std::span<const uint32_t> chunks) EXCLUDES_LOCK(mutex_);
   // From now on the chunk stays where it is until release().
   std::byte* begin_reading(List& list, size_t index) EXCLUDES_LOCK(mutex_);
   void begin_reading(List& list) EXCLUDES_LOCK(mutex_);  // all of them

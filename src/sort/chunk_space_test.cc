@@ -252,7 +252,7 @@ void act_by_threads(unsigned threads, uint64_t seed) {
   Fixture fixture(array_chunks, spare_chunks, true);
   const uint64_t shares[] = {2, 5, 3};
   fixture.space->divide(shares, 5);
-  for (uint32_t chunk : fixture.space->interleaved()) fixture.space->release_input(chunk);
+  for (uint32_t chunk : fixture.space->interleaved()) fixture.space->release_input({&chunk, 1});
   std::atomic<int64_t> free = array_chunks + spare_chunks;
   std::vector<std::unique_ptr<Actor>> actors;
   for (unsigned t = 0; t < threads; ++t) {
@@ -305,7 +305,7 @@ uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool interleave
     std::byte* to = space.append(lists[bucket]);
     std::memcpy(to, space.address(i), chunk_bytes);
     expected[bucket].push_back(i);
-    space.release_input(i);
+    space.release_input({&i, 1});
   }
   auto* out = reinterpret_cast<std::byte*>(fixture.words.data());
   for (uint32_t j = 0; j < buckets; ++j) {

@@ -48,6 +48,7 @@ namespace {
 
 // Chunks that a thread takes at a time: about 2 MiB of the default size.
 constexpr uint32_t job_chunks = 128;
+constexpr size_t read_chunks_max = 4;           // kept by a thread until it needs a free chunk
 constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
 constexpr size_t chunk_table_bytes = 48;        // of ChunkSpace, lists and orders, for each chunk
 constexpr size_t nested_sample_items = 8192;
@@ -188,11 +189,24 @@ class InPlaceSort {
     InPlaceSort* sort;
     std::vector<List>* lists;
     bool stays;  // other threads may call clear() at the same time
+    // Chunks of the input that were read, and are not yet free for others.
+    uint32_t read[read_chunks_max] = {};
+    size_t read_count = 0;
+
     static void make(void* self, uint32_t bucket, typename Lines<T>::Destination& destination) {
       auto* room = static_cast<Room*>(self);
-      auto* chunk =
-          reinterpret_cast<T*>(room->sort->space_->append((*room->lists)[bucket], room->stays));
+      auto* chunk = reinterpret_cast<T*>(room->sort->space_->append_after(
+          (*room->lists)[bucket], room->stays, {room->read, room->read_count}));
+      room->read_count = 0;
       destination = {chunk, chunk + room->sort->chunk_items_};
+    }
+    void release(uint32_t chunk) {
+      if (read_count == read_chunks_max) release_all();
+      read[read_count++] = chunk;
+    }
+    void release_all() {
+      sort->space_->release_input({read, read_count});
+      read_count = 0;
     }
   };
 
@@ -205,7 +219,7 @@ class InPlaceSort {
 
   // From here on items are on their way: what throws stops the program.
   void distribute(Worker& worker) noexcept {
-    Room room = {this, &worker.lists, false};
+    Room room = {.sort = this, .lists = &worker.lists, .stays = false};
     worker.scatter.ask_for_room(Room::make, &room);
     auto add = [&](const T* items, size_t count, const T* ahead) {
       worker.scatter.add(items, count, map_, options_.order, ahead);
@@ -220,7 +234,7 @@ class InPlaceSort {
         uint32_t next = order_[std::min(place + 1, chunks - 1)];
         add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
             reinterpret_cast<const T*>(space_->address(next)));
-        space_->release_input(chunk);
+        room.release(chunk);
       };
       if (in_order_) {
         auto share = [&](unsigned part) {
@@ -239,6 +253,7 @@ class InPlaceSort {
     for (uint32_t j = 0; j < map_.buckets; ++j)
       worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
     worker.scatter.finish();
+    room.release_all();
   }
 
   template <class Add>
@@ -393,7 +408,7 @@ class InPlaceSort {
     std::vector<List> lists;
     open_lists(scatter, lists, map);
     for (List& list : lists) list.region = bucket.lists.front()->region;
-    Room room = {this, &lists, true};
+    Room room = {.sort = this, .lists = &lists, .stays = true};
     scatter.ask_for_room(Room::make, &room);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];

@@ -579,7 +579,7 @@ class RecordSort {
       const uint32_t next_place = std::min(place + 1, chunks - 1);
       const uint32_t next = in_order_ ? next_place : order_[next_place];
       scatter.add(space_->address(chunk), plan_.chunk_records, space_->address(next));
-      space_->release_input(chunk);
+      space_->release_input({&chunk, 1});
     };
     if (in_order_) {
       auto share = [&](unsigned part) {
