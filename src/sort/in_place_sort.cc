@@ -16,6 +16,7 @@
 #include "sort/cache_sort.h"
 #include "sort/choose_map.h"
 #include "sort/chunk_space.h"
+#include "sort/heavy_keys.h"
 #include "sort/kernels.h"
 #include "sort/line_scatter.h"
 #include "sort/on_all_threads.h"
@@ -25,9 +26,11 @@
 // The outline:
 //
 //   in order already, or backwards?        nothing, or a reversal
+//   in order but for what was appended?    that is sorted, and merged
 //   fits the cache?                        CacheSort
 //   otherwise, all threads:
-//     sample                               bounds of buckets, and about where they will be
+//     sample                               bounds of buckets, and about where they will be; keys
+//                                          that are so many that they are better counted
 //     distribute: every chunk of input     to lists of chunks, a bucket for each thread
 //     (ChunkSpace) for each bucket, in order:
 //       small                              read it into the cache, sort it there, store it
@@ -61,6 +64,7 @@ uint64_t extra_bytes_of(const SortPlan& plan, uint64_t items) {
   bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
   bytes += plan.threads * LineScatter<T>::bytes_needed(plan.buckets);
   bytes += ceil_div(items * sizeof(T), plan.chunk_bytes) * chunk_table_bytes;
+  if (std::is_integral_v<T>) bytes += plan.threads * sizeof(HeavyTally) + sizeof(HeavyKeys);
   return bytes;
 }
 
@@ -81,19 +85,21 @@ class InPlaceSort {
  public:
   using List = ChunkSpace::List;
 
-  InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options)
+  InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options,
+              const SortPlan& plan)
       : in_(in),
         out_(out),
         count_(count),
         options_(options),
-        plan_(plan_for<T>(count, options)),
+        plan_(plan),
         threads_(plan_.threads),
         in_order_(options.stable) {}
 
-  Status run() {
+  // `sample`: encoded keys, sorted.
+  Status run(std::span<const uint64_t> sample) {
     try {
       if (auto status = open(); !status) return status;
-      choose_buckets();
+      choose_buckets(sample);
     } catch (const std::bad_alloc&) {
       return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
     }
@@ -154,11 +160,7 @@ class InPlaceSort {
     return {};
   }
 
-  void choose_buckets() {
-    std::vector<uint64_t> sample(plan_.sample_items);
-    Random random(count_);
-    for (uint64_t& key : sample) key = key_of(encode(in_[random.below(count_)], options_.order));
-    sort_sample(sample);
+  void choose_buckets(std::span<const uint64_t> sample) {
     map_ = choose_map(sample, plan_.buckets,
                       static_cast<double>(plan_.cache_items_max) / static_cast<double>(count_));
     std::vector<uint64_t> shares(map_.buckets, 0);
@@ -477,16 +479,14 @@ class InPlaceSort {
   std::vector<uint64_t> starts_;
 };
 
-// Whole arrays that are in order, or backwards.
+// An array that is backwards, as far as `k.ascending` said that it is not in order.
 template <class T>
-bool sort_monotone(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const Kernels<T>& k = kernels<T>();
   KeyOrder backwards = options.order;
   backwards.flip ^= ~uint64_t{0};
-  const bool in_order = k.ascending(in, count, options.order) == count;
-  if (!in_order && k.ascending(in, count, backwards) != count) return false;
+  if (k.ascending(in, count, backwards) != count) return false;
   if (out != in) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
-  if (in_order) return true;
   k.reverse(out, count);
   if (!options.stable || !std::is_same_v<T, KeyValue>) return true;
   // Equal keys have changed places, too.
@@ -498,6 +498,45 @@ bool sort_monotone(const T* in, size_t count, T* out, const InPlaceOptions& opti
     start = end;
   }
   return true;
+}
+
+// What was appended to an array in order, if it is little: sorted apart and merged, from the end.
+constexpr size_t appended_share = 64;
+
+template <class T>
+Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptions& options) {
+  const size_t appended = count - in_order;
+  std::unique_ptr<T[]> more(new (std::nothrow) T[appended]);
+  if (more == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "appended items");
+  InPlaceOptions all = options;
+  all.first = ~uint64_t{0};
+  if (auto status = sort_in_place(items + in_order, appended, all); !status) return status;
+  std::memcpy(static_cast<void*>(more.get()), items + in_order, appended * sizeof(T));
+  const auto above = [&](const T& item, const T& other) {
+    return less(encode(other, options.order), encode(item, options.order));
+  };
+  size_t end = in_order;  // [0, end) is not merged yet
+  for (size_t left = appended; left > 0; --left) {
+    const T& item = more[left - 1];
+    // The first one above the item, looked for in steps that double.
+    size_t step = 1;
+    while (step < end && above(items[end - step], item)) step *= 2;
+    size_t low = step < end ? end - step : 0;
+    size_t high = end - step / 2;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (above(items[middle], item)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    std::memmove(static_cast<void*>(items + low + left), items + low, (end - low) * sizeof(T));
+    end = low;
+    items[end + left - 1] = item;
+  }
+  return {};
 }
 
 // So few that slots would cost more than quick sort's passes.
@@ -538,14 +577,54 @@ Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& optio
 
 }  // namespace
 
+namespace {
+
+// Without the heavy keys; with them, put back behind the others, when that fails.
+template <class T>
+Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& options,
+                    std::unique_ptr<HeavyKeys> keys) try {
+  HeavyCounts<T> heavy(std::move(keys), plan_for<T>(count, options).threads);
+  const size_t others = heavy.take_out(in, count, out);
+  InPlaceOptions all = options;
+  all.first = ~uint64_t{0};
+  const Status status = sort_to<T>(out, others, out, all);
+  heavy.put_back(out, others, options.order);
+  return status;
+} catch (const std::bad_alloc&) {
+  return failure(ErrorCode::out_of_memory, "get memory to sort in", "counts of keys");
+}
+
+}  // namespace
+
+// Order that is there already is found at the cost of reading as far as it goes.
 template <class T>
 Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   if (count == 0) return {};
-  if (sort_monotone(in, count, out, options)) return {};
-  if (plan_sort(count, sizeof(T), 1, options.stable).buckets == 0)
-    return sort_small(in, count, out, options);
-  InPlaceSort<T> sorter(in, count, out, options);
-  return sorter.run();
+  const size_t in_order = kernels<T>().ascending(in, count, options.order);
+  if (in_order < count && sort_reversed(in, count, out, options)) return {};
+  const size_t appended = count - in_order;
+  const bool few = appended <= count / appended_share;
+  if (few && in != out) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  if (appended == 0) return {};
+  if (few) return sort_appended(out, in_order, count, options);
+
+  const SortPlan plan = plan_for<T>(count, options);
+  if (plan.buckets == 0) return sort_small(in, count, out, options);
+  std::vector<uint64_t> sample;
+  try {
+    sample.resize(plan.sample_items);
+    Random random(count);
+    for (uint64_t& key : sample) key = key_of(encode(in[random.below(count)], options.order));
+    sort_sample(sample);
+    if constexpr (std::is_integral_v<T>) {
+      if (auto heavy = find_heavy_keys<T>(sample, options.order))
+        return sort_counted(in, count, out, options, std::move(heavy));
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "a sample");
+  }
+  InPlaceSort<T> sorter(in, count, out, options, plan);
+  return sorter.run(sample);
 }
 
 template <class T>
@@ -555,7 +634,9 @@ Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
 
 template <class T>
 uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
-  return extra_bytes_of<T>(plan_for<T>(count, options), count);
+  // The copy of what was appended is written when the sort of it is done.
+  return std::max<uint64_t>(extra_bytes_of<T>(plan_for<T>(count, options), count),
+                            count / appended_share * sizeof(T));
 }
 
 #define PENSTOCK_INSTANTIATE(T)                                         \

@@ -106,6 +106,28 @@ TEST(InPlaceSort, TakesOrderAndReverseOrderAsTheyAre) {
   }
 }
 
+TEST(InPlaceSort, MergesWhatWasAppended) {
+  Random random(3);
+  for (const size_t appended : {size_t{1}, size_t{7}, size_t{count / 64}, size_t{count / 64 + 1}}) {
+    for (const uint64_t keys : {uint64_t{3}, uint64_t{count / 5}, ~uint64_t{0}}) {
+      SCOPED_TRACE(testing::Message() << appended << " appended, of " << keys << " keys");
+      auto items = pairs(count, [&](uint64_t) { return random.below(keys); });
+      const auto tail = items.end() - static_cast<ptrdiff_t>(appended);
+      std::stable_sort(items.begin(), tail,
+                       [](const KeyValue& a, const KeyValue& b) { return a.key < b.key; });
+      expect_sorts(items, {.stable = true});
+    }
+    std::vector<uint64_t> numbers(count);
+    for (size_t i = 0; i < count; ++i) numbers[i] = i < count - appended ? 2 * count - i : mix64(i);
+    std::vector<uint64_t> expected = numbers;
+    std::ranges::sort(expected, std::greater<>());
+    std::vector<uint64_t> out(count);
+    ASSERT_TRUE(sort_to<uint64_t>(numbers.data(), count, out.data(),
+                                  {.order = {.flip = ~uint64_t{0}}, .threads = 2}));
+    ASSERT_EQ(out, expected);
+  }
+}
+
 TEST(InPlaceSort, FirstItemsAreInOrderAndAllAreThere) {
   std::vector<uint64_t> items(2 * count);
   for (size_t i = 0; i < items.size(); ++i) items[i] = mix64(i);

@@ -45,6 +45,31 @@ struct Slots {
   size_t read_count;  // of items, so far
 };
 
+// Keys to be counted instead of moved, as they lie in memory: each in the place where it belongs,
+// or nowhere (heavy_keys.cc).
+struct HeavyKeys {
+  static constexpr uint32_t places = 4096;
+  alignas(64) uint64_t keys[places];
+
+  // Inlined by force, as is everything that files for different processors share.
+  [[gnu::always_inline]] static uint32_t place_of(uint64_t key) {
+    const auto folded = static_cast<uint32_t>(key + (key >> 32));  // 0 and ~0 differ
+    return static_cast<uint32_t>(uint64_t{folded} * 0x9e3779b1u >> 20) % places;
+  }
+};
+// How many items were found in each place.
+struct HeavyTally {
+  // Several counters a place, taken in turn: a store to one need not wait for the last.
+  static constexpr uint32_t turns = 4;
+  alignas(64) uint64_t counts[(HeavyKeys::places + 1) * turns] = {};  // the last place: not found
+
+  uint64_t count_of(uint32_t place) const {
+    uint64_t count = 0;
+    for (uint32_t turn = 0; turn < turns; ++turn) count += counts[place * turns + turn];
+    return count;
+  }
+};
+
 template <class T>
 struct Kernels {
   // Items go to the ends of many arrays, by way of the lines. `ahead`: what will be read next.
@@ -61,6 +86,10 @@ struct Kernels {
   // How many of the first items are in order (at least one, if there is one).
   size_t (*ascending)(const T* items, size_t count, const KeyOrder& order);
   void (*reverse)(T* items, size_t count);
+  // Counts the items whose keys are heavy, copies the others to the front of `out`, in order, and
+  // returns how many they are. REQUIRES: T is a number; in == out, or the two do not overlap.
+  size_t (*take_out_heavy)(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
+                           T* out);
 };
 
 // For uint32_t, uint64_t, KeyValue, Key128.

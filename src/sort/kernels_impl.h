@@ -342,31 +342,58 @@ KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order)
   return {low, high};
 }
 
+#if defined(__AVX512F__)
+// Whether the keys of items [i, i + 128) are in order, and the last of those before them, which is
+// in `before`.
+template <bool plain, class T>
+[[gnu::always_inline]] inline bool block_ascends(const T* items, const KeyOrder& order,
+                                                 __m512i& before) {
+  __mmask8 wrong = 0;
+#pragma GCC unroll 16
+  for (size_t k = 0; k < 128; k += 8) {
+    __m512i keys = load_keys(items + k);
+    if constexpr (!plain) keys = encode_keys(keys, order, items);
+    const __m512i shifted = _mm512_alignr_epi64(keys, before, 7);
+    wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, shifted));
+    before = keys;
+  }
+  return wrong == 0;
+}
+
+template <bool plain, class T>
+size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order) {
+  const KeyOrder order = key_order;
+  __m512i before = _mm512_setzero_si512();
+  size_t i = 0;
+  for (; i + 128 <= count; i += 128) {
+    __builtin_prefetch(items + i + read_ahead_bytes / sizeof(T));
+    if (!block_ascends<plain>(items + i, order, before)) break;
+  }
+  return i;
+}
+#endif
+
 // By blocks without branches; the end of the order is then looked for within one.
 template <class T>
 size_t ascending_items(const T* items, size_t count, const KeyOrder& key_order) {
-  constexpr size_t block = 64;
   const KeyOrder order = key_order;
-  size_t i = 1;
-  for (; i + block <= count; i += block) {
+  size_t i = 0;
 #if defined(__AVX512F__)
-    if constexpr (!std::is_same_v<T, Key128>) {
-      __mmask8 wrong = 0;
-      for (size_t k = i; k < i + block; k += 8) {
-        const __m512i keys = encode_keys(load_keys(items + k), order, items);
-        const __m512i before = encode_keys(load_keys(items + k - 1), order, items);
-        wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, before));
-      }
-      if (wrong != 0) break;
-      continue;
-    }
+  if constexpr (!std::is_same_v<T, Key128>) {
+    i = order.plain() ? ascending_blocks<true>(items, count, order)
+                      : ascending_blocks<false>(items, count, order);
+  } else
 #endif
-    unsigned wrong = 0;
-    for (size_t k = i; k < i + block; ++k)
-      wrong |= less(encode(items[k], order), encode(items[k - 1], order));
-    if (wrong != 0) break;
+  {
+    constexpr size_t block = 64;
+    for (; i + block < count; i += block) {
+      unsigned wrong = 0;
+      for (size_t k = i; k < i + block; ++k)
+        wrong |= less(encode(items[k + 1], order), encode(items[k], order));
+      if (wrong != 0) break;
+    }
   }
-  for (; i < count; ++i) {
+  for (i = std::max<size_t>(i, 1); i < count; ++i) {
     if (less(encode(items[i], order), encode(items[i - 1], order))) return i;
   }
   return count;
@@ -401,10 +428,70 @@ void reverse_items(T* items, size_t count) {
   std::reverse(front, back);
 }
 
+// A vector at a time: eight places, one gather, and one compression of what is not found there. The
+// counters are incremented one by one, those of what was not found as well, so that no branch
+// depends on the data.
 template <class T>
-constexpr Kernels<T> table = {scatter_lines<T>, scatter_slots<T>,  encode_items<T>,
-                              decode_items<T>,  range_of_items<T>, ascending_items<T>,
-                              reverse_items<T>};
+size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
+                      T* out) {
+  constexpr uint32_t turns = HeavyTally::turns;
+  constexpr uint32_t nowhere = HeavyKeys::places;
+  uint64_t* const counts = tally.counts;
+  size_t others = 0;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  const __m512i factor = _mm512_set1_epi64(0x9e3779b1u);
+  const __m512i last = _mm512_set1_epi64(HeavyKeys::places - 1);
+  const __m512i not_found = _mm512_set1_epi64(nowhere);
+  const __m512i turn = _mm512_set_epi64(3, 2, 1, 0, 3, 2, 1, 0);
+  const auto step = [&](const T* items) __attribute__((always_inline)) {
+    const __m512i keys = load_keys(items);
+    const __m512i folded = _mm512_add_epi64(keys, _mm512_srli_epi64(keys, 32));
+    const __m512i places =
+        _mm512_and_si512(_mm512_srli_epi64(_mm512_mul_epu32(folded, factor), 20), last);
+    const __m512i found = _mm512_i64gather_epi64(places, heavy.keys, 8);
+    const __mmask8 missing = _mm512_cmpneq_epi64_mask(found, keys);
+    const __m512i rest = _mm512_maskz_compress_epi64(missing, keys);
+    if constexpr (sizeof(T) == 8) {
+      _mm512_storeu_si512(out + others, rest);
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + others), _mm512_cvtepi64_epi32(rest));
+    }
+    others += static_cast<size_t>(__builtin_popcount(missing));
+    alignas(64) uint64_t at[8];
+    const __m512i counted = _mm512_mask_mov_epi64(places, missing, not_found);
+    _mm512_store_si512(at, _mm512_or_si512(_mm512_slli_epi64(counted, 2), turn));
+#pragma GCC unroll 8
+    for (const uint64_t counter : at) ++counts[counter];
+  };
+  static_assert(turns == 4);
+  for (; i + 16 <= count; i += 16) {
+    __builtin_prefetch(in + i + read_ahead_bytes / sizeof(T));
+    step(in + i);
+    step(in + i + 8);
+  }
+#endif
+  for (; i < count; ++i) {
+    const T item = in[i];
+    const uint32_t place = HeavyKeys::place_of(item);
+    const bool missing = heavy.keys[place] != item;
+    out[others] = item;
+    others += missing;
+    ++counts[(missing ? nowhere : place) * turns + i % turns];
+  }
+  return others;
+}
+
+template <class T>
+constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy) {
+  if constexpr (std::is_integral_v<T>) return take_out_heavy<T>;
+  return nullptr;
+}
+
+template <class T>
+constexpr Kernels<T> table = {
+    scatter_lines<T>,  scatter_slots<T>,   encode_items<T>,  decode_items<T>,
+    range_of_items<T>, ascending_items<T>, reverse_items<T>, take_out_heavy_if_number<T>()};
 
 }  // namespace
 
