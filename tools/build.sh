@@ -8,6 +8,8 @@ build=$root/build/$preset
 log=$build/build.log
 mkdir -p "$build"
 
+# ccache takes precompiled headers only when told that their times do not matter.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 targets=()

@@ -24,8 +24,16 @@ endfunction()
 # penstock_test(NAME SOURCE LIBRARIES...): one GoogleTest program, run by ctest as one test. A test that was
 # skipped for a missing kernel ability appears with its reason at the end of ./check (tools/check.py).
 function(penstock_test name source)
+  # The headers that take a compiler longest are compiled once for all tests.
+  if(NOT TARGET penstock_test_headers)
+    add_executable(penstock_test_headers EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/precompiled/main.cc)
+    target_link_libraries(penstock_test_headers PRIVATE Threads::Threads GTest::gtest GTest::gtest_main fmt::fmt)
+    target_precompile_headers(penstock_test_headers PRIVATE
+      <gtest/gtest.h> <algorithm> <cstring> <memory> <string> <thread> <vector>)
+  endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest GTest::gtest_main fmt::fmt)
+  target_precompile_headers(${name} REUSE_FROM penstock_test_headers)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
