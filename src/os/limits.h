@@ -52,6 +52,13 @@ struct Limits {
 
 Limits limits();
 
+// The mappings of this process: how many it has, and how many it may have (vm.max_map_count).
+struct Mappings {
+  uint64_t used = 0;
+  uint64_t max = 0;
+};
+Mappings mappings();
+
 // The parts that read files, with the root they read under, for tests: "" is the real one.
 struct CgroupMemory {
   std::optional<uint64_t> bytes_max;

@@ -165,6 +165,15 @@ Limits limits() {
   return facts;
 }
 
+Mappings mappings() {
+  constexpr uint64_t usual_max = 65530;
+  Mappings mappings;
+  mappings.max = file_number("/proc/sys/vm/max_map_count").value_or(usual_max);
+  std::ifstream file("/proc/self/maps");
+  for (std::string line; std::getline(file, line);) ++mappings.used;
+  return mappings;
+}
+
 bool raise_open_files_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;

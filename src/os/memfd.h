@@ -37,6 +37,10 @@ class MemoryFile {
   // Makes a part of the file appear at `address`, in place of what is mapped there. With `populate`
   // the pages that exist are entered into the page table at once. 0 or an errno.
   [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset,
+                        bool populate) const noexcept {
+    return map(address, bytes, offset, Access::read_write, populate);
+  }
+  [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset, Access access,
                         bool populate) const noexcept;
 
  private:

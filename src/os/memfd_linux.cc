@@ -58,12 +58,14 @@ MemoryFile::~MemoryFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset,
+int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access access,
                     bool populate) const noexcept {
   const int saved_errno = errno;
   const int flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
-  void* mapped =
-      mmap(address, bytes, PROT_READ | PROT_WRITE, flags, fd_, static_cast<off_t>(offset));
+  const int protection = access == Access::none   ? PROT_NONE
+                         : access == Access::read ? PROT_READ
+                                                  : PROT_READ | PROT_WRITE;
+  void* mapped = mmap(address, bytes, protection, flags, fd_, static_cast<off_t>(offset));
   const int error = mapped == MAP_FAILED ? errno : 0;
   errno = saved_errno;
   return error;

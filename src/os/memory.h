@@ -26,6 +26,10 @@ class Reservation {
   Reservation& operator=(Reservation&& other) noexcept;
   ~Reservation();
 
+  // The addresses are not ours any more: in a forked child from which they were excluded, where
+  // anything may lie there by now.
+  void forget() { begin_ = nullptr, bytes_ = 0; }
+
   std::byte* begin() const { return begin_; }
   std::byte* end() const { return begin_ + bytes_; }
   uint64_t bytes() const { return bytes_; }
@@ -54,9 +58,12 @@ class Reservation {
 [[nodiscard]] int move_pages_leaving_source(std::byte* from, std::byte* to, size_t bytes);
 [[nodiscard]] int populate(std::byte* address,
                            size_t bytes);  // touch for writing without changing contents
+[[nodiscard]] int populate_read(std::byte* address, size_t bytes);  // touch for reading
 [[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
 [[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
 [[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK
+// A forked child reads zeros there (MADV_WIPEONFORK); for pages that commit() made.
+[[nodiscard]] int wipe_on_fork(std::byte* address, size_t bytes);
 [[nodiscard]] int guard(std::byte* address, size_t bytes,
                         bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
 

@@ -119,7 +119,16 @@ int commit(std::byte* address, size_t bytes) {
 }
 
 int decommit(std::byte* address, size_t bytes) {
-  return map_fixed(address, bytes, PROT_NONE, reserve_flags);
+  const int error = map_fixed(address, bytes, PROT_NONE, reserve_flags);
+  if (error != ENOMEM) return error;
+  // The kernel lets a process have one mapping more than vm.max_map_count, and then refuses every
+  // mmap(), the ones too that would give mappings back. It does not refuse munmap(), after which
+  // the reservation can be put back; unless another thread takes the place or the mapping between
+  // the two, and then there is no way back.
+  if (errno_of([&] { return munmap(address, bytes); }) != 0) return error;
+  PENSTOCK_CHECK(map_fixed(address, bytes, PROT_NONE, reserve_flags | MAP_FIXED_NOREPLACE) == 0,
+                 "the process ran out of mappings while one was given back (vm.max_map_count)");
+  return 0;
 }
 
 int discard(std::byte* address, size_t bytes) {
@@ -151,6 +160,10 @@ int populate(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_POPULATE_WRITE);
 }
 
+int populate_read(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_POPULATE_READ);
+}
+
 int advise_huge(std::byte* address, size_t bytes, bool huge) {
   return advise(address, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
@@ -161,6 +174,10 @@ int collapse(std::byte* address, size_t bytes) {
 
 int exclude_from_fork(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_DONTFORK);
+}
+
+int wipe_on_fork(std::byte* address, size_t bytes) {
+  return advise(address, bytes, MADV_WIPEONFORK);
 }
 
 int guard(std::byte* address, size_t bytes, bool on) {

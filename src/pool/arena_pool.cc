@@ -19,6 +19,13 @@ ArenaPool::ArenaPool(const PoolOptions& options, Pages pages, os::Reservation ar
   block_bytes_ = options.block_bytes;
   blocks_max_ = options.blocks_max;
   pages_ = pages;
+  // Where the system has not even that page, a child that ends the pool is not told apart.
+  if (auto mark = ForkMark::make()) mark_ = std::move(*mark);
+}
+
+ArenaPool::~ArenaPool() {
+  // A child's own memory may lie where the arena is not.
+  if (mark_.is_inherited()) arena_.forget();
 }
 
 Result<os::Reservation> ArenaPool::reserve_blocks(uint64_t bytes, size_t block_bytes) {

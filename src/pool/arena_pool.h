@@ -6,6 +6,7 @@
 
 #include "os/memory.h"
 #include "pool/block_list.h"
+#include "pool/fork_mark.h"
 #include "pool/pool.h"
 
 namespace penstock::pool {
@@ -32,7 +33,9 @@ class ArenaPool : public Pool {
   void trim() noexcept override;
 
  protected:
+  // REQUIRES: the arena is excluded from fork.
   ArenaPool(const PoolOptions& options, Pages pages, os::Reservation arena);
+  ~ArenaPool() override;
 
   // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails.
   virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
@@ -53,6 +56,7 @@ class ArenaPool : public Pool {
   enum class Place : uint8_t { free, home, mapped };
   void require_place(BlockId block, Place place) const noexcept;
 
+  ForkMark mark_;
   BlockList free_;
   std::atomic<uint32_t> committed_{0};
   std::unique_ptr<Place[]> place_;

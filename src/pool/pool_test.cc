@@ -470,6 +470,28 @@ TEST_P(PoolContract, WorksWithoutPrivilege) {
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
 }
 
+// The arena is not inherited, so a child's own memory may lie there when the pool ends.
+TEST_P(PoolContract, EndsInAForkedChildWithoutTakingAnythingFromIt) {
+  auto pool = open(4);
+  std::byte* const home = pool->home(0);
+  const size_t bytes = pool->block_bytes();
+  const pid_t child = fork();
+  if (child == 0) {
+    if (os::commit(home, bytes) != 0) _exit(1);  // as mmap() might choose to
+    *home = std::byte{1};
+    pool.reset();
+    _exit(readable(home) ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+  const BlockId block = pool->take();
+  ASSERT_NE(block, no_block);
+  stamp(pool->home(block), bytes, 77);
+  EXPECT_TRUE(has_stamp(pool->home(block), bytes, 77));
+  pool->give(block);
+}
+
 std::vector<Case> cases(const std::vector<size_t>& block_sizes) {
   std::vector<Case> all;
   for (const size_t bytes : block_sizes) {

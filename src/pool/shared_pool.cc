@@ -19,6 +19,7 @@
 
 #include "os/memfd.h"
 #include "pool/arena_pool.h"
+#include "pool/huge_pages.h"
 #include "pool/late_unmaps.h"
 
 namespace penstock::pool {
@@ -91,24 +92,12 @@ class SharedPool final : public ArenaPool {
   LateUnmaps late_;
 };
 
-// Whether a huge page can be had by MADV_COLLAPSE: found by making one.
-bool collapse_works() {
-  static const bool works = [] {
-    auto range = os::Reservation::reserve(os::huge_page_bytes);
-    auto file = os::MemoryFile::create(os::huge_page_bytes);
-    return range && file && file->map(range->begin(), range->bytes(), 0, false) == 0 &&
-           os::populate(range->begin(), os::page_bytes) == 0 &&
-           os::collapse(range->begin(), range->bytes()) == 0;
-  }();
-  return works;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Pool>> open_shared_pool(const PoolOptions& options) {
   if (!wants_huge_pages(options)) return SharedPool::open(options, Pages::small);
   if (options.pages == Pages::hugetlb) return SharedPool::open(options, Pages::hugetlb);
-  if (options.pages == Pages::huge || collapse_works())
+  if (options.pages == Pages::huge || file_pages_collapse())
     return SharedPool::open(options, Pages::huge);
   if (auto reserved = SharedPool::open(options, Pages::hugetlb)) return reserved;
   return SharedPool::open(options, Pages::small);
