@@ -1,0 +1,185 @@
+#include "penstock/virtual_range.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/bits.h"
+#include "rewire/range.h"
+
+namespace penstock {
+namespace {
+
+os::Access os_access(PageAccess access) {
+  switch (access) {
+    case PageAccess::none:
+      return os::Access::none;
+    case PageAccess::read:
+      return os::Access::read;
+    case PageAccess::read_write:
+      break;
+  }
+  return os::Access::read_write;
+}
+
+PageAccess page_access(os::Access access) {
+  switch (access) {
+    case os::Access::none:
+      return PageAccess::none;
+    case os::Access::read:
+      return PageAccess::read;
+    case os::Access::read_write:
+      break;
+  }
+  return PageAccess::read_write;
+}
+
+}  // namespace
+
+VirtualRange::VirtualRange(std::shared_ptr<rewire::Range> range, std::string name)
+    : range_(std::move(range)), name_(std::move(name)) {}
+VirtualRange::VirtualRange(VirtualRange&&) noexcept = default;
+VirtualRange& VirtualRange::operator=(VirtualRange&&) noexcept = default;
+VirtualRange::~VirtualRange() = default;
+
+Result<VirtualRange> VirtualRange::reserve(const PagePool& pool, const Options& options) {
+  if (options.bytes == 0 || options.bytes > 128 * TiB)
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("reserve a range of {} bytes", options.bytes), options.name,
+                   "1 byte to 128 TiB");
+  auto range = rewire::Range::reserve(pool.internal(), ceil_div(options.bytes, pool.page_bytes()));
+  if (!range) return std::unexpected(std::move(range.error()));
+  return VirtualRange(std::shared_ptr<rewire::Range>(std::move(*range)), options.name);
+}
+
+Status VirtualRange::outcome(int error, const char* attempted, Slots slots) const {
+  if (error == 0) return {};
+  const std::string what =
+      fmt::format("{} {} slots from slot {} on", attempted, slots.count, slots.first);
+  if (error == ENOMEM) {
+    const pool::PageStore& store = range_->store();
+    return failure(ErrorCode::out_of_mappings,
+                   fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", what,
+                               store.mappings(), store.mappings_max(), mappings()),
+                   name_, "larger pages, longer runs of them, or a larger vm.max_map_count");
+  }
+  if (error == EPERM)
+    return failure(ErrorCode::permission, what + " in a forked child", name_,
+                   "the process that opened the pool");
+  return system_error(error, what, name_);
+}
+
+Status VirtualRange::check(const char* attempted, Slots slots) const {
+  if (slots.first <= this->slots() && slots.count <= this->slots() - slots.first) return {};
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("{} {} slots from slot {} on", attempted, slots.count, slots.first),
+                 name_, fmt::format("one of its {} slots", this->slots()));
+}
+
+Status VirtualRange::check(const char* attempted, PageRun run) const {
+  const pool::PageStore& store = range_->store();
+  const auto refuse = [&](const std::string& why) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{} page {}: {}", attempted, run.first, why), name_);
+  };
+  if (run.count > store.pages_max() || run.first > store.pages_max() - run.count)
+    return refuse("the pool has no such page");
+  for (PageId page = run.first; page != run.end(); ++page) {
+    if (store.references(page) == 0) return refuse(fmt::format("nobody holds page {}", page));
+  }
+  return {};
+}
+
+Status VirtualRange::map(uint64_t slot, const PageSet& pages, PageAccess access) {
+  constexpr const char* attempted = "map";
+  if (Status possible = check(attempted, Slots{slot, pages.size()}); !possible) return possible;
+  if (!pages.empty() && pages.internal() != range_->shared_store())
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("{} pages of the pool \"{}\"", attempted, pages.internal()->name()),
+                   name_, fmt::format("pages of its own, \"{}\"", range_->store().name()));
+  if (pages.runs().size() == 1) return map(slot, pages.runs()[0], access);
+  std::vector<PageId> ids;
+  ids.reserve(pages.size());
+  for (const PageRun run : pages.runs()) {
+    for (PageId page = run.first; page != run.end(); ++page) ids.push_back(page);
+  }
+  return map(slot, ids, access);
+}
+
+Status VirtualRange::map(uint64_t slot, PageRun run, PageAccess access) {
+  constexpr const char* attempted = "map";
+  const Slots slots{slot, run.count};
+  if (Status possible = check(attempted, slots); !possible) return possible;
+  if (Status possible = check(attempted, run); !possible) return possible;
+  return outcome(range_->map(slot, run, os_access(access)), attempted, slots);
+}
+
+Status VirtualRange::map(uint64_t slot, std::span<const PageId> pages, PageAccess access) {
+  constexpr const char* attempted = "map";
+  const Slots slots{slot, pages.size()};
+  if (Status possible = check(attempted, slots); !possible) return possible;
+  for (const PageId page : pages) {
+    if (Status possible = check(attempted, PageRun{page, 1}); !possible) return possible;
+  }
+  return outcome(range_->map(slot, pages, os_access(access)), attempted, slots);
+}
+
+Status VirtualRange::unmap(Slots slots) {
+  if (Status possible = check("unmap", slots); !possible) return possible;
+  return outcome(range_->unmap(slots.first, slots.count), "unmap", slots);
+}
+
+Status VirtualRange::protect(Slots slots, PageAccess access) {
+  if (Status possible = check("protect", slots); !possible) return possible;
+  return outcome(range_->protect(slots.first, slots.count, os_access(access)), "protect", slots);
+}
+
+Status VirtualRange::swap(Slots slots, uint64_t with) {
+  if (Status possible = check("swap", slots); !possible) return possible;
+  if (Status possible = check("swap", Slots{with, slots.count}); !possible) return possible;
+  const uint64_t low = std::min(slots.first, with), high = std::max(slots.first, with);
+  if (low != high && high - low < slots.count)
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("swap {} slots from slot {} on with those from slot {} on",
+                               slots.count, slots.first, with),
+                   name_, "slots that do not overlap");
+  return outcome(range_->swap(slots.first, with, slots.count), "swap", slots);
+}
+
+Status VirtualRange::move(Slots slots, uint64_t to) {
+  if (Status possible = check("move", slots); !possible) return possible;
+  if (Status possible = check("move to", Slots{to, slots.count}); !possible) return possible;
+  return outcome(range_->move(slots.first, to, slots.count), "move", slots);
+}
+
+Status VirtualRange::populate(Slots slots) {
+  if (Status possible = check("populate", slots); !possible) return possible;
+  const int error = range_->populate(slots.first, slots.count);
+  if (error == 0) return {};
+  return system_error(error, "enter pages into the page table", name_);
+}
+
+std::byte* VirtualRange::address(uint64_t slot) const {
+  return range_->address(slot);
+}
+uint64_t VirtualRange::bytes() const {
+  return range_->bytes();
+}
+uint64_t VirtualRange::slots() const {
+  return range_->slots();
+}
+size_t VirtualRange::page_bytes() const {
+  return range_->page_bytes();
+}
+PageId VirtualRange::page(uint64_t slot) const {
+  return range_->page(slot);
+}
+PageAccess VirtualRange::access(uint64_t slot) const {
+  return page_access(range_->access(slot));
+}
+uint64_t VirtualRange::mappings() const {
+  return range_->mappings();
+}
+
+}  // namespace penstock
