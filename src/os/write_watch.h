@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "penstock/error.h"
+
+namespace penstock::os {
+
+// Which pages of a range were written since they were last asked for: the kernel notes it at the
+// first write of each page (userfaultfd with asynchronous write protection, Linux 6.7) and raises
+// no signal. Shared memory and anonymous memory, of small and of huge pages; a huge page is written
+// as a whole, and stays huge in shared memory. Anything may be reported that was not written (a
+// page that was mapped anew), nothing is left out.
+//
+// Thread safety: a move-only value; take() for one range by one thread at a time, whatever other
+// threads write meanwhile.
+class WriteWatch {
+ public:
+  // Errors: unsupported. Needs no privilege.
+  static Result<WriteWatch> open();
+  WriteWatch() = default;
+  WriteWatch(WriteWatch&& other) noexcept;
+  WriteWatch& operator=(WriteWatch&& other) noexcept;
+  ~WriteWatch();
+
+  // Until the mapping is replaced, or the watch ends. All of it counts as written at first.
+  // 0 or an errno.
+  [[nodiscard]] int watch(std::byte* address, size_t bytes) noexcept;
+
+  struct Written {
+    std::byte* begin;
+    std::byte* end;
+  };
+  // Puts stretches that were written since the last call into `out`, in order; from this moment on
+  // they count as not written, and a later store to them is found by a later call. Goes as far from
+  // `at` towards `end` as `out` has room, and moves `at` there. 0 or an errno.
+  [[nodiscard]] int take(std::byte*& at, std::byte* end, std::span<Written> out,
+                         size_t& count) noexcept;
+
+ private:
+  int fault_fd_ = -1;
+  int pagemap_fd_ = -1;
+};
+
+}  // namespace penstock::os

@@ -1,0 +1,140 @@
+// Asynchronous write protection: a page table entry carries a bit that makes the first write fault
+// into the kernel, which clears the bit and goes on. PAGEMAP_SCAN finds the entries without the
+// bit, reports them and sets it, one entry at a time and with the TLBs flushed before it returns.
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "os/write_watch.h"
+
+// Younger than the headers of Debian 12.
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+#ifndef UFFD_FEATURE_WP_UNPOPULATED
+#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
+#endif
+#ifndef UFFD_FEATURE_WP_ASYNC
+#define UFFD_FEATURE_WP_ASYNC (1 << 15)
+#endif
+
+namespace penstock::os {
+namespace {
+
+// linux/fs.h of Linux 6.7: struct pm_scan_arg and its flags.
+struct ScanRequest {
+  uint64_t size;
+  uint64_t flags;
+  uint64_t start;
+  uint64_t end;
+  uint64_t walk_end;
+  uint64_t regions;
+  uint64_t regions_count;
+  uint64_t pages_max;
+  uint64_t category_inverted;
+  uint64_t category_mask;
+  uint64_t category_any_of;
+  uint64_t return_mask;
+};
+struct ScanRegion {
+  uint64_t start;
+  uint64_t end;
+  uint64_t categories;
+};
+constexpr uint64_t page_is_written = 1 << 1;
+constexpr uint64_t protect_matching = 1 << 0;    // PM_SCAN_WP_MATCHING
+constexpr uint64_t check_asynchronous = 1 << 1;  // PM_SCAN_CHECK_WPASYNC
+#define PENSTOCK_PAGEMAP_SCAN _IOWR('f', 16, ScanRequest)
+
+uint64_t word(const std::byte* address) {
+  return reinterpret_cast<uintptr_t>(address);
+}
+
+}  // namespace
+
+Result<WriteWatch> WriteWatch::open() {
+  constexpr const char* hint =
+      "Linux 6.7 or later with CONFIG_USERFAULTFD, and a sandbox that allows it";
+  WriteWatch watch;
+  watch.fault_fd_ =
+      static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features =
+      UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+  if (watch.fault_fd_ < 0 || ioctl(watch.fault_fd_, UFFDIO_API, &api) != 0)
+    return failure(ErrorCode::unsupported, "have the kernel note which pages are written",
+                   "userfaultfd", hint);
+  watch.pagemap_fd_ = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  ScanRequest nothing{};
+  nothing.size = sizeof nothing;
+  nothing.category_mask = nothing.return_mask = page_is_written;
+  if (watch.pagemap_fd_ < 0 || ioctl(watch.pagemap_fd_, PENSTOCK_PAGEMAP_SCAN, &nothing) < 0)
+    return failure(ErrorCode::unsupported, "ask the kernel which pages were written",
+                   "/proc/self/pagemap", hint);
+  return watch;
+}
+
+WriteWatch::WriteWatch(WriteWatch&& other) noexcept
+    : fault_fd_(std::exchange(other.fault_fd_, -1)),
+      pagemap_fd_(std::exchange(other.pagemap_fd_, -1)) {}
+
+WriteWatch& WriteWatch::operator=(WriteWatch&& other) noexcept {
+  std::swap(fault_fd_, other.fault_fd_);
+  std::swap(pagemap_fd_, other.pagemap_fd_);
+  return *this;
+}
+
+WriteWatch::~WriteWatch() {
+  if (fault_fd_ >= 0) close(fault_fd_);
+  if (pagemap_fd_ >= 0) close(pagemap_fd_);
+}
+
+int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
+  const int saved_errno = errno;
+  uffdio_register request{};
+  request.range = {word(address), bytes};
+  request.mode = UFFDIO_REGISTER_MODE_WP;
+  const int error = ioctl(fault_fd_, UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
+}
+
+int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
+                     size_t& count) noexcept {
+  constexpr size_t regions_max = 128;  // on the stack
+  const int saved_errno = errno;
+  count = 0;
+  int error = 0;
+  while (at < end && count < out.size() && error == 0) {
+    ScanRegion regions[regions_max];
+    ScanRequest request{};
+    request.size = sizeof request;
+    request.flags = protect_matching | check_asynchronous;
+    request.start = word(at);
+    request.end = word(end);
+    request.regions = reinterpret_cast<uintptr_t>(regions);
+    request.regions_count = std::min(regions_max, out.size() - count);
+    request.category_mask = request.return_mask = page_is_written;
+    const int found = ioctl(pagemap_fd_, PENSTOCK_PAGEMAP_SCAN, &request);
+    if (found < 0) {
+      error = errno == EINTR ? 0 : errno;
+      continue;
+    }
+    for (int i = 0; i < found; ++i) {
+      out[count++] = {at + (regions[i].start - request.start),
+                      at + (regions[i].end - request.start)};
+    }
+    at += request.walk_end - request.start;
+  }
+  errno = saved_errno;
+  return error;
+}
+
+}  // namespace penstock::os

@@ -1,0 +1,50 @@
+#pragma once
+
+// The body of penstock::Snapshot: see include/penstock/rewired_table.h for use, table_core.cc for
+// how it comes to be.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fault/registry.h"
+#include "penstock/error.h"
+#include "rewire/range.h"
+#include "rewire/table_core.h"
+
+namespace penstock::rewire {
+
+// Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
+// beginning to the end, read only, and nobody stores to them.
+class SnapshotCore final : public fault::Handler {
+ public:
+  // REQUIRES: the range shows all of the snapshot.
+  static Result<std::shared_ptr<SnapshotCore>> open(std::shared_ptr<TableCore> table,
+                                                    std::unique_ptr<Range> range, uint64_t epoch);
+  ~SnapshotCore();
+  // From now on its end is told to the table, which must count it.
+  void count() { counted_ = true; }
+
+  const Range& range() const { return *range_; }
+  const TableCore& table() const { return *table_; }
+  uint64_t epoch() const { return epoch_; }
+
+  static Status keep_while(std::shared_ptr<SnapshotCore> core, pid_t child);
+
+  fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+  Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
+
+ private:
+  SnapshotCore(std::shared_ptr<TableCore> table, std::unique_ptr<Range> range, uint64_t epoch);
+
+  const std::shared_ptr<TableCore> table_;
+  std::unique_ptr<Range> range_;
+  const uint64_t epoch_;
+  const std::string name_;  // for messages
+  bool counted_ = false;
+  fault::Registration registration_;
+};
+
+}  // namespace penstock::rewire
