@@ -1,0 +1,50 @@
+#pragma once
+
+// What the benches of rewiring share: memory to compare with, pages in an order, and samples that
+// are gathered by name over interleaved runs.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/bench.h"
+#include "os/memory.h"
+#include "penstock/error.h"
+#include "penstock/page_pool.h"
+
+namespace penstock::bench {
+
+// Anonymous memory, on huge pages if asked for; `touched`: it is there before anybody uses it.
+Result<os::Reservation> anonymous_memory(uint64_t bytes, bool huge, bool touched);
+
+// Has the machine find so much memory once: a virtual machine's first touch is the host's business
+// and ten times slower than any later one. Memory that lies free for some seconds may be the host's
+// again, so this stands right before what is measured on fresh memory.
+Status touch_machine(uint64_t bytes);
+
+enum class Order { sequential, random };
+const char* name_of(Order order);
+
+// The pages of a set, as they are, or shuffled in pieces of `piece_pages`. The shuffle is always
+// the same.
+std::vector<PageId> pages_of(const PageSet& set, Order order, uint32_t piece_pages = 1);
+
+// Samples of all rows, in the order in which their names first came.
+class Samples {
+ public:
+  void add(const std::string& what, const std::string& unit, double value);
+  double median_of(const std::string& what) const;  // REQUIRES: there is one
+  void report(Report& report) const;
+
+ private:
+  struct Row {
+    std::string what, unit;
+    std::vector<double> samples;
+  };
+  std::vector<Row> rows_;
+  std::map<std::string, size_t> places_;
+};
+
+}  // namespace penstock::bench
