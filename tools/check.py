@@ -17,10 +17,10 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "partition", "sort")
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
-UNPRIVILEGED_LAYERS = ("pool", "fault", "stream")
+UNPRIVILEGED_LAYERS = ("pool", "fault", "stream", "rewire")
 NOBODY = 65534
 
 SANITIZER_ENVIRONMENT = {

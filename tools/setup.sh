@@ -8,7 +8,7 @@ build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev libpcre2-dev)
 check_packages=(libgtest-dev librapidcheck-dev clang-19 clang-format-19 libclang-rt-19-dev rapidjson-dev
   libsimdjson-dev libboost-dev zstd lz4 fio)
-bench_packages=(libtbb-dev libhwy-dev libips4o-dev libboost-dev python3-pip fio)
+bench_packages=(libtbb-dev libhwy-dev libips4o-dev libboost-dev python3-pip python3-matplotlib fio)
 
 packages=("${build_packages[@]}")
 case "${1:-run}" in
