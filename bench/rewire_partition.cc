@@ -1,33 +1,26 @@
-// What does it cost to get one contiguous array of buckets, when nobody has
-// counted the items?
+// What does it cost to get one contiguous array of buckets, when nobody has counted the items?
 //
-// Half a billion uniform 64-bit keys go to 2 to 1024 partitions by their
-// leading bits, with one thread:
+// Half a billion uniform 64-bit keys go to 2 to 1024 partitions by their leading bits, with one
+// thread:
 //
-//   two-pass     counts first, then writes each key to its place; into memory
-//   that the system has
-//                yet to find and clear (fresh), or that was touched before
-//                (warm)
-//   chunked      one pass, into pooled pages of 2 MiB that a directory holds
-//   together: no array mremap       one pass, into an array per partition that
-//   grows by 2 MiB (mremap): no one array rewired      one pass, into pooled
-//   pages, of which one array is made in the end
+//   two-pass   counts first, then writes each key to its place; into memory that the system has yet
+//              to find and clear (fresh), or that was touched before (warm)
+//   chunked    one pass, into pooled pages of 2 MiB that a directory holds together: no array
+//   mremap     one pass, into an array per partition that grows by 2 MiB: no one array
+//   rewired    one pass, into pooled pages, of which one array is made in the end
 //
-// All of them run the same loop (partition/write_combine.h: a line per
-// partition in the cache, then non-temporal stores). A row says what the
-// paper's plain loop does in two passes. All memory but the fresh is on huge
-// pages that were touched before; the fresh gets huge pages, too.
+// All of them run the same loop (partition/write_combine.h: a line per partition in the cache, then
+// non-temporal stores). A row says what the paper's plain loop does in two passes. All memory but
+// the fresh is on huge pages that were touched before; the fresh gets huge pages, too.
 //
-// Then the partitions are sorted: the rewired ones, which are plain memory, by
-// std::sort and by penstock::sort; the chunked ones through their directory, by
-// std::sort on an iterator that looks into it at each access. Of each partition
-// the first 2^20 keys, and of all together 2^23.
+// Then the partitions are sorted: the rewired ones, which are plain memory, by std::sort and by
+// penstock::sort; the chunked ones through their directory, by std::sort on an iterator that looks
+// into it at each access. Of each partition the first 2^20 keys, and of all together 2^23.
 //
-// Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired
-// User-space Memory Access is Possible!" (VLDB 2016), section 5.2 and figure
-// 10: rewired partitioning has 1.49 (2 partitions) to 1.37 times (1024) the
-// throughput of two passes into fresh memory, 1.22 to 1.14 times into warm
-// memory, up to 1.83 times that of mremap, and about that of chunked.
+// Source: F. M. Schuhknecht, J. Dittrich, A. Sharma, "RUMA has it: Rewired User-space Memory Access
+// is Possible!" (VLDB 2016), section 5.2 and figure 10: rewired partitioning has 1.49 (2
+// partitions) to 1.37 times (1024) the throughput of two passes into fresh memory, 1.22 to 1.14
+// times into warm memory, up to 1.83 times that of mremap, and about that of chunked.
 //
 // Rows for plots: "NAME, k = PARTITIONS" in ns/key.
 
@@ -35,10 +28,11 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <map>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -88,8 +82,7 @@ struct Chunks {
   uint64_t items = 0;
 };
 
-// Through the directory at each access, as one must who has a sort but not its
-// code.
+// Through the directory at each access, as one must who has a sort but not its code.
 class ChunkIterator {
  public:
   using iterator_category = std::random_access_iterator_tag;
@@ -362,8 +355,7 @@ class Bench {
   }
 
   [[gnu::noinline]] std::vector<uint64_t> count() const {
-    // Four counters a partition: equal keys in a row do not wait for each
-    // other.
+    // Four counters a partition: equal keys in a row do not wait for each other.
     std::vector<uint64_t> counts(4 * expected_.size());
     const unsigned shift = 64 - bits_;
     for (size_t i = 0; i + 4 <= input_.size(); i += 4) {

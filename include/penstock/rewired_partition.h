@@ -4,9 +4,11 @@
 // that buckets were written to are brought into a row.
 //
 //   auto pool = penstock::PagePool::open({.bytes_max = 12 * penstock::GiB});
-//   auto parts = penstock::rewired_partition<uint64_t>(*pool, keys, {.by =
-//   penstock::ByHighBits{10}}); for (uint32_t i = 0; i < parts->buckets(); ++i)
-//   penstock::sort(parts->bucket(i));
+//   auto parts = penstock::rewired_partition<uint64_t>(
+//       *pool, keys, {.by = penstock::ByHighBits{10}});
+//   for (uint32_t i = 0; i < parts->buckets(); ++i) {
+//     if (auto status = penstock::sort(parts->bucket(i)); !status) return status.error();
+//   }
 //   // Now all of parts->items is in order: it is one array.
 //
 // Two passes, of which the first counts, read the input twice. One pass into chained blocks leaves
@@ -53,8 +55,8 @@ struct RewiredPartitionStats {
 // Thread safety: a value; different buckets may be used by different threads.
 template <class T>
 struct RewiredPartitions {
-  RewiredVector<T> items;         // all of them, bucket after bucket
-  std::vector<uint64_t> offsets;  // where each begins, and the end: buckets() + 1 of them
+  RewiredVector<T> items;               // all of them, bucket after bucket
+  std::vector<uint64_t> offsets = {0};  // where each begins, and the end: buckets() + 1 of them
   RewiredPartitionStats stats;
 
   uint32_t buckets() const { return static_cast<uint32_t>(offsets.size() - 1); }
@@ -70,7 +72,7 @@ struct RewiredPartitions {
 //
 // Pages: those that the items fill, and up to one per bucket; with several threads at most an
 // eighth more per bucket, or 256 bytes per bucket and thread if that is more. Those that are left
-// over are back in the pool in the end. Mappings: one per page at most.
+// over are back in the pool in the end. Mappings: one per page at most, and one more.
 //
 // Errors, after which all pages are back: invalid_argument; out_of_memory, when the pool has not
 // enough pages; out_of_mappings.

@@ -15,15 +15,14 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/thread.h"
 #include "os/limits.h"
 #include "partition/bucket_memory.h"
 #include "partition/join.h"
+#include "partition/workers.h"
 #include "partition/write_combine.h"
 
 namespace penstock {
@@ -169,27 +168,6 @@ uint64_t now_ns() {
                                    .count());
 }
 
-// Calls work(worker) in that many threads, or, when not all of them can be had, in none.
-template <class Work>
-Status run_workers(unsigned workers, const Work& work) {
-  enum : uint32_t { wait, go, stop };
-  std::atomic<uint32_t> signal{wait};
-  Status status;
-  {
-    std::vector<std::jthread> threads(workers - 1);
-    for (unsigned worker = 1; worker < workers && status; ++worker) {
-      status = start_thread(threads[worker - 1], [&signal, &work, worker] {
-        signal.wait(wait);
-        if (signal.load() == go) work(worker);
-      });
-    }
-    signal.store(status ? go : stop);
-    signal.notify_all();
-    if (status) work(0);
-  }
-  return status;
-}
-
 // The input in jobs, numbered in order.
 template <class T>
 class Input {
@@ -309,7 +287,7 @@ Result<std::vector<Chain>> collect(pool::Pool& pool, BucketMemory& memory, uint3
     for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
       copied_bytes += close_holes(pool, chains[bucket], options.stable, unused[worker]);
   };
-  if (!failed && !run_workers(options.threads, close)) close(0);
+  if (!failed) share_work(options.threads, close);
   stats.copied_bytes = copied_bytes;
   for (const auto& blocks : unused) {
     for (const pool::BlockId block : blocks) pool.give(block);

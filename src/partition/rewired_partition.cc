@@ -42,14 +42,13 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/thread.h"
 #include "partition/bucket_memory.h"
 #include "partition/join.h"
+#include "partition/workers.h"
 #include "partition/write_combine.h"
 #include "penstock/units.h"
 #include "pool/page_store.h"
@@ -118,17 +117,6 @@ class Pages {
   pool::Pool& pool_;
 };
 
-// Calls work(worker) in up to so many threads. Where the system has not that many to give, the
-// others do their part.
-template <class Work>
-void run_workers(unsigned workers, const Work& work) {
-  std::vector<std::jthread> threads(workers - 1);
-  for (unsigned worker = 1; worker < workers; ++worker) {
-    if (!start_thread(threads[worker - 1], [&work, worker] { work(worker); })) break;
-  }
-  work(0);
-}
-
 // Every item goes to its bucket. Buckets are complete when this returns.
 template <class T>
 void distribute(std::span<const T> items, const BucketFunction& function, BucketMemory& memory,
@@ -139,7 +127,7 @@ void distribute(std::span<const T> items, const BucketFunction& function, Bucket
                                                            memory.destination(worker)));
   constexpr uint64_t job_items = job_bytes / sizeof(T);
   std::atomic<uint64_t> next_item{0};
-  run_workers(threads, [&](unsigned worker) {
+  share_work(threads, [&](unsigned worker) {
     for (uint64_t at;
          (at = next_item.fetch_add(job_items, std::memory_order_relaxed)) < items.size();)
       combiners[worker]->add(items.data() + at, std::min<uint64_t>(job_items, items.size() - at));
@@ -332,7 +320,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   if (options.threads > 1) {  // what each thread has left of its pieces
     std::atomic<uint32_t> next_bucket{0};
     std::vector<std::vector<PageId>> left(options.threads);
-    run_workers(options.threads, [&](unsigned worker) {
+    share_work(options.threads, [&](unsigned worker) {
       for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
         copied += close_holes(pool, chains[bucket], false, left[worker]);
     });
@@ -345,7 +333,6 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
     }
   }
   parts.offsets.reserve(buckets + 1);
-  parts.offsets.push_back(0);
   for (const Chain& chain : chains)
     parts.offsets.push_back(parts.offsets.back() + chain.extent_bytes / sizeof(T));
   PENSTOCK_CHECK(parts.offsets.back() == items.size(), "items were lost on the way to their pages");

@@ -304,6 +304,23 @@ TEST(RewiredPartition, SaysThatThePoolIsEmptyAndGivesEverythingBack) {
   }
 }
 
+// No more than the header says: of pages one per bucket beside what the items fill, of mappings one
+// beside one per page.
+TEST(RewiredPartition, MakesDoWithThePagesAndMappingsThatItNames) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const auto items = make_items<uint64_t>(100000, Keys::skewed, seed);
+  const uint64_t bytes = items.size() * sizeof(uint64_t), pages = ceil_div(bytes, 4 * KiB);
+  for (const bool stable : {false, true}) {
+    const PagePool pool = open_pool(4 * KiB, bytes + 64 * 4 * KiB, pages + 1);
+    partition_and_look<uint64_t>(pool, items, {.by = ByHighBits{6}, .stable = stable});
+  }
+  constexpr unsigned threads = 4;
+  const PagePool pool =
+      open_pool(4 * KiB, bytes + 64 * (4 * KiB + std::max<uint64_t>(512, threads * 256)));
+  partition_and_look<uint64_t>(pool, items, {.by = ByHighBits{6}, .threads = threads});
+}
+
 TEST(RewiredPartition, SaysThatMappingsAreUsedUpAndGivesEverythingBack) {
   const auto items = make_items<uint64_t>(100000, Keys::uniform, 2);
   const PagePool pool = open_pool(4 * KiB, 4 * MiB, 50);
@@ -315,6 +332,7 @@ TEST(RewiredPartition, SaysThatMappingsAreUsedUpAndGivesEverythingBack) {
 }
 
 TEST(RewiredPartition, RefusesWhatCannotBe) {
+  EXPECT_EQ(RewiredPartitions<uint64_t>().buckets(), 0u);
   const PagePool pool = open_pool(4 * KiB, 1 * MiB);
   const std::vector<uint64_t> items(100);
   for (const RewiredPartitionOptions& options :

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/thread.h"
+#include "penstock/error.h"
+
+namespace penstock::partition_internal {
+
+// Calls work(worker) in that many threads, or, when not all of them can be had, in none.
+template <class Work>
+Status run_workers(unsigned workers, const Work& work) {
+  enum : uint32_t { wait, go, stop };
+  std::atomic<uint32_t> signal{wait};
+  Status status;
+  {
+    std::vector<std::jthread> threads(workers - 1);
+    for (unsigned worker = 1; worker < workers && status; ++worker) {
+      status = start_thread(threads[worker - 1], [&signal, &work, worker] {
+        signal.wait(wait);
+        if (signal.load() == go) work(worker);
+      });
+    }
+    signal.store(status ? go : stop);
+    signal.notify_all();
+    if (status) work(0);
+  }
+  return status;
+}
+
+// The same for work that any number of threads do, one if need be, because they share it out among
+// themselves as they go.
+template <class Work>
+void share_work(unsigned workers, const Work& work) {
+  if (!run_workers(workers, work)) work(0);
+}
+
+}  // namespace penstock::partition_internal
