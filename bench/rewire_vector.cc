@@ -3,12 +3,11 @@
 // 2^30 random 64-bit entries are inserted into vectors that begin with 2 MiB and double when they
 // are full; each batch of 100,000 is timed. All of them are on huge pages:
 //
-//   std::vector           copies what it has into twice the memory; its allocator asks for huge
-//   pages mremap vector         moves its page tables; new pages are found and cleared by the
-//   system indirected vector     a directory of pooled pages of 2 MiB, and entry i at dir[i / c][i
-//   % c], as
-//                         in the paper; and, as a row, with a cursor that knows where its page ends
-//   rewired vector        pooled pages of 2 MiB behind each other
+//   std::vector         copies what it has into twice the memory; its allocator asks for huge pages
+//   mremap vector       moves its page tables; new pages are found and cleared by the system
+//   indirected vector   a directory of pooled pages of 2 MiB, and entry i at dir[i / c][i % c], as
+//                       in the paper; and, as a row, with a cursor that knows where its page ends
+//   rewired vector      pooled pages of 2 MiB behind each other
 //
 // The pool had memory before, as in the paper: that is what a pool is for. A row says what the
 // rewired vector does on a pool that had none. "one by one" is push_back(), "in batches" hands over
@@ -34,7 +33,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <span>
 #include <utility>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Chosen pages of a range or of a snapshot, in any order, with repeats, as one array that can only
-// be read. Nothing is copied.
+// Chosen pages of a range, a vector or a snapshot, in any order, with repeats, as one array that
+// can only be read. Nothing is copied.
 //
 //   std::vector<uint64_t> hits;  // the pages that can have rows of the year 2016, by a zone map
 //   auto view = penstock::PageView::open(table, hits);
@@ -31,8 +31,11 @@ namespace penstock {
 
 namespace rewire {
 class Range;
+class VectorMemory;
 class ViewCore;
 }  // namespace rewire
+template <class T>
+class RewiredVector;
 class Snapshot;
 class VirtualRange;
 
@@ -46,13 +49,23 @@ class PageView {
   };
 
   // The pages that the slots show now, side by side. They stay the same ones, and taken, whatever
-  // becomes of the source: of a range, what is stored to these pages later is seen; of a snapshot
-  // nothing ever changes. No slots make an empty view. Errors: invalid_argument, when a slot shows
-  // nothing or does not exist; out_of_mappings; out_of_memory: address space.
+  // becomes of the source: of a range or a vector (whose pages are counted from data() on), what is
+  // stored to these pages later is seen; of a snapshot nothing ever changes. No slots make an empty
+  // view. Errors: invalid_argument, when a slot shows nothing or does not exist; out_of_mappings;
+  // out_of_memory: address space.
   static Result<PageView> open(const VirtualRange& source, std::span<const uint64_t> slots,
                                const Options& options);
   static Result<PageView> open(const VirtualRange& source, std::span<const uint64_t> slots) {
     return open(source, slots, Options());
+  }
+  template <class T>
+  static Result<PageView> open(const RewiredVector<T>& source, std::span<const uint64_t> pages,
+                               const Options& options) {
+    return open(source.internal(), pages, options);
+  }
+  template <class T>
+  static Result<PageView> open(const RewiredVector<T>& source, std::span<const uint64_t> pages) {
+    return open(source, pages, Options());
   }
   static Result<PageView> open(const Snapshot& source, std::span<const uint64_t> pages,
                                const Options& options);
@@ -61,6 +74,8 @@ class PageView {
   }
   // For the library itself.
   static Result<PageView> open(const rewire::Range& source, std::span<const uint64_t> slots,
+                               const Options& options);
+  static Result<PageView> open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
                                const Options& options);
 
   PageView(PageView&&) noexcept;

@@ -77,7 +77,9 @@ class Snapshot {
 
   // A child that was forked while the snapshot was alive sees it, too, at the same address. The
   // pages then stay as they are until that process has ended, even if all handles here go before.
-  // (Whoever forks without it keeps a handle until the child is done.) Errors: not_found.
+  // (Whoever forks without it keeps a handle until the child is done.) `child` is any process that
+  // runs, or that its parent has not waited for. Errors: not_found; unsupported in a forked child,
+  // which cannot keep what is its parent's.
   Status keep_while(pid_t child) const;
 
   // For the library itself.
@@ -112,7 +114,8 @@ class Changes {
   uint64_t size() const;  // pages copied
   // The copies take the place of the table's pages: runs of neighbours in one system call each. A
   // snapshot shows all of it or nothing; for a thread that reads the table itself, each page
-  // changes in one moment. Afterwards there are no changes.
+  // changes in one moment. Afterwards there are no changes, and the pointers that page() gave must
+  // not be used any more: the pages are the table's.
   // Errors: cancelled, when the changes began with a snapshot and a page of them was written in the
   // table since: then nothing is applied (apply_anyway() would). out_of_mappings, from the kernel:
   // what was not applied is kept.
@@ -166,7 +169,7 @@ class RewiredTable {
   // guarantee_copies or asynchronous detection), unsupported in a forked child.
   Result<Snapshot> snapshot();
   // The last one that was taken, if anybody still has it: for readers that need not have the newest
-  // data.
+  // data. (None in a forked child.)
   Snapshot latest() const;
   uint64_t epoch() const;  // of the last snapshot; 0: none was taken
 
@@ -180,14 +183,16 @@ class RewiredTable {
   Result<Merged> merge_equal_pages();
 
   // Changes to what the table holds when each page is first asked for. Errors: unsupported with
-  // asynchronous detection.
+  // asynchronous detection, or in a forked child.
   Result<Changes> changes();
   // Changes to what a snapshot of this table holds; apply() then refuses when the table has moved
   // on in one of the pages.
   Result<Changes> changes(const Snapshot& base);
 
   // As if each page of [address, address + bytes) were written once: for system calls that store
-  // there. Holds until the next snapshot, merge or apply. Errors: what a write would have met.
+  // there. Holds until the next snapshot, merge or apply, none of which may begin before the call
+  // has ended: it could fail half-way, or, where devices store by themselves (O_DIRECT), store into
+  // the snapshot. Errors: what a write would have met; unsupported in a forked child.
   Status prepare_write(void* address, size_t bytes) const;
 
   // Counted since open().

@@ -26,8 +26,12 @@
 // After swap() or a move they belong to the other vector.
 //
 // Errors. What may need memory throws std::bad_alloc, as users of std::vector expect, and changes
-// nothing then; members named try_ return a Status that says what was missing: pages of the pool,
-// addresses (bytes_max), or mappings.
+// nothing then (but for assign() from an iterator that can read once: it has replaced the elements
+// by those that it had read); members named try_ return a Status that says what was missing: pages
+// of the pool, addresses (bytes_max), or mappings.
+//
+// A forked child sees the same elements, and its parent sees what it stores there; growing beyond
+// capacity() is refused in it (unsupported).
 
 #include <algorithm>
 #include <compare>
@@ -211,6 +215,8 @@ class RewiredVector {
   const_reverse_iterator rbegin() const noexcept { return const_reverse_iterator(end_); }
   reverse_iterator rend() noexcept { return reverse_iterator(begin_); }
   const_reverse_iterator rend() const noexcept { return const_reverse_iterator(begin_); }
+  const_reverse_iterator crbegin() const noexcept { return rbegin(); }
+  const_reverse_iterator crend() const noexcept { return rend(); }
 
   friend bool operator==(const RewiredVector& a, const RewiredVector& b) {
     return std::equal(a.begin_, a.end_, b.begin_, b.end_);
@@ -237,8 +243,8 @@ class RewiredVector {
     find_limit();
     return status;
   }
-  // Pages that hold no element go back to the pool. Nothing else gives pages back: clear(), erase()
-  // and resize() leave capacity() as it is; but see splice().
+  // Pages that hold no element go back to the pool, unless an append window is open. Nothing else
+  // gives pages back: clear(), erase() and resize() leave capacity() as it is; but see splice().
   void shrink_to_fit() noexcept {
     memory_.shrink(size_bytes());
     find_limit();
@@ -298,15 +304,18 @@ class RewiredVector {
   // Returns end(). From now on, until append_end(), memory appears wherever it is touched from
   // there on: written by a loop, a library function, or several threads. Where no page is to be
   // had, Options::policy says what happens; what lies in front stays as it is. (System calls do not
-  // fault: reserve() before, or penstock/system_calls.h.) Errors: signal handlers.
+  // fault: reserve() before, or penstock/system_calls.h.) Meanwhile the elements may be used, and
+  // the vector be moved and swapped, and the window goes with it; whatever else adds, inserts,
+  // erases or splices overwrites what the window holds. Errors: signal handlers.
   Result<T*> append_window() {
     if (Status status = memory_.open_window(); !status)
       return std::unexpected(std::move(status.error()));
     return end_;
   }
-  // Closes the window, and makes `end` the end of the elements. Pages that were mapped ahead stay,
-  // as capacity. Errors, all of which leave the window open: invalid_argument, where it lies
-  // outside; what try_reserve() may report, where it lies behind all that was touched.
+  // Closes the window, and makes `end` the end of the elements; end() drops what the window holds.
+  // Pages that were mapped ahead stay, as capacity. Errors, all of which leave the window open:
+  // invalid_argument, where it lies outside; what try_reserve() may report, where it lies behind
+  // all that was touched.
   Status append_end(const T* end) {
     Status status = memory_.close_window(static_cast<uint64_t>(
         reinterpret_cast<const std::byte*>(end) - reinterpret_cast<const std::byte*>(begin_)));
@@ -341,7 +350,12 @@ class RewiredVector {
       return at;
     } else {
       const size_t index = static_cast<size_t>(position - begin_), before = size();
-      for (; first != last; ++first) emplace_back(*first);
+      try {
+        for (; first != last; ++first) emplace_back(*first);
+      } catch (...) {
+        end_ = begin_ + before;
+        throw;
+      }
       std::rotate(begin_ + index, begin_ + before, end_);
       return begin_ + index;
     }
@@ -409,6 +423,9 @@ class RewiredVector {
     other.find_limit();
     return spliced;
   }
+
+  // For the library itself.
+  const rewire::VectorMemory& internal() const noexcept { return memory_; }
 
  private:
   uint64_t byte_of(const T* element) const {

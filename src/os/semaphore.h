@@ -42,4 +42,22 @@ class Semaphore {
   std::atomic<uint32_t> waiters_{0};
 };
 
+// Holds the only unit of a semaphore that serves as a mutex on the fault path. REQUIRES: nobody
+// closes it. With nullptr it holds nothing.
+class SemaphoreLock {
+ public:
+  explicit SemaphoreLock(Semaphore& mutex) noexcept : SemaphoreLock(&mutex) {}
+  explicit SemaphoreLock(Semaphore* mutex) noexcept : mutex_(mutex) {
+    if (mutex_ != nullptr) (void)mutex_->acquire();
+  }
+  ~SemaphoreLock() {
+    if (mutex_ != nullptr) mutex_->release();
+  }
+  SemaphoreLock(const SemaphoreLock&) = delete;
+  SemaphoreLock& operator=(const SemaphoreLock&) = delete;
+
+ private:
+  Semaphore* const mutex_;
+};
+
 }  // namespace penstock::os

@@ -12,7 +12,7 @@ LateUnmaps::LateUnmaps(size_t block_bytes, uint32_t batch_blocks)
       views_(std::make_unique<std::byte*[]>(batch_blocks_)) {}
 
 int LateUnmaps::add(std::byte* view) noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   // A full batch that could not be flushed before gets another try; if that fails too, the caller
   // keeps the view.
   if (count_ == batch_blocks_) {
@@ -25,14 +25,14 @@ int LateUnmaps::add(std::byte* view) noexcept {
 
 // Whether the view was pending; it is not any more.
 bool LateUnmaps::take_back(std::byte* view) noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   const uint32_t before = count_;
   forget_locked(view, view + block_bytes_);
   return count_ != before;
 }
 
 int LateUnmaps::flush() noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   return flush_locked();
 }
 
@@ -52,7 +52,7 @@ int LateUnmaps::flush_locked() noexcept {
 }
 
 void LateUnmaps::forget(std::byte* begin, std::byte* end) noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   forget_locked(begin, end);
 }
 

@@ -38,17 +38,6 @@ class LateUnmaps {
   }
 
  private:
-  class Lock {
-   public:
-    explicit Lock(os::Semaphore& mutex) noexcept : mutex_(mutex) { (void)mutex_.acquire(); }
-    ~Lock() { mutex_.release(); }
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-
-   private:
-    os::Semaphore& mutex_;
-  };
-
   bool take_back(std::byte* view) noexcept;
   int flush_locked() noexcept;
   void forget_locked(std::byte* begin, std::byte* end) noexcept;

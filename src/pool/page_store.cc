@@ -53,17 +53,6 @@
 namespace penstock::pool {
 namespace {
 
-class Lock {
- public:
-  explicit Lock(os::Semaphore& mutex) noexcept : mutex_(mutex) { (void)mutex_.acquire(); }
-  ~Lock() { mutex_.release(); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  os::Semaphore& mutex_;
-};
-
 // What is committed or discarded in one go; others wait for no more than that.
 constexpr uint64_t batch_bytes = 64 * MiB;
 
@@ -206,7 +195,7 @@ PageStore::Found PageStore::find_locked(uint32_t count, PageId after, bool blank
 }
 
 PageStore::Found PageStore::remove_once(uint32_t count, PageId after, bool blank_too) noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   const Found found = find_locked(count, after, blank_too);
   (found.has_memory ? ready_ : blank_).erase(found.run);
   free_.fetch_sub(found.run.count, std::memory_order_relaxed);
@@ -216,7 +205,8 @@ PageStore::Found PageStore::remove_once(uint32_t count, PageId after, bool blank
 PageStore::Found PageStore::remove(uint32_t count, PageId after, bool blank_too) noexcept {
   const Found found = remove_once(count, after, blank_too);
   if (found.run.count != 0) return found;
-  Lock lock(prefaulting_);  // prefault() may have had the last free pages in hand
+  const os::SemaphoreLock lock(
+      prefaulting_);  // prefault() may have had the last free pages in hand
   return remove_once(count, after, blank_too);
 }
 
@@ -268,7 +258,7 @@ uint32_t PageStore::commit(PageRun run) noexcept {
 
 void PageStore::give_back(PageRun run, bool has_memory) noexcept {
   if (run.count == 0) return;
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   (has_memory ? ready_ : blank_).insert(run);
   free_.fetch_add(run.count, std::memory_order_relaxed);
 }
@@ -345,10 +335,10 @@ int PageStore::prefault(uint32_t pages) noexcept {
   if (is_inherited()) return EPERM;
   const auto batch_pages = static_cast<uint32_t>(std::max<uint64_t>(batch_bytes / page_bytes_, 1));
   while (true) {
-    Lock in_hand(prefaulting_);
+    const os::SemaphoreLock in_hand(prefaulting_);
     PageRun run;
     {
-      Lock lock(mutex_);
+      const os::SemaphoreLock lock(mutex_);
       if (ready_.size() >= pages) return 0;
       run = blank_.next_run(0, std::min(batch_pages, pages - ready_.size()));
       if (run.count == 0) return ENOMEM;
@@ -369,7 +359,7 @@ void PageStore::trim() noexcept {
   const auto batch_pages = static_cast<uint32_t>(std::max<uint64_t>(batch_bytes / page_bytes_, 1));
   PageId at = 0;
   while (true) {
-    Lock lock(mutex_);
+    const os::SemaphoreLock lock(mutex_);
     const PageRun run = ready_.next_run(at, batch_pages);
     if (run.count == 0) return;
     at = run.end();

@@ -93,8 +93,7 @@ Result<RewiredTable::Merged> TableCore::merge_equal_pages() {
     if (firsts[slot] == page) continue;
     if (const int error = replace_equal(slot, page, firsts[slot])) {
       if (error == ESTALE) continue;
-      return system_error(error, "map an equal page", options_.name,
-                          "larger pages, or a larger vm.max_map_count");
+      return cannot_map(error, "map an equal page", options_.name);
     }
     ++merged.pages_equal;
     replaced.try_emplace(page, 0);
@@ -112,12 +111,9 @@ Result<RewiredTable::Merged> TableCore::merge_equal_pages() {
 // ESTALE: the slot was written since.
 int TableCore::replace_equal(uint64_t slot, PageId page, PageId equal) noexcept {
   const Gate::Visit visit(gate_);
-  os::Semaphore& stripe = stripe_of(slot);
-  (void)stripe.acquire();
-  int error = ESTALE;
-  if (live_->page(slot) == page) error = show(slot, {&equal, 1}, os::Access::read);
-  stripe.release();
-  return error;
+  const os::SemaphoreLock lock(stripe_of(slot));
+  if (live_->page(slot) != page) return ESTALE;
+  return show(slot, {&equal, 1}, os::Access::read);
 }
 
 }  // namespace penstock::rewire

@@ -20,9 +20,11 @@
 
 #include "fault/registry.h"
 #include "penstock/rewired_table.h"
+#include "penstock/rewired_vector.h"
 #include "penstock/virtual_range.h"
 #include "rewire/range.h"
 #include "rewire/snapshot.h"
+#include "rewire/vector_core.h"
 #include "stream/recovery.h"
 
 namespace penstock::rewire {
@@ -123,6 +125,14 @@ Result<PageView> PageView::open(const Snapshot& source, std::span<const uint64_t
   if (!source)
     return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
   return open(source.internal()->range(), pages, options);
+}
+
+Result<PageView> PageView::open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
+                                const Options& options) {
+  if (source.core() == nullptr)
+    return failure(ErrorCode::invalid_argument, "open a view of a vector that has no pool",
+                   options.name);
+  return open(source.core()->range(), pages, options);
 }
 
 Result<PageView> PageView::open(const rewire::Range& source, std::span<const uint64_t> slots,

@@ -9,6 +9,7 @@
 
 #include "penstock/recovery.h"
 #include "penstock/rewired_table.h"
+#include "penstock/rewired_vector.h"
 #include "penstock/units.h"
 #include "penstock/virtual_range.h"
 
@@ -88,6 +89,29 @@ TEST(PageView, OfASnapshotNeverChanges) {
   EXPECT_EQ(view->begin<uint64_t>()[page_words], 3u);
   EXPECT_EQ(view->begin<uint64_t>()[3 * page_words - 1], 3u);
   EXPECT_FALSE(PageView::open(Snapshot(), pages));
+}
+
+TEST(PageView, OfAVectorKeepsPagesThatTheVectorGivesUp) {
+  const PagePool pool = pool_of(64);
+  auto vector = RewiredVector<uint64_t>::open(pool);
+  ASSERT_TRUE(vector);
+  for (uint64_t i = 0; i < 20 * page_words; ++i) vector->push_back(i / page_words);
+  vector->shrink_to_fit();
+  const std::vector<uint64_t> pages = {19, 3, 3, 4};
+  const auto view = PageView::open(*vector, pages);
+  ASSERT_TRUE(view) << view.error().message();
+  (*vector)[3 * page_words] = 77;
+  EXPECT_EQ(view->begin<uint64_t>()[page_words], 77u);
+  EXPECT_EQ(view->begin<uint64_t>()[2 * page_words], 77u);
+  vector->resize(page_words);
+  vector->shrink_to_fit();
+  EXPECT_EQ(pool.pages_taken(), 4u);
+  vector->resize(30 * page_words, 5);  // on other pages
+  EXPECT_EQ(view->begin<uint64_t>()[0], 19u);
+  EXPECT_EQ(view->begin<uint64_t>()[3 * page_words], 4u);
+  const std::vector<uint64_t> behind = {1000};
+  EXPECT_EQ(PageView::open(*vector, behind).error().code, ErrorCode::invalid_argument);
+  EXPECT_FALSE(PageView::open(RewiredVector<uint64_t>(), {}, {.name = "rows"}));
 }
 
 TEST(PageView, MayBeEmpty) {

@@ -62,23 +62,6 @@
 
 namespace penstock::rewire {
 
-class Range::Lock {
- public:
-  explicit Lock(const Range& range) noexcept
-      : mutex_(range.store_->is_inherited() ? nullptr : &range.mutex_) {
-    // A forked child changes nothing; and whoever held the lock at the fork is not there any more.
-    if (mutex_ != nullptr) (void)mutex_->acquire();
-  }
-  ~Lock() {
-    if (mutex_ != nullptr) mutex_->release();
-  }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  os::Semaphore* const mutex_;
-};
-
 // One change of the range, under its lock: claims the mappings of its worst moment, and returns
 // what the range does not use when it ends.
 class Range::Change {
@@ -152,7 +135,7 @@ Range::~Range() {
 
 int Range::guarantee_mappings() noexcept {
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   if (guaranteed_) return 0;
   if (slots_ > claimed_ && !store_->claim_mappings(slots_ - claimed_)) return ENOMEM;
   claimed_ = std::max(claimed_, slots_);
@@ -185,14 +168,14 @@ PageRun Range::run_at(uint64_t slot, uint64_t count_max) const noexcept {
 
 void Range::pages(uint64_t slot, std::span<PageId> out) const noexcept {
   require(slot, out.size());
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   for (size_t i = 0; i < out.size(); ++i) out[i] = page(slot + i);
 }
 
 int Range::share(std::span<const uint64_t> slots, std::span<PageId> out) const noexcept {
   PENSTOCK_CHECK(out.size() == slots.size(), "a page for each slot");
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   for (size_t i = 0; i < slots.size(); ++i) {
     out[i] = slots[i] < slots_ ? page(slots[i]) : no_page;
     if (out[i] == no_page) {
@@ -286,7 +269,7 @@ int Range::map(uint64_t slot, PageRun run, os::Access access, bool populate) noe
   require(slot, run.count);
   if (run.count == 0) return 0;
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const uint64_t after = mappings() - seams(slot, slot + run.count) +
                          seams_around(slot, run.count, entry_of(run.first, access));
   const Change change(*this, after);
@@ -305,7 +288,7 @@ int Range::map(uint64_t slot, std::span<const PageId> pages, os::Access access,
   };
   const uint64_t end = slot + pages.size();
 
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   uint64_t old_seams = seams(slot, end);
   const uint64_t elsewhere = mappings() - old_seams;
   uint64_t new_seams =
@@ -353,7 +336,7 @@ int Range::map_every(uint64_t slot, uint64_t count, uint64_t step, PageId page,
   if (count == 0) return 0;
   require(slot, (count - 1) * step + 1);
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   // The slots do not touch each other, so each adds what it would add alone.
   const Entry shown = entry_of(page, access);
   uint64_t worst = mappings();
@@ -374,7 +357,7 @@ int Range::unmap(uint64_t slot, uint64_t count) noexcept {
   require(slot, count);
   if (count == 0) return 0;
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const uint64_t after = mappings() - seams(slot, slot + count) + seams_around(slot, count, 0);
   const Change change(*this, after);
   return change.ok() ? hide(slot, count) : ENOMEM;
@@ -384,7 +367,7 @@ int Range::unmap(uint64_t slot, uint64_t count) noexcept {
 int Range::protect(uint64_t slot, uint64_t count, os::Access access) noexcept {
   require(slot, count);
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const uint64_t end = slot + count;
   const auto stretch_at = [&](uint64_t at) {
     uint64_t stretch_end = at;
@@ -447,7 +430,7 @@ int Range::swap(uint64_t a, uint64_t b, uint64_t count) noexcept {
   PENSTOCK_CHECK(a + count <= b || b + count <= a || a == b, "slots were swapped that overlap");
   if (count == 0 || a == b) return 0;
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const Change change(*this, mappings() + 6);
   if (!change.ok()) return ENOMEM;
   for (uint64_t done = 0; done < count;) {
@@ -483,7 +466,7 @@ int Range::move(uint64_t from, uint64_t to, uint64_t count) noexcept {
   require(to, count);
   if (count == 0 || from == to) return 0;
   if (store_->is_inherited()) return EPERM;
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const Change change(*this, mappings() + seams(from + 1, from + count - 1) + 4);
   if (!change.ok()) return ENOMEM;
   // As memmove() does: from the end that is not overwritten before it was read.
@@ -514,7 +497,7 @@ uint64_t Range::piece_before(uint64_t end, uint64_t count_max) const noexcept {
 
 int Range::populate(uint64_t slot, uint64_t count) noexcept {
   require(slot, count);
-  Lock lock(*this);
+  const os::SemaphoreLock lock = locked();
   const uint64_t end = slot + count;
   const auto shown = [&](uint64_t at) { return entry(at) == 0 ? os::Access::none : access(at); };
   for (uint64_t at = slot; at < end;) {

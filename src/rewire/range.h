@@ -118,7 +118,6 @@ class Range {
   static bool continues(Entry left, Entry right) noexcept {
     return left == 0 ? right == 0 : right == left + 1;
   }
-  class Lock;
   class Change;
 
   Range(std::shared_ptr<pool::PageStore> store, uint64_t slots);
@@ -135,6 +134,10 @@ class Range {
   uint64_t seams(uint64_t first, uint64_t last) const noexcept;
   uint64_t seams_around(uint64_t slot, uint64_t count, Entry first) const noexcept;
 
+  // A forked child changes nothing; and whoever held the lock at the fork is not there any more.
+  os::SemaphoreLock locked() const noexcept {
+    return os::SemaphoreLock(store_->is_inherited() ? nullptr : &mutex_);
+  }
   // REQUIRES of what follows: the lock.
   void replace(uint64_t slot, uint64_t count, Entry first) noexcept;
   void set_access(uint64_t slot, uint64_t count, os::Access access) noexcept;

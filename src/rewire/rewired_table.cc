@@ -118,6 +118,8 @@ Result<Changes> RewiredTable::changes(const Snapshot& base) {
   if (options.detection == WriteDetection::asynchronous)
     return failure(ErrorCode::unsupported, "collect changes of a table", options.name,
                    "WriteDetection::signal");
+  if (Status status = core_->check_owned("collect changes of a table"); !status)
+    return std::unexpected(std::move(status.error()));
   if (base && &base.internal()->table() != core_.get())
     return failure(ErrorCode::invalid_argument, "collect changes to a snapshot", options.name,
                    "a snapshot of this table");

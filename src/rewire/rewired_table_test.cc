@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -279,6 +280,45 @@ TEST_P(TableOf, AChildCannotStoreIntoTheTable) {
   EXPECT_EQ(read(table.begin<uint64_t>() + 2 * page_items()), 1u);
 }
 
+// Whatever the parent's threads held at the fork.
+TEST_P(TableOf, AChildIsNeverStuck) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";
+  const PagePool pool = pool_of(32);
+  std::optional<RewiredTable> table = open_table(
+      pool,
+      {.bytes = 8 * page_bytes(), .detection = GetParam().detection, .guarantee_copies = true});
+  const Snapshot snapshot = take(*table);
+  std::atomic<bool> stop = false;
+  std::jthread parent([&] {
+    while (!stop) {
+      (void)take(*table);
+      for (uint64_t page = 0; page < 8; ++page)
+        write(table->begin<uint64_t>() + page * page_items(), 1);
+    }
+  });
+  for (int i = 0; i < 100 && !HasFailure(); ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      const auto is_refused = [](const auto& result) {
+        return !result && result.error().code == ErrorCode::unsupported;
+      };
+      bool right = table->epoch() >= 1 && !table->latest();
+      (void)table->counts();
+      right &= is_refused(table->snapshot()) && is_refused(table->merge_equal_pages());
+      right &= is_refused(table->changes());
+      right &= is_refused(table->prepare_write(table->begin(), 1));
+      right &= is_refused(snapshot.keep_while(getpid()));
+      table.reset();
+      _exit(right ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  stop = true;
+}
+
 TEST_P(TableOf, KeepingForNobodyIsAnError) {
   const PagePool pool = pool_of(12);
   RewiredTable table = table_of(pool, 1);
@@ -426,6 +466,28 @@ TEST(RewiredTable, GuaranteedCopiesNeverFindThePoolEmpty) {
   first.reset();
   second.reset();
   EXPECT_EQ(pool.pages_taken(), 6u);
+}
+
+TEST(RewiredTable, AWriteThatCannotBeMappedLosesNoGuaranteedPage) {
+  if (const auto why = MappingsUsedUp::impossible()) GTEST_SKIP() << *why;
+  const PagePool pool = open_pool(16 * 4 * KiB);
+  RewiredTable::Options options = options_of(8);
+  options.guarantee_copies = true;
+  RewiredTable table = open_table(pool, options);
+  auto* const live = table.begin<uint64_t>();
+  const Snapshot snapshot = take(table);
+  for (int i = 0; i < 3; ++i) {
+    const MappingsUsedUp used_up(0);
+    const auto outcome = RecoveryPoint::run([&] { write(live + 3 * page_items, 1); });
+    ASSERT_FALSE(outcome);
+    EXPECT_EQ(outcome.error().code, ErrorCode::out_of_mappings) << outcome.error().message();
+  }
+  EXPECT_EQ(pool.pages_taken(), 16u);
+  for (uint64_t page = 0; page < 8; ++page) write(live + page * page_items, page + 1);
+  for (uint64_t page = 0; page < 8; ++page) {
+    EXPECT_EQ(read(live + page * page_items), page + 1);
+    EXPECT_EQ(read(snapshot.begin<uint64_t>() + page * page_items), 0u);
+  }
 }
 
 TEST(RewiredTable, OpensOnlyIfTheWorstCaseCanBeMapped) {
@@ -586,6 +648,39 @@ TEST(RewiredTable, ForgottenChangesLeaveNothing) {
   const auto refused = more->page(0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
+}
+
+// What is in the table is no change any more: nobody may store to it aside.
+TEST(RewiredTable, ChangesThatTheKernelRefusesHalfWayAreEitherInTheTableOrKept) {
+  if (const auto why = MappingsUsedUp::impossible()) GTEST_SKIP() << *why;
+  bool was_half_way = false;
+  for (uint64_t left = 0; left < 8; ++left) {
+    SCOPED_TRACE(left);
+    const PagePool pool = open_pool(1 * MiB);
+    RewiredTable table = open_table(pool, options_of(8));
+    auto* const live = table.begin<uint64_t>();
+    auto changes = table.changes();
+    ASSERT_TRUE(changes);
+    // Pages 3 and 4 are neighbours, their copies are not.
+    for (const uint64_t page : {4, 3, 6}) (*changes->page_of<uint64_t>(page))[0] = 100 + page;
+    const Status status = [&] {
+      const MappingsUsedUp used_up(left);
+      return changes->apply();
+    }();
+    uint64_t applied = 0;
+    for (const uint64_t page : {3, 4, 6}) applied += read(live + page * page_items) == 100 + page;
+    EXPECT_EQ(status.has_value(), applied == 3);
+    if (!status) {
+      EXPECT_EQ(status.error().code, ErrorCode::out_of_mappings) << status.error().message();
+    }
+    EXPECT_EQ(changes->size(), 3 - applied);
+    EXPECT_EQ(pool.pages_taken(), 8 + changes->size());
+    was_half_way |= applied == 1;
+    ASSERT_TRUE(changes->apply());
+    for (const uint64_t page : {3, 4, 6}) EXPECT_EQ(read(live + page * page_items), 100 + page);
+    EXPECT_EQ(pool.pages_taken(), 8u);
+  }
+  EXPECT_TRUE(was_half_way);
 }
 
 TEST(RewiredTable, ChangesToASnapshotNoticeThatTheTableHasMovedOn) {

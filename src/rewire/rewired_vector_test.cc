@@ -1,6 +1,7 @@
 #include "penstock/rewired_vector.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -765,6 +766,42 @@ TEST(RewiredVector, SystemCallsReadIntoTheWindow) {
   EXPECT_FALSE(handler->prepare(behind, 1, fault::Access::write));
 }
 
+// Until it ends, the window's contents are behind the elements; nothing but what is told to may
+// lose them.
+TEST(RewiredVector, AWindowGoesWithItsVectorAndKeepsItsPages) {
+  const PagePool pool = open_pool(small, 1000);
+  auto vector = open_vector<Three>(pool), other = open_vector<Three>(pool);
+  vector.append(items_of<Three>(0, 1000));
+  Three* const window = vector.append_window().value();
+  Three* end = generate_into(window, 1000, 3000);
+  vector.shrink_to_fit();
+  other.resize(50 * small / sizeof(Three));  // what shrinking gave back is somebody else's now
+  vector.swap(other);
+  RewiredVector<Three> moved(std::move(other));
+  EXPECT_EQ(vector.append_end(end).error().code, ErrorCode::invalid_argument);
+  end = generate_into(end, 4000, 20000);
+  ASSERT_TRUE(moved.append_end(end));
+  EXPECT_TRUE(equal(moved, items_of<Three>(0, 24000)));
+  moved.shrink_to_fit();
+  EXPECT_EQ(moved.memory_bytes(), round_up(24000 * sizeof(Three), small));
+}
+
+TEST(RewiredVector, AppendsAtItsEndWhileAWindowIsOpen) {
+  const PagePool pool = open_pool(small, 2000);
+  auto vector = open_vector<uint64_t>(pool);
+  uint64_t* const window = vector.append_window().value();
+  window[0] = 100;
+  window[700] = 7;
+  vector.push_back(1);  // in place of what the window holds there
+  for (uint64_t i = 1; i < 600; ++i) vector.push_back(i);
+  vector.append(items_of<uint64_t>(0, 100));
+  EXPECT_EQ(window + 700, vector.end());
+  ASSERT_TRUE(vector.append_end(window + 701));
+  EXPECT_EQ(vector[0], 1u);
+  EXPECT_EQ(vector[650], item_of<uint64_t>(50));
+  EXPECT_EQ(vector.back(), 7u);
+}
+
 class RewiredVectorDeath : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -930,6 +967,71 @@ TEST(RewiredVector, CopiesWhereMappingsAreUsedUp) {
   }
 }
 
+// Other threads' locks are copied as they are at the moment of the fork, and nobody is there to
+// give them back.
+TEST(RewiredVector, AForkedChildReadsAndIsToldThatItCannotGrow) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer's runtime is not for children of many threads";
+  const PagePool pool = open_pool(small, 4000);
+  auto busy = open_vector<uint64_t>(pool), calm = open_vector<uint64_t>(pool);
+  calm.append(items_of<uint64_t>(0, 1000));
+  const uint64_t* const first = busy.data();
+  std::atomic<bool> done{false};
+  std::jthread writer([&] {
+    while (!done) {
+      volatile uint64_t* const window = busy.append_window().value();
+      for (uint64_t page = 0; page < 3000; page += 512) window[page * small / 8] = 1;
+      (void)busy.append_end(first);
+      busy.shrink_to_fit();
+    }
+  });
+  for (int round = 0; round < 100; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);
+      const bool is_right = equal(calm, items_of<uint64_t>(0, 1000)) &&
+                            calm.try_reserve(5000).error().code == ErrorCode::unsupported &&
+                            !busy.try_reserve(4000 * small / 8);
+      _exit(is_right ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << " in round " << round;
+    if (HasFailure()) break;
+  }
+  done = true;
+}
+
+TEST(RewiredVector, AnInsertionThatFailsMidwayChangesNothing) {
+  const PagePool pool = open_pool(small, 3);
+  auto vector = open_vector<int>(pool);
+  vector.assign(1000, 5);
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "7 ";
+  std::istringstream numbers(text);
+  EXPECT_THROW(vector.insert(vector.begin() + 10, std::istream_iterator<int>(numbers), {}),
+               std::bad_alloc);
+  EXPECT_EQ(std::vector(vector.begin(), vector.end()), std::vector(1000, 5));
+}
+
+TEST(RewiredVector, HoldsElementsLargerThanAPage) {
+  using Large = Bytes<5001>;
+  const PagePool pool = open_pool(small, 40);
+  auto vector = open_vector<Large>(pool, {.growth = VectorGrowth::pages});
+  std::vector<Large> model;
+  for (uint64_t i = 0; i < 32; ++i) {
+    vector.push_back(item_of<Large>(i));
+    model.push_back(item_of<Large>(i));
+  }
+  EXPECT_THROW(vector.push_back(model[0]), std::bad_alloc);
+  vector.erase(vector.begin() + 3, vector.begin() + 20);
+  model.erase(model.begin() + 3, model.begin() + 20);
+  vector.insert(vector.begin() + 1, vector[5]);
+  model.insert(model.begin() + 1, Large(model[5]));
+  vector.append({vector.data() + 1, 4});
+  for (size_t i = 1; i < 5; ++i) model.push_back(Large(model[i]));
+  EXPECT_TRUE(equal(vector, model));
+}
+
 TEST(RewiredVector, RefusesWhatCannotBe) {
   const PagePool pool = open_pool(small, 10);
   for (const RewiredVectorOptions& options :
@@ -981,6 +1083,7 @@ TEST(RewiredVector, HasWhatPeopleExpectOfAVector) {
   EXPECT_EQ(vector.back(), 2);
   std::ranges::sort(vector);
   EXPECT_TRUE(std::equal(vector.rbegin(), vector.rend(), std::vector{3, 2, 1}.begin()));
+  EXPECT_TRUE(std::equal(vector.crbegin(), vector.crend(), std::vector{3, 2, 1}.begin()));
   EXPECT_EQ(*vector.emplace(vector.begin() + 1, 9), 9);
   EXPECT_EQ(*vector.insert(vector.end(), {7, 7, 8}), 7);
   EXPECT_EQ(std::vector(vector.begin(), vector.end()), (std::vector{1, 9, 2, 3, 7, 7, 8}));

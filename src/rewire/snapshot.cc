@@ -60,6 +60,8 @@ Result<size_t> SnapshotCore::prepare(std::byte* address, size_t bytes, fault::Ac
 // the moment they are free, whatever the program does meanwhile. It is nobody's to join: neither
 // the table nor its user need be there when the child ends.
 Status SnapshotCore::keep_while(std::shared_ptr<SnapshotCore> core, pid_t child) {
+  if (Status status = core->table_->check_owned("keep a snapshot for a process"); !status)
+    return status;
   auto end = os::ProcessEnd::of(child);
   if (!end) return std::unexpected(std::move(end.error()));
   std::thread keeper;

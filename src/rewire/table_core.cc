@@ -46,7 +46,8 @@
 //
 //   1. An out-store has faulted. Until its slot was protected and all TLBs flushed, any store went
 //      through to the very page that the snapshot shows, hence was in. (That the snapshot shows the
-//      page which was in the slot then is because no slot changes its page behind a closed gate.)
+//      page which was in the slot then is because no slot changes its page behind a closed gate,
+//      but by apply(), for which snapshot() waits.)
 //   2. So its thread waited at the gate, or came when it was open again; the store took place after
 //      open(), for its handler must first make the slot writable.
 //   3. An in-store took place before open(): when mprotect() has returned, the page is in nobody's
@@ -76,8 +77,8 @@
 // write fault can be refused for them. A snapshot claims what it needs before anything is done.
 // Pages. With guarantee_copies snapshot() first puts as many pages aside as there will be read-only
 // slots. A copy takes one of these pages, and makes a slot of this kind less, so that there are
-// always enough; without, a write that finds the pool empty does what the policy says, and its slot
-// is as it was.
+// always enough (one that the system would not map is put back); without, a write that finds the
+// pool empty does what the policy says, and its slot is as it was.
 //
 // Memory and fork. The table's own slots are not inherited (MADV_DONTFORK), for a child that stored
 // to them would store into the parent's table; it gets a SIGSEGV. Snapshots are inherited, and a
@@ -103,6 +104,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -117,20 +119,14 @@
 
 namespace penstock::rewire {
 
-namespace {
+ErrorCode code_of_mapping(int error) {
+  return error == ENOMEM ? ErrorCode::out_of_mappings : code_of_errno(error);
+}
 
-class Lock {
- public:
-  explicit Lock(os::Semaphore& mutex) noexcept : mutex_(mutex) { (void)mutex_.acquire(); }
-  ~Lock() { mutex_.release(); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  os::Semaphore& mutex_;
-};
-
-}  // namespace
+std::unexpected<Error> cannot_map(int error, std::string attempted, const std::string& name) {
+  return std::unexpected(Error{code_of_mapping(error), std::move(attempted), name, error,
+                               "larger pages, or a larger vm.max_map_count"});
+}
 
 // ---- pages for copies
 
@@ -141,31 +137,43 @@ CopyReserve::~CopyReserve() {
   shrink(0);
 }
 
+// Pages are taken without the lock, for the store may have to find memory for them.
 bool CopyReserve::fill(uint64_t pages) noexcept {
-  Lock lock(mutex_);
-  if (count_ >= pages) return true;
-  const uint64_t before = count_;
-  while (count_ < pages) {
-    const PageRun run = store_.take_run(static_cast<uint32_t>(pages - count_));
-    if (run.count == 0) break;
+  uint64_t added = 0;
+  while (const uint64_t missing = missing_to(pages)) {
+    const PageRun run = store_.take_run(static_cast<uint32_t>(missing));
+    const os::SemaphoreLock lock(mutex_);
+    if (run.count == 0) {
+      for (; added > 0 && count_ > 0; --added) store_.release({pages_[--count_], 1});
+      return false;
+    }
     for (PageId page = run.first; page < run.end(); ++page) pages_[count_++] = page;
+    added += run.count;
   }
-  if (count_ < pages) {
-    while (count_ > before) store_.release({pages_[--count_], 1});
-    return false;
-  }
-  std::sort(pages_.get(), pages_.get() + count_, std::greater<>());
+  const os::SemaphoreLock lock(mutex_);
+  if (added > 0) std::sort(pages_.get(), pages_.get() + count_, std::greater<>());
   return true;
 }
 
+uint64_t CopyReserve::missing_to(uint64_t pages) noexcept {
+  const os::SemaphoreLock lock(mutex_);
+  return pages > count_ ? pages - count_ : 0;
+}
+
 void CopyReserve::shrink(uint64_t pages) noexcept {
-  Lock lock(mutex_);
+  if (store_.is_inherited()) return;  // whoever had the lock at the fork is not there any more
+  const os::SemaphoreLock lock(mutex_);
   while (count_ > pages) store_.release({pages_[--count_], 1});
 }
 
 PageId CopyReserve::take() noexcept {
-  Lock lock(mutex_);
+  const os::SemaphoreLock lock(mutex_);
   return count_ == 0 ? no_page : pages_[--count_];
+}
+
+void CopyReserve::put_back(PageId page) noexcept {
+  const os::SemaphoreLock lock(mutex_);
+  pages_[count_++] = page;
 }
 
 // ---- opening and closing
@@ -227,7 +235,7 @@ Status TableCore::fill() {
   int error = 0;
   const bool all = pages.size() == slots_;
   if (all) error = show(0, pages, os::Access::read_write);
-  release(pages);
+  store_->release(pages);
   if (!all)
     return failure(ErrorCode::out_of_memory,
                    fmt::format("take {} pages of {} bytes, of which {} are free", slots_,
@@ -247,7 +255,6 @@ void TableCore::close() {
     return;
   }
   MutexLock lock(mutex_);
-  closed_ = true;
   image_.reset();
   live_.reset();
   reserve_.reset();
@@ -268,22 +275,6 @@ int TableCore::show(uint64_t slot, std::span<const PageId> pages, os::Access acc
   // Where the system refuses that, a child sees pages which it must not write.
   if (error == 0) (void)os::exclude_from_fork(live_->address(slot), pages.size() * page_bytes());
   return error;
-}
-
-void TableCore::retain(std::span<const PageId> pages) const noexcept {
-  for (const PageId page : pages) store_->retain({page, 1});
-}
-
-void TableCore::release(std::span<const PageId> pages) const noexcept {
-  PageRun run;
-  for (const PageId page : pages) {
-    if (run.count == 0 || page != run.end()) {
-      if (run.count != 0) store_->release(run);
-      run = {page, 0};
-    }
-    ++run.count;
-  }
-  if (run.count != 0) store_->release(run);
 }
 
 // ---- serving a write
@@ -307,7 +298,7 @@ fault::Outcome TableCore::on_fault(const fault::Fault& fault) noexcept {
 TableCore::Served TableCore::make_writable(uint64_t slot, size_t touched) noexcept {
   const Gate::Visit visit(gate_);
   if (visit.has_waited()) writes_waited_.fetch_add(1, std::memory_order_relaxed);
-  const Lock lock(stripe_of(slot));
+  const os::SemaphoreLock lock(stripe_of(slot));
   if (live_->access(slot) == os::Access::read_write) return {};
   const PageId page = live_->page(slot);
   if (store_->references(page) != 1) return copy_apart(slot, page, touched);
@@ -322,9 +313,12 @@ TableCore::Served TableCore::copy_apart(uint64_t slot, PageId shared, size_t tou
   const PageId own = take_page(slot > 0 ? live_->page(slot - 1) : no_page);
   if (own == no_page) return {Served::pool_empty};
   copy_page(store_->home(own), store_->home(shared), page_bytes(), touched);
-  const int error = show(slot, {&own, 1}, os::Access::read_write);
+  if (const int error = show(slot, {&own, 1}, os::Access::read_write)) {
+    // The slot is still read-only, and needs its page yet.
+    reserve_ ? reserve_->put_back(own) : store_->release({own, 1});
+    return {Served::unmapped, error};
+  }
   store_->release({own, 1});  // the slot has one of its own
-  if (error != 0) return {Served::unmapped, error};
   pages_copied_.fetch_add(1, std::memory_order_relaxed);
   return {};
 }
@@ -352,7 +346,7 @@ ErrorCode TableCore::write_reason(const Served& served, uint64_t slot, char* tex
                 "write page %llu: it cannot be mapped (try larger pages, or a larger "
                 "vm.max_map_count)",
                 number(slot));
-  return code_of_errno(served.error);
+  return code_of_mapping(served.error);
 }
 
 Result<size_t> TableCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
@@ -369,6 +363,7 @@ Result<size_t> TableCore::prepare(std::byte* address, size_t bytes, fault::Acces
 
 Status TableCore::prepare_write(void* address, size_t bytes) const {
   auto* at = static_cast<std::byte*>(address);
+  if (Status status = check_owned("prepare memory of a table"); !status) return status;
   if (bytes == 0) return {};
   if (!live_->contains(address) || bytes > static_cast<size_t>(live_->end() - at))
     return failure(ErrorCode::invalid_argument, "prepare memory of a table", options_.name,
@@ -400,7 +395,7 @@ Result<std::shared_ptr<SnapshotCore>> TableCore::take_snapshot(bool published) {
   // Writers go on from here: what they replace is held by the references that freeze() took. The
   // page table fills when it is read, which the kernel does by itself.
   const int error = (*range)->map(0, pages, os::Access::read, false);
-  release(pages);
+  store_->release(pages);
   Status status;
   if (error == ENOMEM)
     status = failure(ErrorCode::out_of_mappings,
@@ -434,14 +429,14 @@ Status TableCore::freeze(std::span<PageId> pages) {
 }
 
 Status TableCore::freeze_by_signal(std::span<PageId> pages) {
-  // Here, where nobody waits: it may take memory from the system. What handlers take of it
+  // Here, where nobody waits: the system may have to find memory. What handlers take of it
   // meanwhile is made up for below.
   if (Status status = reserve_copies(); !status) return status;
   const Gate::Closing closing(gate_);
   if (Status status = reserve_copies(); !status) return status;
   if (Status status = make_read_only(); !status) return status;
   live_->pages(0, pages);
-  retain(pages);
+  store_->retain(pages);
   return {};
 }
 
@@ -478,18 +473,14 @@ Status TableCore::freeze_image(std::span<PageId> pages) {
   (void)live_->protect(0, slots_, os::Access::read_write);
   if (!status) return status;
   std::copy(image_->pages().begin(), image_->pages().end(), pages.begin());
-  retain(pages);
+  store_->retain(pages);
   return {};
 }
 
 std::shared_ptr<SnapshotCore> TableCore::latest() const {
+  if (store_->is_inherited()) return nullptr;  // the lock is as some other thread had it
   MutexLock lock(mutex_);
   return latest_.lock();
-}
-
-uint64_t TableCore::epoch() const {
-  MutexLock lock(mutex_);
-  return epoch_;
 }
 
 // ---- the end of a snapshot
@@ -497,7 +488,7 @@ uint64_t TableCore::epoch() const {
 void TableCore::snapshot_ended() noexcept {
   if (store_->is_inherited()) return;  // the locks are as some other thread had them at the fork
   MutexLock lock(mutex_);
-  if (--alive_ == 0 && !closed_) lift_protection();
+  if (--alive_ == 0 && live_) lift_protection();
 }
 
 // All slots whose pages nobody else shows are writable again: in one call where there are no equal
@@ -540,17 +531,20 @@ TableCore::Applied TableCore::apply(std::span<const Change> changes) {
     pages.clear();
     for (size_t i = done; i < changes.size() && changes[i].slot == slot + pages.size(); ++i)
       pages.push_back(changes[i].page);
-    if (const int error = show(slot, pages, os::Access::read_write))
-      return {done, system_error(error, fmt::format("map {} changed pages", pages.size()),
-                                 options_.name, "larger pages, or a larger vm.max_map_count")};
-    done += pages.size();
-    release(pages);
+    const int error = show(slot, pages, os::Access::read_write);
+    // The system may have refused in the middle; nobody else can have put these pages there.
+    size_t shown = error == 0 ? pages.size() : 0;
+    while (shown < pages.size() && live_->page(slot + shown) == pages[shown]) ++shown;
+    store_->release(std::span(pages).first(shown));
+    done += shown;
+    if (error != 0)
+      return {done, cannot_map(error, fmt::format("map {} changed pages", pages.size() - shown),
+                               options_.name)};
   }
   return {changes.size(), {}};
 }
 
 RewiredTable::Counts TableCore::counts() const {
-  MutexLock lock(mutex_);
   RewiredTable::Counts counts;
   counts.pages_copied = image_ ? image_->pages_copied() : pages_copied_.load();
   counts.pages_unshared = pages_unshared_.load();

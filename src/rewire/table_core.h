@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
@@ -25,8 +26,8 @@ class SnapshotCore;
 class TableImage;
 
 // Pages that are kept for copies, so that no write finds the pool empty (guarantee_copies).
-// Thread safety: take() from any thread, on the fault path; the others from one thread at a time,
-// beside take().
+// Thread safety: take() and put_back() from any thread, on the fault path, where they wait for no
+// memory; the others from one thread at a time, beside those.
 class CopyReserve {
  public:
   CopyReserve(pool::PageStore& store, uint64_t pages_max);
@@ -38,8 +39,12 @@ class CopyReserve {
   void shrink(uint64_t pages) noexcept;
   // no_page: it is empty.
   PageId take() noexcept;
+  // One that was taken, and has not been used.
+  void put_back(PageId page) noexcept;
 
  private:
+  uint64_t missing_to(uint64_t pages) noexcept;
+
   pool::PageStore& store_;
   const std::unique_ptr<PageId[]> pages_;  // the numbers fall: neighbours are taken in order
   os::Semaphore mutex_{1};                 // guards the pages and their count
@@ -71,12 +76,14 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
   uint64_t bytes() const { return slots_ * page_bytes(); }
   // REQUIRES: not closed.
   const Range& live() const { return *live_; }
+  // Errors: unsupported, in a forked child.
+  Status check_owned(const char* attempted) const;
 
   Result<std::shared_ptr<SnapshotCore>> snapshot() EXCLUDES_LOCK(mutex_) {
     return take_snapshot(true);
   }
   std::shared_ptr<SnapshotCore> latest() const EXCLUDES_LOCK(mutex_);
-  uint64_t epoch() const EXCLUDES_LOCK(mutex_);
+  uint64_t epoch() const { return epoch_.load(std::memory_order_relaxed); }
   Result<RewiredTable::Merged> merge_equal_pages() EXCLUDES_LOCK(mutex_);
 
   struct Change {
@@ -97,7 +104,7 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
   void slow_down_cuts(void (*pause)()) { pause_in_cut_.store(pause); }
 
   Status prepare_write(void* address, size_t bytes) const;
-  RewiredTable::Counts counts() const EXCLUDES_LOCK(mutex_);
+  RewiredTable::Counts counts() const;
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
@@ -113,7 +120,6 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
 
   TableCore(std::shared_ptr<pool::PageStore> store, const Options& options, uint64_t slots);
   Status fill();
-  Status check_owned(const char* attempted) const;
 
   Served make_writable(uint64_t slot, size_t touched) noexcept;
   Served copy_apart(uint64_t slot, PageId shared, size_t touched) noexcept;
@@ -131,8 +137,6 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
   Status freeze_image(std::span<PageId> pages) REQUIRES_LOCK(mutex_);
   Status make_read_only() REQUIRES_LOCK(mutex_);
   Status reserve_copies() REQUIRES_LOCK(mutex_);
-  void retain(std::span<const PageId> pages) const noexcept;
-  void release(std::span<const PageId> pages) const noexcept;
   int replace_equal(uint64_t slot, PageId page, PageId equal) noexcept;
 
   void snapshot_ended() noexcept EXCLUDES_LOCK(mutex_);
@@ -149,9 +153,9 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
   std::unique_ptr<TableImage> image_;     // of asynchronous detection
 
   mutable Mutex mutex_;
-  uint64_t epoch_ GUARDED_BY(mutex_) = 0;
-  uint64_t alive_ GUARDED_BY(mutex_) = 0;
-  bool closed_ GUARDED_BY(mutex_) = false;
+  // Changed under the mutex; read without it, as a forked child has to.
+  std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint64_t> alive_{0};  // snapshots
   std::weak_ptr<SnapshotCore> latest_ GUARDED_BY(mutex_);
 
   Gate gate_;
@@ -166,5 +170,10 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
 
   fault::Registration registration_;  // last: gone before what the handler uses
 };
+
+// Why the system would not map pages of a table: out_of_mappings, unless it says something else
+// than ENOMEM.
+ErrorCode code_of_mapping(int error);
+std::unexpected<Error> cannot_map(int error, std::string attempted, const std::string& name);
 
 }  // namespace penstock::rewire

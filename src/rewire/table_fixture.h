@@ -4,12 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/random.h"
+#include "os/memory.h"
+#include "os/sanitizer.h"
 #include "penstock/page_pool.h"
 #include "penstock/rewired_table.h"
 #include "penstock/units.h"
@@ -68,5 +73,43 @@ inline uint64_t mappings_of_files_in_memory() {
     count += line.find("memfd:penstock") != std::string::npos;
   return count;
 }
+
+// As long as it lives, this process has no more mappings left than it was told to leave: the
+// kernel's own limit, which whatever else is in a process may use up.
+class MappingsUsedUp {
+ public:
+  // Why it cannot be tried here, for GTEST_SKIP().
+  static std::optional<std::string> impossible() {
+    if (os::shadowed) return "a sanitizer needs mappings of its own";
+    if (limit() == 0 || limit() > 200'000) return "vm.max_map_count is " + std::to_string(limit());
+    return std::nullopt;
+  }
+  explicit MappingsUsedUp(uint64_t left) {
+    auto memory = os::Reservation::reserve(2 * limit() * os::page_bytes);
+    EXPECT_TRUE(memory);
+    memory_ = std::move(*memory);
+    // Each call cuts the last piece in two.
+    uint64_t pieces = 1;
+    while (protect_from(pieces, pieces % 2) == 0) ++pieces;
+    left = std::min(left, pieces - 1);
+    if (left > 0) {
+      EXPECT_EQ(protect_from(pieces - left, (pieces - left - 1) % 2), 0);
+    }
+  }
+
+ private:
+  static uint64_t limit() {
+    uint64_t value = 0;
+    std::ifstream("/proc/sys/vm/max_map_count") >> value;
+    return value;
+  }
+  int protect_from(uint64_t page, bool readable) {
+    std::byte* const begin = memory_.begin() + page * os::page_bytes;
+    return os::protect(begin, static_cast<size_t>(memory_.begin() + memory_.bytes() - begin),
+                       readable ? os::Access::read : os::Access::none);
+  }
+
+  os::Reservation memory_;
+};
 
 }  // namespace penstock::rewire

@@ -76,46 +76,23 @@ constexpr uint64_t rewired_bytes_min = 128 * KiB;
 constexpr const char* out_of_mappings_midway =
     "the process ran out of mappings in the middle of a move (vm.max_map_count)";
 
-// Calls use(run) for each maximal run of neighbours.
-template <class Use>
-void for_each_run(std::span<const PageId> pages, const Use& use) {
-  for (size_t i = 0; i < pages.size();) {
-    PageRun run{.first = pages[i], .count = 1};
-    while (i + run.count < pages.size() && pages[i + run.count] == run.end()) ++run.count;
-    use(run);
-    i += run.count;
-  }
-}
-
+// Runs of neighbours.
 uint64_t count_runs(std::span<const PageId> pages) {
   uint64_t runs = 0;
-  for_each_run(pages, [&runs](PageRun) { ++runs; });
+  for (size_t i = 0; i < pages.size(); ++i) runs += i == 0 || pages[i] != pages[i - 1] + 1;
   return runs;
 }
 
 }  // namespace
-
-class VectorCore::Lock {
- public:
-  explicit Lock(os::Semaphore& mutex) noexcept : mutex_(mutex) { (void)mutex_.acquire(); }
-  ~Lock() { mutex_.release(); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  os::Semaphore& mutex_;
-};
 
 // A reference more on each of some pages, for as long as this lives.
 class VectorCore::Holding {
  public:
   Holding(pool::PageStore& store, std::span<const PageId> pages) noexcept
       : store_(store), pages_(pages) {
-    for_each_run(pages_, [this](PageRun run) { store_.retain(run); });
+    store_.retain(pages_);
   }
-  ~Holding() {
-    for_each_run(pages_, [this](PageRun run) { store_.release(run); });
-  }
+  ~Holding() { store_.release(pages_); }
   Holding(const Holding&) = delete;
   Holding& operator=(const Holding&) = delete;
 
@@ -213,7 +190,7 @@ VectorCore::Missing VectorCore::extend(uint64_t slots_min, uint64_t slots_wanted
 
 Status VectorCore::grow(uint64_t bytes) {
   const uint64_t slots = slots_for(bytes);
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   const uint64_t mapped = mapped_slots();
   if (slots <= mapped) return {};
   const uint64_t wanted =
@@ -225,27 +202,32 @@ Status VectorCore::grow(uint64_t bytes) {
 
 Status VectorCore::reserve(uint64_t bytes) {
   const uint64_t slots = slots_for(bytes);
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   if (slots <= mapped_slots()) return {};
   return status_of(extend(slots, slots), bytes);
 }
 
-// Where the system refuses (mappings), pages stay.
+// Where the system refuses (mappings), pages stay; and while the window is open, for what is in
+// them only its owner knows.
 void VectorCore::shrink(uint64_t bytes) noexcept {
   const uint64_t keep = slots_for(bytes);
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
+  if (is_window_open_) return;
   const uint64_t mapped = mapped_slots();
   if (keep < mapped && range_->unmap(keep, mapped - keep) == 0)
     mapped_.store(keep, std::memory_order_relaxed);
 }
 
 Status VectorCore::append_pages(std::span<const PageId> pages) {
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   const uint64_t mapped = mapped_slots();
   const uint64_t bytes = (mapped + pages.size()) * page_bytes_;
   if (pages.size() > slots_ - mapped) return status_of(too_long(), bytes);
   if (pages.empty()) return {};
-  if (const int error = show(mapped, pages)) return status_of(missing_of(error), bytes);
+  if (const int error = show(mapped, pages)) {
+    (void)range_->unmap(mapped, pages.size());
+    return status_of(missing_of(error), bytes);
+  }
   mapped_.store(mapped + pages.size(), std::memory_order_relaxed);
   return {};
 }
@@ -258,7 +240,7 @@ Status VectorCore::open_window() {
     if (!registration) return std::unexpected(std::move(registration.error()));
     registration_ = std::move(*registration);
   }
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   is_window_open_ = true;
   window_slots_ = std::max<uint64_t>(1, window_bytes_first / page_bytes_);
   return {};
@@ -269,7 +251,7 @@ Status VectorCore::close_window(uint64_t size) {
     return failure(ErrorCode::invalid_argument, "end the append window outside of it",
                    options_.name);
   if (Status status = reserve(size); !status) return status;
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   is_window_open_ = false;
   return {};
 }
@@ -288,7 +270,7 @@ fault::Outcome VectorCore::on_fault(const fault::Fault& fault) noexcept {
   const uint64_t slot = range_->slot_of(fault.address);
   Missing missing;
   {
-    const Lock lock(mutex_);
+    const os::SemaphoreLock lock = locked();
     if (!is_window_open_) return fault::Outcome::decline;  // beyond the end, and nobody said why
     missing = serve(slot);
   }
@@ -304,7 +286,7 @@ fault::Outcome VectorCore::on_fault(const fault::Fault& fault) noexcept {
 Result<size_t> VectorCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   const uint64_t first = range_->slot_of(address);
   const uint64_t last = std::min(range_->slot_of(address + bytes - 1), slots_ - 1);
-  const Lock lock(mutex_);
+  const os::SemaphoreLock lock = locked();
   if (is_window_open_ && serve(std::max(first, last)) != Missing::nothing) {
     // Not all of it: at least the beginning.
     if (const Missing missing = serve(first); missing != Missing::nothing)
@@ -471,7 +453,7 @@ uint64_t VectorCore::close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexc
 // Whole pages move over, and what is behind them follows. False: nothing has changed, and it must
 // be done otherwise.
 Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& other, uint64_t first,
-                                    uint64_t bytes, uint64_t other_size) {
+                                    uint64_t bytes, uint64_t other_size) try {
   const uint64_t to = at / page_bytes_, from = first / page_bytes_;
   const uint64_t count = slots_for(bytes);
   const uint64_t used = slots_for(size), other_used = slots_for(other_size);
@@ -488,11 +470,10 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
   const Holding hold_moved(store, moved), hold_before(store, before), hold_follow(store, follow);
   WayBack way_back(store, 2 * (count_runs(after) + count_runs(before) + count_runs(follow)) + 4);
   if (!way_back) return false;
-  const auto undo = [&] {
+  const auto undo = [&]() noexcept {
     way_back.take();
-    std::vector<PageId> theirs(moved);
-    theirs.insert(theirs.end(), follow.begin(), follow.end());
-    other.show_again(from, theirs);
+    other.show_again(from, moved);
+    other.show_again(from + count, follow);
     show_again(to, before);
     const uint64_t known = to + before.size();
     PENSTOCK_CHECK(range_->unmap(known, used + count - known) == 0, out_of_mappings_midway);
@@ -509,6 +490,8 @@ Result<bool> VectorCore::transplant(uint64_t at, uint64_t size, VectorCore& othe
                  out_of_mappings_midway);
   other.mapped_.store(kept, std::memory_order_relaxed);
   return true;
+} catch (const std::bad_alloc&) {  // the lists, before anything has changed
+  return false;
 }
 
 // Two vectors' slots exchange their pages.

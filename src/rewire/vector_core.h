@@ -31,6 +31,7 @@ class VectorCore final : public fault::Handler {
   ~VectorCore();
 
   const std::shared_ptr<pool::PageStore>& store() const { return range_->shared_store(); }
+  const Range& range() const { return *range_; }
   const Options& options() const { return options_; }
   std::byte* begin() const { return range_->begin(); }
   uint64_t mapped_slots() const { return mapped_.load(std::memory_order_relaxed); }
@@ -57,12 +58,16 @@ class VectorCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
-  class Lock;
   class Holding;
   class WayBack;
   enum class Missing : uint8_t { nothing, addresses, pages, mappings, parent };
 
   VectorCore(const Options& options, std::unique_ptr<Range> range);
+
+  // A forked child grows nothing; and whoever held the lock at the fork is not there any more.
+  os::SemaphoreLock locked() noexcept {
+    return os::SemaphoreLock(range_->store().is_inherited() ? nullptr : &mutex_);
+  }
 
   uint64_t slots_for(uint64_t bytes) const;
   Missing extend(uint64_t slots_min, uint64_t slots_wanted) noexcept;
