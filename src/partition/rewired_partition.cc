@@ -161,6 +161,7 @@ void copy_past_caches(std::byte* to, const std::byte* from, uint64_t bytes) {
     _mm_stream_si128(target + 2, c);
     _mm_stream_si128(target + 3, d);
   }
+  _mm_sfence();  // in memory before another thread hears of it
 #endif
   std::memcpy(to, from, bytes);
 }
