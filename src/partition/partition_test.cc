@@ -15,70 +15,13 @@
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
+#include "partition/partition_oracle.h"
 #include "pool/pool.h"
 
 namespace penstock {
 namespace {
 
 constexpr uint64_t seed = 20261121;
-
-template <class T>
-T item_of(uint64_t key, uint64_t index) {
-  if constexpr (std::is_same_v<T, KeyValue32>) {
-    return {static_cast<uint32_t>(key), static_cast<uint32_t>(index)};
-  } else if constexpr (std::is_same_v<T, KeyValue64>) {
-    return {key, index};
-  } else {
-    return static_cast<T>(key);
-  }
-}
-template <class T>
-uint64_t key_of(const T& item) {
-  if constexpr (requires { item.key; }) {
-    return item.key;
-  } else {
-    return item;
-  }
-}
-template <class T>
-bool before(const T& a, const T& b) {
-  if constexpr (requires { a.value; }) {
-    return std::tie(a.key, a.value) < std::tie(b.key, b.value);
-  } else {
-    return a < b;
-  }
-}
-template <class T>
-constexpr unsigned key_bits = sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
-
-// What the header says, with no regard to speed.
-uint32_t bucket_of(const PartitionBy& by, uint64_t key, unsigned bits_of_key) {
-  if (const auto* low = std::get_if<ByLowBits>(&by))
-    return static_cast<uint32_t>(key % (uint64_t{1} << low->bits));
-  if (const auto* high = std::get_if<ByHighBits>(&by)) {
-    const unsigned width = high->key_bits == 0 ? bits_of_key : high->key_bits;
-    uint64_t place = key - high->base;
-    if (width < 64) place %= uint64_t{1} << width;
-    return width == high->bits && width == 64 ? static_cast<uint32_t>(place)
-           : high->bits == 0                  ? 0
-                             : static_cast<uint32_t>(place >> (width - high->bits));
-  }
-  if (const auto* hash = std::get_if<ByHash>(&by)) {
-    uint64_t x = key ^ hash->seed;
-    x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
-    x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
-    return static_cast<uint32_t>(x >> (64 - hash->bits));
-  }
-  if (const auto* range = std::get_if<ByRange>(&by)) {
-    const auto place =
-        static_cast<__uint128_t>(std::clamp(key, range->first, range->last) - range->first);
-    const auto width = static_cast<__uint128_t>(range->last - range->first) + 1;
-    return static_cast<uint32_t>(place * range->buckets / width);
-  }
-  const auto& splitters = std::get<BySplitters>(by).splitters;
-  return static_cast<uint32_t>(std::upper_bound(splitters.begin(), splitters.end(), key) -
-                               splitters.begin());
-}
 
 enum class Keys { uniform, few, equal, ends };
 
@@ -101,7 +44,7 @@ std::vector<std::vector<T>> model_of(std::span<const T> items, const PartitionBy
                                      uint32_t buckets) {
   std::vector<std::vector<T>> model(buckets);
   for (const T& item : items) {
-    const uint32_t bucket = bucket_of(by, key_of(item), key_bits<T>);
+    const uint32_t bucket = bucket_of(by, item);
     EXPECT_LT(bucket, buckets);
     model[bucket].push_back(item);
   }
@@ -117,7 +60,7 @@ void expect_model(const Partitions<T>& parts, std::span<const T> items,
     uint64_t count = 0, greatest = 0;
     for (uint32_t i = 0; i < parts.buckets(); ++i) {
       for (const T& item : parts.bucket(i)) {
-        const uint32_t ideal = bucket_of(options.by, key_of(item), key_bits<T>);
+        const uint32_t ideal = bucket_of(options.by, item);
         ASSERT_LE(std::max(ideal, i) - std::min(ideal, i), 1u);
         ASSERT_GE(key_of(item), i == 0 ? 0 : greatest);
       }
