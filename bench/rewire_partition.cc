@@ -40,6 +40,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "bench/bench.h"
+#include "bench/harness/pages.h"
 #include "os/memory.h"
 #include "partition/write_combine.h"
 #include "penstock/page_pool.h"
@@ -116,19 +117,6 @@ class ChunkIterator {
   uint64_t at_ = 0;
 };
 
-std::byte* map_fresh(uint64_t bytes) {
-  void* const mapped = ::mmap(nullptr, bytes + page_bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  auto* const first = static_cast<std::byte*>(mapped);
-  std::byte* const begin = round_up(first, page_bytes);
-  if (begin != first) ::munmap(first, static_cast<size_t>(begin - first));
-  if (begin != first + page_bytes)
-    ::munmap(begin + bytes, static_cast<size_t>(first + page_bytes - begin));
-  (void)os::advise_huge(begin, bytes, true);
-  return begin;
-}
-
 class Bench {
  public:
   Bench(const PagePool& pool, std::span<const uint64_t> input)
@@ -154,7 +142,7 @@ class Bench {
     std::byte* memory = nullptr;
     std::vector<std::byte*> starts;
     const double seconds = seconds_of([&] {
-      memory = map_fresh(bytes);
+      memory = map_huge(bytes);
       starts = two_passes(memory);
     });
     const bool is_right = !check || are_right(starts);
@@ -168,7 +156,7 @@ class Bench {
     std::byte* memory = nullptr;
     std::vector<std::byte*> starts;
     const double seconds = seconds_of([&] {
-      memory = map_fresh(bytes);
+      memory = map_huge(bytes);
       starts = plain_passes(memory);
     });
     const bool is_right = !check || are_right(starts);
@@ -318,12 +306,12 @@ class Bench {
     static std::byte* place(void* self, uint32_t partition, std::byte*, const std::byte*) {
       Array& array = static_cast<Arrays*>(self)->arrays[partition];
       if (array.bytes == 0) {
-        array.begin = map_fresh(page_bytes);
+        array.begin = map_huge(page_bytes);
       } else {
         void* moved = ::mremap(array.begin, array.bytes, array.bytes + page_bytes, 0);
         if (moved == MAP_FAILED)
           moved = ::mremap(array.begin, array.bytes, array.bytes + page_bytes,
-                           MREMAP_MAYMOVE | MREMAP_FIXED, map_fresh(array.bytes + page_bytes));
+                           MREMAP_MAYMOVE | MREMAP_FIXED, map_huge(array.bytes + page_bytes));
         if (moved == MAP_FAILED) throw std::bad_alloc();
         array.begin = static_cast<std::byte*>(moved);
         (void)os::advise_huge(array.begin + array.bytes, page_bytes, true);

@@ -41,6 +41,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "bench/bench.h"
+#include "bench/harness/pages.h"
 #include "os/memory.h"
 #include "penstock/page_pool.h"
 #include "penstock/rewired_vector.h"
@@ -56,19 +57,6 @@ constexpr uint64_t batch_items = 100'000;
 // ---- memory of the rivals
 
 // What suits std::vector best: mappings of its own, aligned to huge pages and asking for them.
-std::byte* map_huge(uint64_t bytes) {
-  void* const mapped = ::mmap(nullptr, bytes + page_bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  auto* const first = static_cast<std::byte*>(mapped);
-  std::byte* const begin = round_up(first, page_bytes);
-  if (begin != first) ::munmap(first, static_cast<size_t>(begin - first));
-  if (begin != first + page_bytes)
-    ::munmap(begin + bytes, static_cast<size_t>(first + page_bytes - begin));
-  (void)os::advise_huge(begin, bytes, true);
-  return begin;
-}
-
 template <class T>
 struct HugeAllocator {
   using value_type = T;

@@ -1,8 +1,10 @@
 #include "bench/harness/pages.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
 #include <random>
 
 #include "base/bits.h"
@@ -19,6 +21,19 @@ Result<os::Reservation> anonymous_memory(uint64_t bytes, bool huge, bool touched
   if (error == 0 && touched) error = os::populate(memory->begin(), memory->bytes());
   if (error != 0) return system_error(error, fmt::format("touch {} bytes", bytes), "bench");
   return memory;
+}
+
+std::byte* map_huge(uint64_t bytes) {
+  void* const mapped = ::mmap(nullptr, bytes + os::huge_page_bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const first = static_cast<std::byte*>(mapped);
+  std::byte* const begin = round_up(first, os::huge_page_bytes);
+  if (begin != first) ::munmap(first, static_cast<size_t>(begin - first));
+  if (begin != first + os::huge_page_bytes)
+    ::munmap(begin + bytes, static_cast<size_t>(first + os::huge_page_bytes - begin));
+  (void)os::advise_huge(begin, bytes, true);
+  return begin;
 }
 
 Status touch_machine(uint64_t bytes) {

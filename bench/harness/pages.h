@@ -3,6 +3,7 @@
 // What the benches of rewiring share: memory to compare with, pages in an order, and samples that
 // are gathered by name over interleaved runs.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,6 +19,10 @@ namespace penstock::bench {
 
 // Anonymous memory, on huge pages if asked for; `touched`: it is there before anybody uses it.
 Result<os::Reservation> anonymous_memory(uint64_t bytes, bool huge, bool touched);
+
+// Fresh memory for whole arrays, as an allocator would get it at best: aligned to huge pages and
+// asking for them. The caller's to munmap(). Throws std::bad_alloc. REQUIRES: whole huge pages.
+std::byte* map_huge(uint64_t bytes);
 
 // Has the machine find so much memory once: a virtual machine's first touch is the host's business
 // and ten times slower than any later one. Memory that lies free for some seconds may be the host's
