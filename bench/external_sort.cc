@@ -7,7 +7,7 @@
 //
 // The program runs as a child, so that its memory is seen from outside.
 
-#include "bowtie/external_sort.h"
+#include "external/external_sort.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 #include "bench/bench.h"
 #include "bench/harness/child.h"
 #include "bench/harness/scratch.h"
-#include "bowtie/probe.h"
+#include "external/probe.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
@@ -50,10 +50,10 @@ Result<record::Format> record_format() {
 // In a quick run the budget is what the sort can just work with, so that it has to use the disk if
 // it can.
 uint64_t least_memory_bytes(const record::Format& format) {
-  bowtie::SortOptions options;
+  external::SortOptions options;
   options.format = format;
   options.threads = threads;
-  return bowtie::minimum_memory_bytes(options);
+  return external::minimum_memory_bytes(options);
 }
 
 Result<Sizes> sizes_of(bool quick) {
@@ -142,8 +142,8 @@ Status Bench::numbers() {
   std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
       resident_peaks;
   for (unsigned run = 0; run < runs(); ++run) {
-    Result<bowtie::DiskSpeed> disk =
-        bowtie::probe_disk(scratch_.folder(), {.bytes = sizes_.disk_bytes});
+    Result<external::DiskSpeed> disk =
+        external::probe_disk(scratch_.folder(), {.bytes = sizes_.disk_bytes});
     if (!disk) return std::unexpected(disk.error());
     auto bytes = static_cast<double>(sizes_.u64_bytes);
     double bound = 2 * bytes / disk->read_bytes_per_s + 2 * bytes / disk->write_bytes_per_s;

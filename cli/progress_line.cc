@@ -34,7 +34,7 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-std::string describe(const bowtie::Progress& progress, double elapsed_seconds) {
+std::string describe(const external::Progress& progress, double elapsed_seconds) {
   if (progress.total_bytes == 0) {
     return fmt::format("{:<10}  {:.1f} GiB  {} so far", progress.phase,
                        gibibytes(progress.done_bytes), clock_time(elapsed_seconds));
@@ -65,7 +65,7 @@ ProgressLine::~ProgressLine() {
   if (shown_length_ != 0) print_to(stderr, "\r{:{}}\r", "", shown_length_);
 }
 
-void ProgressLine::show(const bowtie::Progress& progress) {
+void ProgressLine::show(const external::Progress& progress) {
   if (style_ == Style::off) return;
   MutexLock lock(mutex_);
   double now = now_seconds();

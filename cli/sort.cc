@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "bowtie/external_sort.h"
 #include "cli/command.h"
 #include "cli/format_options.h"
 #include "cli/gnu_options.h"
@@ -22,6 +21,7 @@
 #include "cli/size.h"
 #include "cli/sort_stats.h"
 #include "cli/stop_signals.h"
+#include "external/external_sort.h"
 #include "os/limits.h"
 
 namespace penstock::cli {
@@ -111,7 +111,7 @@ Result<uint64_t> memory_bytes_of(const std::string& text) {
   return std::min(default_memory_bytes, machine_memory_bytes() / 2);
 }
 
-Result<bowtie::SortOptions> sort_options(const SortArguments& arguments) {
+Result<external::SortOptions> sort_options(const SortArguments& arguments) {
   Result<record::Format> format = arguments.format.format();
   if (!format) return std::unexpected(format.error());
   Result<uint64_t> memory_bytes = memory_bytes_of(arguments.memory);
@@ -119,7 +119,7 @@ Result<bowtie::SortOptions> sort_options(const SortArguments& arguments) {
   Result<pool::Mechanism> mechanism = parse_mechanism(arguments.pool);
   if (!mechanism) return std::unexpected(mechanism.error());
 
-  bowtie::SortOptions options;
+  external::SortOptions options;
   options.inputs = arguments.inputs.empty() ? std::vector<std::string>{"-"} : arguments.inputs;
   options.output = arguments.output;
   options.format = *format;
@@ -151,19 +151,19 @@ Status write_stats(const std::string& path, const std::string& json) {
   return {};
 }
 
-int check_order(const SortArguments& arguments, bowtie::SortOptions& options) {
-  Result<std::optional<bowtie::Disorder>> found = bowtie::find_disorder(options);
+int check_order(const SortArguments& arguments, external::SortOptions& options) {
+  Result<std::optional<external::Disorder>> found = external::find_disorder(options);
   if (!found) return report("sort", found.error());
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
-    const bowtie::Disorder& disorder = **found;
+    const external::Disorder& disorder = **found;
     print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", disorder.path, disorder.item + 1,
              disorder.text);
   }
   return exit_disorder;
 }
 
-int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
+int sort(const SortArguments& arguments, external::SortOptions& options) {
   const bool to_stdout = options.output == "-";
   StopSignals signals(
       {.command = "sort",
@@ -172,10 +172,10 @@ int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
        .reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end(),
        .writes_stdout = to_stdout});
   options.cancel = &signals.flag();
-  Result<bowtie::SortStats> stats = [&] {
+  Result<external::SortStats> stats = [&] {
     ProgressLine line;
-    if (line.wanted()) options.progress = [&](const bowtie::Progress& now) { line.show(now); };
-    return bowtie::sort_files(options);
+    if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
+    return external::sort_files(options);
   }();
   if (!stats) return report_failure(stats.error(), signals);
 
@@ -192,7 +192,7 @@ int sort(const SortArguments& arguments, bowtie::SortOptions& options) {
 
 int run(const SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
-  Result<bowtie::SortOptions> options = sort_options(arguments);
+  Result<external::SortOptions> options = sort_options(arguments);
   if (!options) return report("sort", options.error());
   return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
 }

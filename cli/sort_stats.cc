@@ -7,8 +7,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json plan_object(const bowtie::SortPlan& plan) {
-  return {{"method", bowtie::name_of(plan.method)},
+Json plan_object(const external::SortPlan& plan) {
+  return {{"method", external::name_of(plan.method)},
           {"why", plan.why},
           // null: not predicted.
           {"seconds", plan.seconds > 0 ? Json(plan.seconds) : Json(nullptr)},
@@ -24,9 +24,9 @@ Json plan_object(const bowtie::SortPlan& plan) {
 
 }  // namespace
 
-std::string stats_json(const bowtie::SortStats& stats) {
+std::string stats_json(const external::SortStats& stats) {
   Json object = {{"version", 1},
-                 {"method", bowtie::name_of(stats.method)},
+                 {"method", external::name_of(stats.method)},
                  {"items", stats.items},
                  {"bytes", stats.bytes},
                  {"seconds", stats.seconds},

@@ -1,7 +1,7 @@
 // The external sort as a whole: every distribution of every format, on both mechanisms that move
 // blocks, within a budget that makes it distribute; and what can go wrong.
 
-#include "bowtie/external_sort.h"
+#include "external/external_sort.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 #include "record/checker.h"
 #include "record/generator.h"
 
-namespace penstock::bowtie {
+namespace penstock::external {
 namespace {
 
 using record::Distribution;
@@ -538,4 +538,4 @@ TEST_F(ExternalSortTest, ThePlanIsWhatHappens) {
 }
 
 }  // namespace
-}  // namespace penstock::bowtie
+}  // namespace penstock::external

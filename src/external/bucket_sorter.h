@@ -1,0 +1,50 @@
+#pragma once
+
+// Sorts one bucket that fits in memory: load() reads it (and does the first level of the sort while
+// reading), store() gives it out in order while that is written.
+
+#include <memory>
+#include <vector>
+
+#include "external/context.h"
+#include "external/input.h"
+#include "external/memory_plan.h"
+#include "stream/file_writer.h"
+
+namespace penstock::external {
+
+// What a bucket holds, and what is known of its keys.
+struct Bucket {
+  std::vector<Piece> pieces;
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+  uint64_t key_min = 0;  // numbers: encoded
+  uint64_t key_max = ~uint64_t{0};
+  bool constant = false;  // all keys are equal
+};
+
+// Where sorted items go. Outputs that are no regular file take them in order.
+struct Target {
+  const file::File* file = nullptr;
+  uint64_t offset = 0;
+};
+
+struct Stored {
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+};
+
+// Thread safety: one thread uses a sorter at a time.
+class BucketSorter {
+ public:
+  static Result<std::unique_ptr<BucketSorter>> open(Context& context, const SorterPlan& plan);
+  virtual ~BucketSorter() = default;
+
+  // REQUIRES: fits(options, plan, bucket.bytes, bucket.items).
+  virtual Status load(const Bucket& bucket) = 0;
+  // Hands everything to the writer; finish() waits until it is written.
+  virtual Result<Stored> store(const Target& target) = 0;
+  virtual Status finish() = 0;
+};
+
+}  // namespace penstock::external

@@ -1,0 +1,31 @@
+#include "external/file_io.h"
+
+#include <algorithm>
+
+namespace penstock::external {
+namespace {
+
+constexpr uint32_t depth_max = 64;  // more requests in flight make no disk faster
+
+}  // namespace
+
+pool::Mechanism sort_mechanism(const SortOptions& options, size_t block_bytes) {
+  if (options.mechanism != pool::Mechanism::automatic) return options.mechanism;
+  return pool::preferred(pool::Use::same_thread, block_bytes);
+}
+
+Result<FileIo> FileIo::open(const SortOptions& options, size_t block_bytes, uint32_t blocks) {
+  FileIo files;
+  auto pool = pool::Pool::open({.block_bytes = block_bytes,
+                                .blocks_max = blocks,
+                                .mechanism = sort_mechanism(options, block_bytes)});
+  if (!pool) return std::unexpected(pool.error());
+  auto engine = file::Engine::open({.depth = std::min(blocks, depth_max), .kind = options.engine});
+  if (!engine) return std::unexpected(engine.error());
+  files.pool_ = std::move(*pool);
+  files.engine_ = std::move(*engine);
+  files.io_ = std::make_unique<stream::BlockIo>(*files.pool_, *files.engine_);
+  return files;
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "penstock/error.h"
+#include "penstock/units.h"
+
+namespace penstock::external {
+
+struct DiskSpeed {
+  double write_bytes_per_s = 0;
+  double read_bytes_per_s = 0;
+};
+
+struct DiskProbe {
+  uint64_t bytes = 64 * MiB;
+  size_t request_bytes = 2 * MiB;
+  unsigned depth = 8;  // requests in flight; memory: depth * request_bytes
+};
+
+// Writes a temporary file in `directory` from one end to the other and reads it back, past the page
+// cache and from huge pages: what the disk itself can do in sequence right now.
+Result<DiskSpeed> probe_disk(const std::string& directory, const DiskProbe& probe);
+
+}  // namespace penstock::external

@@ -1,0 +1,230 @@
+#include "external/sample.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "external/item_view.h"
+#include "record/codec.h"
+
+// Stratified: the input is cut into `places` equal parts and one stretch is read at a random place
+// of each, so that sorted input gives quantiles that are nearly exact, and periodic input does not
+// fool a fixed stride. The seed is fixed: runs repeat.
+
+namespace penstock::external {
+namespace {
+
+constexpr uint64_t seed = 0x70656e73746f636b;
+constexpr size_t stretch_bytes = file::sector_bytes;
+constexpr size_t items_per_stretch = 32;
+constexpr size_t batch_bytes = 1 * MiB;  // read at once
+constexpr size_t batch_max = 32;         // stretches read at once
+constexpr uint64_t kept_bytes_max = 2 * MiB;
+
+// Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
+class Collector {
+ public:
+  // Keys of one stretch take about kept_bytes_max / places of memory at most.
+  Collector(const SortOptions& options, uint32_t places)
+      : options_(options), stretch_kept_bytes_max_(kept_bytes_max / places) {}
+
+  // Keys alone were read: the stretch is one.
+  void add_key(const std::byte* data, size_t bytes) {
+    stretch_kept_bytes_ = 0;
+    count(options_.format.record_bytes);
+    keep({reinterpret_cast<const char*>(data), bytes});
+  }
+
+  void add_stretch(const std::byte* data, size_t bytes, uint64_t offset) {
+    stretch_kept_bytes_ = 0;
+    if (options_.format.fixed()) {
+      add_fixed(data, bytes, offset);
+    } else {
+      add_lines(data, bytes, offset);
+    }
+  }
+
+  Sample finish() {
+    sample_.item_bytes =
+        items_ == 0 ? 0 : static_cast<double>(item_bytes_) / static_cast<double>(items_);
+    return std::move(sample_);
+  }
+
+ private:
+  void add_fixed(const std::byte* data, size_t bytes, uint64_t offset) {
+    uint32_t size = options_.format.record_bytes;
+    uint64_t skip = (size - offset % size) % size;
+    if (skip + size > bytes) return;
+    uint64_t items = (bytes - skip) / size;
+    uint64_t step = std::max<uint64_t>(1, items / items_per_stretch);
+    for (uint64_t i = 0; i < items; i += step)
+      add_item({reinterpret_cast<const char*>(data) + skip + i * size, size});
+  }
+
+  // All whole lines of the stretch count for the mean, also those that are not kept.
+  void add_lines(const std::byte* data, size_t bytes, uint64_t offset) {
+    const std::byte* end = data + bytes;
+    const std::byte* at = data;
+    if (offset != 0) {
+      const void* newline = std::memchr(data, '\n', bytes);
+      if (newline == nullptr) return;
+      at = static_cast<const std::byte*>(newline) + 1;
+    }
+    auto lines = static_cast<size_t>(std::count(at, end, std::byte{'\n'}));
+    size_t step = std::max<size_t>(1, lines / items_per_stretch);
+    for (size_t i = 0; i < lines; ++i) {
+      std::string_view line = item_at(options_.format, at, end);
+      if (i % step == 0) {
+        add_item(line);
+      } else {
+        count(line.size());
+      }
+      at += line.size();
+    }
+  }
+
+  void count(size_t bytes) {
+    item_bytes_ += bytes;
+    ++items_;
+  }
+
+  void add_item(std::string_view item) {
+    count(item.size());
+    if (!options_.format.numeric()) {
+      keep(key_of(options_.format, item));
+      return;
+    }
+    std::byte bytes[16];
+    std::memcpy(bytes, item.data(), item.size());
+    record::encode_keys(options_.format.type, bytes, 1, options_.descending);
+    uint64_t key = item.size() == 4 ? record::load<uint32_t>(bytes) : record::load<uint64_t>(bytes);
+    if (!sample_.numbers.empty() && key < sample_.numbers.back()) ++sample_.descents;
+    sample_.numbers.push_back(key);
+  }
+
+  void keep(std::string_view key) {
+    if (stretch_kept_bytes_ > stretch_kept_bytes_max_) return;
+    stretch_kept_bytes_ += key.size();
+    if (!sample_.strings.empty() &&
+        (options_.descending ? key > sample_.strings.back() : key < sample_.strings.back())) {
+      ++sample_.descents;
+    }
+    sample_.strings.emplace_back(key);
+  }
+
+  const SortOptions& options_;
+  Sample sample_;
+  uint64_t stretch_kept_bytes_max_;
+  uint64_t stretch_kept_bytes_ = 0;
+  uint64_t item_bytes_ = 0;
+  uint64_t items_ = 0;
+};
+
+struct Stretch {
+  const file::File* file;
+  uint64_t file_offset;
+  uint64_t data_offset;  // in the piece
+  size_t bytes;
+};
+
+// The stretch of a piece from `start` on, cut to the piece and to its extent.
+Stretch stretch_at(const Piece& piece, uint64_t start, size_t wanted) {
+  size_t bytes = static_cast<size_t>(std::min<uint64_t>(wanted, piece.bytes - start));
+  if (piece.file != nullptr) return {piece.file, start, start, bytes};
+  const stream::Extent& extent = piece.extents[start / piece.extent_bytes];
+  uint64_t inside = start % piece.extent_bytes;
+  return {extent.file, extent.offset + inside, start,
+          static_cast<size_t>(std::min<uint64_t>(bytes, extent.bytes - inside))};
+}
+
+}  // namespace
+
+Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, uint32_t places) {
+  const record::Format& format = context.options.format;
+  uint64_t total = 0;
+  for (const Piece& piece : pieces) total += piece.bytes;
+  auto engine = file::Engine::open({.depth = 32, .kind = context.options.engine});
+  if (!engine) return std::unexpected(engine.error());
+
+  // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
+  // than a stretch longer stretches.
+  bool keys_alone =
+      format.type == record::Type::record && 2 * size_t{format.record_bytes} > stretch_bytes;
+  size_t wanted = keys_alone ? round_up(format.key_bytes, file::sector_bytes) : stretch_bytes;
+  if (keys_alone) {
+    uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);
+    places = static_cast<uint32_t>(std::min({uint64_t{places}, most, total / format.record_bytes}));
+  }
+  for (;; wanted *= 16, places = std::max(places / 16, std::min(places, 16u))) {
+    Collector collector(context.options, places);
+    Random random(seed);
+    size_t batch = std::clamp<size_t>(batch_bytes / wanted, 1, batch_max);
+    std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
+        new (std::align_val_t{file::sector_bytes}) std::byte[batch * wanted],
+        [](std::byte* memory) { operator delete[](memory, std::align_val_t{file::sector_bytes}); });
+    size_t bytes_read = 0;
+    uint64_t piece_start = 0;
+    size_t piece = 0;
+    for (uint32_t place = 0; place < places;) {
+      std::vector<Stretch> stretches;
+      std::vector<file::Request> requests(batch);
+      while (stretches.size() < batch && place < places) {
+        uint64_t part = std::max<uint64_t>(1, total / places);
+        uint64_t position = std::min(total - 1, place * part + random.below(part));
+        ++place;
+        while (position >= piece_start + pieces[piece].bytes) piece_start += pieces[piece++].bytes;
+        position -= piece_start;
+        if (keys_alone) {
+          position = position / format.record_bytes * format.record_bytes + format.key_offset;
+          stretches.push_back(stretch_at(pieces[piece], position, format.key_bytes));
+        } else {
+          stretches.push_back(
+              stretch_at(pieces[piece], round_down(position, file::sector_bytes), wanted));
+        }
+      }
+      for (size_t i = 0; i < stretches.size(); ++i) {
+        requests[i] = {.operation = file::Operation::read,
+                       .file = stretches[i].file,
+                       .offset = stretches[i].file_offset,
+                       .data = buffer.get() + i * wanted,
+                       .bytes = stretches[i].bytes};
+        (*engine)->submit(requests[i]);
+      }
+      for (size_t i = 0; i < stretches.size(); ++i) {
+        (*engine)->wait(requests[i]);
+        bytes_read += requests[i].done_bytes;
+      }
+      for (size_t i = 0; i < stretches.size(); ++i) {
+        if (requests[i].error != 0) {
+          return system_error(requests[i].error, "read a sample", stretches[i].file->path());
+        }
+        if (!keys_alone) {
+          collector.add_stretch(requests[i].data, requests[i].done_bytes, stretches[i].data_offset);
+        } else if (requests[i].done_bytes == format.key_bytes) {  // not cut by the end of an extent
+          collector.add_key(requests[i].data, format.key_bytes);
+        }
+      }
+      if (auto status = context.pulse(); !status) return std::unexpected(status.error());
+    }
+    Sample sample = collector.finish();
+    sample.bytes_read = bytes_read;
+    if (sample.size() > 0 || keys_alone || wanted >= total || wanted >= 8 * MiB) return sample;
+  }
+}
+
+Sample sample_memory(const SortOptions& options, const std::byte* data, size_t bytes,
+                     uint32_t places) {
+  Collector collector(options, places);
+  Random random(seed);
+  size_t part = std::max<size_t>(1, bytes / places);
+  for (uint32_t place = 0; place < places && place * part < bytes; ++place) {
+    uint64_t position = std::min<uint64_t>(bytes - 1, place * part + random.below(part));
+    collector.add_stretch(data + position, std::min(stretch_bytes, bytes - position), position);
+  }
+  return collector.finish();
+}
+
+}  // namespace penstock::external
