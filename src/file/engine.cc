@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "file/emulation.h"
 #include "file/engine_base.h"
 #include "file/system_calls.h"
 
@@ -34,6 +35,7 @@ Request* RequestList::pop_front() noexcept {
 
 EngineBase::EngineBase(unsigned depth) : depth_(depth) {
   streams_.reserve(depth);
+  on_emulated_.reserve(depth);
 }
 
 Request* EngineBase::first_on(const File* file) noexcept {
@@ -45,10 +47,11 @@ Request* EngineBase::first_on(const File* file) noexcept {
 void EngineBase::submit(Request& request) noexcept {
   PENSTOCK_CHECK(!request.in_flight && !request.links.listed,
                  "a request is submitted once at a time");
-  while (active_ >= depth_) reap();
+  while (active_ >= depth_) advance();
   begin(request);
   request.in_flight = true;
   ++active_;
+  if (request.links.emulated_end_ns != 0) on_emulated_.push_back(&request);
   if (!request.file->seekable()) {
     streams_.push_back(&request);
     if (first_on(request.file) != &request) return;
@@ -60,16 +63,30 @@ void EngineBase::submit(Request& request) noexcept {
   }
 }
 
+// Something is complete afterwards, or some request is a step further. REQUIRES: one is in flight.
+void EngineBase::advance() noexcept {
+  if (on_emulated_.empty() || !on_emulated_.front()->links.served) return reap();
+  Request& first = *on_emulated_.front();
+  wait_for_emulated(first.links.emulated_end_ns);
+  on_emulated_.erase(on_emulated_.begin());
+  report(first);
+}
+
+void EngineBase::report(Request& request) noexcept {
+  request.in_flight = false;
+  request.links.listed = true;
+  --active_;
+  ++unreported_;
+  completed_.push_back(request);
+}
+
 // On a stream the next request's turn comes. After the end (or a cancel) of a read nothing more is
 // asked of the system: a terminal would want its end of input once more for each.
 void EngineBase::finished(Request& request) noexcept {
-  auto report = [this](Request& complete) {
-    complete.in_flight = false;
-    complete.links.listed = true;
-    --active_;
-    ++unreported_;
-    completed_.push_back(complete);
-  };
+  if (request.links.emulated_end_ns != 0) {
+    request.links.served = true;  // advance() reports it
+    return;
+  }
   report(request);
   if (request.file->seekable()) return;
   std::erase(streams_, &request);
@@ -85,7 +102,7 @@ void EngineBase::finished(Request& request) noexcept {
 }
 
 void EngineBase::wait(Request& request) noexcept {
-  while (request.in_flight) reap();
+  while (request.in_flight) advance();
   if (!request.links.listed) return;
   request.links.listed = false;
   completed_.remove(request);
@@ -95,7 +112,7 @@ void EngineBase::wait(Request& request) noexcept {
 Request* EngineBase::wait_any() noexcept {
   while (completed_.empty()) {
     if (active_ == 0) return nullptr;
-    reap();
+    advance();
   }
   Request* request = completed_.pop_front();
   request->links.listed = false;
@@ -113,7 +130,7 @@ void EngineBase::cancel(const File& stream) noexcept {
 }
 
 void EngineBase::drain() noexcept {
-  while (active_ > 0) reap();
+  while (active_ > 0) advance();
 }
 
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {

@@ -49,6 +49,9 @@ struct Request {
     bool buffered = false;  // the step in flight goes through the page cache
     bool delayed = false;   // an injected delay is in flight instead
     bool cancelled = false;
+    // On an emulated device (emulation.h): when that will have ended it; 0: on none.
+    uint64_t emulated_end_ns = 0;
+    bool served = false;  // by the real one
   } links = {};
 };
 

@@ -5,8 +5,13 @@
 // An engine's own part is start() (begin the next step of a request) and reap() (block until
 // something has come back). What comes back is told to finished() when the request is complete.
 //
+// While a device is emulated (emulation.h), a request that the real one has served is not complete
+// before the emulated one has: it stays in flight until those in front of it are complete and its
+// time has come.
+//
 // Invariants: active_ counts requests that are not complete, queued ones included; of the requests
-// in streams_ exactly the first of each file is started; completed_ holds what is complete and not
+// in streams_ exactly the first of each file is started; on_emulated_ holds all requests in flight
+// that an emulated device has to end, in that order; completed_ holds what is complete and not
 // reported.
 
 #include <vector>
@@ -51,12 +56,15 @@ class EngineBase : public Engine {
 
  private:
   Request* first_on(const File* file) noexcept;
+  void advance() noexcept;
+  void report(Request& request) noexcept;
 
   const unsigned depth_;
   unsigned active_ = 0;
   unsigned unreported_ = 0;
   RequestList completed_;
-  std::vector<Request*> streams_;  // in the order of submission; at most depth_, reserved
+  std::vector<Request*> streams_;      // in the order of submission; at most depth_, reserved
+  std::vector<Request*> on_emulated_;  // the same
 };
 
 // The two kinds. Fails when the system refuses.

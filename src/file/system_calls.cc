@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "file/emulation.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -126,6 +127,7 @@ void run_here(Request& request) {
     Step step = next_step(request);
     complete = absorb(request, perform(step));
   }
+  wait_for_emulated(request.links.emulated_end_ns);
 }
 
 }  // namespace
@@ -134,6 +136,7 @@ void begin(Request& request) noexcept {
   request.done_bytes = 0;
   request.error = 0;
   request.links = {};
+  request.links.emulated_end_ns = emulated_end_ns(request);
   counters.requests.fetch_add(1, std::memory_order_relaxed);
   if (request.file->seekable() && !request.file->continues_at(request.offset, request.bytes)) {
     counters.seeks.fetch_add(1, std::memory_order_relaxed);
