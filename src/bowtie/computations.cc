@@ -1,0 +1,466 @@
+#include "bowtie/computations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "record/hash.h"
+
+namespace penstock::bowtie {
+namespace {
+
+// So many items are shown to a function at once: enough to make its call cheap, few enough for
+// their targets to stay in the first cache.
+constexpr size_t batch_items_max = 1024;
+
+std::unexpected<Error> bad_item(const record::Format& format, uint32_t input) {
+  return failure(ErrorCode::corrupt,
+                 format.fixed() ? "read whole items of its size" : "read a line that fits a window",
+                 fmt::format("input {}", input),
+                 format.fixed() ? "another --format or --record" : "more memory, or larger blocks");
+}
+
+template <class Bits>
+Bits load(const char* at) {
+  Bits bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return bits;
+}
+
+// One item to an output; of a line the newline that it lacks, too. False after an error.
+bool append_item(OutputStream& output, std::string_view item, bool lacks_newline = false) {
+  const std::span<std::byte> room = output.room(item.size() + lacks_newline);
+  if (room.empty()) return false;
+  std::memcpy(room.data(), item.data(), item.size());
+  if (lacks_newline) room[item.size()] = std::byte{'\n'};
+  output.advance(item.size() + lacks_newline);
+  return true;
+}
+
+}  // namespace
+
+// ---- Items of one input.
+
+std::string_view ItemOrder::key(std::string_view item) const {
+  if (format_.fixed()) return item.substr(format_.key_offset, format_.key_bytes);
+  if (item.ends_with('\n')) item.remove_suffix(1);
+  return item;
+}
+
+uint64_t ItemOrder::prefix(std::string_view item) const {
+  uint64_t number = 0;
+  if (!format_.numeric()) {
+    const std::string_view bytes = key(item);
+    number = record::prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
+  } else if (format_.key_bytes == sizeof(uint32_t)) {
+    constexpr unsigned half = 32;
+    number = uint64_t{record::encode_key32(format_.type, load<uint32_t>(item.data()))} << half;
+  } else {
+    number = record::encode_key64(format_.type, load<uint64_t>(item.data()));
+  }
+  return descending_ ? ~number : number;
+}
+
+int ItemOrder::compare_equal_prefixes(std::string_view a, std::string_view b) const {
+  if (format_.numeric()) return 0;
+  const int order = key(a).compare(key(b));
+  return descending_ ? -order : order;
+}
+
+int ItemOrder::compare(std::string_view a, std::string_view b) const {
+  const uint64_t left = prefix(a);
+  const uint64_t right = prefix(b);
+  if (left != right) return left < right ? -1 : 1;
+  return compare_equal_prefixes(a, b);
+}
+
+bool ItemReader::next() {
+  if (done_) return false;
+  // The position is told item by item: the scheduler plans with it.
+  if (at_ != nullptr) input_->advance_to(at_);
+  at_ = input_->position();
+  if (!format_.fixed()) return next_line();
+  const size_t item_bytes = format_.record_bytes;
+  if (static_cast<size_t>(end_ - at_) < item_bytes || end_ == nullptr) {
+    const auto window = input_->window(item_bytes);
+    end_ = window.data() + window.size();
+    if (window.size() < item_bytes) {
+      done_ = true;
+      malformed_ = !window.empty();
+      return false;
+    }
+  }
+  item_ = {reinterpret_cast<const char*>(at_), item_bytes};
+  at_ += item_bytes;
+  return true;
+}
+
+bool ItemReader::next_line() {
+  size_t searched = 0;
+  for (auto window = input_->window();;) {
+    const void* newline = std::memchr(window.data() + searched, '\n', window.size() - searched);
+    if (newline != nullptr) {
+      at_ = static_cast<const std::byte*>(newline) + 1;
+      break;
+    }
+    searched = window.size();
+    malformed_ = searched >= item_bytes_max_;
+    if (malformed_) {
+      done_ = true;
+      return false;
+    }
+    window = input_->window(searched + 1);
+    if (window.size() > searched) continue;
+    // The end, or an error.
+    done_ = window.empty() || !input_->status();
+    if (done_) return false;
+    lacks_newline_ = true;
+    at_ = window.data() + window.size();
+    break;
+  }
+  const std::byte* const from = input_->position();
+  item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
+  return true;
+}
+
+Status ItemReader::status() const {
+  if (auto status = input_->status(); !status) return status;
+  if (malformed_) return bad_item(format_, input_->index());
+  return {};
+}
+
+// ---- Merge.
+
+namespace {
+
+// The loser tree. Leaves are the inputs, inner node i holds the loser of the match between the
+// winners below it. After the winner was given out its input goes on, and only the matches on its
+// way to the root are played again.
+class MergeTree {
+ public:
+  MergeTree(Streams& streams, const record::Format& format, const MergeOptions& options)
+      : order_(format, options.descending), losers_(streams.inputs()) {
+    for (uint32_t i = 0; i < streams.inputs(); ++i)
+      leaves_.push_back({ItemReader(streams.input(i), format, streams.window_bytes_max()), 0, {}});
+  }
+
+  Status start() {
+    for (Leaf& leaf : leaves_) {
+      leaf.reader.next();
+      if (auto status = seat(leaf); !status) return status;
+    }
+    winner_ = build(1);
+    return {};
+  }
+  bool done() const { return leaves_[winner_].reader.done(); }
+  const ItemReader& winner() const { return leaves_[winner_].reader; }
+  uint64_t prefix() const { return leaves_[winner_].prefix; }
+  const ItemOrder& order() const { return order_; }
+
+  // The winner has been given out. Errors: its input is not in order, or could not be read.
+  Status next() {
+    Leaf& leaf = leaves_[winner_];
+    const uint64_t before = leaf.prefix;
+    // The item itself may be gone when the next one is there. Numbers are all in their prefix.
+    if (!order_.format().numeric()) leaf.before.assign(leaf.reader.item());
+    leaf.reader.next();
+    if (auto status = seat(leaf); !status) return status;
+    if (!leaf.reader.done() &&
+        (leaf.prefix < before ||
+         (leaf.prefix == before &&
+          order_.compare_equal_prefixes(leaf.before, leaf.reader.item()) > 0))) {
+      return failure(ErrorCode::unsorted, "merge: it is not sorted",
+                     fmt::format("input {}", winner_), "sort it first");
+    }
+    replay();
+    return {};
+  }
+
+ private:
+  struct Leaf {
+    ItemReader reader;
+    uint64_t prefix;
+    std::string before;
+  };
+
+  Status seat(Leaf& leaf) {
+    if (leaf.reader.done()) return leaf.reader.status();
+    leaf.prefix = order_.prefix(leaf.reader.item());
+    return {};
+  }
+
+  void replay() {
+    uint32_t contender = winner_;
+    for (size_t node = (leaves_.size() + winner_) / 2; node > 0; node /= 2) {
+      if (less(losers_[node], contender)) std::swap(losers_[node], contender);
+    }
+    winner_ = contender;
+  }
+
+  // The winner below a node of the implicit tree whose leaves are nodes n to 2n - 1.
+  uint32_t build(size_t node) {
+    if (node >= leaves_.size()) return static_cast<uint32_t>(node - leaves_.size());
+    const uint32_t left = build(2 * node);
+    const uint32_t right = build(2 * node + 1);
+    const bool left_wins = less(left, right);
+    losers_[node] = left_wins ? right : left;
+    return left_wins ? left : right;
+  }
+
+  bool less(uint32_t a, uint32_t b) const {
+    const Leaf& left = leaves_[a];
+    const Leaf& right = leaves_[b];
+    if (left.reader.done() || right.reader.done()) return !left.reader.done();
+    if (left.prefix != right.prefix) return left.prefix < right.prefix;
+    const int order = order_.compare_equal_prefixes(left.reader.item(), right.reader.item());
+    return order != 0 ? order < 0 : a < b;
+  }
+
+  ItemOrder order_;
+  std::vector<Leaf> leaves_;
+  std::vector<uint32_t> losers_;
+  uint32_t winner_ = 0;
+};
+
+Status merge_all(Streams& streams, const record::Format& format, const MergeOptions& options) {
+  if (streams.outputs() != 1)
+    return failure(ErrorCode::invalid_argument, "merge to other than one output", "run");
+  if (streams.inputs() == 0) return {};
+  OutputStream& output = streams.output(0);
+  MergeTree tree(streams, format, options);
+  if (auto status = tree.start(); !status) return status;
+  std::string last;
+  uint64_t last_prefix = 0;
+  bool any = false;
+  while (!tree.done()) {
+    const std::string_view item = tree.winner().item();
+    const bool repeat = options.unique && any && tree.prefix() == last_prefix &&
+                        tree.order().compare_equal_prefixes(last, item) == 0;
+    if (!repeat && !append_item(output, item, tree.winner().lacks_newline()))
+      return output.status();
+    if (options.unique && !repeat) {
+      any = true;
+      last_prefix = tree.prefix();
+      if (!format.numeric()) last.assign(item);
+    }
+    if (auto status = tree.next(); !status) return status;
+  }
+  return {};
+}
+
+}  // namespace
+
+Computation merge(const record::Format& format, const MergeOptions& options) {
+  return [=](Streams& streams) { return merge_all(streams, format, options); };
+}
+
+// ---- Distribute and filter: items in batches.
+
+namespace {
+
+// Calls take(items, bytes) with the items of an input, batch by batch; the batch is consumed when
+// it returns true. A last line without newline is shown as it is.
+template <class Take>
+Status for_each_batch(InputStream& input, const record::Format& format, size_t item_bytes_max,
+                      Take take) {
+  if (format.fixed()) {
+    const size_t item_bytes = format.record_bytes;
+    for (;;) {
+      const auto window = input.window(item_bytes);
+      const size_t items = std::min(window.size() / item_bytes, batch_items_max);
+      if (items == 0) {
+        if (auto status = input.status(); !status) return status;
+        if (!window.empty()) return bad_item(format, input.index());
+        return {};
+      }
+      if (auto status = take(Items(window.data(), item_bytes, items)); !status) return status;
+      input.advance(items * item_bytes);
+    }
+  }
+  std::vector<std::string_view> lines;
+  for (size_t wanted = 1;;) {
+    const auto window = input.window(wanted);
+    if (auto status = input.status(); !status) return status;
+    if (window.empty()) return {};
+    lines.clear();
+    size_t at = 0;
+    while (lines.size() < batch_items_max) {
+      const void* newline = std::memchr(window.data() + at, '\n', window.size() - at);
+      if (newline == nullptr) break;
+      const auto end =
+          static_cast<size_t>(static_cast<const std::byte*>(newline) - window.data()) + 1;
+      lines.emplace_back(reinterpret_cast<const char*>(window.data()) + at, end - at);
+      at = end;
+    }
+    if (lines.empty() && window.size() >= wanted) {
+      if (window.size() >= item_bytes_max) return bad_item(format, input.index());
+      wanted = window.size() + 1;
+      continue;
+    }
+    if (lines.empty()) {
+      lines.emplace_back(reinterpret_cast<const char*>(window.data()), window.size());
+      at = window.size();
+    }
+    if (auto status = take(Items(lines)); !status) return status;
+    input.advance(at);
+    wanted = 1;
+  }
+}
+
+// Puts item i into put(i); `none` leaves it out. Sizes that are common are known to the compiler.
+constexpr uint32_t none = ~uint32_t{0};
+
+template <size_t fixed_bytes, class Put>
+bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t items, Put put) {
+  const size_t bytes = fixed_bytes != 0 ? fixed_bytes : item_bytes;
+  for (size_t i = 0; i < items; ++i) {
+    const uint32_t to = put(i);
+    if (to == none) continue;
+    OutputStream& output = streams.output(to);
+    const std::span<std::byte> room = output.room(bytes);
+    if (room.empty()) return false;
+    std::memcpy(room.data(), data + i * bytes, bytes);
+    output.advance(bytes);
+  }
+  return true;
+}
+
+template <class Put>
+bool scatter(Streams& streams, const Items& items, Put put) {
+  if (items.fixed()) {
+    const size_t bytes = items[0].size();
+    if (bytes == sizeof(uint64_t))
+      return scatter<sizeof(uint64_t)>(streams, items.data(), bytes, items.size(), put);
+    if (bytes == 2 * sizeof(uint64_t))
+      return scatter<2 * sizeof(uint64_t)>(streams, items.data(), bytes, items.size(), put);
+    return scatter<0>(streams, items.data(), bytes, items.size(), put);
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    const uint32_t to = put(i);
+    if (to != none && !append_item(streams.output(to), items[i], !items[i].ends_with('\n')))
+      return false;
+  }
+  return true;
+}
+
+Status distribute_all(Streams& streams, const record::Format& format, const ToOutput& to_output,
+                      std::span<const uint32_t> output_of) {
+  std::vector<uint32_t> targets(batch_items_max);
+  for (uint32_t i = 0; i < streams.inputs(); ++i) {
+    auto status = for_each_batch(
+        streams.input(i), format, streams.window_bytes_max(), [&](const Items& items) -> Status {
+          to_output(items, targets.data());
+          for (size_t k = 0; k < items.size(); ++k) {
+            if (targets[k] >= output_of.size() || output_of[targets[k]] == none) {
+              return failure(ErrorCode::invalid_argument,
+                             fmt::format("put an item into output {}", targets[k]), "distribute");
+            }
+            targets[k] = output_of[targets[k]];
+          }
+          if (!scatter(streams, items, [&](size_t k) { return targets[k]; }))
+            return streams.status();
+          return {};
+        });
+    if (!status) return status;
+  }
+  return {};
+}
+
+}  // namespace
+
+Computation distribute(const record::Format& format, ToOutput to_output) {
+  return [format, to_output = std::move(to_output)](Streams& streams) {
+    std::vector<uint32_t> output_of(streams.outputs());
+    std::iota(output_of.begin(), output_of.end(), 0u);
+    return distribute_all(streams, format, to_output, output_of);
+  };
+}
+
+ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) {
+  PENSTOCK_CHECK(outputs > 0, "items go somewhere");
+  return [order = ItemOrder(format), outputs, seed](const Items& items, uint32_t* to) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string_view key = order.key(items[i]);
+      const uint64_t hash = mix64(
+          seed ^ record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size()));
+      constexpr unsigned high_half = 32;
+      to[i] = static_cast<uint32_t>(((hash >> high_half) * outputs) >> high_half);
+    }
+  };
+}
+
+ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits) {
+  constexpr unsigned prefix_bits = 64;
+  PENSTOCK_CHECK(skip_bits + bits <= prefix_bits && bits < 32, "bits of the key's beginning");
+  return [order = ItemOrder(format), skip_bits, bits](const Items& items, uint32_t* to) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const uint64_t prefix = order.prefix(items[i]) << skip_bits;
+      to[i] = bits == 0 ? 0 : static_cast<uint32_t>(prefix >> (prefix_bits - bits));
+    }
+  };
+}
+
+ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds) {
+  std::vector<uint64_t> prefixes;
+  prefixes.reserve(bounds.size());
+  for (const std::string& bound : bounds) prefixes.push_back(order.prefix(bound));
+  return [order, bounds = std::move(bounds), prefixes = std::move(prefixes)](const Items& items,
+                                                                             uint32_t* to) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string_view item = items[i];
+      const uint64_t prefix = order.prefix(item);
+      // Bounds that are not after the item.
+      auto at = static_cast<size_t>(std::lower_bound(prefixes.begin(), prefixes.end(), prefix) -
+                                    prefixes.begin());
+      while (at < bounds.size() && prefixes[at] == prefix &&
+             order.compare_equal_prefixes(bounds[at], item) <= 0)
+        ++at;
+      to[i] = static_cast<uint32_t>(at);
+    }
+  };
+}
+
+Computation filter(const record::Format& format, Keep keep) {
+  return [format, keep = std::move(keep)](Streams& streams) -> Status {
+    if (streams.outputs() != 1)
+      return failure(ErrorCode::invalid_argument, "filter to other than one output", "run");
+    std::vector<uint8_t> kept(batch_items_max);
+    for (uint32_t i = 0; i < streams.inputs(); ++i) {
+      auto status = for_each_batch(
+          streams.input(i), format, streams.window_bytes_max(), [&](const Items& items) -> Status {
+            keep(items, kept.data());
+            const bool fine =
+                scatter(streams, items, [&](size_t k) { return kept[k] != 0 ? 0u : none; });
+            return fine ? Status{} : streams.status();
+          });
+      if (!status) return status;
+    }
+    return {};
+  };
+}
+
+// ---- In several passes.
+
+SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options) {
+  return [=](Streams& streams, std::span<const OutputRange>, Pass::Kind) {
+    return merge_all(streams, format, options);
+  };
+}
+
+SteppedComputation stepped_distribute(const record::Format& format, ToOutput to_output) {
+  return [format, to_output = std::move(to_output)](
+             Streams& streams, std::span<const OutputRange> ranges, Pass::Kind) {
+    uint32_t outputs = 0;
+    for (const OutputRange& range : ranges) outputs = std::max(outputs, range.last);
+    std::vector<uint32_t> output_of(outputs, none);
+    for (uint32_t j = 0; j < ranges.size(); ++j)
+      std::fill(output_of.begin() + ranges[j].first, output_of.begin() + ranges[j].last, j);
+    return distribute_all(streams, format, to_output, output_of);
+  };
+}
+
+}  // namespace penstock::bowtie

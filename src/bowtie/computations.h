@@ -1,0 +1,138 @@
+#pragma once
+
+// Computations for run() and run_plan() that are asked for again and again: merge, distribute,
+// filter.
+//
+// All go by windows, and by items of a record::Format. Of lines the last one of a file may lack its
+// newline; it gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt);
+// a file of fixed items must hold whole ones (else: corrupt).
+//
+// Who needs another computation over items (groups, joins) finds in ItemReader what walks over an
+// input, and in ItemOrder how two items compare.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bowtie/run.h"
+#include "record/format.h"
+
+namespace penstock::bowtie {
+
+// Items in a row, shown to a function all at once, because a call per item would cost more than
+// what most functions do. Lines come with their newlines.
+class Items {
+ public:
+  // Of fixed size, from `data` on.
+  Items(const std::byte* data, size_t item_bytes, size_t count)
+      : data_(data), item_bytes_(item_bytes), count_(count) {}
+  explicit Items(std::span<const std::string_view> lines) : lines_(lines), count_(lines.size()) {}
+
+  size_t size() const { return count_; }
+  bool fixed() const { return item_bytes_ != 0; }
+  std::string_view operator[](size_t i) const {
+    if (!fixed()) return lines_[i];
+    return {reinterpret_cast<const char*>(data_ + i * item_bytes_), item_bytes_};
+  }
+  // Of fixed items: they lie one behind the other.
+  const std::byte* data() const { return data_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t item_bytes_ = 0;
+  std::span<const std::string_view> lines_;
+  size_t count_ = 0;
+};
+
+// How items compare: by key, as record::Format says.
+class ItemOrder {
+ public:
+  explicit ItemOrder(const record::Format& format, bool descending = false)
+      : format_(format), descending_(descending) {}
+
+  // Order of these numbers is order of items, ascending or descending, up to ties that compare()
+  // decides. (Of numbers there are none.)
+  uint64_t prefix(std::string_view item) const;
+  // What remains to be compared of items with equal prefixes. < 0, 0, > 0.
+  int compare_equal_prefixes(std::string_view a, std::string_view b) const;
+  int compare(std::string_view a, std::string_view b) const;
+
+  const record::Format& format() const { return format_; }
+  bool descending() const { return descending_; }
+  // Of a line all but its newline.
+  std::string_view key(std::string_view item) const;
+
+ private:
+  record::Format format_;
+  bool descending_ = false;
+};
+
+// Walks over the items of one input.
+//
+// Thread safety: the computation's thread. Invariant: item() is whole and readable until next().
+class ItemReader {
+ public:
+  ItemReader(InputStream& input, const record::Format& format, size_t item_bytes_max)
+      : input_(&input), format_(format), item_bytes_max_(item_bytes_max) {}
+
+  // The first or next item. False: there is none, or an error that status() tells.
+  bool next();
+  bool done() const { return done_; }
+  Status status() const;
+  std::string_view item() const { return item_; }
+  bool lacks_newline() const { return lacks_newline_; }
+
+ private:
+  bool next_line();
+
+  InputStream* input_;
+  record::Format format_;
+  size_t item_bytes_max_;
+  const std::byte* at_ = nullptr;   // behind the present item
+  const std::byte* end_ = nullptr;  // of the window
+  std::string_view item_;
+  bool lacks_newline_ = false;
+  bool done_ = false;
+  bool malformed_ = false;
+};
+
+// ---- Merge: n sorted inputs, one output. Stable: of equal keys those of earlier inputs come
+// first. Errors: unsorted, where an input is not in order.
+struct MergeOptions {
+  bool descending = false;
+  bool unique = false;  // of items with equal keys only the first
+};
+Computation merge(const record::Format& format, const MergeOptions& options = {});
+
+// ---- Distribute: n inputs, one read after the other, and m outputs; the items of each output keep
+// that order.
+//
+// Writes to `outputs` which output each item belongs to, below the number of outputs (else:
+// invalid_argument, from the run).
+using ToOutput = std::function<void(const Items& items, uint32_t* outputs)>;
+Computation distribute(const record::Format& format, ToOutput to_output);
+
+// An even spread whatever the keys are; equal keys go to the same output.
+ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed = 0);
+// `bits` bits of the key, of which the first `skip_bits` are left out: the first bits of the key as
+// it is ordered (record::prefix_of; of numbers their encoded key). 2^bits outputs. REQUIRES:
+// skip_bits + bits <= 64 (32 for keys of 32 bits), bits <= 31.
+ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits);
+// Ranges of keys: output j has the items that are not before bounds[j - 1] and before bounds[j]; so
+// there is one output more than bounds. Bounds are items, in order (else: the result is any
+// output, but a valid one).
+ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds);
+
+// ---- Filter: n inputs, one output: what passes, of one input after the other.
+using Keep = std::function<void(const Items& items, uint8_t* keep)>;
+Computation filter(const record::Format& format, Keep keep);
+
+// ---- In several passes.
+SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options = {});
+// `to_output` says the final output.
+SteppedComputation stepped_distribute(const record::Format& format, ToOutput to_output);
+
+}  // namespace penstock::bowtie

@@ -1,0 +1,337 @@
+#include "bowtie/computations.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "bowtie/device_profile.h"
+#include "bowtie/planner.h"
+#include "penstock/units.h"
+
+namespace penstock::bowtie {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "computations_XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Format {
+  const char* name;
+  uint32_t record_bytes;
+  const char* key;
+};
+constexpr Format formats[] = {{"u64", 0, ""},  {"i32", 0, ""},          {"f64", 0, ""},
+                              {"kv64", 0, ""}, {"record", 100, "3:10"}, {"record", 13, "0:4"},
+                              {"lines", 0, ""}};
+
+record::Format format_of(const Format& format) {
+  return *record::parse_format(format.name, format.record_bytes, format.key);
+}
+
+// Few different keys, so that there are ties.
+std::string random_item(Random& random, const record::Format& format) {
+  if (!format.fixed()) {
+    std::string line(random.below(4) == 0 ? random.below(300) : random.below(8), 'a');
+    for (char& letter : line) letter = static_cast<char>('a' + random.below(3));
+    return line + '\n';
+  }
+  std::string item(format.record_bytes, 0);
+  for (char& byte : item) byte = static_cast<char>(random.below(3));
+  if (format.type == record::Type::f64) {
+    const double value = static_cast<double>(random.below(100)) - 50;
+    std::memcpy(item.data(), &value, sizeof value);
+  }
+  return item;
+}
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string all;
+  for (const std::string& item : items) all += item;
+  return all;
+}
+
+RunOptions small() {
+  return {.memory_bytes = 2 * MiB, .block_bytes = 4096};
+}
+
+TEST(Merge, IsAStableSortOfItsInputs) {
+  for (const Format& named : formats) {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      SCOPED_TRACE(fmt::format("{} {} seed {}", named.name, named.record_bytes, seed));
+      Random random(seed);
+      const record::Format format = format_of(named);
+      const MergeOptions options{.descending = seed % 2 == 0, .unique = seed % 3 == 0};
+      const ItemOrder order(format, options.descending);
+      auto before = [&](const std::string& a, const std::string& b) {
+        return order.compare(a, b) < 0;
+      };
+      const Folder folder;
+      std::vector<Input> inputs;
+      std::vector<std::string> all;
+      const uint64_t files = 1 + random.below(20);
+      for (uint64_t i = 0; i < files; ++i) {
+        std::vector<std::string> items(random.below(4) == 0 ? 0 : random.below(2000));
+        for (std::string& item : items) item = random_item(random, format);
+        std::stable_sort(items.begin(), items.end(), before);
+        all.insert(all.end(), items.begin(), items.end());
+        std::string text = joined(items);
+        // The last line of a file may lack its newline.
+        if (!format.fixed() && !items.empty() && items.back().size() > 1 && random.below(2) == 0)
+          text.pop_back();
+        write_file(folder.file(fmt::format("{}", i)), text);
+        inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+      }
+      std::stable_sort(all.begin(), all.end(), before);
+      if (options.unique) {
+        all.erase(std::unique(all.begin(), all.end(),
+                              [&](const std::string& a, const std::string& b) {
+                                return order.compare(a, b) == 0;
+                              }),
+                  all.end());
+      }
+      const auto result =
+          run(std::move(inputs), {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
+              merge(format, options), small());
+      ASSERT_TRUE(result.has_value()) << result.error().message();
+      ASSERT_TRUE(read_file(folder.file("out")) == joined(all));
+    }
+  }
+}
+
+TEST(Merge, SaysWhichInputIsNotSorted) {
+  const Folder folder;
+  write_file(folder.file("a"), "a\nb\n");
+  write_file(folder.file("b"), "b\na\n");
+  const auto result =
+      run({{.path = folder.file("a")}, {.path = folder.file("b")}}, {{.path = folder.file("out")}},
+          merge(*record::parse_format("lines")), small());
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::unsorted);
+  EXPECT_EQ(result.error().subject, "input 1");
+}
+
+TEST(Merge, RefusesHalfAnItemAndALineLongerThanAWindow) {
+  const Folder folder;
+  write_file(folder.file("half"), std::string(12, 'x'));
+  write_file(folder.file("long"), std::string(100'000, 'x'));
+  for (auto [name, format] : {std::pair{"half", "u64"}, {"long", "lines"}}) {
+    const auto result = run({{.path = folder.file(name)}}, {{.path = folder.file("out")}},
+                            merge(*record::parse_format(format)), small());
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+  }
+}
+
+TEST(Distribute, EachItemGoesWhereItBelongs) {
+  for (const Format& named : formats) {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+      SCOPED_TRACE(fmt::format("{} {} seed {}", named.name, named.record_bytes, seed));
+      Random random(seed);
+      const record::Format format = format_of(named);
+      const ItemOrder order(format);
+      std::vector<std::string> items(3000);
+      for (std::string& item : items) item = random_item(random, format);
+      const Folder folder;
+      write_file(folder.file("in"), joined(items));
+      ToOutput to;
+      uint32_t outputs = 0;
+      if (seed % 2 == 0) {
+        std::vector<std::string> bounds;
+        for (int k = 0; k < 6; ++k) bounds.push_back(items[random.below(items.size())]);
+        std::sort(bounds.begin(), bounds.end(), [&](const std::string& a, const std::string& b) {
+          return order.compare(a, b) < 0;
+        });
+        to = by_range(order, bounds);
+        outputs = 7;
+      } else {
+        outputs = 5;
+        to = by_hash(format, outputs, seed);
+      }
+      std::vector<std::string> expected(outputs);
+      for (const std::string& item : items) {
+        uint32_t target = 0;
+        const std::string_view view = item;
+        to(format.fixed() ? Items(reinterpret_cast<const std::byte*>(item.data()), item.size(), 1)
+                          : Items(std::span(&view, 1)),
+           &target);
+        ASSERT_LT(target, outputs);
+        expected[target] += item;
+      }
+      std::vector<Output> files;
+      for (uint32_t j = 0; j < outputs; ++j)
+        files.push_back({.path = folder.file(fmt::format("out{}", j))});
+      const auto result =
+          run({{.path = folder.file("in")}}, std::move(files), distribute(format, to), small());
+      ASSERT_TRUE(result.has_value()) << result.error().message();
+      for (uint32_t j = 0; j < outputs; ++j)
+        ASSERT_TRUE(read_file(folder.file(fmt::format("out{}", j))) == expected[j]) << j;
+    }
+  }
+}
+
+TEST(Distribute, RangesAreInOrder) {
+  const record::Format format = *record::parse_format("u64");
+  auto text = [](uint64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const ToOutput to = by_range(ItemOrder(format), {text(10), text(10), text(20)});
+  const uint64_t keys[] = {0, 9, 10, 19, 20, 99};
+  uint32_t targets[6];
+  to(Items(reinterpret_cast<const std::byte*>(keys), 8, 6), targets);
+  EXPECT_EQ(std::vector<uint32_t>(targets, targets + 6), (std::vector<uint32_t>{0, 0, 2, 2, 3, 3}));
+}
+
+TEST(Distribute, AnOutputThatIsNotThereIsAnError) {
+  const Folder folder;
+  write_file(folder.file("in"), std::string(80, 'x'));
+  const auto result =
+      run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
+          distribute(*record::parse_format("u64"),
+                     [](const Items& items, uint32_t* to) { std::fill_n(to, items.size(), 1u); }),
+          small());
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+}
+
+TEST(Filter, KeepsWhatPasses) {
+  const Folder folder;
+  std::string in;
+  std::string expected;
+  for (uint64_t k = 0; k < 20'000; ++k) {
+    in += fmt::format("{}\n", k);
+    if (k % 3 == 0) expected += fmt::format("{}\n", k);
+  }
+  in.pop_back();  // 19999 is left out
+  write_file(folder.file("in"), in);
+  const auto result = run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
+                          filter(*record::parse_format("lines"),
+                                 [](const Items& items, uint8_t* keep) {
+                                   for (size_t i = 0; i < items.size(); ++i)
+                                     keep[i] = std::atoi(items[i].data()) % 3 == 0;
+                                 }),
+                          small());
+  ASSERT_TRUE(result.has_value()) << result.error().message();
+  EXPECT_TRUE(read_file(folder.file("out")) == expected);
+}
+
+// ---- Plans.
+
+TEST(RunPlan, MergesInSeveralPassesAsInOne) {
+  for (const std::vector<uint32_t>& factors :
+       {std::vector<uint32_t>{}, std::vector<uint32_t>{4}, {3, 3}, {2, 2, 2}}) {
+    Random random(factors.size() + 1);
+    const record::Format format = *record::parse_format("kv64");
+    const Folder folder;
+    std::vector<Input> inputs;
+    std::vector<std::string> all;
+    constexpr uint32_t files = 29;
+    for (uint64_t i = 0; i < files; ++i) {
+      std::vector<std::string> items(random.below(1000));
+      for (std::string& item : items) item = random_item(random, format);
+      const ItemOrder order(format);
+      auto before = [&](const std::string& a, const std::string& b) {
+        return order.compare(a, b) < 0;
+      };
+      std::stable_sort(items.begin(), items.end(), before);
+      all.insert(all.end(), items.begin(), items.end());
+      write_file(folder.file(fmt::format("{}", i)), joined(items));
+      inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+    }
+    const ItemOrder order(format);
+    std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
+      return order.compare(a, b) < 0;
+    });
+    const Plan plan = plan_with_factors({.inputs = files,
+                                         .outputs = 1,
+                                         .bytes = 1e6,
+                                         .memory_bytes = 2 * MiB,
+                                         .device = &paper_array()},
+                                        factors, {});
+    const auto result =
+        run_plan(plan, std::move(inputs), {{.path = folder.file("out")}}, stepped_merge(format),
+                 {.run = small(), .temporary_directories = {folder.path()}});
+    ASSERT_TRUE(result.has_value()) << result.error().message();
+    ASSERT_TRUE(read_file(folder.file("out")) == joined(all)) << plan.factors();
+    EXPECT_EQ(result->bytes_written, joined(all).size() * plan.passes.size());
+  }
+}
+
+TEST(RunPlan, DistributesInSeveralPassesAsInOne) {
+  for (const std::vector<uint32_t>& factors :
+       {std::vector<uint32_t>{}, std::vector<uint32_t>{4}, {3, 3}, {5, 2}}) {
+    Random random(factors.size() + 1);
+    const record::Format format = *record::parse_format("u64");
+    const Folder folder;
+    std::vector<std::string> items(20'000);
+    for (std::string& item : items) item = random_item(random, format);
+    write_file(folder.file("in"), joined(items));
+    constexpr uint32_t outputs = 23;
+    const ToOutput to = by_hash(format, outputs);
+    std::vector<std::string> expected(outputs);
+    for (const std::string& item : items) {
+      uint32_t target = 0;
+      to(Items(reinterpret_cast<const std::byte*>(item.data()), 8, 1), &target);
+      expected[target] += item;
+    }
+    std::vector<Output> files;
+    for (uint32_t j = 0; j < outputs; ++j)
+      files.push_back({.path = folder.file(fmt::format("out{}", j))});
+    const Plan plan = plan_with_factors({.inputs = 1,
+                                         .outputs = outputs,
+                                         .bytes = 1e6,
+                                         .memory_bytes = 2 * MiB,
+                                         .device = &paper_array()},
+                                        {}, factors);
+    const auto result = run_plan(plan, {{.path = folder.file("in")}}, std::move(files),
+                                 stepped_distribute(format, to),
+                                 {.run = small(), .temporary_directories = {folder.path()}});
+    ASSERT_TRUE(result.has_value()) << result.error().message();
+    for (uint32_t j = 0; j < outputs; ++j) {
+      ASSERT_TRUE(read_file(folder.file(fmt::format("out{}", j))) == expected[j]) << j;
+      EXPECT_EQ(result->output_bytes[j], expected[j].size());
+    }
+  }
+}
+
+TEST(RunPlan, SaysWhatIsMissing) {
+  const Folder folder;
+  write_file(folder.file("in"), "");
+  std::vector<Output> files;
+  for (uint32_t j = 0; j < 16; ++j) files.push_back({.path = folder.file(fmt::format("out{}", j))});
+  const Plan plan = plan_with_factors(
+      {.inputs = 1, .outputs = 16, .bytes = 1e6, .memory_bytes = 2 * MiB, .device = &paper_array()},
+      {}, {4});
+  const record::Format format = *record::parse_format("u64");
+  const auto result = run_plan(plan, {{.path = folder.file("in")}}, std::move(files),
+                               stepped_distribute(format, by_hash(format, 16)), {.run = small()});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace penstock::bowtie

@@ -1,0 +1,462 @@
+// The other driver of a Scheduler (scheduler.h; the first one is the simulator): the device's
+// thread of a run. One function per kind of action, in its words.
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "bowtie/execution.h"
+
+namespace penstock::bowtie::internal {
+namespace {
+
+// So many actions in a row that move nothing, while the computation does not get on either, and the
+// policy is wrong.
+constexpr int idle_actions_max = 64;
+// Of inputs given by path. Each has two descriptors, a direct and a buffered one.
+constexpr uint32_t inputs_open_max = 200;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Execution::work() {
+  view_in_.resize(inputs_.size());
+  view_left_.resize(inputs_.size());
+  view_consumed_.resize(inputs_.size());
+  view_out_.resize(outputs_.size());
+  view_ = {.input_bytes = view_in_,
+           .input_left_bytes = view_left_,
+           .input_consumed_bytes = view_consumed_,
+           .output_bytes = view_out_};
+  auto progress = [this] {
+    MutexLock lock(mutex_);
+    return submitted_bytes_ + steps_ + (computed_ ? 1 : 0);
+  };
+  int idle = 0;
+  while (!failed()) {
+    const Action action = scheduler_->next(look());
+    if (options_.observe) options_.observe(view_, action);
+    if (action.kind == Action::Kind::finish) break;
+    const uint64_t before = progress();
+    perform(action);
+    ++result_.actions;
+    idle = progress() != before ? 0 : idle + 1;
+    if (idle >= idle_actions_max) {
+      fail({ErrorCode::invalid_argument, "get on under this policy, which moves nothing",
+            "scheduler"});
+    }
+  }
+  open_gate(true);
+  while (in_flight_ > 0) finish_one();
+  close_run();
+}
+
+// What keeps the computation from going on, that nothing in flight will end.
+Execution::Stalled Execution::stalled() const {
+  if (computed_) return {Stall::finished};
+  if (wait_.what == Wait::For::input) {
+    const InputLevel& level = in_[wait_.stream];
+    const bool comes = level.submitted > level.mapped ||
+                       level.mapped >= blocks_of(input_places_[wait_.stream], level);
+    return comes ? Stalled{} : Stalled{Stall::input, wait_.stream};
+  }
+  if (wait_.what == Wait::For::output) {
+    const bool comes = writes_in_flight_ > 0 || output_held_ < division_.output_blocks;
+    return comes ? Stalled{} : Stalled{Stall::outputs};
+  }
+  return {};
+}
+
+// The picture that the scheduler sees.
+const View& Execution::look() {
+  MutexLock lock(mutex_);
+  const Stalled now = stalled();
+  view_.stall = now.stall;
+  view_.stalled_input = now.input;
+  for (uint32_t i = 0; i < in_.size(); ++i) {
+    const InputLevel& level = in_[i];
+    const InputPlace& place = input_places_[i];
+    const auto position = static_cast<uint64_t>(streams_.inputs_[i].position() - place.blocks);
+    const uint64_t here = std::min(level.submitted * block_bytes_, level.end_bytes);
+    const bool ended = level.submitted >= blocks_of(place, level);
+    uint64_t consumed = std::min(std::max(position, level.touched_bytes), here);
+    // The piece of an item that a stalled computation has left is nothing to go on with.
+    if (now.stall == Stall::input && now.input == i) consumed = here;
+    // Never less than before: it may have counted such a piece.
+    consumed = std::max(consumed, view_consumed_[i]);
+    view_consumed_[i] = consumed;
+    view_in_[i] = here - std::min(here, consumed);
+    if (now.stall == Stall::finished) view_in_[i] = 0;
+    view_left_[i] = ended                              ? 0
+                    : level.end_bytes == unknown_bytes ? unknown_bytes
+                                                       : level.end_bytes - here;
+    if (now.stall == Stall::finished) view_left_[i] = 0;
+  }
+  for (uint32_t j = 0; j < out_.size(); ++j)
+    view_out_[j] = out_[j].handed_bytes - out_[j].submitted_bytes;
+  return view_;
+}
+
+void Execution::open_gate(bool open) {
+  MutexLock lock(mutex_);
+  gate_open_ = open;
+  if (open) for_computation_.announce();
+}
+
+void Execution::perform(const Action& action) {
+  const bool overlapped = action.overlapped || action.kind == Action::Kind::compute;
+  open_gate(overlapped);
+  const double began = now_seconds();
+  switch (action.kind) {
+    case Action::Kind::read:
+      PENSTOCK_CHECK(action.stream < inputs_.size(), "an input that is not there");
+      action.overlapped ? stream_in(action) : read(action);
+      break;
+    case Action::Kind::write:
+      PENSTOCK_CHECK(action.stream < outputs_.size(), "an output that is not there");
+      action.overlapped ? stream_out(action) : write(action);
+      break;
+    default:
+      run_computation();
+  }
+  const double seconds = now_seconds() - began;
+  (action.kind == Action::Kind::compute ? result_.seconds_computing_alone
+   : action.overlapped                  ? result_.seconds_overlapped
+   : action.kind == Action::Kind::read  ? result_.seconds_reading
+                                        : result_.seconds_writing) += seconds;
+}
+
+// ---- The actions.
+
+// Whole blocks, at least one.
+void Execution::read(const Action& action) {
+  const uint64_t blocks = std::max<uint64_t>(1, action.bytes / block_bytes_);
+  for (uint64_t k = 0; k < blocks && !failed(); ++k) {
+    {
+      MutexLock lock(mutex_);
+      if (room_blocks(action.stream) == 0) return;
+    }
+    if (!submit_read(action.stream)) return;
+  }
+}
+
+void Execution::stream_in(const Action& action) {
+  const uint32_t input = action.stream;
+  const uint64_t ahead = uint64_t{division_.ahead_blocks} * block_bytes_;
+  while (!failed()) {
+    bool read_on = false;
+    {
+      MutexLock lock(mutex_);
+      const Stalled now = stalled();
+      const bool waited_for = now.stall == Stall::input && now.input == input;
+      if (now.stall != Stall::none && !waited_for) return;
+      const InputLevel& level = in_[input];
+      if (level.submitted >= blocks_of(input_places_[input], level)) return;
+      const auto position =
+          static_cast<uint64_t>(streams_.inputs_[input].position() - input_places_[input].blocks);
+      const uint64_t here = level.submitted * block_bytes_;
+      const uint64_t bucket = here - std::min(here, std::max(position, level.touched_bytes));
+      read_on =
+          room_blocks(input) > 0 && (waited_for || bucket + block_bytes_ <= action.bytes + ahead);
+    }
+    if (read_on) {
+      if (!submit_read(input)) return;
+    } else if (in_flight_ > 0) {
+      finish_one();
+    } else {
+      // The bucket is full: until the computation has made room in it, or waits.
+      wait_for_computation();
+    }
+  }
+}
+
+void Execution::write(const Action& action) {
+  const uint64_t blocks = std::max<uint64_t>(1, action.bytes / block_bytes_);
+  for (uint64_t k = 0; k < blocks && !failed(); ++k) {
+    if (!submit_write(action.stream)) return;
+  }
+}
+
+void Execution::stream_out(const Action& action) {
+  while (!failed()) {
+    {
+      MutexLock lock(mutex_);
+      const Stall now = stalled().stall;
+      if (now == Stall::input || now == Stall::finished) return;
+    }
+    if (submit_write(action.stream)) continue;
+    if (!action.stay) return;
+    if (in_flight_ > 0) {
+      finish_one();
+    } else {
+      wait_for_computation();
+    }
+  }
+}
+
+// Until it waits for something that has to be moved.
+void Execution::run_computation() {
+  while (!failed()) {
+    {
+      MutexLock lock(mutex_);
+      if (stalled().stall != Stall::none) return;
+    }
+    if (in_flight_ > 0) {
+      finish_one();
+    } else {
+      wait_for_computation();
+    }
+  }
+}
+
+// REQUIRES: nothing is in flight, so that only the computation can change anything; and it runs.
+void Execution::wait_for_computation() {
+  MutexLock lock(mutex_);
+  const uint64_t seen = steps_;
+  while (stalled().stall == Stall::none && steps_ == seen && !failed()) for_device_.wait(mutex_);
+}
+
+// ---- Requests.
+
+// Blocks that may still be submitted for an input without breaking the invariant of the reserves.
+uint64_t Execution::room_blocks(uint32_t input) const {
+  const uint64_t others = inputs_reserved_ - reserve(input);
+  return division_.input_blocks - others - held(input);
+}
+
+Execution::Transfer& Execution::free_transfer() {
+  while (in_flight_ == transfers_.size()) finish_one();
+  return *std::find_if(transfers_.begin(), transfers_.end(),
+                       [](const Transfer& transfer) { return !transfer.busy; });
+}
+
+// The next block of an input is on its way. False: there is none, or the run has failed.
+// REQUIRES: room_blocks() > 0.
+bool Execution::submit_read(uint32_t input) {
+  const InputPlace& place = input_places_[input];
+  const file::File* file = file_of(input);
+  if (file == nullptr) return false;
+  // A pipe's next block is asked for when it has not ended in this one.
+  while (!file->seekable() && open_inputs_[input].in_flight > 0) finish_one();
+  Transfer& transfer = free_transfer();
+  const pool::BlockId block = pool_->take();
+  if (block == pool::no_block) {
+    fail({ErrorCode::out_of_memory, "find a free block to read", place.name, 0,
+          "less memory for the run"});
+    return false;
+  }
+  uint64_t number = 0;
+  uint64_t bytes = block_bytes_;
+  {
+    MutexLock lock(mutex_);
+    InputLevel& level = in_[input];
+    number = level.submitted;
+    const uint64_t start = number * block_bytes_;
+    if (failed() || number >= blocks_of(place, level)) {
+      pool_->give(block);
+      return false;
+    }
+    if (level.end_bytes != unknown_bytes) bytes = std::min(bytes, level.end_bytes - start);
+    const uint64_t before = reserve(input);
+    level.held.push_back(links_, block);
+    has_arrived_[block] = false;
+    if (level.arrived == level.submitted) level.next_to_arrive = block;
+    ++level.submitted;
+    ++input_held_;
+    inputs_reserved_ += reserve(input) - before;
+    held_peak_ = std::max(held_peak_, input_held_ + output_held_);
+  }
+  transfer.busy = true;
+  transfer.stream = input;
+  transfer.block = block;
+  transfer.bytes_wanted = static_cast<uint32_t>(bytes);
+  // Whole sectors, so that the end of a file goes direct.
+  transfer.request = {.operation = file::Operation::read,
+                      .file = file,
+                      .offset = place.file_offset + number * block_bytes_,
+                      .data = pool_->home(block),
+                      .bytes = file->seekable() ? round_up(bytes, file::sector_bytes) : bytes,
+                      .tag = static_cast<uint64_t>(&transfer - transfers_.data())};
+  ++in_flight_;
+  ++open_inputs_[input].in_flight;
+  engine_->submit(transfer.request);
+  count(false, input, bytes);
+  return true;
+}
+
+// The next full block of an output is on its way. False: there is none, or the run has failed.
+bool Execution::submit_write(uint32_t output) {
+  const OutputPlace& place = output_places_[output];
+  {
+    MutexLock lock(mutex_);
+    const OutputLevel& level = out_[output];
+    if (failed() || level.submitted >= level.handed) return false;
+  }
+  Transfer& transfer = free_transfer();
+  uint64_t from = 0;
+  uint64_t bytes = 0;
+  uint64_t number = 0;
+  pool::BlockId block = pool::no_block;
+  {
+    MutexLock lock(mutex_);
+    OutputLevel& level = out_[output];
+    number = level.submitted;
+    block = level.held.pop_front(links_);
+    from = level.submitted_bytes - number * block_bytes_;
+    bytes = std::min((number + 1) * block_bytes_, level.handed_bytes) - level.submitted_bytes;
+    level.submitted_bytes += bytes;
+    ++level.submitted;
+    ++writes_in_flight_;
+  }
+  count(true, output, bytes);
+  if (place.file == nullptr) {
+    auto status = outputs_[output].sink({pool_->home(block) + from, bytes});
+    give_back_written(block);
+    if (!status) fail(status.error());
+    return true;
+  }
+  transfer.busy = true;
+  transfer.stream = output;
+  transfer.block = block;
+  transfer.request = {.operation = file::Operation::write,
+                      .file = place.file,
+                      .offset = place.file_offset + number * block_bytes_ + from,
+                      .data = pool_->home(block) + from,
+                      .bytes = bytes,
+                      .tag = static_cast<uint64_t>(&transfer - transfers_.data())};
+  ++in_flight_;
+  engine_->submit(transfer.request);
+  return true;
+}
+
+// Waits for one of the requests in flight.
+void Execution::finish_one() {
+  if (options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed))
+    fail({ErrorCode::cancelled, "go on", "run"});
+  file::Request* request = engine_->wait_any();
+  PENSTOCK_CHECK(request != nullptr, "a request is in flight");
+  Transfer& transfer = transfers_[request->tag];
+  transfer.busy = false;
+  --in_flight_;
+  request->operation == file::Operation::read ? finish_read(transfer) : finish_write(transfer);
+}
+
+void Execution::finish_read(Transfer& transfer) {
+  const file::Request& request = transfer.request;
+  const uint32_t input = transfer.stream;
+  const InputPlace& place = input_places_[input];
+  --open_inputs_[input].in_flight;
+  const size_t bytes = std::min<size_t>(request.done_bytes, transfer.bytes_wanted);
+  if (request.error != 0) {
+    auto error = system_error(request.error,
+                              "read " + std::to_string(request.bytes) + " bytes at offset " +
+                                  std::to_string(request.offset),
+                              place.name);
+    return fail(error.error());
+  }
+  const bool ends = bytes < transfer.bytes_wanted;
+  if (ends && request.file->seekable()) {
+    return fail({ErrorCode::corrupt,
+                 "read " + std::to_string(transfer.bytes_wanted) + " bytes at offset " +
+                     std::to_string(request.offset) + ", the file is shorter than it was",
+                 place.name});
+  }
+  std::memset(pool_->home(transfer.block) + bytes, 0, block_bytes_ - bytes);
+  MutexLock lock(mutex_);
+  InputLevel& level = in_[input];
+  if (ends) {
+    // Blocks of a pipe arrive one by one: this is the last that was submitted.
+    const uint64_t before = reserve(input);
+    level.end_bytes = (level.submitted - 1) * block_bytes_ + bytes;
+    inputs_reserved_ -= before - reserve(input);
+  }
+  has_arrived_[transfer.block] = true;
+  while (level.arrived < level.submitted && has_arrived_[level.next_to_arrive]) {
+    ++level.arrived;
+    level.next_to_arrive = links_[level.next_to_arrive];
+  }
+  for_computation_.announce();
+}
+
+void Execution::finish_write(Transfer& transfer) {
+  const file::Request& request = transfer.request;
+  give_back_written(transfer.block);
+  if (request.error == 0) return;
+  auto error = system_error(request.error,
+                            "write " + std::to_string(request.bytes) + " bytes at offset " +
+                                std::to_string(request.offset),
+                            output_places_[transfer.stream].name);
+  fail(error.error());
+}
+
+void Execution::give_back_written(pool::BlockId block) {
+  pool_->give(block);
+  MutexLock lock(mutex_);
+  --output_held_;
+  --writes_in_flight_;
+  for_computation_.announce();
+}
+
+// An input's file, opened where it is not. Few are open at a time: the one that was not used for
+// longest goes first.
+const file::File* Execution::file_of(uint32_t input) {
+  if (inputs_[input].file != nullptr) return inputs_[input].file;
+  OpenInput& open = open_inputs_[input];
+  open.used_at = ++uses_;
+  if (open.file) return &*open.file;
+  auto close_oldest = [this] {
+    OpenInput* oldest = nullptr;
+    for (uint32_t i = 0; i < open_inputs_.size(); ++i) {
+      OpenInput& other = open_inputs_[i];
+      if (!other.file || inputs_[i].file != nullptr || other.in_flight > 0) continue;
+      if (oldest == nullptr || other.used_at < oldest->used_at) oldest = &other;
+    }
+    if (oldest == nullptr) return false;
+    oldest->file.reset();
+    --inputs_open_;
+    return true;
+  };
+  while (inputs_open_ >= inputs_open_max && close_oldest()) {
+  }
+  auto file = file::File::open_read(inputs_[input].path, options_.caching);
+  while (!file && file.error().system_errno == EMFILE && close_oldest())
+    file = file::File::open_read(inputs_[input].path, options_.caching);
+  if (!file) {
+    fail(file.error());
+    return nullptr;
+  }
+  open.file = std::move(*file);
+  ++inputs_open_;
+  return &*open.file;
+}
+
+// ---- What is counted, as the simulator does.
+
+void Execution::count(bool write, uint32_t stream, uint64_t bytes) {
+  if (bytes == 0) return;
+  if (write != at_write_ || stream != at_stream_) {
+    close_run();
+    ++(write ? result_.write_switches : result_.read_switches);
+    at_write_ = write;
+    at_stream_ = stream;
+  }
+  run_now_bytes_ += bytes;
+  submitted_bytes_ += bytes;
+  (write ? result_.bytes_written : result_.bytes_read) += bytes;
+}
+
+void Execution::close_run() {
+  if (run_now_bytes_ == 0) return;
+  const bool first = result_.run_bytes_max == 0;
+  result_.run_bytes_min = first ? run_now_bytes_ : std::min(result_.run_bytes_min, run_now_bytes_);
+  result_.run_bytes_max = std::max(result_.run_bytes_max, run_now_bytes_);
+  run_now_bytes_ = 0;
+}
+
+}  // namespace penstock::bowtie::internal
