@@ -49,11 +49,11 @@ class SwitchDelay {
 
 struct DeviceProfile {
   std::string name;
-  std::string source;            // where the numbers are from
-  double read_bytes_per_s = 0;   // S_r
-  double write_bytes_per_s = 0;  // S_w
-  SwitchDelay switch_seconds;    // delta(n, m)
-  uint64_t cache_bytes = 0;      // C: of the device and its controllers; 0 if not known
+  std::string source;               // where the numbers are from
+  double read_bytes_per_s = 0;      // S_r
+  double write_bytes_per_s = 0;     // S_w
+  SwitchDelay switch_seconds = {};  // delta(n, m)
+  uint64_t cache_bytes = 0;         // C: of the device and its controllers; 0 if not known
 
   // Speeds that are positive, a delay that is not negative.
   Status check() const;
