@@ -1,0 +1,102 @@
+#pragma once
+
+// What the kernel keeps between a process and a file: tables of descriptors, and open file
+// descriptions, which hold the position.
+//
+// Thread safety: none.
+// Invariants: a description lives as long as an entry of any table names it; a table as long as a
+// process uses it. The entries of all tables together stay below `entries_max`, whatever a trace
+// says.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace penstock::trace {
+
+// An open file description.
+struct Description {
+  uint64_t position = 0;
+  uint32_t file = 0;  // id in the trace
+  bool append = false;
+  bool writes = false;  // was opened for writing
+};
+
+class Descriptors {
+ public:
+  static constexpr size_t entries_max = size_t{1} << 24;
+
+  // nullptr: not open, as far as was seen. Good until the next call that changes a table.
+  Description* find(int32_t process, int32_t descriptor);
+
+  // A new description. What stood there is closed first.
+  void open(int32_t process, int32_t descriptor, const Description& description,
+            bool close_on_exec);
+  // (process, descriptor) becomes another name of (of_process, of_descriptor)'s description. False,
+  // and nothing is changed, when that is not open.
+  bool share(int32_t process, int32_t descriptor, int32_t of_process, int32_t of_descriptor,
+             bool close_on_exec);
+  void close(int32_t process, int32_t descriptor);
+  // Both ends included.
+  void close_range(int32_t process, int32_t first, int32_t last);
+  void mark_range(int32_t process, int32_t first, int32_t last, bool close_on_exec);
+
+  // The child's table is the parent's own, or a copy. What the child had is forgotten.
+  void fork(int32_t parent, int32_t child, bool shares);
+  // The two halves of a fork whose child is not known at once: a copy is put aside, and taken.
+  void put_aside(int32_t parent, uint64_t number);
+  void take(int32_t parent, uint64_t number, int32_t child);
+  void exec(int32_t process);
+  void exit(int32_t process);
+
+  // How many descriptions of a file there are through which it can be written.
+  uint32_t writers(uint32_t file) const { return file < writers_.size() ? writers_[file] : 0; }
+
+  // Whether entries_max was reached: entries were forgotten then.
+  bool overflowed() const { return overflowed_; }
+  size_t open_entries() const { return entries_; }
+
+ private:
+  // What stands behind a descriptor: an index into descriptions_, or none.
+  struct Entry {
+    static constexpr uint32_t none = ~uint32_t{0};
+    uint32_t description = none;
+    bool close_on_exec = false;
+  };
+  // Small numbers, which nearly all are, in an array; others by a map.
+  struct Table {
+    std::vector<Entry> low;
+    std::unordered_map<int32_t, Entry> high;
+  };
+  using TablePointer = std::shared_ptr<Table>;
+  struct Counted {
+    Description description;
+    uint32_t entries = 0;
+  };
+  static constexpr int32_t low_max = 1024;
+
+  Table& table_of(int32_t process);
+  Entry* find_entry(Table& table, int32_t descriptor);
+  void set(Table& table, int32_t descriptor, Entry entry);
+  void clear(Entry& entry);
+  void free(uint32_t description);
+  template <class Visit>
+  void visit(Table& table, int32_t first, int32_t last, const Visit& visit);
+  TablePointer copy(const Table& table);
+  void forget(TablePointer& table);
+
+  std::unordered_map<int32_t, TablePointer> processes_;
+  std::unordered_map<uint64_t, TablePointer> aside_;  // by parent and number, mixed
+  std::vector<Counted> descriptions_;
+  std::vector<uint32_t> free_;
+  std::vector<uint32_t> writers_;  // by file
+  size_t entries_ = 0;
+  bool overflowed_ = false;
+  // The last process asked for: most events are of the same as the one before.
+  int32_t last_process_ = 0;
+  Table* last_table_ = nullptr;
+};
+
+}  // namespace penstock::trace

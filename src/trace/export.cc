@@ -1,0 +1,288 @@
+#include "trace/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "trace/trace_file.h"
+
+namespace penstock::trace {
+namespace {
+
+std::string_view last_part(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+// How many bytes the UTF-8 character at the front takes; 0: it is none (RFC 3629: no overlong
+// forms, no surrogates, nothing above U+10FFFF).
+size_t character_bytes(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto follows = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool good = follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
+    return good && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool good = follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
+    return good && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+// Text on its way to a file, a piece at a time.
+class Text {
+ public:
+  explicit Text(TraceFile file) : file_(std::move(file)) {}
+
+  template <class... T>
+  void add(fmt::format_string<T...> format, T&&... values) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+  }
+  Status write_some() { return text_.size() < piece_bytes ? Status{} : write(); }
+  Status close() {
+    if (Status status = write(); !status) return status;
+    return file_.close();
+  }
+
+ private:
+  static constexpr size_t piece_bytes = 256 * 1024;
+  Status write() {
+    Status status = file_.write(std::as_bytes(std::span(text_)));
+    text_.clear();
+    return status;
+  }
+
+  TraceFile file_;
+  std::string text_;
+};
+
+using Files = std::vector<ConvertedFile>;
+
+class Exporter {
+ public:
+  virtual ~Exporter() = default;
+  virtual void begin(Text&) = 0;
+  virtual void request(Text& out, const Request& request, const Files& files) = 0;
+  virtual void end(Text& out, const Conversion& result) = 0;
+};
+
+class CsvExporter final : public Exporter {
+ public:
+  void begin(Text& out) override {
+    out.add(
+        "start_ns,latency_ns,process,thread,access,file,offset,bytes,file_seek,device_seek\r\n");
+  }
+  void request(Text& out, const Request& r, const Files& files) override {
+    for (; names_.size() < files.size();) {
+      names_.push_back(csv_string(files[names_.size()].first_path));
+    }
+    out.add("{},{},{},{},{},{},{},{},{},{}\r\n", r.start_ns, r.latency_ns, r.process, r.thread,
+            r.access == Access::read ? "read" : "write", names_[r.file], r.offset, r.bytes,
+            r.file_seek ? 1 : 0, r.device_seek ? 1 : 0);
+  }
+  void end(Text&, const Conversion&) override {}
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// Times are microseconds since the beginning, and must not fall.
+class IologExporter final : public Exporter {
+ public:
+  void begin(Text& out) override { out.add("fio version 3 iolog\n"); }
+  void request(Text& out, const Request& r, const Files& files) override {
+    at_us_ = std::max(at_us_, r.start_ns / 1000);
+    for (; names_.size() < files.size();) {
+      names_.push_back(iolog_name(names_.size(), files[names_.size()].first_path));
+    }
+    if (opened_.size() < files.size()) opened_.resize(files.size());
+    if (!opened_[r.file]) {
+      out.add("{0} {1} add\n{0} {1} open\n", at_us_, names_[r.file]);
+      opened_[r.file] = true;
+    }
+    out.add("{} {} {} {} {}\n", at_us_, names_[r.file], r.access == Access::read ? "read" : "write",
+            r.offset, r.bytes);
+  }
+  void end(Text& out, const Conversion&) override {
+    for (size_t i = 0; i < opened_.size(); ++i) {
+      if (opened_[i]) out.add("{} {} close\n", at_us_, names_[i]);
+    }
+  }
+
+ private:
+  uint64_t at_us_ = 0;
+  std::vector<std::string> names_;
+  std::vector<bool> opened_;
+};
+
+// Slices of one thread must lie inside each other or apart: a request that overlaps the one before
+// (io_uring) becomes an asynchronous one, with a row of its own.
+class PerfettoExporter final : public Exporter {
+ public:
+  void begin(Text& out) override { out.add("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"); }
+  void request(Text& out, const Request& r, const Files& files) override {
+    for (; names_.size() < files.size();) {
+      const std::string& path = files[names_.size()].first_path;
+      names_.push_back({json_string(last_part(path)), json_string(path)});
+    }
+    const auto& [name, path] = names_[r.file];
+    const char* access = r.access == Access::read ? "read" : "write";
+    const uint64_t end_ns = r.start_ns + r.latency_ns;
+    uint64_t& busy_until = busy_until_ns_[r.thread];
+    out.add("{}", first_ ? "" : ",\n");
+    first_ = false;
+    const auto arguments = fmt::format(
+        "\"args\":{{\"file\":{},\"offset\":{},\"bytes\":{},\"file_seek\":{},\"device_seek\":{}}}",
+        path, r.offset, r.bytes, r.file_seek, r.device_seek);
+    if (r.start_ns >= busy_until) {
+      out.add(
+          "{{\"ph\":\"X\",\"cat\":\"{}\",\"name\":{},\"pid\":{},\"tid\":{},\"ts\":{},"
+          "\"dur\":{},{}}}",
+          access, name, r.process, r.thread, microseconds(r.start_ns), microseconds(r.latency_ns),
+          arguments);
+      busy_until = end_ns;
+    } else {
+      ++asynchronous_;
+      for (const char phase : {'b', 'e'}) {
+        out.add(
+            "{}{{\"ph\":\"{}\",\"cat\":\"{}\",\"id\":{},\"name\":{},\"pid\":{},\"tid\":{},"
+            "\"ts\":{},{}}}",
+            phase == 'b' ? "" : ",\n", phase, access, asynchronous_, name, r.process, r.thread,
+            microseconds(phase == 'b' ? r.start_ns : end_ns), arguments);
+      }
+    }
+  }
+  void end(Text& out, const Conversion&) override { out.add("\n]}}\n"); }
+
+ private:
+  static std::string microseconds(uint64_t ns) {
+    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+  }
+
+  bool first_ = true;
+  uint64_t asynchronous_ = 0;
+  std::vector<std::pair<std::string, std::string>> names_;
+  std::unordered_map<int32_t, uint64_t> busy_until_ns_;
+};
+
+std::unique_ptr<Exporter> exporter_of(ExportFormat format) {
+  switch (format) {
+    case ExportFormat::iolog:
+      return std::make_unique<IologExporter>();
+    case ExportFormat::perfetto:
+      return std::make_unique<PerfettoExporter>();
+    case ExportFormat::csv:
+      break;
+  }
+  return std::make_unique<CsvExporter>();
+}
+
+}  // namespace
+
+Result<ExportFormat> export_format_of(const std::string& path) {
+  if (path.ends_with(".csv")) return ExportFormat::csv;
+  if (path.ends_with(".iolog")) return ExportFormat::iolog;
+  if (path.ends_with(".json")) return ExportFormat::perfetto;
+  return failure(ErrorCode::invalid_argument, "tell the format from this name", path,
+                 "a name that ends in .csv, .iolog (fio) or .json (Perfetto), or --format");
+}
+
+std::string iolog_name(size_t index, std::string_view path) {
+  constexpr size_t kept_max = 64;
+  std::string name = fmt::format("{:05}-", index + 1);
+  for (const char c : last_part(path).substr(0, kept_max)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-' || c == '_';
+    name += plain ? c : '_';  // fio splits names at colons and lines at spaces
+  }
+  return name;
+}
+
+Status make_iolog_files(const Conversion& conversion, const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (size_t i = 0; i < conversion.files.size() && !error; ++i) {
+    const ConvertedFile& file = conversion.files[i];
+    if (file.reads + file.writes == 0) continue;
+    const std::filesystem::path path =
+        std::filesystem::path(folder) / iolog_name(i, file.first_path);
+    if (std::filesystem::exists(path)) {
+      return failure(ErrorCode::invalid_argument, "make this file: it exists", path.string(),
+                     "an empty folder");
+    }
+    if (!std::ofstream(path)) return system_error(errno, "create", path.string());
+    std::filesystem::resize_file(path, file.peak_bytes, error);
+  }
+  if (error) return system_error(error.value(), "make files in", folder);
+  return {};
+}
+
+std::string json_string(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    const char c = text.front();
+    if (bytes == 0) {
+      quoted += "\\ufffd";
+    } else if (bytes > 1) {
+      quoted += text.substr(0, bytes);
+    } else if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      quoted += c;
+    }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
+  }
+  return quoted + '"';
+}
+
+std::string csv_string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+Result<Conversion> export_requests(TraceReader& trace, const ConvertOptions& options,
+                                   ExportFormat format, const std::string& output) {
+  auto file = TraceFile::create(output);
+  if (!file) return std::unexpected(file.error());
+  Text out(std::move(*file));
+  const std::unique_ptr<Exporter> exporter = exporter_of(format);
+  exporter->begin(out);
+  const Files* files = nullptr;
+  auto result = convert(
+      trace, options,
+      [&](std::span<const Request> batch) -> Status {
+        for (const Request& request : batch) exporter->request(out, request, *files);
+        return out.write_some();
+      },
+      &files);
+  if (!result) return result;
+  exporter->end(out, *result);
+  if (Status status = out.close(); !status) return std::unexpected(status.error());
+  return result;
+}
+
+}  // namespace penstock::trace

@@ -1,0 +1,43 @@
+#pragma once
+
+// The file that a trace is written to and read from: bytes in order, through the page cache, under
+// their final name from the start, so that a capture that is killed leaves what it had.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "penstock/error.h"
+
+namespace penstock::trace {
+
+// Thread safety: a move-only value.
+class TraceFile {
+ public:
+  // "-" is stdout or stdin.
+  static Result<TraceFile> create(const std::string& path);
+  static Result<TraceFile> open(const std::string& path);
+  TraceFile(TraceFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), owned_(other.owned_), path_(std::move(other.path_)) {}
+  TraceFile& operator=(TraceFile&& other) noexcept;
+  ~TraceFile() { (void)close(); }
+
+  const std::string& path() const { return path_; }
+  Status write(std::span<const std::byte> bytes);
+  // As many as there are: fewer than asked for only at the end.
+  Result<size_t> read(std::span<std::byte> into);
+  // Errors that the system kept until now.
+  Status close();
+
+ private:
+  TraceFile(int fd, bool owned, std::string path)
+      : fd_(fd), owned_(owned), path_(std::move(path)) {}
+
+  int fd_ = -1;
+  bool owned_ = false;
+  std::string path_;
+};
+
+}  // namespace penstock::trace

@@ -1,0 +1,64 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "trace/trace_file.h"
+
+namespace penstock::trace {
+
+Result<TraceFile> TraceFile::create(const std::string& path) {
+  if (path == "-") return TraceFile(STDOUT_FILENO, false, "standard output");
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return system_error(errno, "create", path);
+  return TraceFile(fd, true, path);
+}
+
+Result<TraceFile> TraceFile::open(const std::string& path) {
+  if (path == "-") return TraceFile(STDIN_FILENO, false, "standard input");
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return system_error(errno, "open", path);
+  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+  return TraceFile(fd, true, path);
+}
+
+TraceFile& TraceFile::operator=(TraceFile&& other) noexcept {
+  if (this != &other) {
+    (void)close();
+    fd_ = std::exchange(other.fd_, -1);
+    owned_ = other.owned_;
+    path_ = std::move(other.path_);
+  }
+  return *this;
+}
+
+Status TraceFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error(errno, "write the trace", path_);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return {};
+}
+
+Result<size_t> TraceFile::read(std::span<std::byte> into) {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = ::read(fd_, into.data() + done, into.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno, "read the trace", path_);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+Status TraceFile::close() {
+  const int fd = std::exchange(fd_, -1);
+  if (fd < 0 || !owned_) return {};
+  if (::close(fd) != 0 && errno != EINTR) return system_error(errno, "close the trace", path_);
+  return {};
+}
+
+}  // namespace penstock::trace
