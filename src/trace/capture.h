@@ -1,0 +1,43 @@
+#pragma once
+
+// Recording what a program asks of files. One interface, three ways behind it, one format:
+//
+//   ptrace   the default. No rights needed, any program: static ones, JVMs, Go. The program stops
+//            at the calls of interest, and at no others, while we look (capture_ptrace.cc).
+//   preload  the lowest cost. A library inside the program writes to memory that we share with it;
+//            dynamic programs only (capture_preload.cc).
+//   bpf      as root: the kernel writes to a ring that we read. Not built yet: `unsupported`.
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/error.h"
+#include "trace/format.h"
+
+namespace penstock::trace {
+
+struct CaptureOptions {
+  std::string output = "run.trace";
+  Backend backend = Backend::unknown;  // unknown: ptrace
+  std::vector<std::string> command;    // the program and its arguments, found as a shell would; or
+  int32_t attach = 0;                  // a process that runs (ptrace only)
+  // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+struct Captured {
+  Backend backend = Backend::unknown;
+  Totals totals;  // with exit_code: the program's own, or 128 + the signal that ended it
+  uint64_t trace_bytes = 0;
+};
+
+// Runs the program, or attaches to a process, until all its processes have ended, and writes the
+// trace. stdin, stdout and stderr, signals and the terminal are the program's own; SIGINT and
+// SIGQUIT of the terminal do not end the capture, SIGTERM and SIGHUP are handed to the program.
+// One capture at a time in a process.
+// Errors: not_found or permission (the program, or the process), unsupported, those of writing.
+Result<Captured> capture(const CaptureOptions& options);
+
+}  // namespace penstock::trace

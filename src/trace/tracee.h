@@ -1,0 +1,83 @@
+#pragma once
+
+// Other processes under ptrace(2): started or attached to, stopped at the calls of interest, looked
+// at, and let go. The platform's side of capture_ptrace.cc, which decides what to do at each stop.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "penstock/error.h"
+#include "trace/system_calls.h"
+
+namespace penstock::trace {
+
+// Why a thread does not run.
+struct Stop {
+  enum class Kind {
+    call,       // at the entry or the exit of a system call: ask current_call()
+    child,      // it made `child`, a thread or a process, which is traced already
+    exec,       // it runs a new program, as the only thread of its process
+    signal,     // `signal` is on its way to it
+    group,      // the process was stopped (SIGSTOP, Ctrl-Z)
+    other,      // nothing to do
+    exited,     // it is gone; `exit_code`
+    killed,     // it is gone, by `signal`
+    none_left,  // there is no thread any more that could stop
+    asked,      // the flag `stop` is set
+  };
+  Kind kind = Kind::other;
+  int32_t thread = 0;
+  int32_t child = 0;
+  int signal = 0;
+  int exit_code = 0;
+};
+
+// How a stopped thread goes on.
+enum class Until {
+  call_of_interest,  // (by the seccomp filter; without one: never)
+  next_call,         // the exit of this call, or the entry of any
+};
+
+enum class CallStage { none, entry, exit };
+struct CurrentCall {
+  CallStage stage = CallStage::none;
+  SystemCall call;     // at an entry
+  int64_t result = 0;  // at an exit; a negative errno
+};
+
+// Starts a program that stops at calls of interest. It is stopped when this returns, about to run.
+// Its SIGTERM and SIGHUP follow ours until end_launched(). Errors are those of the system; a
+// program that cannot be run is told by launch_error() once it has ended.
+struct Launched {
+  int32_t process = 0;
+  int error_pipe = -1;
+};
+Result<Launched> launch(const std::vector<std::string>& command);
+int launch_error(const Launched& launched);  // 0 or an errno
+void end_launched(Launched& launched);
+
+// All threads of a process that runs. Each is stopped soon after.
+Result<std::vector<int32_t>> attach(int32_t process);
+// Stops a running thread soon.
+void interrupt(int32_t thread);
+
+// The next thing that happens. Without `stop` it waits for ever; with one it looks there as well.
+Stop wait_for_stop(const std::atomic<bool>* stop);
+CurrentCall current_call(int32_t thread);
+void resume(int32_t thread, Until until, int signal = 0);
+// Stays stopped with its group, until SIGCONT.
+void stay_stopped(int32_t thread);
+// Lets go; it runs on untraced. REQUIRES: it is stopped.
+void detach(int32_t thread, int signal = 0);
+
+// Copies from its memory; false when not all of it is there.
+bool read_memory(int32_t process, uint64_t address, std::span<std::byte> into);
+// A string that ends with a zero byte; nothing when it is not there.
+std::optional<std::string> read_string(int32_t process, uint64_t address);
+
+}  // namespace penstock::trace
