@@ -1,0 +1,52 @@
+#pragma once
+
+// The page: one HTML file with all that it needs in it.
+//
+// What the page asks of its reader's browser: nothing for the tables, and a script of our own for
+// the pictures. It asks nobody else for anything: a Content-Security-Policy forbids the network,
+// and every script but the one whose hash it names. That is the second wall; the first is that
+// names of files, commands and processes are strangers' text, appear as text of HTML elements
+// alone, escaped, and never in a script or in its data, which are numbers.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trace/report/summary.h"
+
+namespace penstock::trace::report {
+
+// How full the buckets of a side are in the steady state, the fullest first (figure 5 d of Tuxedo).
+struct Staircase {
+  std::string title;
+  std::vector<double> measured_bytes;   // empty: not known
+  std::vector<double> predicted_bytes;  // the theorem's; empty: not known
+};
+
+// A run of `penstock sort`, from its statistics.
+struct SortRun {
+  enum class Unit { seconds, bytes, count };
+  struct Row {
+    std::string what;
+    Unit unit = Unit::count;
+    std::optional<double> predicted, measured;
+  };
+  std::string name;
+  std::string method;
+  std::string why;
+  std::vector<Row> rows;
+  std::vector<Staircase> staircases;
+};
+
+struct PageOptions {
+  std::string version;                   // of the program
+  size_t bytes_max = size_t{4'700'000};  // of the page
+};
+
+// REQUIRES: a trace or a sort.
+std::string make_page(std::span<const TraceSummary> traces, std::span<const SortRun> sorts,
+                      const PageOptions& options);
+
+}  // namespace penstock::trace::report

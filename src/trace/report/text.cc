@@ -1,0 +1,191 @@
+#include "trace/report/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace penstock::trace::report {
+namespace {
+
+// The length of the UTF-8 character that begins `text`, and its number; 0 bytes where none does.
+struct Character {
+  size_t bytes = 0;
+  uint32_t code = 0;
+};
+
+Character first_character(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return {1, lead};
+  const size_t bytes = lead >= 0xf0 && lead < 0xf8   ? 4
+                       : lead >= 0xe0 && lead < 0xf0 ? 3
+                       : lead >= 0xc0 && lead < 0xe0 ? 2
+                                                     : 0;
+  if (bytes == 0 || text.size() < bytes) return {};
+  uint32_t code = lead & (0x7fu >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  // Longer than it need be, half of a pair of UTF-16, or past the last one: no character.
+  constexpr std::array<uint32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
+  if (code < least[bytes] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return {};
+  return {bytes, code};
+}
+
+// What would act on the text around it instead of being seen.
+bool acts(uint32_t code) {
+  return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x61c ||
+         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
+         (code >= 0xfff9 && code <= 0xfffb) || (code & 0xfffe) == 0xfffe || code >= 0xe0000;
+}
+
+std::string scaled(double value, double step, std::span<const char* const> units) {
+  size_t unit = 0;
+  while (value >= step * 0.9995 && unit + 1 < units.size()) {
+    value /= step;
+    ++unit;
+  }
+  // Whole numbers of the smallest unit; three digits of the others.
+  if (unit == 0) return fmt::format("{:.0f} {}", value, units[0]);
+  const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return fmt::format("{:.{}f} {}", value, digits, units[unit]);
+}
+
+}  // namespace
+
+std::string printable(std::string_view name, size_t characters_max) {
+  // Pieces that are shown as one: a character, or the escape that stands for it.
+  std::vector<std::string> pieces;
+  pieces.reserve(std::min(name.size(), size_t{4096}));
+  while (!name.empty()) {
+    const Character character = first_character(name);
+    if (character.bytes == 0) {
+      pieces.push_back(fmt::format("\\x{:02x}", static_cast<uint8_t>(name[0])));
+      name.remove_prefix(1);
+      continue;
+    }
+    if (!acts(character.code)) {
+      pieces.emplace_back(name.substr(0, character.bytes));
+    } else if (character.code < 0x100) {
+      pieces.push_back(fmt::format("\\x{:02x}", character.code));
+    } else {
+      pieces.push_back(fmt::format("\\u{{{:x}}}", character.code));
+    }
+    name.remove_prefix(character.bytes);
+  }
+  auto width = [](const std::string& piece) { return piece[0] == '\\' ? piece.size() : 1; };
+  size_t begin = pieces.size(), end = pieces.size(), all = 0;
+  for (const std::string& piece : pieces) all += width(piece);
+  if (all > characters_max) {
+    // The end of a path says more than its beginning.
+    size_t left = characters_max / 3;
+    for (begin = 0; width(pieces[begin]) <= left; ++begin) left -= width(pieces[begin]);
+    left = characters_max - characters_max / 3;
+    for (; width(pieces[end - 1]) <= left; --end) left -= width(pieces[end - 1]);
+  }
+  std::string shown;
+  for (size_t i = 0; i < begin; ++i) shown += pieces[i];
+  if (begin < end) shown += "…";
+  for (size_t i = end; i < pieces.size(); ++i) shown += pieces[i];
+  return shown;
+}
+
+std::string html_escaped(std::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size() + text.size() / 8);
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      case '\'':
+        escaped += "&#39;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::string grouped(uint64_t number) {
+  std::string text = std::to_string(number);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+std::string bytes_text(double bytes) {
+  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  return scaled(bytes, 1024, units);
+}
+
+std::string rate_text(double bytes_per_second) {
+  static constexpr const char* units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  return scaled(bytes_per_second, 1000, units);
+}
+
+std::string duration_text(double seconds) {
+  if (seconds >= 3600) {
+    const auto whole = static_cast<uint64_t>(std::llround(seconds));
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  if (seconds >= 599.5) {
+    const auto whole = static_cast<uint64_t>(std::llround(seconds));
+    return fmt::format("{}:{:02} min", whole / 60, whole % 60);
+  }
+  static constexpr const char* units[] = {"ns", "µs", "ms", "s"};
+  return scaled(std::max(0.0, seconds) * 1e9, 1000, units);
+}
+
+std::string share_text(double part, double whole) {
+  if (whole <= 0) return "-";
+  const double percent = 100 * part / whole;
+  if (percent > 0 && percent < 1) return "< 1 %";
+  return fmt::format("{:.0f} %", percent);
+}
+
+std::string base64(std::span<const uint8_t> bytes) {
+  static constexpr char digits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t left = std::min<size_t>(3, bytes.size() - i);
+    uint32_t three = static_cast<uint32_t>(bytes[i]) << 16;
+    if (left > 1) three |= static_cast<uint32_t>(bytes[i + 1]) << 8;
+    if (left > 2) three |= bytes[i + 2];
+    text += digits[three >> 18];
+    text += digits[three >> 12 & 63];
+    text += left > 1 ? digits[three >> 6 & 63] : '=';
+    text += left > 2 ? digits[three & 63] : '=';
+  }
+  return text;
+}
+
+void put_number(std::string& to, uint64_t number) {
+  while (number >= 0x80) {
+    to += static_cast<char>(number | 0x80);
+    number >>= 7;
+  }
+  to += static_cast<char>(number);
+}
+
+void put_signed(std::string& to, int64_t number) {
+  put_number(to, static_cast<uint64_t>(number) << 1 ^ static_cast<uint64_t>(number >> 63));
+}
+
+}  // namespace penstock::trace::report

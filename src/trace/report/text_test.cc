@@ -1,0 +1,83 @@
+#include "trace/report/text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace penstock::trace::report {
+namespace {
+
+TEST(Printable, KeepsNamesAsTheyAre) {
+  EXPECT_EQ(printable("/tmp/run 1/läufe/走る/🙂.bin"), "/tmp/run 1/läufe/走る/🙂.bin");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Printable, ShowsWhatWouldAct) {
+  EXPECT_EQ(printable("a\nb\x1b[31mc\x7f"), "a\\x0ab\\x1b[31mc\\x7f");
+  EXPECT_EQ(printable("a\u202Egpj.exe"), "a\\u{202e}gpj.exe");
+  EXPECT_EQ(printable("zero\u200Bwidth\u2066"), "zero\\u{200b}width\\u{2066}");
+  EXPECT_EQ(printable("\u0085"), "\\x85");
+}
+
+TEST(Printable, ShowsBytesThatAreNoCharacters) {
+  EXPECT_EQ(printable("a\xff"
+                      "b\xc3"),
+            "a\\xffb\\xc3");
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");                    // '/' made too long
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a pair
+  EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // past the last one
+  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");                    // cut off
+}
+
+TEST(Printable, LongNamesLoseTheirMiddle) {
+  const std::string name = "/begin" + std::string(500, 'x') + "end.bin";
+  const std::string shown = printable(name, 30);
+  EXPECT_TRUE(shown.starts_with("/begin"));
+  EXPECT_TRUE(shown.ends_with("end.bin"));
+  EXPECT_EQ(shown.size(), 30 + std::string("…").size());
+  // A character is never cut, nor an escape.
+  EXPECT_EQ(printable("ääää", 3), "ä…ää");
+  EXPECT_EQ(printable("\n\n\n\n", 12), "\\x0a…\\x0a\\x0a");
+  EXPECT_EQ(printable("\n\n", 3), "…");
+}
+
+TEST(HtmlEscaped, LeavesNothingThatActs) {
+  EXPECT_EQ(html_escaped("<script>alert(\"1\" + '2' & 3)</script>"),
+            "&lt;script&gt;alert(&quot;1&quot; + &#39;2&#39; &amp; 3)&lt;/script&gt;");
+}
+
+TEST(Numbers, AreReadable) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+  EXPECT_EQ(bytes_text(0), "0 B");
+  EXPECT_EQ(bytes_text(1023), "1023 B");
+  EXPECT_EQ(bytes_text(1024), "1.00 KiB");
+  EXPECT_EQ(bytes_text(1.5 * 1024 * 1024), "1.50 MiB");
+  EXPECT_EQ(bytes_text(1024.0 * 1024 * 1024 - 1), "1.00 GiB");
+  EXPECT_EQ(rate_text(2.5e9), "2.50 GB/s");
+  EXPECT_EQ(duration_text(0), "0 ns");
+  EXPECT_EQ(duration_text(0.0015), "1.50 ms");
+  EXPECT_EQ(duration_text(65), "65.0 s");
+  EXPECT_EQ(duration_text(601), "10:01 min");
+  EXPECT_EQ(duration_text(3600 + 5 * 60 + 7), "1:05:07");
+  EXPECT_EQ(share_text(1, 0), "-");
+  EXPECT_EQ(share_text(1, 1000), "< 1 %");
+  EXPECT_EQ(share_text(1, 4), "25 %");
+}
+
+TEST(Base64, OfItsDefinition) {
+  auto of = [](std::string_view text) {
+    return base64({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  };
+  EXPECT_EQ(of(""), "");
+  EXPECT_EQ(of("f"), "Zg==");
+  EXPECT_EQ(of("fo"), "Zm8=");
+  EXPECT_EQ(of("foo"), "Zm9v");
+  EXPECT_EQ(of("foobar"), "Zm9vYmFy");
+  EXPECT_EQ(of("\xff\xfe\xfd"), "//79");
+}
+
+}  // namespace
+}  // namespace penstock::trace::report
