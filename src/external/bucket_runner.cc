@@ -176,10 +176,6 @@ class Worker {
 
 }  // namespace
 
-bool in_order(const SortOptions& options, const Target& target) {
-  return options.unique || !target.file->seekable();
-}
-
 Result<Stored> run_buckets(Context& context, std::span<const Bucket> buckets,
                            const SorterPlan& plan, unsigned sorters, Spill& spill,
                            const Target& target) {

@@ -15,8 +15,4 @@ Result<Stored> run_buckets(Context& context, std::span<const Bucket> buckets,
                            const SorterPlan& plan, unsigned sorters, Spill& spill,
                            const Target& target);
 
-// Whether output must be written from front to back: to a pipe, and where items are dropped so that
-// places are not known.
-bool in_order(const SortOptions& options, const Target& target);
-
 }  // namespace penstock::external

@@ -4,9 +4,12 @@
 
 namespace penstock::external {
 
+bool in_order(const SortOptions& options, const Target& target) {
+  return options.unique || !target.file->seekable();
+}
+
 Result<std::unique_ptr<BucketSorter>> BucketSorter::open(Context& context, const SorterPlan& plan) {
-  return context.options.format.numeric() ? open_number_sorter(context, plan)
-                                          : open_gather_sorter(context, plan);
+  return open_gather_sorter(context, plan);
 }
 
 Status SorterFiles::open(const SortOptions& options) {

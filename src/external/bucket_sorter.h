@@ -13,13 +13,11 @@
 
 namespace penstock::external {
 
-// What a bucket holds, and what is known of its keys.
+// A bucket of records or lines.
 struct Bucket {
   std::vector<Piece> pieces;
   uint64_t bytes = 0;
   uint64_t items = 0;
-  uint64_t key_min = 0;  // numbers: encoded
-  uint64_t key_max = ~uint64_t{0};
   bool constant = false;  // all keys are equal
 };
 
@@ -28,6 +26,10 @@ struct Target {
   const file::File* file = nullptr;
   uint64_t offset = 0;
 };
+
+// Whether output must be written from front to back: to a pipe, and where items are dropped so that
+// places are not known.
+bool in_order(const SortOptions& options, const Target& target);
 
 struct Stored {
   uint64_t bytes = 0;
@@ -40,7 +42,7 @@ class BucketSorter {
   static Result<std::unique_ptr<BucketSorter>> open(Context& context, const SorterPlan& plan);
   virtual ~BucketSorter() = default;
 
-  // REQUIRES: fits(options, plan, bucket.bytes, bucket.items).
+  // REQUIRES: fits(plan, bucket.bytes, bucket.items).
   virtual Status load(const Bucket& bucket) = 0;
   // Hands everything to the writer; finish() waits until it is written.
   virtual Result<Stored> store(const Target& target) = 0;

@@ -1,13 +1,12 @@
 #pragma once
 
-// The two kinds of bucket sorter, and the files that both have.
+// The sorter of records and lines, and the files that it has.
 
 #include "external/bucket_sorter.h"
 #include "external/file_io.h"
 
 namespace penstock::external {
 
-Result<std::unique_ptr<BucketSorter>> open_number_sorter(Context& context, const SorterPlan& plan);
 Result<std::unique_ptr<BucketSorter>> open_gather_sorter(Context& context, const SorterPlan& plan);
 
 // What a reader and a writer of one thread share; and the writer.

@@ -23,6 +23,8 @@ class Context {
   // cancelled or another thread has failed.
   Status pulse();
   void set_phase(const char* phase, uint64_t total_bytes);
+  // The same, of as many bytes as before.
+  void set_step(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
 
   // Keeps the first error. Later ones follow from it.
   void fail(Error error) EXCLUDES_LOCK(mutex_);

@@ -7,8 +7,6 @@
 #include "external/file_io.h"
 #include "external/item_view.h"
 #include "external/memory_plan.h"
-#include "record/codec.h"
-#include "sort/item.h"
 #include "stream/copy_forward.h"
 
 // One thread reads items through one plain pointer and writes each through the plain pointer of its
@@ -19,7 +17,6 @@
 namespace penstock::external {
 namespace {
 
-constexpr size_t batch_items = 512;
 // Windows of the input between two looks at cancellation and progress; at most a block of any
 // reader.
 constexpr size_t window_bytes = 64 * KiB;
@@ -113,55 +110,6 @@ class BucketWriters {
 
 // How items of a format are told apart and classified. route() takes whole items from [at, end) and
 // says where it stopped.
-template <class Item>
-class NumberRouter {
- public:
-  NumberRouter(const SortOptions& options, Sample sample, uint32_t buckets)
-      : options_(options), splitters_(std::move(sample.numbers), buckets) {}
-
-  uint32_t buckets() const { return splitters_.buckets(); }
-
-  const std::byte* route(const std::byte* at, const std::byte* end, bool, BucketWriters& out) {
-    while (static_cast<size_t>(end - at) >= sizeof(Item)) {
-      size_t count = std::min(batch_items, static_cast<size_t>(end - at) / sizeof(Item));
-      const auto* items = reinterpret_cast<const Item*>(at);
-      const Item* encoded = plain_ ? items : encode(at, count);
-      std::byte** ends = out.ends();
-      uint32_t numbers[batch_items];
-      for (size_t i = 0; i < count; ++i)
-        numbers[i] = splitters_.classify(sorting::key_of(encoded[i]));
-      for (size_t i = 0; i < count; ++i) {
-        std::byte* to = ends[numbers[i]];
-        std::memcpy(to, items + i, sizeof(Item));
-        ends[numbers[i]] = to + sizeof(Item);
-      }
-      at += count * sizeof(Item);
-    }
-    return at;
-  }
-
-  void describe(uint32_t number, Bucket& bucket) const {
-    bucket.key_min = splitters_.key_min(number);
-    bucket.key_max = splitters_.key_max(number);
-    if (sizeof(Item) == 4) bucket.key_max = std::min<uint64_t>(bucket.key_max, ~uint32_t{0});
-    bucket.constant = splitters_.constant(number);
-  }
-  bool reversed() const { return false; }  // descending keys are encoded so that they ascend
-
- private:
-  const Item* encode(const std::byte* at, size_t count) {
-    std::memcpy(encoded_, at, count * sizeof(Item));
-    record::encode_keys(options_.format.type, reinterpret_cast<std::byte*>(encoded_), count,
-                        options_.descending);
-    return encoded_;
-  }
-
-  const SortOptions& options_;
-  NumberSplitters splitters_;
-  const bool plain_ = record::keys_are_plain(options_.format.type, options_.descending);
-  Item encoded_[batch_items];
-};
-
 class StringRouter {
  public:
   StringRouter(const SortOptions& options, Sample sample, uint32_t buckets)
@@ -284,25 +232,8 @@ Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<
 
 Result<std::vector<Bucket>> distribute(Context& context, const std::vector<Piece>& pieces,
                                        Sample sample, const DistributionPlan& plan, Spill& spill) {
-  const SortOptions& options = context.options;
-  if (!options.format.numeric()) {
-    return distribute_with(context, pieces, StringRouter(options, std::move(sample), plan.buckets),
-                           plan, spill);
-  }
-  switch (record::item_bytes_of(options.format.type)) {
-    case 4:
-      return distribute_with(context, pieces,
-                             NumberRouter<uint32_t>(options, std::move(sample), plan.buckets), plan,
-                             spill);
-    case 16:
-      return distribute_with(
-          context, pieces,
-          NumberRouter<sorting::KeyValue>(options, std::move(sample), plan.buckets), plan, spill);
-    default:
-      return distribute_with(context, pieces,
-                             NumberRouter<uint64_t>(options, std::move(sample), plan.buckets), plan,
-                             spill);
-  }
+  StringRouter router(context.options, std::move(sample), plan.buckets);
+  return distribute_with(context, pieces, std::move(router), plan, spill);
 }
 
 }  // namespace penstock::external

@@ -11,6 +11,7 @@
 #include "external/file_io.h"
 #include "external/memory_plan.h"
 #include "external/merge.h"
+#include "external/number_sort.h"
 #include "external/probe.h"
 #include "external/sample.h"
 #include "os/memory.h"
@@ -19,6 +20,7 @@
 // How a run goes. README.md of this folder tells it in words.
 //
 //   look at the inputs: sizes, a sample                                  -> SortPlan
+//   numbers:       split, sort the buckets (number_sort.cc)              in_memory or distribute
 //   it fits:       one sorter reads, sorts, writes                       in_memory
 //   it has few sorted stretches (so the sample says), or -m: merge them  merge
 //   otherwise:     distribute into buckets that fit; sort these          distribute
@@ -31,12 +33,12 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint64_t sample_places_max = 2048;
-constexpr uint64_t bytes_per_sample_place = 64 * KiB;
 // Each level divides by a hundred or so; what is not done by then cannot be told apart.
 constexpr unsigned depth_max = 6;
 constexpr uint64_t minimum_bytes = 32 * MiB;
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
+// What an input of unknown length is taken for.
+constexpr uint64_t pipe_memory_multiple = 8;
 // A sample with no more descents than this may be of input that consists of a few sorted stretches.
 constexpr uint64_t sample_descents_max = 32;
 constexpr size_t sample_size_min = 1024;
@@ -53,11 +55,6 @@ class Clock {
  private:
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
-
-uint32_t sample_places(uint64_t bytes) {
-  return static_cast<uint32_t>(
-      std::clamp<uint64_t>(bytes / bytes_per_sample_place, 1, sample_places_max));
-}
 
 std::vector<std::string> temp_directories(const SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
@@ -119,9 +116,12 @@ class Run {
   Status sample_files();
   void decide();
   void predict_seconds();
+  void decide_distribution();
+  bool writes_a_file() const;
   Status check_space() const;
   Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
                              const Target& target, unsigned depth);
+  Result<Stored> sort_numbers(const Target& target);
   Result<Stored> sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,
                                 const SorterPlan& sorter, const Target& target);
   Result<Stored> sort_by_distribution(const std::vector<Piece>& pieces, uint64_t bytes,
@@ -132,6 +132,8 @@ class Run {
   Result<Stored> merge_inputs(std::vector<Piece> pieces, const Target& target);
   Status open_spill();
   void remove_stale() const;
+  uint64_t expected_bytes() const;
+  bool fits_in_memory() const;
   bool fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, double item_bytes,
                       SorterPlan* sorter) const;
   void note(const char* phase) { phases_[phase] += clock_.lap(); }
@@ -147,6 +149,8 @@ class Run {
   Sample sample_;
   SortPlan plan_;
   std::unique_ptr<Spill> spill_;
+  uint64_t temp_bytes_ = 0;  // of numbers, which have temporaries of their own
+  uint64_t kept_bytes_ = 0;
   Clock clock_;
   std::map<std::string, double> phases_;
   uint32_t deepest_ = 0;  // passes over the data beyond the first
@@ -263,7 +267,22 @@ bool Run::fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, doubl
   // Lines are only estimated: leave room for an eighth more of them.
   double items = static_cast<double>(bytes) / item_bytes * (options_.format.fixed() ? 1.0 : 1.125);
   return bytes <= sorter->bytes_max &&
-         fits(options_, *sorter, bytes + pieces.size(), static_cast<uint64_t>(items) + 1);
+         fits(*sorter, bytes + pieces.size(), static_cast<uint64_t>(items) + 1);
+}
+
+uint64_t Run::expected_bytes() const {
+  return inputs_.known ? inputs_.bytes : pipe_memory_multiple * options_.memory_bytes;
+}
+
+bool Run::fits_in_memory() const {
+  if (!inputs_.known) return false;
+  if (options_.format.numeric()) {
+    return plan_numbers(options_, usable_bytes_, inputs_.bytes, true,
+                        options_.unique || !writes_a_file())
+        .fits;
+  }
+  SorterPlan sorter;
+  return fits_in_memory(inputs_.pieces, inputs_.bytes, sample_.item_bytes, &sorter);
 }
 
 void Run::decide() {
@@ -275,7 +294,6 @@ void Run::decide() {
   }
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
-  SorterPlan sorter;
   bool piped = std::any_of(inputs_.pieces.begin(), inputs_.pieces.end(),
                            [](const Piece& piece) { return piece.reader != nullptr; });
   bool few_runs = inputs_.known && !piped && sample_.size() >= sample_size_min &&
@@ -292,8 +310,7 @@ void Run::decide() {
     plan_.bytes_written = plan_.passes * inputs_.bytes;
     plan_.temp_bytes = (plan_.passes - 1) * inputs_.bytes;
     plan_.seeks = sample_places(inputs_.bytes) + plan_.bytes_read / MiB;
-  } else if (inputs_.known &&
-             fits_in_memory(inputs_.pieces, inputs_.bytes, sample_.item_bytes, &sorter)) {
+  } else if (fits_in_memory()) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
     plan_.passes = 1;
@@ -316,25 +333,46 @@ void Run::decide() {
     plan_.method = Method::distribute;
     plan_.why = inputs_.known ? "the input is larger than memory; a sample gives buckets that fit"
                               : "the input is a pipe that is longer than was looked at";
+    decide_distribution();
+  }
+}
+
+void Run::decide_distribution() {
+  uint64_t expected = expected_bytes();
+  plan_.passes = 2;
+  uint64_t spilled = 0;  // in all passes
+  uint64_t extents = 0;
+  if (options_.format.numeric()) {
+    NumberPlan numbers = plan_numbers(options_, usable_bytes_, expected, inputs_.known,
+                                      options_.unique || !writes_a_file());
+    plan_.buckets = numbers.buckets;
+    spilled = inputs_.bytes - std::min(inputs_.bytes, numbers.kept_bytes);
+    for (uint64_t bucket = expected / numbers.buckets; bucket > numbers.bucket_bytes_max;
+         bucket /= numbers.buckets) {
+      ++plan_.passes;
+      spilled += inputs_.bytes;
+    }
+    extents = spilled / numbers.block_bytes;
+  } else {
     SorterPlan each = plan_sorter(
         options_, usable_bytes_ / sorters_for(options_.threads, usable_bytes_), sample_.item_bytes);
-    uint64_t expected = inputs_.known ? inputs_.bytes : 8 * options_.memory_bytes;
     DistributionPlan distribution = plan_distribution(usable_bytes_, expected, each);
     plan_.buckets = distribution.buckets;
-    plan_.passes = 2;
     for (uint64_t bucket = expected / distribution.buckets; bucket > each.bytes_max;
          bucket /= distribution.buckets) {
       ++plan_.passes;
     }
-    if (inputs_.known) {
-      plan_.bytes_read = plan_.passes * inputs_.bytes + sample_.bytes_read;
-      plan_.bytes_written = plan_.passes * inputs_.bytes;
-      plan_.temp_bytes = inputs_.bytes + uint64_t{distribution.buckets} * file::sector_bytes;
-      // Reading a bucket back jumps at every extent, and the sorters write their buckets in turn.
-      uint64_t extents = inputs_.bytes / distribution.write_block_bytes + distribution.buckets;
-      plan_.seeks = sample_places(inputs_.bytes) + (plan_.passes - 1) * 2 * extents;
-    }
+    spilled = (plan_.passes - 1) * inputs_.bytes;
+    // The sorters write their buckets in turn.
+    extents = 2 * spilled / distribution.write_block_bytes;
   }
+  if (!inputs_.known) return;
+  plan_.bytes_read = inputs_.bytes + spilled + sample_.bytes_read;
+  plan_.bytes_written = inputs_.bytes + spilled;
+  plan_.temp_bytes =
+      std::min(spilled, inputs_.bytes) + uint64_t{plan_.buckets} * file::sector_bytes;
+  // Reading a bucket back jumps at every extent.
+  plan_.seeks = sample_places(inputs_.bytes) + extents + 2 * plan_.buckets;
 }
 
 // How long it will take at the speed that the temporary directory's disk has now.
@@ -344,6 +382,13 @@ void Run::predict_seconds() {
     plan_.seconds = static_cast<double>(plan_.bytes_read) / speed->read_bytes_per_s +
                     static_cast<double>(plan_.bytes_written) / speed->write_bytes_per_s;
   }
+}
+
+bool Run::writes_a_file() const {
+  std::error_code ignored;  // opening the output will tell
+  auto status = std::filesystem::status(options_.output, ignored);
+  return options_.output != "-" &&
+         (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
 }
 
 // Temporaries shrink while the output grows, so on one file system both together take little more
@@ -365,11 +410,7 @@ Status Run::check_space() const {
     need.directory = directory;
     return &need;
   };
-  std::error_code ignored;  // opening the output will tell
-  auto status = std::filesystem::status(options_.output, ignored);
-  bool to_file = options_.output != "-" &&
-                 (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
-  if (to_file) {
+  if (writes_a_file()) {
     auto need = need_at(directory_of(options_.output));
     if (!need) return std::unexpected(need.error());
     (*need)->output_bytes += inputs_.bytes;
@@ -407,6 +448,25 @@ Result<Stored> Run::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes
   return sort_by_distribution(pieces, bytes, std::move(sample), target, depth);
 }
 
+Result<Stored> Run::sort_numbers(const Target& target) {
+  context_.set_phase("distribute", plan_.bytes_read + plan_.bytes_written);
+  NumberSort sort(context_, usable_bytes_, temp_directories(options_));
+  auto stored =
+      sort.run(inputs_.pieces, expected_bytes(), inputs_.known, std::move(sample_), target);
+  const NumberSortStats& done = sort.stats();
+  deepest_ = done.levels;
+  method_ = done.levels == 0 ? Method::in_memory : Method::distribute;
+  kept_bytes_ = done.kept_bytes;
+  temp_bytes_ = done.spilled_bytes;
+  phases_[done.levels == 0 ? "read" : "distribute"] += done.split_s;
+  phases_[done.levels == 0 ? "sort and write" : "sort buckets"] += done.buckets_s;
+  phases_["sorters at work"] += done.times.sort_s;
+  phases_["sorters wait for reads"] += done.times.wait_read_s;
+  phases_["reader waits for writes"] += done.times.wait_room_s;
+  (void)clock_.lap();
+  return stored;
+}
+
 Result<Stored> Run::sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,
                                    const SorterPlan& plan, const Target& target) {
   if (deepest_ == 0) method_ = Method::in_memory;
@@ -416,8 +476,6 @@ Result<Stored> Run::sort_in_memory(const std::vector<Piece>& pieces, uint64_t by
   if (!sorter) return std::unexpected(sorter.error());
   Bucket bucket{.pieces = pieces, .bytes = bytes, .items = bytes / options_.format.record_bytes};
   if (!options_.format.fixed()) bucket.items = 0;
-  if (record::item_bytes_of(options_.format.type) == 4 && options_.format.numeric())
-    bucket.key_max = ~uint32_t{0};
   if (auto status = (*sorter)->load(bucket); !status) return std::unexpected(status.error());
   note("read");
   auto stored = (*sorter)->store(target);
@@ -438,7 +496,7 @@ Result<Stored> Run::sort_by_distribution(const std::vector<Piece>& pieces, uint6
   if (auto status = open_spill(); !status) return std::unexpected(status.error());
   unsigned sorters = sorters_for(options_.threads, usable_bytes_);
   double item_bytes = sample.item_bytes;
-  uint64_t expected = depth > 0 || inputs_.known ? bytes : 8 * options_.memory_bytes;
+  uint64_t expected = depth > 0 ? bytes : expected_bytes();
   SorterPlan sorter = plan_sorter(options_, usable_bytes_ / sorters, item_bytes);
   DistributionPlan plan = plan_distribution(usable_bytes_, expected, sorter);
   sorter = plan_sorter(options_, usable_bytes_ / sorters, item_bytes, plan.write_block_bytes);
@@ -469,7 +527,7 @@ Result<Stored> Run::sort_buckets(const std::vector<Bucket>& buckets, const Sorte
     next.offset += stored.bytes;
   };
   auto ready = [&](const Bucket& bucket) {
-    return bucket.constant || fits(options_, sorter, bucket.bytes, bucket.items);
+    return bucket.constant || fits(sorter, bucket.bytes, bucket.items);
   };
   for (auto first = buckets.begin(); first != buckets.end();) {
     if (ready(*first)) {
@@ -539,6 +597,7 @@ Result<Stored> Run::sort_input(const Target& target) {
       return merge_inputs(std::move(*runs), target);
     }
   }
+  if (options_.format.numeric()) return sort_numbers(target);
   return sort_pieces(inputs_.pieces, inputs_.bytes, std::move(sample_), target, 0);
 }
 
@@ -566,7 +625,8 @@ Result<SortStats> Run::go() {
   stats.seeks = after.seeks - traffic_before_.seeks;
   stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
   stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
-  stats.temp_bytes = spill_ ? spill_->placed_bytes() : 0;
+  stats.temp_bytes = temp_bytes_ + (spill_ ? spill_->placed_bytes() : 0);
+  stats.kept_bytes = kept_bytes_;
   stats.phase_seconds.assign(phases_.begin(), phases_.end());
   stats.pool = pool::name_of(sort_mechanism(options_, moved_block_bytes_));
   auto engine = file::Engine::open({.kind = options_.engine});

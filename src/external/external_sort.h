@@ -79,6 +79,7 @@ struct SortStats {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;
+  uint64_t kept_bytes = 0;  // of the input, that did not go to temporaries between the phases
   std::vector<std::pair<std::string, double>> phase_seconds;
   std::string pool;  // the mechanism used
   std::string engine;

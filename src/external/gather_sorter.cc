@@ -182,10 +182,10 @@ class GatherSorter final : public BucketSorter {
       at += item.size();
     }
     auto bytes = static_cast<uint64_t>(data_end_ - data);
-    if (!fits(options, plan_, bytes, items)) {
+    if (!fits(plan_, bytes, items)) {
       return failure(ErrorCode::out_of_memory, "hold so many items at once", "sort", "a larger -S");
     }
-    uint64_t pairs_bytes = uint64_t{sort_blocks(options, plan_, items)} * plan_.sort_block_bytes;
+    uint64_t pairs_bytes = uint64_t{sort_blocks(plan_, items)} * plan_.sort_block_bytes;
     if (uint64_t{pool_->blocks_committed()} * plan_.sort_block_bytes > pairs_bytes) pool_->trim();
     sorter_->begin(items, 0, ~uint64_t{0});
     sorting::KeyValue pairs[chunk_pairs];

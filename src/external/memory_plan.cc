@@ -23,26 +23,8 @@ constexpr uint64_t sorter_fixed_bytes = 7 * MiB / 2;
 // size.
 constexpr double fill = 0.8;
 
-// Calls `use` with the sorter type that sorts this format: its items, or (key prefix, place) pairs.
-template <class Use>
-auto with_sorter(record::Type type, Use use) {
-  switch (type) {
-    case record::Type::u32:
-    case record::Type::i32:
-    case record::Type::f32:
-      return use.template operator()<sorting::RadixSort<uint32_t>>();
-    case record::Type::u64:
-    case record::Type::i64:
-    case record::Type::f64:
-      return use.template operator()<sorting::RadixSort<uint64_t>>();
-    default:
-      return use.template operator()<sorting::RadixSort<sorting::KeyValue>>();
-  }
-}
-
-bool gathers(const SortOptions& options) {
-  return !options.format.numeric();
-}
+// Sorts pairs of a key's prefix and a place.
+using Sorter = sorting::RadixSort<sorting::KeyValue>;
 
 }  // namespace
 
@@ -56,16 +38,14 @@ uint64_t usable_memory(uint64_t budget_bytes) {
   return budget_bytes > taken ? budget_bytes - taken : 0;
 }
 
-uint32_t sort_blocks(const SortOptions& options, const SorterPlan& plan, uint64_t items) {
-  return with_sorter(options.format.type, [&]<class Sorter>() {
-    return Sorter::blocks_needed(items, plan.sort_block_bytes);
-  });
+uint32_t sort_blocks(const SorterPlan& plan, uint64_t items) {
+  return Sorter::blocks_needed(items, plan.sort_block_bytes);
 }
 
-bool fits(const SortOptions& options, const SorterPlan& plan, uint64_t bytes, uint64_t items) {
+bool fits(const SorterPlan& plan, uint64_t bytes, uint64_t items) {
   uint64_t need = plan.file_blocks * plan.file_block_bytes + sorter_fixed_bytes;
-  need += uint64_t{sort_blocks(options, plan, items)} * plan.sort_block_bytes;
-  if (gathers(options)) need += round_up(bytes, os::huge_page_bytes);
+  need += uint64_t{sort_blocks(plan, items)} * plan.sort_block_bytes;
+  need += round_up(bytes, os::huge_page_bytes);
   return need <= plan.memory_bytes;
 }
 
@@ -79,15 +59,14 @@ SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double
   plan.read_ahead_blocks =
       static_cast<uint32_t>(std::clamp<uint64_t>(4 * MiB / plan.file_block_bytes, 4, 16));
   plan.file_blocks = plan.read_ahead_blocks + 4;
-  double sorted_bytes = gathers(options) ? item_bytes + sizeof(sorting::KeyValue) : item_bytes;
+  double sorted_bytes = item_bytes + sizeof(sorting::KeyValue);
   auto items_about = static_cast<uint64_t>(static_cast<double>(memory_bytes) / sorted_bytes);
-  plan.sort_block_bytes = with_sorter(
-      options.format.type, [&]<class Sorter>() { return Sorter::block_bytes_for(items_about); });
+  plan.sort_block_bytes = Sorter::block_bytes_for(items_about);
   uint64_t high = memory_bytes;
   while (plan.bytes_max + 4096 < high) {
     uint64_t middle = plan.bytes_max + (high - plan.bytes_max) / 2;
     auto items = static_cast<uint64_t>(static_cast<double>(middle) / item_bytes);
-    (fits(options, plan, middle, items) ? plan.bytes_max : high) = middle;
+    (fits(plan, middle, items) ? plan.bytes_max : high) = middle;
   }
   return plan;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
-// How the budget is divided. All figures in bytes unless the name says otherwise.
+// How the budget is divided, for records and lines; numbers have number_plan.h. All figures in
+// bytes unless the name says otherwise.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +35,9 @@ struct SorterPlan {
 SorterPlan plan_sorter(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
                        size_t file_block_bytes = 0);
 // Whether a bucket fits a sorter.
-bool fits(const SortOptions& options, const SorterPlan& plan, uint64_t bytes, uint64_t items);
+bool fits(const SorterPlan& plan, uint64_t bytes, uint64_t items);
 // The blocks that the sort of so many items needs.
-uint32_t sort_blocks(const SortOptions& options, const SorterPlan& plan, uint64_t items);
+uint32_t sort_blocks(const SorterPlan& plan, uint64_t items);
 
 // The first phase: a reader, and a writer for each bucket.
 struct DistributionPlan {

@@ -23,6 +23,8 @@ constexpr size_t items_per_stretch = 32;
 constexpr size_t batch_bytes = 1 * MiB;  // read at once
 constexpr size_t batch_max = 32;         // stretches read at once
 constexpr uint64_t kept_bytes_max = 2 * MiB;
+constexpr uint64_t places_max = 2048;
+constexpr uint64_t bytes_per_place = 64 * KiB;
 
 // Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
 class Collector {
@@ -141,6 +143,10 @@ Stretch stretch_at(const Piece& piece, uint64_t start, size_t wanted) {
 }
 
 }  // namespace
+
+uint32_t sample_places(uint64_t bytes) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / bytes_per_place, 1, places_max));
+}
 
 Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, uint32_t places) {
   const record::Format& format = context.options.format;

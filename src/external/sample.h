@@ -22,6 +22,8 @@ struct Sample {
   size_t size() const { return numbers.empty() ? strings.size() : numbers.size(); }
 };
 
+// At how many places a sample of so many bytes looks.
+uint32_t sample_places(uint64_t bytes);
 // Reads up to `places` small stretches. Pieces must not be pipes.
 Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, uint32_t places);
 // Samples what is in memory.

@@ -1,14 +1,11 @@
 #include "external/splitters.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "record/format.h"
 
 namespace penstock::external {
 namespace {
-
-constexpr unsigned cell_bits = 12;
 
 // Cuts a sorted sample into at most `buckets_max` parts of equal share. A key that a cut meets
 // twice is heavy: `successor` gives the least key above it.
@@ -29,25 +26,11 @@ std::vector<Key> cut(const std::vector<Key>& sample, uint32_t buckets_max, Succe
 
 }  // namespace
 
-NumberSplitters::NumberSplitters(std::vector<uint64_t> sample, uint32_t buckets_max) {
+std::vector<uint64_t> number_bounds(std::vector<uint64_t> sample, uint32_t buckets_max) {
   std::sort(sample.begin(), sample.end());
-  bounds_ = cut(sample, buckets_max, [](uint64_t& key) { return ++key != 0; });
-  std::erase(bounds_, uint64_t{0});  // nothing is below the least key
-
-  // Cells of equal width over the range of the bounds, the last one open above.
-  uint64_t range = bounds_.empty() ? 0 : bounds_.back() - bounds_.front();
-  base_ = bounds_.empty() ? 0 : bounds_.front();
-  shift_ = std::max(cell_bits, static_cast<unsigned>(std::bit_width(range))) - cell_bits;
-  cells_.resize((range >> shift_) + 1);
-  for (size_t i = 0; i < cells_.size(); ++i) {
-    auto below = [&](uint64_t key) {
-      return static_cast<uint32_t>(std::lower_bound(bounds_.begin(), bounds_.end(), key) -
-                                   bounds_.begin());
-    };
-    bool last = i + 1 == cells_.size();
-    cells_[i].first = i == 0 ? 0 : below(base_ + (uint64_t{i} << shift_));
-    cells_[i].last = last ? buckets() - 1 : below(base_ + ((uint64_t{i} + 1) << shift_));
-  }
+  auto bounds = cut(sample, buckets_max, [](uint64_t& key) { return ++key != 0; });
+  std::erase(bounds, uint64_t{0});  // nothing is below the least key
+  return bounds;
 }
 
 StringSplitters::StringSplitters(std::vector<std::string> sample, uint32_t buckets_max) {

@@ -3,35 +3,38 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/random.h"
+#include "sort/bucket_map.h"
 
 namespace penstock::external {
 namespace {
 
-TEST(NumberSplitters, ClassifyAgreesWithTheRangesOfBuckets) {
+TEST(NumberBounds, AHeavyKeyGetsABucketOfItsOwn) {
+  for (uint64_t heavy : {uint64_t{0}, uint64_t{77}, ~uint64_t{0}}) {
+    std::vector<uint64_t> sample(1000, heavy);
+    for (uint64_t i = 0; i < 1000; ++i) sample.push_back(i * 1000);
+    auto map = sorting::BucketMap::by_splitters(number_bounds(sample, 8));
+    auto keys = map.keys_of(map(heavy));
+    EXPECT_EQ(keys.low, heavy);
+    EXPECT_EQ(keys.high, heavy);
+  }
+}
+
+TEST(NumberBounds, RiseAndMakeNoMoreBucketsThanAsked) {
   Random random(1);
   for (int round = 0; round < 200; ++round) {
     std::vector<uint64_t> sample(random.below(500));
     uint64_t range = uint64_t{1} << random.below(64);
     for (uint64_t& key : sample) key = random.below(10) == 0 ? ~uint64_t{0} : random.below(range);
-    NumberSplitters splitters(sample, static_cast<uint32_t>(random.below(70) + 1));
-    std::vector<uint64_t> keys = {0, 1, ~uint64_t{0}, ~uint64_t{0} - 1};
-    for (uint64_t key : sample) keys.insert(keys.end(), {key, key + 1, key - 1});
-    for (uint64_t key : keys) {
-      uint32_t number = splitters.classify(key);
-      ASSERT_LT(number, splitters.buckets());
-      ASSERT_GE(key, splitters.key_min(number));
-      ASSERT_LE(key, splitters.key_max(number));
-    }
+    auto buckets = static_cast<uint32_t>(random.below(70) + 1);
+    auto bounds = number_bounds(sample, buckets);
+    ASSERT_LT(bounds.size(), buckets);
+    ASSERT_EQ(std::adjacent_find(bounds.begin(), bounds.end(), std::greater_equal<>()),
+              bounds.end());
+    ASSERT_TRUE(bounds.empty() || bounds.front() > 0) << "a bucket below the least key";
   }
-}
-
-TEST(NumberSplitters, AHeavyKeyGetsABucketOfItsOwn) {
-  std::vector<uint64_t> sample(1000, 77);
-  for (uint64_t i = 0; i < 1000; ++i) sample.push_back(i * 1000);
-  NumberSplitters splitters(sample, 8);
-  EXPECT_TRUE(splitters.constant(splitters.classify(77)));
 }
 
 TEST(StringSplitters, ClassifyAgreesWithTheOrderOfStrings) {

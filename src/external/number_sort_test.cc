@@ -1,0 +1,199 @@
+// The sort of numbers with samples that mislead it, so that buckets are of any size: in memory, on
+// disk, too large and split again. What whole runs do is in test/external_sort_test.cc.
+
+#include "external/number_sort.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "file/engine.h"
+#include "sort/item.h"
+
+namespace penstock::external {
+namespace {
+
+constexpr uint64_t memory_bytes = 14 * MiB;
+constexpr uint64_t input_bytes = 20 * MiB;
+
+class NumberSortTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ =
+        std::filesystem::temp_directory_path() / ("penstock-numbers-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string path(const char* name) const { return (directory_ / name).string(); }
+
+  // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
+  template <class T>
+  NumberSortStats sort_and_compare(SortOptions options, std::vector<T> items,
+                                   std::vector<uint64_t> sample) {
+    std::ofstream(path("in"), std::ios::binary)
+        .write(reinterpret_cast<const char*>(items.data()),
+               static_cast<std::streamsize>(items.size() * sizeof(T)));
+    options.format.record_bytes = sizeof(T);
+    auto in = file::File::open_read(path("in"));
+    auto out = file::File::create_output(path("out"));
+    EXPECT_TRUE(in && out);
+    Context context(options);
+    NumberSort sort(context, memory_bytes, {directory_.string()});
+    uint64_t bytes = items.size() * sizeof(T);
+    auto stored =
+        sort.run({{.file = &*in, .bytes = bytes}}, bytes, true,
+                 Sample{.numbers = std::move(sample), .item_bytes = sizeof(T)}, {&*out, 0});
+    EXPECT_TRUE(stored) << stored.error().message();
+    if (!stored) return {};
+    EXPECT_TRUE(out->publish());
+
+    std::vector<std::pair<uint64_t, size_t>> order(items.size());
+    for (size_t i = 0; i < items.size(); ++i) order[i] = {key_of(options.format.type, items[i]), i};
+    if (options.descending) {
+      for (auto& [key, place] : order) key = (sizeof(T) == 4 ? 0xffffffff : ~uint64_t{0}) - key;
+    }
+    std::sort(order.begin(), order.end());
+    if (options.unique) {
+      auto repeats = [](const auto& a, const auto& b) { return a.first == b.first; };
+      order.erase(std::unique(order.begin(), order.end(), repeats), order.end());
+    }
+    EXPECT_EQ(stored->items, order.size());
+    std::vector<T> expected;
+    for (auto [key, place] : order) expected.push_back(items[place]);
+    std::vector<T> sorted(expected.size());
+    auto size = static_cast<std::streamsize>(sorted.size() * sizeof(T));
+    std::ifstream(path("out"), std::ios::binary).read(reinterpret_cast<char*>(sorted.data()), size);
+    EXPECT_EQ(std::filesystem::file_size(path("out")), static_cast<uintmax_t>(size));
+    EXPECT_EQ(std::memcmp(sorted.data(), expected.data(), static_cast<size_t>(size)), 0);
+    return sort.stats();
+  }
+
+  template <class T>
+  static uint64_t key_of(record::Type type, const T& item) {
+    if constexpr (sizeof(T) == 4) {
+      return record::encode_key32(type, std::bit_cast<uint32_t>(item));
+    } else if constexpr (sizeof(T) == 8) {
+      return record::encode_key64(type, std::bit_cast<uint64_t>(item));
+    } else {
+      return item.key;
+    }
+  }
+
+  std::filesystem::path directory_;
+};
+
+SortOptions options_of(record::Type type) {
+  SortOptions options;
+  options.format.type = type;
+  return options;
+}
+
+std::vector<uint64_t> evenly(size_t count, uint64_t from, uint64_t to) {
+  std::vector<uint64_t> sample(count);
+  for (size_t i = 0; i < count; ++i) sample[i] = from + (to - from) / count * i;
+  return sample;
+}
+
+TEST_F(NumberSortTest, ABucketThatHoldsEverythingIsSplitAgain) {
+  for (bool unique : {false, true}) {
+    Random random(1);
+    std::vector<uint64_t> items(input_bytes / 8);
+    for (uint64_t& item : items) item = random.below(1 << 21);
+    SortOptions options = options_of(record::Type::u64);
+    options.unique = unique;
+    auto stats = sort_and_compare(options, items, evenly(4096, 1ull << 60, ~0ull));
+    EXPECT_EQ(stats.levels, 2u);
+    EXPECT_EQ(stats.kept_bytes, 0u);
+  }
+}
+
+// In the middle of others, in a type whose keys are encoded, in either direction.
+TEST_F(NumberSortTest, ALargeBucketBetweenOthersIsSplitAgain) {
+  for (bool descending : {false, true}) {
+    Random random(2);
+    std::vector<int32_t> items(input_bytes / 4);
+    for (int32_t& item : items) {
+      item = static_cast<int32_t>(random.next());
+      if (random.below(8) != 0) item = -5'000'000 + static_cast<int32_t>(random.below(1'000'000));
+    }
+    SortOptions options = options_of(record::Type::i32);
+    options.descending = descending;
+    auto stats = sort_and_compare(options, items, evenly(4096, 0, 0xffffffff));
+    EXPECT_EQ(stats.levels, 2u);
+  }
+}
+
+TEST_F(NumberSortTest, PairsKeepTheirOrderThroughAllLevels) {
+  for (bool unique : {false, true}) {
+    Random random(3);
+    std::vector<sorting::KeyValue> items(input_bytes / 16);
+    for (size_t i = 0; i < items.size(); ++i) {
+      uint64_t key = random.below(4) == 0 ? random.next() : random.below(50'000) << 20;
+      if (random.below(4) == 0) key = 77ull << 40;  // a bucket of its own
+      items[i] = {key, i};
+    }
+    SortOptions options = options_of(record::Type::kv64);
+    options.unique = unique;
+    std::vector<uint64_t> sample = evenly(4096, 0, ~0ull);
+    sample.insert(sample.end(), 1000, 77ull << 40);
+    auto stats = sort_and_compare(options, items, sample);
+    EXPECT_GE(stats.levels, 1u);
+  }
+}
+
+// They are counted, and made again: with any key, at any place, in any direction.
+TEST_F(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
+  for (bool descending : {false, true}) {
+    for (uint64_t key : {uint64_t{123'456'789}, ~uint64_t{0}}) {
+      Random random(4);
+      std::vector<uint64_t> items(input_bytes / 8);
+      for (uint64_t& item : items) item = random.below(8) == 0 ? random.next() : key;
+      SortOptions options = options_of(record::Type::u64);
+      options.descending = descending;
+      std::vector<uint64_t> sample = evenly(1000, 0, ~0ull);
+      sample.insert(sample.end(), 8000, descending ? ~key : key);
+      auto stats = sort_and_compare(options, items, sample);
+      EXPECT_LT(stats.spilled_bytes, input_bytes / 4);
+    }
+  }
+}
+
+// A little more than memory spills a little.
+TEST_F(NumberSortTest, SpillsOnlyWhatMemoryDoesNotHold) {
+  uint64_t before = input_bytes;
+  for (uint64_t bytes : {8 * MiB, 12 * MiB, 16 * MiB, 20 * MiB}) {
+    Random random(bytes);
+    std::vector<uint64_t> items(bytes / 8);
+    for (uint64_t& item : items) item = random.next();
+    auto stats = sort_and_compare(options_of(record::Type::u64), items, evenly(4096, 0, ~0ull));
+    EXPECT_EQ(stats.kept_bytes + stats.spilled_bytes, bytes);
+    if (bytes == 8 * MiB) {
+      EXPECT_EQ(stats.spilled_bytes, 0u);
+    } else {
+      EXPECT_GT(stats.spilled_bytes, 0u);
+      EXPECT_GT(stats.kept_bytes, 2 * MiB);
+    }
+    before = stats.spilled_bytes;
+  }
+  EXPECT_LT(before, input_bytes);
+}
+
+TEST_F(NumberSortTest, AnEmptySampleIsNoObstacle) {
+  Random random(6);
+  std::vector<double> items(input_bytes / 8);
+  for (double& item : items) {
+    uint64_t bits = random.next();
+    std::memcpy(&item, &bits, 8);  // NaNs among them
+  }
+  sort_and_compare(options_of(record::Type::f64), items, {});
+}
+
+}  // namespace
+}  // namespace penstock::external
