@@ -1,0 +1,248 @@
+#include "external/file_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/bits.h"
+#include "external/in_turn.h"
+#include "external/memory_plan.h"
+#include "os/memory.h"
+#include "record/codec.h"
+
+namespace penstock::external {
+namespace {
+
+constexpr size_t pass_block_bytes_min = 4 * KiB;
+constexpr size_t pass_block_bytes_max = 2 * MiB;
+constexpr uint64_t blocks_per_stream = 32;
+// A line at least so long can be held.
+constexpr uint64_t line_bytes_held = 64 * KiB;
+// What a stream takes beside its blocks: the file, its place in tables.
+constexpr uint64_t bytes_beside_blocks = 2 * KiB;
+// Of the memory of a pass, what may be promised to streams.
+constexpr uint64_t promised_divisor = 2;
+constexpr size_t key_text_bytes_max = 64;
+
+// Of items whose size divides every block none lies across two.
+bool divides_blocks(const record::Format& format) {
+  return format.fixed() && std::has_single_bit(format.record_bytes) &&
+         format.record_bytes <= pass_block_bytes_min;
+}
+
+uint64_t item_bytes_held(const record::Format& format) {
+  return format.fixed() ? format.record_bytes : line_bytes_held;
+}
+
+std::vector<std::string> directories_of(const FilesOptions& options) {
+  if (!options.temp_directories.empty()) return options.temp_directories;
+  const char* from_environment = std::getenv("TMPDIR");
+  return {from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp"};
+}
+
+// What plans reckon with where nobody measured.
+constexpr const char* usual_device = "nvme-ssd";
+
+}  // namespace
+
+uint64_t stream_bytes_min(const record::Format& format) {
+  if (divides_blocks(format)) return pass_block_bytes_min;
+  return (ceil_div(item_bytes_held(format), pass_block_bytes_min) + 1) * pass_block_bytes_min;
+}
+
+PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t memory_bytes) {
+  const uint64_t share = memory_bytes / (std::max(1u, streams) * blocks_per_stream);
+  PassShape shape;
+  shape.block_bytes = std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(1, share)),
+                                         pass_block_bytes_min, pass_block_bytes_max);
+  if (!divides_blocks(format)) {
+    shape.comeback_blocks =
+        static_cast<uint32_t>(ceil_div(item_bytes_held(format), uint64_t{shape.block_bytes}));
+  }
+  return shape;
+}
+
+FileRun::FileRun(const FilesOptions& options, const char* verb)
+    : options_(options), verb_(verb), temp_directories_(directories_of(options)) {}
+
+const bowtie::DeviceProfile& FileRun::device() const {
+  if (options_.device != nullptr) return *options_.device;
+  const bowtie::DeviceProfile* usual = bowtie::find_profile(usual_device);
+  return usual != nullptr ? *usual : bowtie::published_profiles().back();
+}
+
+Status FileRun::start(const std::vector<record::Format>& formats) {
+  if (options_.inputs.empty())
+    return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
+  usable_bytes_ = usable_memory(options_.memory_bytes);
+  if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
+    const uint64_t missing_bytes = usable_bytes_min - std::min(usable_bytes_, usable_bytes_min);
+    const uint64_t needed_bytes =
+        std::max(files_memory_bytes_min, options_.memory_bytes + missing_bytes * 33 / 32 + MiB);
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("{} within {} MiB", verb_, options_.memory_bytes / MiB), "-S",
+                   fmt::format("at least {}M", needed_bytes / MiB));
+  }
+  for (size_t i = 0; i < options_.inputs.size(); ++i) {
+    const std::string& path = options_.inputs[i];
+    const record::Format& format = i < formats.size() ? formats[i] : options_.format;
+    auto file = file::File::open_read(path);
+    if (!file) return std::unexpected(file.error());
+    if (!file->seekable()) {
+      input_bytes_ = bowtie::unknown_bytes;
+      inputs_.push_back({.path = path});
+      continue;
+    }
+    auto size = file->size();
+    if (!size) return std::unexpected(size.error());
+    if (format.fixed() && *size % format.record_bytes != 0) {
+      return failure(ErrorCode::corrupt,
+                     fmt::format("read its {} bytes as items of {}", *size, format.record_bytes),
+                     path, "another --format or --record");
+    }
+    if (*size == 0) continue;
+    if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
+    inputs_.push_back({.path = path, .bytes = *size});
+  }
+  for (const std::string& directory : temp_directories_) file::remove_stale_temporaries(directory);
+  return interrupted();
+}
+
+Status FileRun::interrupted() const {
+  // Relaxed: nothing is handed over with it.
+  if (options_.cancel == nullptr || !options_.cancel->load(std::memory_order_relaxed)) return {};
+  return failure(ErrorCode::interrupted, "finish: a signal asked to stop", verb_);
+}
+
+uint32_t FileRun::streams_max(const record::Format& format, uint64_t memory_bytes) const {
+  const uint64_t each = stream_bytes_min(format) + bytes_beside_blocks;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(memory_bytes / promised_divisor / each, 2, 1 << 20));
+}
+
+bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
+  const uint64_t beside_bytes = streams * bytes_beside_blocks;
+  const uint64_t memory_bytes = options.memory_bytes - std::min(options.memory_bytes, beside_bytes);
+  const PassShape shape = shape_of_pass(options.format, streams, memory_bytes);
+  bowtie::RunOptions run{.memory_bytes = memory_bytes,
+                         .block_bytes = shape.block_bytes,
+                         .comeback_blocks = shape.comeback_blocks,
+                         .device = options_.device,
+                         .cancel = options_.cancel};
+  if (options_.progress) {
+    run.observe = [this, options](const bowtie::View&, const bowtie::Action&) {
+      const file::Traffic now = file::traffic();
+      options_.progress({.phase = options.phase,
+                         .done_bytes = now.bytes_read + now.bytes_written -
+                                       traffic_before_.bytes_read - traffic_before_.bytes_written,
+                         .total_bytes = options.total_bytes});
+    };
+  }
+  return run;
+}
+
+Status FileRun::note(const Result<bowtie::RunResult>& result,
+                     const std::vector<bowtie::Input>& inputs) {
+  if (!result) return std::unexpected(named(result.error(), inputs));
+  stats_.switches += result->switches();
+  moved_bytes_ += result->bytes_read + result->bytes_written;
+  stats_.emulated = result->emulated;
+  return {};
+}
+
+Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
+                     const bowtie::Computation& computation, const PassOptions& options) {
+  const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
+  bowtie::RunOptions run = run_options(options, streams);
+  std::unique_ptr<InTurnScheduler> in_turn;
+  if (options.inputs_in_turn && inputs.size() > 1) {
+    auto opened = InTurnScheduler::open(static_cast<uint32_t>(outputs.size()), run.memory_bytes,
+                                        run.block_bytes);
+    if (!opened) return std::unexpected(opened.error());
+    in_turn = std::move(*opened);
+    run.scheduler = in_turn.get();
+  }
+  return note(bowtie::run(inputs, std::move(outputs), computation, run), inputs);
+}
+
+Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
+                     std::vector<bowtie::Output> outputs,
+                     const bowtie::SteppedComputation& computation, const PassOptions& options) {
+  uint32_t streams = 0;
+  for (const bowtie::Pass& pass : plan.passes)
+    streams = std::max(streams, pass.fan_in + pass.fan_out);
+  const bowtie::PlanRunOptions run{.run = run_options(options, streams),
+                                   .temporary_directories = temp_directories_};
+  // Its numbers are those of one bowtie among many.
+  return note(bowtie::run_plan(plan, inputs, std::move(outputs), computation, run), {});
+}
+
+// What the executor knows as a number, the user knows by name.
+Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) const {
+  if (error.code == ErrorCode::cancelled) return interrupted() ? error : interrupted().error();
+  constexpr std::string_view prefix = "input ";
+  const std::string_view subject = error.subject;
+  if (!subject.starts_with(prefix)) return error;
+  uint32_t number = 0;
+  const char* const end = subject.data() + subject.size();
+  if (std::from_chars(subject.data() + prefix.size(), end, number).ptr != end) return error;
+  const bool known = number < inputs.size() && !inputs[number].path.empty();
+  error.subject = known ? inputs[number].path : "an input";
+  return error;
+}
+
+Result<std::unique_ptr<file::File>> FileRun::temporary() {
+  auto file = file::File::create_temporary(temp_directories_[turn_++ % temp_directories_.size()]);
+  if (!file) return std::unexpected(file.error());
+  return std::make_unique<file::File>(std::move(*file));
+}
+
+FilesStats FileRun::stats() const {
+  FilesStats stats = stats_;
+  const file::Traffic now = file::traffic();
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  stats.bytes_read = now.bytes_read - traffic_before_.bytes_read;
+  stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
+  if (stats.switches > 0)
+    stats.run_bytes = static_cast<double>(moved_bytes_) / static_cast<double>(stats.switches);
+  stats.peak_rss_bytes = os::resident_memory().peak_bytes;
+  stats.budget_bytes = options_.memory_bytes;
+  return stats;
+}
+
+std::string printable_key(const record::Format& format, std::string_view item) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
+  switch (format.type) {
+    case record::Type::u32:
+      return fmt::format("{}", record::load<uint32_t>(bytes));
+    case record::Type::i32:
+      return fmt::format("{}", record::load<int32_t>(bytes));
+    case record::Type::f32:
+      return fmt::format("{}", record::load<float>(bytes));
+    case record::Type::i64:
+      return fmt::format("{}", record::load<int64_t>(bytes));
+    case record::Type::f64:
+      return fmt::format("{}", record::load<double>(bytes));
+    case record::Type::u64:
+    case record::Type::kv64:
+      return fmt::format("{}", record::load<uint64_t>(bytes));
+    default:
+      break;
+  }
+  std::string_view key = item;
+  if (format.fixed()) key = item.substr(format.key_offset, format.key_bytes);
+  if (!format.fixed() && key.ends_with('\n')) key.remove_suffix(1);
+  std::string text;
+  for (const unsigned char byte : key.substr(0, key_text_bytes_max)) {
+    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
+    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  }
+  return text;
+}
+
+}  // namespace penstock::external
