@@ -1,9 +1,13 @@
-// How far is the external sort from what the disk allows, and from GNU sort?
+// How far is the external sort from what the disk allows, and from other people's sorts?
 //
 // Numbers: 8 GiB of uniform u64 with a budget of 1 GiB. The bound is two reads and two writes of
 // the data at the speed of the disk, which is measured before each run. Lines: 20,000,000 ASCII
 // records of the Sort Benchmark with 512 MiB, beside GNU sort with the same memory, threads and
 // folder for temporaries; both outputs must be the same, byte for byte.
+//
+// The numbers are also sorted by STXXL, DuckDB and polars with the same memory, once, after our
+// first run: they are several times slower, so that noise does not matter. Who fails, takes more
+// than ten minutes or is not installed has a row that says so.
 //
 // The program runs as a child, so that its memory is seen from outside.
 
@@ -12,6 +16,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -19,6 +24,7 @@
 #include <vector>
 
 #include "bench/bench.h"
+#include "bench/compare/external_rivals.h"
 #include "bench/harness/child.h"
 #include "bench/harness/scratch.h"
 #include "external/probe.h"
@@ -90,6 +96,8 @@ class Bench {
   Result<ChildRun> sort(const std::string& input, const std::string& output,
                         std::vector<std::string> format, uint64_t memory_bytes) const;
   Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
+  // `our_seconds`: of the run beside which they are set.
+  void rivals(const std::string& input, const nlohmann::json& checked, double our_seconds);
   Status compare(const std::string& one, const std::string& other) const;
   void hash_checksum(const nlohmann::json& checked) {
     auto text = checked.value("checksum", std::string{});
@@ -129,6 +137,39 @@ Status Bench::compare(const std::string& one, const std::string& other) const {
   return {};
 }
 
+void Bench::rivals(const std::string& input, const nlohmann::json& checked, double our_seconds) {
+  const RivalJob job{.input = input,
+                     .folder = scratch_.folder(),
+                     // None of them works with what a quick run gives us.
+                     .memory_bytes = std::max(sizes_.u64_memory_bytes, 256 * MiB),
+                     .threads = threads,
+                     .seconds_max = options_.quick ? 60u : 600u,
+                     .verify = [&](const std::string& path) -> Status {
+                       Result<nlohmann::json> after = check(path, {"--format", "u64"});
+                       if (!after) return std::unexpected(after.error());
+                       if (after->value("sorted", false) && (*after)["count"] == checked["count"] &&
+                           (*after)["checksum"] == checked["checksum"]) {
+                         return {};
+                       }
+                       return failure(ErrorCode::corrupt, "be what the input sorted is", path);
+                     }};
+  for (const RivalRun& rival : sort_with_rivals(job)) {
+    const std::string row = "u64, " + rival.name;
+    if (!rival.run) {
+      report_.add(row + ": no result, " + rival.problem, "", {0});
+      continue;
+    }
+    report_.add(row, "s", {rival.run->seconds});
+    report_.add(row + ", peak resident set", "MiB",
+                {static_cast<double>(rival.run->resident_peak_bytes) / MiB});
+    if (rival.run->cgroup_peak_bytes != 0) {
+      report_.add(row + ", peak of its memory cgroup", "MiB",
+                  {static_cast<double>(rival.run->cgroup_peak_bytes) / MiB});
+    }
+    report_.ratio(rival.ratio, rival.run->seconds / our_seconds);
+  }
+}
+
 Status Bench::numbers() {
   const std::vector<std::string> format = {"--format", "u64"};
   std::string input = scratch_.file("input.u64");
@@ -162,6 +203,7 @@ Status Bench::numbers() {
     bounds.push_back(bound);
     seconds.push_back(sorted->seconds);
     ratios.push_back(bound / sorted->seconds);
+    if (run == 0) rivals(input, *before, sorted->seconds);
     peaks.push_back(parse(sorted->output).value("peak_rss_bytes", 0.0) / MiB);
     resident_peaks.push_back(static_cast<double>(sorted->resident_peak_bytes) / MiB);
     if (sorted->cgroup_peak_bytes != 0) {
@@ -238,7 +280,9 @@ Result<Report> run(const Options& options) {
 }
 
 const Registration registration{
-    "external-sort", "a sort within a memory budget, beside the disk's bound and GNU sort", run};
+    "external-sort",
+    "a sort within a memory budget, beside the disk's bound, GNU sort, STXXL, DuckDB and polars",
+    run};
 
 }  // namespace
 }  // namespace penstock::bench

@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "penstock/error.h"
 
@@ -26,10 +28,23 @@ struct Command {
 
 Command add_cat(CLI::App& program);
 Command add_check(CLI::App& program);
+Command add_convert(CLI::App& program);
+Command add_disk(CLI::App& program);
 Command add_doctor(CLI::App& program);
 Command add_find(CLI::App& program);
 Command add_gen(CLI::App& program);
+Command add_group(CLI::App& program);
+Command add_join(CLI::App& program);
+Command add_merge(CLI::App& program);
+Command add_partition(CLI::App& program);
+Command add_plan(CLI::App& program);
+Command add_report(CLI::App& program);
 Command add_sort(CLI::App& program);
+Command add_trace(CLI::App& program);
+
+// The words of a command line, the program's name left out, with a "--" in front of the program
+// that `penstock trace` is to run, whose own options are none of ours.
+std::vector<std::string> mark_traced_program(int argc, const char* const* argv);
 
 // Prints "penstock COMMAND: what the error says" on stderr; returns exit_error, for `return
 // report(...)`.

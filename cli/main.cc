@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <string>
@@ -77,13 +78,18 @@ int run(int argc, char** argv) {
   CLI::App program{"Penstock sorts files larger than memory within a memory budget that it keeps.",
                    "penstock"};
   program.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
-  std::vector<Command> commands = {add_sort(program),  add_cat(program), add_find(program),
-                                   add_check(program), add_gen(program), add_doctor(program)};
+  std::vector<Command> commands = {add_sort(program),      add_cat(program),    add_find(program),
+                                   add_check(program),     add_gen(program),    add_disk(program),
+                                   add_plan(program),      add_doctor(program), add_trace(program),
+                                   add_convert(program),   add_report(program), add_merge(program),
+                                   add_partition(program), add_group(program),  add_join(program)};
   program.add_subcommand("help", "explain the program, or one of its commands");
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(program, argc > 2 ? argv[2] : "");
   try {
-    program.parse(argc, argv);
+    std::vector<std::string> words = mark_traced_program(argc, argv);
+    std::ranges::reverse(words);  // as the parser takes them
+    program.parse(words);
   } catch (const CLI::ParseError& error) {
     return report_parse_error(program, error, argc, argv);
   }
@@ -99,7 +105,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   penstock::os::occupy_standard_streams();
-  (void)penstock::os::raise_open_files_limit();  // a merge opens all of its inputs at once
+  // A merge opens all of its inputs at once. A traced program gets the limit that it would have.
+  if (argc < 2 || std::string_view(argv[1]) != "trace") {
+    (void)penstock::os::raise_open_files_limit();
+  }
   // Output that could not be written is an error even when it fails as late as here.
   int code = penstock::cli::run(argc, argv);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {

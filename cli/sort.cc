@@ -14,40 +14,22 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/format_options.h"
 #include "cli/gnu_options.h"
 #include "cli/print.h"
 #include "cli/progress_line.h"
-#include "cli/size.h"
 #include "cli/sort_stats.h"
+#include "cli/sort_words.h"
 #include "cli/stop_signals.h"
 #include "external/external_sort.h"
-#include "os/limits.h"
 
 namespace penstock::cli {
 namespace {
 
-// Threads beyond eight seldom help on one disk; GNU sort stops there too.
-constexpr unsigned default_threads_max = 8;
-// Without -S; half of the memory where that is less.
-constexpr uint64_t default_memory_bytes = 1 * GiB;
-
-struct SortArguments {
-  std::vector<std::string> inputs;
-  std::string output = "-";
-  FormatOptions format;
-  std::string memory;
-  std::vector<std::string> temp_directories;
-  unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max);
-  bool descending = false;
-  bool unique = false;
-  bool stable = false;
-  bool merge_only = false;
+struct SortArguments : SortWords {
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
   bool json = false;
-  std::string pool = "automatic";
 
   bool checks() const { return check_quietly || !check.empty(); }
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
@@ -77,61 +59,11 @@ Status validate(const SortArguments& arguments) {
                     "penstock check --json");
     }
   }
-  if (std::ranges::find(arguments.inputs, "") != arguments.inputs.end()) {
-    return misuse("sort a file without a name", "FILE ''", "- for standard input");
-  }
-  if (arguments.output.empty()) {
-    return misuse("write a file without a name", "-o ''", "- for standard output");
-  }
   if (arguments.json && arguments.output == "-" && !arguments.checks()) {
     return misuse("print statistics between the output's lines", "--json",
                   "-o FILE, or --stats FILE");
   }
-  if (arguments.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
   return {};
-}
-
-// What a percentage of -S is a share of.
-uint64_t machine_memory_bytes() {
-  os::Limits limits = os::limits();
-  return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
-}
-
-Result<pool::Mechanism> parse_mechanism(std::string_view name) {
-  using enum pool::Mechanism;
-  for (pool::Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
-    if (name == pool::name_of(mechanism)) return mechanism;
-  }
-  return misuse("move memory in this way", "--pool " + std::string(name),
-                "automatic, mremap, uffd_move or shared");
-}
-
-Result<uint64_t> memory_bytes_of(const std::string& text) {
-  if (!text.empty()) return parse_size(text, machine_memory_bytes());
-  return std::min(default_memory_bytes, machine_memory_bytes() / 2);
-}
-
-Result<external::SortOptions> sort_options(const SortArguments& arguments) {
-  Result<record::Format> format = arguments.format.format();
-  if (!format) return std::unexpected(format.error());
-  Result<uint64_t> memory_bytes = memory_bytes_of(arguments.memory);
-  if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  Result<pool::Mechanism> mechanism = parse_mechanism(arguments.pool);
-  if (!mechanism) return std::unexpected(mechanism.error());
-
-  external::SortOptions options;
-  options.inputs = arguments.inputs.empty() ? std::vector<std::string>{"-"} : arguments.inputs;
-  options.output = arguments.output;
-  options.format = *format;
-  options.memory_bytes = *memory_bytes;
-  options.temp_directories = arguments.temp_directories;
-  options.threads = arguments.threads;
-  options.descending = arguments.descending;
-  options.unique = arguments.unique;
-  options.stable = arguments.stable;
-  options.merge_only = arguments.merge_only;
-  options.mechanism = *mechanism;
-  return options;
 }
 
 // How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
@@ -204,35 +136,14 @@ Command add_sort(CLI::App& program) {
   SortArguments& a = *arguments;
   CLI::App* app =
       program.add_subcommand("sort", "sort, merge or check files within a memory budget");
-  app->footer(
-      "Sizes are numbers with a suffix: b for bytes, K M G T for powers of 1024 (none: K, as GNU "
-      "sort's), %\n"
-      "for a share of the memory of this machine or of its container.\n"
-      "Exit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
-
-  app->add_option("FILE", a.inputs, "what to sort; - or nothing is standard input");
-  app->add_option("-o,--output", a.output,
-                  "where the result goes; may be an input (default: standard output)");
-  add_format_options(*app, a.format);
-  app->add_option(
-      "-S,--buffer-size", a.memory,
-      "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  app->add_option("-T,--temporary-directory", a.temp_directories,
-                  "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
-      ->allow_extra_args(false);
-  app->add_option("--parallel", a.threads, "threads (default: the cores, at most 8)");
-  app->add_flag("-r,--reverse", a.descending, "descending order");
-  app->add_flag("-u,--unique", a.unique,
-                "only the first of items with equal keys; with -c: equal keys are disorder");
-  app->add_flag("-s,--stable", a.stable, "items with equal keys keep their order");
-  app->add_flag("-m,--merge", a.merge_only, "the inputs are sorted already: merge them");
+  app->footer(std::string(sort_words_footer) +
+              "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
+  add_sort_words(*app, a);
   app->add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
   app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
   app->add_option("--stats", a.stats_path,
                   "write the plan and what happened to this file, as JSON");
   app->add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
-  app->add_option("--pool", a.pool,
-                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
   refuse_gnu_options(*app);
   return {app, [arguments] { return run(*arguments); }};
 }

@@ -7,6 +7,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+}  // namespace
+
 Json plan_object(const external::SortPlan& plan) {
   return {{"method", external::name_of(plan.method)},
           {"why", plan.why},
@@ -22,8 +24,6 @@ Json plan_object(const external::SortPlan& plan) {
           {"memory_bytes", plan.memory_bytes}};
 }
 
-}  // namespace
-
 std::string stats_json(const external::SortStats& stats) {
   Json object = {{"version", 1},
                  {"method", external::name_of(stats.method)},
@@ -37,6 +37,7 @@ std::string stats_json(const external::SortStats& stats) {
                  {"bytes_read", stats.bytes_read},
                  {"bytes_written", stats.bytes_written},
                  {"temp_bytes", stats.temp_bytes},
+                 {"kept_bytes", stats.kept_bytes},
                  {"pool", stats.pool},
                  {"engine", stats.engine},
                  {"phase_seconds", Json::object()},

@@ -1,27 +1,68 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
 # terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
-# penstock-bench measures against) or "check" (what ./check needs).
+# penstock-bench measures against, two of them from PyPI, in build/rivals) or "check" (what ./check needs).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev libpcre2-dev)
 check_packages=(libgtest-dev librapidcheck-dev clang-19 clang-format-19 libclang-rt-19-dev rapidjson-dev
   libsimdjson-dev libboost-dev zstd lz4 fio)
-bench_packages=(libtbb-dev libhwy-dev libips4o-dev libboost-dev python3-pip python3-matplotlib fio)
+bench_packages=(libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv python3-matplotlib fio)
 
 packages=("${build_packages[@]}")
 case "${1:-run}" in
   check) packages+=("${check_packages[@]}" "${bench_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
 esac
+if [ "${1:-run}" = check ]; then
+  # Node and a browser may have come from elsewhere than Debian.
+  command -v npm >/dev/null || packages+=(nodejs npm)
+  command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null ||
+    packages+=(chromium-headless-shell)
+fi
+
+# Databases for the bench external-sort. Where they cannot be had, it says so, and measures beside the others.
+rivals=(duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1)
+install_rivals() {
+  local folder
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/rivals
+  [ "$(cat "$folder/installed" 2>/dev/null)" = "${rivals[*]}" ] && return
+  echo "setup: installing ${rivals[*]} in $folder" >&2
+  rm -rf "$folder"
+  if python3 -m venv "$folder" >&2 && "$folder/bin/pip" install -q "${rivals[@]}" >&2; then
+    echo "${rivals[*]}" >"$folder/installed"
+  else
+    echo "setup: they could not be installed; the bench external-sort goes on without them" >&2
+    rm -rf "$folder"
+  fi
+}
+# What drives the browser that looks at the report's page. Where it cannot be had, that test is skipped, and says so.
+playwright=playwright-core@1.65.1
+install_playwright() {
+  local folder
+  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/node
+  [ "$(cat "$folder/installed" 2>/dev/null)" = "$playwright" ] && return
+  echo "setup: installing $playwright in $folder" >&2
+  rm -rf "$folder" && mkdir -p "$folder"
+  if npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$playwright" </dev/null >&2; then
+    echo "$playwright" >"$folder/installed"
+  else
+    echo "setup: it could not be installed; the test of the report's page will be skipped" >&2
+  fi
+}
+finish() {
+  [ "${1:-run}" != bench ] || install_rivals
+  [ "${1:-run}" != check ] || install_playwright
+  exit 0
+}
 
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
   [ "$status" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+[ ${#missing[@]} -eq 0 ] && finish "$@"
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -39,3 +80,4 @@ install() {
 }
 # A package list that was fetched before may do; where it does not, fetch it and try once more.
 install || { "${as_root[@]}" apt-get update -q </dev/null >&2 && install; }
+finish "$@"

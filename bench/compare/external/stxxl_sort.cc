@@ -1,0 +1,66 @@
+// A rival for the bench external-sort: STXXL sorts a file of u64.
+//
+// stxxl_sort INPUT OUTPUT MEMORY_BYTES SECONDS_MAX. Reads the input through a vector over the file,
+// sorts it as a stream (runs, then merges), and writes a vector over the output file, with
+// MEMORY_BYTES for all of it, direct I/O, and its parallel sort. Where its own disk lies says the
+// file that STXXLCFG names. What goes wrong is told on stdout, with exit code 1; SIGALRM ends it
+// after SECONDS_MAX.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <stxxl/io>
+#include <stxxl/sort>
+#include <stxxl/stream>
+#include <stxxl/vector>
+
+namespace {
+
+struct Less {
+  bool operator()(uint64_t a, uint64_t b) const { return a < b; }
+  uint64_t min_value() const { return std::numeric_limits<uint64_t>::min(); }
+  uint64_t max_value() const { return std::numeric_limits<uint64_t>::max(); }
+};
+
+constexpr unsigned block_bytes = 2 << 20;
+// Four pages of a block each.
+using Numbers = stxxl::vector<uint64_t, 1, stxxl::lru_pager<4>, block_bytes>;
+constexpr uint64_t vector_bytes = uint64_t{4} * block_bytes;
+
+int complain(const char* what) {
+  std::printf("%s\n", what);
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) return 2;
+  // Its advice and its messages; ours go to stdout.
+  if (std::freopen("/dev/null", "w", stderr) == nullptr) return 2;
+  const uint64_t memory_bytes = std::strtoull(argv[3], nullptr, 10);
+  alarm(static_cast<unsigned>(std::strtoul(argv[4], nullptr, 10)));
+  if (memory_bytes <= 2 * vector_bytes) return complain("too little memory");
+  try {
+    using stxxl::file;
+    stxxl::linuxaio_file input_file(argv[1], file::RDONLY | file::DIRECT);
+    stxxl::linuxaio_file output_file(argv[2],
+                                     file::RDWR | file::CREAT | file::TRUNC | file::DIRECT);
+    const Numbers input(&input_file);
+    Numbers output(&output_file);
+    output.resize(input.size());
+
+    auto source = stxxl::stream::streamify(input.begin(), input.end());
+    stxxl::stream::sort<decltype(source), Less, block_bytes> sorted(
+        source, Less(), memory_bytes - 2 * vector_bytes);
+    const auto end = stxxl::stream::materialize(sorted, output.begin(), output.end());
+    if (end != output.end()) return complain("items were lost");
+    output.flush();
+  } catch (const std::exception& problem) {
+    return complain(problem.what());
+  }
+  return 0;
+}

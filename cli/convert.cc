@@ -1,0 +1,89 @@
+// penstock convert: a trace as a sequence of requests, in other programs' formats.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/trace_summary.h"
+#include "trace/export.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole is there
+
+struct ConvertArguments {
+  std::string input;
+  std::string output;
+  std::string format;
+  std::string under;
+  std::string files;
+  bool quiet = false;
+};
+
+Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
+  if (arguments.format.empty()) return trace::export_format_of(arguments.output);
+  if (arguments.format == "csv") return trace::ExportFormat::csv;
+  if (arguments.format == "iolog") return trace::ExportFormat::iolog;
+  if (arguments.format == "json") return trace::ExportFormat::perfetto;
+  return failure(ErrorCode::invalid_argument, "write this format", arguments.format,
+                 "csv, iolog or json");
+}
+
+int run_convert(const ConvertArguments& arguments) {
+  const trace::ConvertOptions options{.under = arguments.under};
+  Result<trace::Conversion> converted;
+  auto trace = trace::TraceReader::open(arguments.input);
+  if (!trace) return report("convert", trace.error());
+  if (arguments.output.empty()) {
+    converted = trace::convert(*trace, options, {});
+  } else {
+    const auto format = format_of(arguments);
+    if (!format) return report("convert", format.error());
+    converted = trace::export_requests(*trace, options, *format, arguments.output);
+  }
+  if (!converted) return report("convert", converted.error());
+  if (!arguments.files.empty()) {
+    if (Status made = trace::make_iolog_files(*converted, arguments.files); !made) {
+      return report("convert", made.error());
+    }
+  }
+  if (arguments.output.empty() || !arguments.quiet) {
+    print_summary(arguments.output.empty() ? stdout : stderr, *converted);
+  }
+  return converted->complete ? exit_ok : exit_incomplete;
+}
+
+}  // namespace
+
+Command add_convert(CLI::App& program) {
+  auto arguments = std::make_shared<ConvertArguments>();
+  ConvertArguments& a = *arguments;
+  CLI::App* app =
+      program.add_subcommand("convert", "write a trace's requests as CSV, fio's iolog or JSON");
+  app->add_option("TRACE", a.input, "what penstock trace wrote; - is standard input")->required();
+  app->add_option("-o,--output", a.output,
+                  "x.csv, x.iolog (fio --read_iolog) or x.json (ui.perfetto.dev); none: a summary "
+                  "on standard output");
+  app->add_option("--format", a.format, "csv, iolog or json, whatever the name");
+  app->add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
+  app->add_option("--files", a.files,
+                  "also make the files that fio needs, sparse and of their largest size, in this "
+                  "folder")
+      ->type_name("DIR");
+  app->add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  app->footer(
+      "One request: bytes [offset, offset + bytes) of a file, read or written, in the order in "
+      "which they were\n"
+      "started. file_seek: not where the last access to that file ended; device_seek: not where "
+      "the "
+      "last access\n"
+      "of all ended.\n"
+      "Exit codes: 0 done, 1 the trace was cut off (what was whole is written), 2 anything else "
+      "that went wrong.");
+  return {app, [arguments] { return run_convert(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,180 @@
+// penstock report: traces as a page with pictures, or in a few lines on a terminal.
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/sort_report.h"
+#include "cli/write_file.h"
+#include "trace/report/page.h"
+#include "trace/report/summary.h"
+#include "trace/report/terminal.h"
+
+namespace penstock::cli {
+namespace {
+
+using trace::report::SortRun;
+using trace::report::TraceSummary;
+
+constexpr int exit_incomplete = 1;  // a trace was cut off: the report shows what was whole
+
+struct ReportArguments {
+  std::vector<std::string> traces;
+  std::vector<std::string> stats;
+  std::string output;
+  std::string under;
+  std::string requests;
+  std::optional<size_t> width;
+};
+
+std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
+  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                 std::move(hint));
+}
+
+// "FROM..TO": the requests from FROM on, in front of TO; either may be left out.
+Status parse_requests(std::string_view text, trace::report::SummaryOptions& options) {
+  auto refuse = [&] {
+    return misuse("read this as a part of the trace", "--requests " + std::string(text),
+                  "FROM..TO, for example 1000000..1100000");
+  };
+  const size_t dots = text.find("..");
+  if (dots == text.npos) return refuse();
+  auto number = [](std::string_view digits, uint64_t otherwise) -> std::optional<uint64_t> {
+    if (digits.empty()) return otherwise;
+    uint64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+    return value;
+  };
+  const auto from = number(text.substr(0, dots), 0);
+  const auto to = number(text.substr(dots + 2), ~uint64_t{0});
+  if (!from || !to || *to <= *from) return refuse();
+  options.first_request = *from;
+  options.requests = *to - *from;
+  return {};
+}
+
+// What the locale says of characters beyond ASCII.
+bool terminal_has_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    const std::string_view locale = value;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos ||
+           locale.find("utf-8") != locale.npos || locale.find("UTF8") != locale.npos;
+  }
+  return false;
+}
+
+Result<std::vector<SortRun>> read_stats(const std::vector<std::string>& paths) {
+  std::vector<SortRun> runs;
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file.good() && !file.eof()) return system_error(errno, "read the statistics", path);
+    auto run = sort_run_of(text, path);
+    if (!run) return std::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+Status validate(const ReportArguments& arguments) {
+  if (arguments.traces.empty() && arguments.stats.empty()) {
+    return misuse("report on nothing", "TRACE", "penstock trace -o run.trace -- PROGRAM");
+  }
+  if (!arguments.stats.empty() && arguments.output.empty()) {
+    return misuse("show a sort's statistics on a terminal", "--stats", "-o page.html");
+  }
+  if (!arguments.requests.empty() && arguments.traces.size() > 1) {
+    return misuse("take one part of several traces", "--requests", "one trace");
+  }
+  if (arguments.width && !arguments.output.empty()) {
+    return misuse("give a page a width", "--width", "no -o");
+  }
+  return {};
+}
+
+Result<int> make_report(const ReportArguments& arguments) {
+  if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
+  trace::report::SummaryOptions options{.convert = {.under = arguments.under}};
+  if (!arguments.requests.empty()) {
+    if (Status part = parse_requests(arguments.requests, options); !part) {
+      return std::unexpected(part.error());
+    }
+  }
+  // Several traces share the room of a page.
+  const bool page = !arguments.output.empty();
+  const size_t sharing = std::max<size_t>(1, arguments.traces.size());
+  options.single_requests = page ? options.single_requests / sharing : 0;
+  if (sharing > 2) options.rows /= 2;
+
+  const auto stats = read_stats(arguments.stats);
+  if (!stats) return std::unexpected(stats.error());
+  std::vector<TraceSummary> summaries;
+  int code = exit_ok;
+  for (const std::string& path : arguments.traces) {
+    auto summary = trace::report::summarize(path, options);
+    if (!summary) return std::unexpected(summary.error());
+    if (!summary->conversion.complete) code = exit_incomplete;
+    if (page) {
+      summaries.push_back(std::move(*summary));
+      continue;
+    }
+    print("{}{}", path == arguments.traces.front() ? "" : "\n",
+          terminal_report(*summary, {.width = arguments.width.value_or(80),
+                                     .unicode = terminal_has_unicode()}));
+  }
+  if (page) {
+    const std::string text =
+        trace::report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION});
+    if (Status written = write_file(arguments.output, text); !written) {
+      return std::unexpected(written.error());
+    }
+  }
+  return code;
+}
+
+int run_report(const ReportArguments& arguments) {
+  const Result<int> code = make_report(arguments);
+  return code ? *code : report("report", code.error());
+}
+
+}  // namespace
+
+Command add_report(CLI::App& program) {
+  auto arguments = std::make_shared<ReportArguments>();
+  ReportArguments& a = *arguments;
+  CLI::App* app = program.add_subcommand(
+      "report", "show where a program's requests went: on a page, or on the terminal");
+  app->add_option("TRACE", a.traces, "what penstock trace wrote; several are shown side by side");
+  app->add_option("-o,--output", a.output,
+                  "write a page (HTML, complete in itself; -: to stdout) instead of text");
+  app->add_option("--stats", a.stats,
+                  "statistics of penstock sort --stats: predicted against measured, on the page");
+  app->add_option("--under", a.under, "only files whose path begins so");
+  app->add_option("--requests", a.requests,
+                  "only this part of the trace: FROM..TO, counted from 0");
+  app->add_option("--width", a.width, "columns of the terminal (default 80)")
+      ->check(CLI::Range(40, 240));
+  app->footer(
+      "A page holds 200,000 requests one by one; of longer traces a picture of the whole, and "
+      "single requests at some\nplaces. Any other part: --requests FROM..TO.\n"
+      "Exit codes: 0 done, 1 a trace was cut off (the report shows what is whole), 2 anything "
+      "else.");
+  return {app, [arguments] { return run_report(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,105 @@
+#include "cli/sort_words.h"
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "cli/size.h"
+#include "os/limits.h"
+
+namespace penstock::cli {
+namespace {
+
+// Threads beyond eight seldom help on one disk; GNU sort stops there too.
+constexpr unsigned default_threads_max = 8;
+// Without -S; half of the memory where that is less.
+constexpr uint64_t default_memory_bytes = 1 * GiB;
+
+std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
+  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                 std::move(hint));
+}
+
+// What a percentage of -S is a share of.
+uint64_t machine_memory_bytes() {
+  os::Limits limits = os::limits();
+  return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+}
+
+Result<pool::Mechanism> parse_mechanism(std::string_view name) {
+  using enum pool::Mechanism;
+  for (pool::Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
+    if (name == pool::name_of(mechanism)) return mechanism;
+  }
+  return misuse("move memory in this way", "--pool " + std::string(name),
+                "automatic, mremap, uffd_move or shared");
+}
+
+}  // namespace
+
+const char* const sort_words_footer =
+    "Sizes are numbers with a suffix: b for bytes, K M G T for powers of 1024 (none: K, as GNU "
+    "sort's), %\n"
+    "for a share of the memory of this machine or of its container.";
+
+SortWords::SortWords()
+    : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
+
+void add_sort_words(CLI::App& app, SortWords& words) {
+  app.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
+  app.add_option("-o,--output", words.output,
+                 "where the result goes; may be an input (default: standard output)");
+  add_format_options(app, words.format);
+  app.add_option(
+      "-S,--buffer-size", words.memory,
+      "memory that the program may use, all told (default 1G, or half of the memory if less)");
+  app.add_option("-T,--temporary-directory", words.temp_directories,
+                 "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
+      ->allow_extra_args(false);
+  app.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
+  app.add_flag("-r,--reverse", words.descending, "descending order");
+  app.add_flag("-u,--unique", words.unique,
+               "only the first of items with equal keys; with -c: equal keys are disorder");
+  app.add_flag("-s,--stable", words.stable, "items with equal keys keep their order");
+  app.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
+  app.add_option("--pool", words.pool,
+                 "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
+}
+
+Result<uint64_t> memory_bytes_of(const SortWords& words) {
+  if (!words.memory.empty()) return parse_size(words.memory, machine_memory_bytes());
+  return std::min(default_memory_bytes, machine_memory_bytes() / 2);
+}
+
+Result<external::SortOptions> sort_options(const SortWords& words) {
+  if (std::ranges::find(words.inputs, "") != words.inputs.end()) {
+    return misuse("sort a file without a name", "FILE ''", "- for standard input");
+  }
+  if (words.output.empty()) {
+    return misuse("write a file without a name", "-o ''", "- for standard output");
+  }
+  if (words.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  Result<record::Format> format = words.format.format();
+  if (!format) return std::unexpected(format.error());
+  Result<uint64_t> memory_bytes = memory_bytes_of(words);
+  if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  Result<pool::Mechanism> mechanism = parse_mechanism(words.pool);
+  if (!mechanism) return std::unexpected(mechanism.error());
+
+  external::SortOptions options;
+  options.inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs;
+  options.output = words.output;
+  options.format = *format;
+  options.memory_bytes = *memory_bytes;
+  options.temp_directories = words.temp_directories;
+  options.threads = words.threads;
+  options.descending = words.descending;
+  options.unique = words.unique;
+  options.stable = words.stable;
+  options.merge_only = words.merge_only;
+  options.mechanism = *mechanism;
+  return options;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,127 @@
+// penstock trace: what a program asks of files, recorded.
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/stop_signals.h"
+#include "cli/trace_summary.h"
+#include "trace/capture.h"
+#include "trace/convert.h"
+
+namespace penstock::cli {
+namespace {
+
+struct TraceArguments {
+  std::vector<std::string> words;
+  std::string output = "run.trace";
+  std::string backend = "auto";
+  int32_t attach = 0;
+  bool quiet = false;
+};
+
+Result<trace::Backend> backend_of(const std::string& name) {
+  if (name == "auto") return trace::Backend::unknown;
+  for (const trace::Backend backend :
+       {trace::Backend::ptrace, trace::Backend::preload, trace::Backend::bpf}) {
+    if (name == name_of(backend)) return backend;
+  }
+  return failure(ErrorCode::invalid_argument, "trace with this backend", name,
+                 "auto, ptrace, preload or bpf");
+}
+
+// A summary needs the trace to be read again, from a file.
+void summarize(const trace::Captured& captured, const TraceArguments& arguments) {
+  if (arguments.quiet || arguments.output == "-") return;
+  const auto converted = trace::convert_file(arguments.output, {}, {});
+  if (!converted) {
+    report("trace", converted.error());
+    return;
+  }
+  print_to(stderr, "penstock trace: {} events in {} ({}), {}\n", captured.totals.events,
+           arguments.output, readable_bytes(captured.trace_bytes), name_of(captured.backend));
+  print_summary(stderr, *converted);
+}
+
+int run_trace(const TraceArguments& arguments) {
+  const std::vector<std::string>& words = arguments.words;
+  const auto misuse = [](std::string attempted, std::string subject) {
+    return report("trace", {ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                            0, "penstock trace -o run.trace -- PROGRAM ARGS..."});
+  };
+  if (arguments.attach == 0 && words.empty()) return misuse("trace nothing", "PROGRAM");
+  if (arguments.attach != 0 && !words.empty()) return misuse("trace both", "-p and PROGRAM");
+  if (arguments.attach < 0) return misuse("attach to this", "-p");
+  const auto backend = backend_of(arguments.backend);
+  if (!backend) return report("trace", backend.error());
+
+  trace::CaptureOptions options{.output = arguments.output,
+                                .backend = *backend,
+                                .command = words,
+                                .attach = arguments.attach};
+  std::optional<StopSignals> stop;
+  if (options.attach != 0) {
+    stop.emplace(StopOptions{.command = "trace", .outcome = "the trace ends here"});
+    options.stop = &stop->flag();
+    if (!arguments.quiet) {
+      print_to(stderr, "penstock trace: attached to process {}; Ctrl-C ends the trace\n",
+               options.attach);
+    }
+  }
+  const auto captured = trace::capture(options);
+  if (!captured) return report("trace", captured.error());
+  stop.reset();
+  summarize(*captured, arguments);
+  return captured->totals.exit_code;
+}
+
+}  // namespace
+
+std::vector<std::string> mark_traced_program(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "trace") return words;
+  constexpr std::array<std::string_view, 5> with_value = {"-o", "--output", "--backend", "-p",
+                                                          "--pid"};
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--") break;
+    if (std::ranges::find(with_value, words[i]) != with_value.end()) {
+      ++i;
+    } else if (!words[i].starts_with('-')) {
+      words.insert(words.begin() + static_cast<ptrdiff_t>(i), "--");
+      break;
+    }
+  }
+  return words;
+}
+
+Command add_trace(CLI::App& program) {
+  auto arguments = std::make_shared<TraceArguments>();
+  TraceArguments& a = *arguments;
+  CLI::App* app = program.add_subcommand("trace", "record what a program asks of files");
+  app->add_option("-o,--output", a.output, "the trace (default run.trace; - is standard output)");
+  app->add_option("--backend", a.backend,
+                  "how: ptrace (any program, no rights needed; default), preload (dynamic "
+                  "programs, lowest cost), bpf (root)");
+  app->add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
+      ->type_name("PID");
+  app->add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  app->add_option("PROGRAM", a.words, "what to run, with its arguments");
+  app->footer(
+      "penstock trace -o run.trace -- PROGRAM ARGS...\n"
+      "Follows all threads and child processes until the last has ended. The program's exit code "
+      "is "
+      "handed\n"
+      "through (128 + the signal where one ended it); 2: the program could not be run, or not be "
+      "traced.\n"
+      "penstock convert makes CSV, fio's iolog or a time line of a trace.");
+  return {app, [arguments] { return run_trace(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "file/engine.h"
+#include "file/file.h"
+#include "penstock/error.h"
+
+namespace penstock::cli {
+
+// The whole file or none: it has its name only when it is complete. "-" is stdout.
+inline Status write_file(const std::string& path, const std::string& text) {
+  auto file = file::File::create_output(path, file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  if (auto written = file::write_exactly(*file, 0, bytes, text.size()); !written) return written;
+  return file->publish();
+}
+
+}  // namespace penstock::cli

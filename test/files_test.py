@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""merge, partition, group and join from end to end, against plain Python: files_test.py PENSTOCK [TEST...].
+
+Prints its seed; PENSTOCK_TEST_SEED repeats a run.
+"""
+
+import collections
+import json
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import end_to_end
+
+PROGRAM = os.path.abspath(sys.argv[1])
+MIB = 1 << 20
+SANITIZED = "ASAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+# A sanitizer needs memory of its own.
+SMALL_MEMORY = "1G" if SANITIZED else "40M"
+
+
+def run(*words, code=0, stdin=b"", **options):
+    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=300, **options)
+    if done.returncode != code:
+        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
+                             f"{done.stderr.decode(errors='replace')}")
+    return done
+
+
+def pairs_of(data):
+    return list(struct.iter_unpack("<QQ", data))
+
+
+def mix64(x):
+    mask = (1 << 64) - 1
+    x = (x + 0x9e3779b97f4a7c15) & mask
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9 & mask
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb & mask
+    return x ^ (x >> 31)
+
+
+def part_of(key, parts):
+    """As docs/files.md tells it."""
+    h = 0
+    for at in range(0, len(key), 8):
+        h = mix64(h ^ int.from_bytes(key[at:at + 8].ljust(8, b"\0"), "little"))
+    return (mix64(h ^ len(key)) >> 32) * parts >> 32
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-files-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.temporaries = self.folder / "temporaries"
+        self.temporaries.mkdir()
+
+    def lines(self, count, keys=10**9):
+        return [b"%d\n" % self.random.randrange(keys) for _ in range(count)]
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def assert_only(self, *names):
+        self.assertEqual(sorted(path.name for path in self.folder.rglob("*") if path.is_file()), sorted(names))
+
+
+class Merge(Case):
+    def test_files_and_standard_input(self):
+        a, b, c = (sorted(self.lines(n)) for n in (3000, 1, 500))
+        done = run("merge", self.write("a", b"".join(a)), self.write("b", b"".join(b)), "-", "-S", SMALL_MEMORY,
+                   stdin=b"".join(c))
+        self.assertEqual(done.stdout, b"".join(sorted(a + b + c)))
+
+    def test_unique_and_descending(self):
+        a, b = (sorted(self.lines(1000, 700), reverse=True) for _ in range(2))
+        out = self.folder / "out"
+        run("merge", "-r", "-u", self.write("a", b"".join(a)), self.write("b", b"".join(b)), "-o", out, "-S", SMALL_MEMORY)
+        self.assertEqual(out.read_bytes(), b"".join(sorted(set(a + b), reverse=True)))
+
+    def test_many_files(self):
+        names, everything = [], []
+        for i in range(600):
+            lines = sorted(self.lines(self.random.randrange(4)))
+            names.append(self.write(f"in{i}", b"".join(lines)))
+            everything += lines
+        out = self.folder / "out"
+        told = json.loads(run("merge", *names, "-o", out, "-S", SMALL_MEMORY, "--json", "-T", self.temporaries).stdout)
+        self.assertEqual(out.read_bytes(), b"".join(sorted(everything)))
+        self.assertEqual(told["bytes"], out.stat().st_size)
+
+    def test_disorder_names_file_and_item(self):
+        self.write("a", b"a\nb\n")
+        bad = self.write("bad", b"a\nc\nb\n")
+        done = run("merge", self.folder / "a", bad, "-o", self.folder / "out", "-S", SMALL_MEMORY, code=2)
+        self.assertIn(str(bad), done.stderr.decode())
+        self.assertIn("item 3", done.stderr.decode())
+        self.assert_only("a", "bad")
+
+    def test_what_is_missing_or_cut_short(self):
+        self.write("a", b"12345678123")
+        self.assertIn(b"none", run("merge", self.folder / "none", "-S", SMALL_MEMORY, code=2).stderr)
+        self.assertIn(b"11 bytes", run("merge", "--format", "u64", self.folder / "a", "-S", SMALL_MEMORY, code=2).stderr)
+        self.assertIn(b"-S", run("merge", self.folder / "a", "-S", "1M", code=2).stderr)
+        self.assert_only("a")
+
+
+class Partition(Case):
+    def test_hash_as_documented_and_manifest(self):
+        lines = self.lines(20000, 5000)
+        source = self.write("in", b"".join(lines))
+        told = json.loads(run("partition", source, "-o", self.folder / "part-{}", "--parts", 30, "-S", SMALL_MEMORY,
+                              "--json").stdout)
+        expected = [b"".join(line for line in lines if part_of(line[:-1], 30) == j) for j in range(30)]
+        for j, part in enumerate(told["parts"]):
+            self.assertEqual(part["file"], str(self.folder / f"part-{j:02}"))
+            self.assertEqual(pathlib.Path(part["file"]).read_bytes(), expected[j])
+            self.assertEqual(part["items"], expected[j].count(b"\n"))
+            self.assertEqual(part["bytes"], len(expected[j]))
+            checked = json.loads(subprocess.run([PROGRAM, "check", part["file"], "--json"], capture_output=True).stdout)
+            self.assertEqual(part["checksum"], checked["checksum"])
+
+    def test_ranges_of_equal_sizes(self):
+        numbers = [self.random.randrange(-2**63, 2**63) for _ in range(50000)]
+        source = self.write("in", struct.pack(f"<{len(numbers)}q", *numbers))
+        told = json.loads(run("partition", source, "-o", self.folder / "p{}.bin", "--by", "range", "--parts", 8, "-S",
+                              SMALL_MEMORY, "--format", "i64", "--json").stdout)
+        found, last = [], -2**63
+        for part in told["parts"]:
+            data = pathlib.Path(part["file"]).read_bytes()
+            values = struct.unpack(f"<{len(data) // 8}q", data)
+            self.assertTrue(4000 < len(values) < 9000, len(values))
+            if part["from"] is not None:
+                self.assertGreaterEqual(min(values), int(part["from"]))
+            self.assertGreaterEqual(min(values), last)
+            last = max(values)
+            found += values
+        self.assertEqual(sorted(found), sorted(numbers))
+
+    def test_misuse(self):
+        source = self.write("in", b"a\n")
+        for words, hint in ((("-o", "part", "--parts", 2), b"{}"), (("-o", "p{}", "--parts", 0), b"--parts"),
+                            (("-o", "p{}", "--by", "bits", "--parts", 3), b"power of two"),
+                            (("-o", "p{}", "--by", "dice", "--parts", 3), b"range, hash or bits"),
+                            (("-o", "p{}", "--bounds", source, "--parts", 3), b"--by range"), (("--parts", 2), b"output")):
+            self.assertIn(hint, run("partition", source, *words, "-S", SMALL_MEMORY, code=2, cwd=self.folder).stderr)
+        self.assertIn(b"pipe", run("partition", "-", "-o", "p{}", "--by", "range", "--parts", 3, "-S", SMALL_MEMORY, code=2,
+                                   stdin=b"a\n", cwd=self.folder).stderr)
+        self.assert_only("in")
+
+
+class Group(Case):
+    def test_sum_of_pairs_and_a_giant_key(self):
+        pairs = [(7 if i % 3 else self.random.randrange(200), i) for i in range(30000)]
+        source = self.write("in", b"".join(struct.pack("<QQ", *pair) for pair in pairs))
+        out = self.folder / "out"
+        told = json.loads(run("group", source, "-o", out, "--format", "kv64", "--sum", "--sorted", "-S", SMALL_MEMORY,
+                              "--json").stdout)
+        sums = collections.Counter()
+        for key, value in pairs:
+            sums[key] += value
+        self.assertEqual(pairs_of(out.read_bytes()), sorted(sums.items()))
+        self.assertEqual((told["items"], told["groups"]), (len(pairs), len(sums)))
+
+    def test_count_of_lines_from_a_pipe(self):
+        lines = self.lines(5000, 300)
+        done = run("group", "--count", "--sorted", "-S", SMALL_MEMORY, stdin=b"".join(lines)[:-1])
+        counts = collections.Counter(lines)
+        self.assertEqual(done.stdout, b"".join(b"%d\t%s" % (counts[line], line) for line in sorted(counts)))
+
+    def test_signed_big_endian_fields_of_records(self):
+        records = [struct.pack(">3sh", b"k%02d" % self.random.randrange(20), self.random.randrange(-9999, 9999))
+                   for _ in range(2000)]
+        source = self.write("in", b"".join(records))
+        out = self.folder / "out"
+        run("group", source, "-o", out, "--format", "record", "--record", 5, "--key", "0:3", "--value", "3:2", "--signed",
+            "--big-endian", "--count", "--sum", "--min", "--max", "--sorted", "-S", SMALL_MEMORY)
+        values = collections.defaultdict(list)
+        for record in records:
+            key, value = struct.unpack(">3sh", record)
+            values[key].append(value)
+        expected = b"".join(struct.pack("<3sQqqq", key, len(of), sum(of), min(of), max(of))
+                            for key, of in sorted(values.items()))
+        self.assertEqual(out.read_bytes(), expected)
+
+    def test_more_groups_than_memory(self):
+        count = 1_500_000
+        source = self.folder / "in"
+        run("gen", "--format", "kv64", "--count", count, "--seed", 3, "-o", source)
+        out = self.folder / "out"
+        told = json.loads(run("group", source, "-o", out, "--format", "kv64", "--count", "--sorted", "-S",
+                              "40M" if not SANITIZED else SMALL_MEMORY, "-T", self.temporaries, "--json").stdout)
+        if not SANITIZED:
+            self.assertGreater(told["buckets"], 1)
+            self.assertLessEqual(told["peak_rss_bytes"], 40 * MIB)
+        counted = pairs_of(out.read_bytes())
+        self.assertEqual(sum(number for _, number in counted), count)
+        keys = [key for key, _ in counted]
+        self.assertEqual(keys, sorted(set(keys)))
+        self.assert_only("in", "out")
+
+    def test_overflow_names_the_key(self):
+        source = self.write("in", struct.pack("<QQQQ", 4711, 2**64 - 1, 4711, 1))
+        done = run("group", source, "-o", self.folder / "out", "--format", "kv64", "--sum", "-S", SMALL_MEMORY, code=2)
+        self.assertIn(b"4711", done.stderr)
+        self.assert_only("in")
+
+    def test_misuse(self):
+        for words, hint in (((), b"--count"), (("--sum",), b"--count"), (("--count", "--distinct"), b"alone"),
+                            (("--count", "--value", "0:4"), b"--sum"), (("--sum", "--signed"), b"--value"),
+                            (("--sum", "--value", "x"), b"OFFSET:LENGTH")):
+            self.assertIn(hint, run("group", *words, "-S", SMALL_MEMORY, code=2, stdin=b"a\n").stderr)
+
+    def test_a_full_disk_and_a_signal_leave_nothing(self):
+        source = self.folder / "in"
+        run("gen", "--format", "kv64", "--count", 1_500_000, "-o", source)
+        words = ["group", source, "-o", self.folder / "out", "--format", "kv64", "--count", "-S", SMALL_MEMORY, "-T",
+                 self.temporaries]
+        done = run(*words, code=2, env=dict(os.environ, PENSTOCK_INJECT="seed=1,error=ENOSPC@write:5"))
+        self.assertIn(b"space", done.stderr)
+        self.assert_only("in")
+        process = subprocess.Popen([PROGRAM, "group", "--count", "-o", str(self.folder / "out")], stdin=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdin.write(b"a\nb\n")
+        process.stdin.flush()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        process.stdin.close()
+        process.stderr.close()
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+        self.assert_only("in")
+
+
+class Join(Case):
+    def test_product_of_equal_keys(self):
+        left, right = (sorted((self.random.randrange(300), i) for i in range(n)) for n in (900, 500))
+        paths = [self.write(name, b"".join(struct.pack("<QQ", *pair) for pair in pairs))
+                 for name, pairs in (("l", left), ("r", right))]
+        out = self.folder / "out"
+        told = json.loads(run("join", *paths, "-o", out, "--format", "kv64", "-S", SMALL_MEMORY, "--json").stdout)
+        expected = [(key, a, b) for key, a in left for other, b in right if other == key]
+        self.assertEqual(list(struct.iter_unpack("<QQQ", out.read_bytes())), expected)
+        self.assertEqual(told["items"], len(expected))
+
+    def test_records_of_two_sizes(self):
+        left, right = self.write("l", b"aa1bb2bb3"), self.write("r", b"xbbycc")
+        done = run("join", left, right, "--format", "record", "--record", 3, "--key", "0:2", "--right-key", "1:2", "-S",
+                   SMALL_MEMORY)
+        self.assertEqual(done.stdout, b"bb2xbb3x")
+
+    def test_misuse(self):
+        self.assertIn(b"two files", run("join", self.write("a", b""), "-S", SMALL_MEMORY, code=2).stderr)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}")
+    end_to_end.main("files_end_to_end")

@@ -1,0 +1,149 @@
+"""The page of `penstock report`, opened in a real browser (report_page_test.mjs).
+
+report_page_test.py PENSTOCK TRACES NODE_MODULES FOLDER: TRACES makes traces, PENSTOCK makes pages of them. What cannot be
+had (node, playwright-core, Chromium) skips the cases, visibly. With "none" for NODE_MODULES there are no such cases.
+FOLDER keeps the pages and their screenshots.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+import end_to_end
+
+PENSTOCK, TRACES, MODULES, FOLDER = sys.argv[1:5]
+HERE = pathlib.Path(__file__).resolve().parent
+CASES = ("no_error_and_no_request", "plots_are_not_blank", "keys_zoom_and_move", "mouse_zooms_and_tells",
+         "large_traces_reach_single_requests", "narrow_screens", "dark_mode", "tables_without_a_script",
+         "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+STATS = {
+    "version": 1, "method": "distribute", "seconds": 12.5, "passes": 2, "seeks": 900, "bytes_read": 1 << 31,
+    "bytes_written": 1 << 31, "temp_bytes": 1 << 30, "peak_rss_bytes": 250 << 20, "phase_seconds": {"sort": 4.5},
+    "predicted": {"seconds": 11.0, "passes": 2, "seeks": 880, "bytes_read": 1 << 31, "bytes_written": 1 << 31,
+                  "temp_bytes": 1 << 30, "memory_bytes": 256 << 20, "why": "it is larger than memory"},
+    "staircases": [{"title": "outputs", "measured_bytes": [64 - i for i in range(64)],
+                    "predicted_bytes": [63.5 - i for i in range(64)]}],
+}
+
+
+def run(*words, codes=(0,), **options):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    if done.returncode not in codes:
+        raise AssertionError(f"{words} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
+    return done
+
+
+class Pages(unittest.TestCase):
+    """What needs no browser."""
+
+    folder = None
+
+    @classmethod
+    def setUpClass(cls):
+        if Pages.folder:
+            return
+        Pages.folder = pathlib.Path(FOLDER)
+        shutil.rmtree(Pages.folder, ignore_errors=True)
+        Pages.folder.mkdir(parents=True)
+        for kind, requests in (("sort", 20_000), ("random", 400_000), ("hostile", 500), ("empty", 0)):
+            run(TRACES, "sort" if kind == "empty" else kind, requests, Pages.path(f"{kind}.trace"))
+            run(PENSTOCK, "report", Pages.path(f"{kind}.trace"), "-o", Pages.path(f"{kind}.html"))
+        run(PENSTOCK, "report", Pages.path("sort.trace"), Pages.path("random.trace"), "-o", Pages.path("both.html"))
+        Pages.path("stats.json").write_text(json.dumps(STATS))
+        run(PENSTOCK, "report", "--stats", Pages.path("stats.json"), "-o", Pages.path("stats.html"))
+
+    @classmethod
+    def path(cls, name):
+        return pathlib.Path(FOLDER) / name
+
+    def test_pages_are_smaller_than_their_limit(self):
+        for page in self.folder.glob("*.html"):
+            self.assertLess(page.stat().st_size, 5_000_000, page.name)
+
+    def test_the_same_trace_makes_the_same_page(self):
+        again = run(PENSTOCK, "report", self.path("sort.trace"), "-o", "-").stdout
+        self.assertEqual(again, self.path("sort.html").read_bytes())
+
+    def test_a_part_of_a_trace(self):
+        page = run(PENSTOCK, "report", self.path("random.trace"), "--requests", "1000..2000", "-o", "-").stdout
+        self.assertIn(b"requests 1,000 to 1,999 of 400,000", page)
+
+    def test_the_terminal_version_is_plain_text(self):
+        for locale, characters in (("C.UTF-8", "█"), ("C", "#")):
+            text = run(PENSTOCK, "report", self.path("hostile.trace"), self.path("sort.trace"), "--width", "100",
+                       env=dict(os.environ, LC_ALL=locale)).stdout.decode()
+            self.assertNotIn("\x1b", text)
+            self.assertIn(characters, text)
+            self.assertIn("/data/in.bin", text)
+            self.assertTrue(locale == "C.UTF-8" or text.isascii())
+
+    def test_what_cannot_be_shown_is_refused(self):
+        trace = self.path("sort.trace")
+        broken = self.path("broken.trace")
+        broken.write_bytes(b"no trace at all")
+        stats = self.path("bad.json")
+        stats.write_text("{")
+        for words in (["report"], ["report", "/does/not/exist"], ["report", broken], ["report", "-"],
+                      ["report", trace, "--requests", "5"], ["report", trace, "--requests", "9..3"],
+                      ["report", trace, "--requests", "99999999.."], ["report", trace, "--width", "5"],
+                      ["report", "--stats", stats, "-o", self.path("no.html")],
+                      ["report", "--stats", self.path("none.json"), "-o", self.path("no.html")],
+                      ["report", trace, "-o", "/does/not/exist/page.html"]):
+            done = run(PENSTOCK, *words, codes=(2,))
+            self.assertRegex(done.stderr.decode(), r"^penstock report: ")
+        self.assertFalse(self.path("no.html").exists())
+
+    def test_a_trace_that_was_cut_off_is_shown_and_told(self):
+        whole = self.path("sort.trace").read_bytes()
+        cut = self.path("cut.trace")
+        cut.write_bytes(whole[:len(whole) - 10])
+        done = run(PENSTOCK, "report", cut, "-o", self.path("cut.html"), codes=(1,))
+        self.assertIn(b"cut off", self.path("cut.html").read_bytes())
+        self.assertEqual(done.stdout, b"")
+
+
+class InABrowser(unittest.TestCase):
+    found = None
+    why_not = None
+
+    @classmethod
+    def setUpClass(cls):
+        Pages.setUpClass()
+        node = shutil.which("node")
+        browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+        playwright = pathlib.Path(MODULES).resolve() / "node_modules" / "playwright-core"
+        if node is None:
+            cls.why_not = "node is not installed"
+        elif browser is None:
+            cls.why_not = "no Chromium is installed"
+        elif not playwright.is_dir():
+            cls.why_not = f"playwright-core is not in {MODULES} (tools/setup.sh check fetches it)"
+        else:
+            done = run(node, HERE / "report_page_test.mjs", playwright, browser, FOLDER, timeout=500)
+            cls.found = json.loads(done.stdout)
+
+
+def case(name):
+    def test(self):
+        if self.why_not:
+            self.skipTest(self.why_not)
+        self.assertIn(name, self.found)
+        self.assertIsNone(self.found[name])
+    return test
+
+
+for name in CASES:
+    setattr(InABrowser, f"test_{name}", case(name))
+
+if MODULES == "none":
+    del InABrowser
+
+if __name__ == "__main__":
+    sys.argv[1:] = sys.argv[1:2] + sys.argv[5:]
+    end_to_end.main("report_page")

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""penstock trace and penstock convert from end to end: a JVM program, a static Go program, GNU sort and fio.
+
+trace_test.py PENSTOCK [TEST...]. What is not installed is skipped.
+"""
+
+import csv
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import end_to_end
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+
+JAVA = """
+import java.nio.*; import java.nio.channels.*; import java.nio.file.*;
+public class Known {
+  public static void main(String[] a) throws Exception {
+    try (FileChannel c = FileChannel.open(Path.of("data"), StandardOpenOption.CREATE,
+        StandardOpenOption.READ, StandardOpenOption.WRITE)) {
+      ByteBuffer b = ByteBuffer.allocateDirect(8192);
+      for (int i = 0; i < 10; ++i) { b.clear(); c.write(b, i * 16384L); }
+      for (int i = 9; i >= 0; --i) { b.clear(); c.read(b, i * 16384L); }
+    }
+  }
+}
+"""
+GO = """
+package main
+import "os"
+func main() {
+  f, _ := os.Create("data")
+  b := make([]byte, 8192)
+  for i := 0; i < 10; i++ { f.WriteAt(b, int64(i)*16384) }
+  for i := 9; i >= 0; i-- { f.ReadAt(b, int64(i)*16384) }
+  f.Close()
+  os.Exit(9)
+}
+"""
+KNOWN = [("write", 16384 * i, 8192) for i in range(10)] + [("read", 16384 * i, 8192) for i in range(9, -1, -1)]
+
+
+def run(*words, cwd, code=0):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stderr}"
+    return done
+
+
+def requests_of(folder, *options):
+    run(PROGRAM, "convert", "run.trace", "-o", "run.csv", "-q", *options, cwd=folder)
+    with open(folder / "run.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def check_known(folder, command, code):
+    run(PROGRAM, "trace", "-q", *command, cwd=folder, code=code)
+    found = requests_of(folder, "--under", f"{folder}/data")
+    assert [(r["access"], int(r["offset"]), int(r["bytes"])) for r in found] == KNOWN, found
+
+
+class TraceTest(unittest.TestCase):
+    def setUp(self):
+        probe = subprocess.run([PROGRAM, "trace", "-q", "-o", "/dev/null", "true"], capture_output=True, text=True)
+        if probe.returncode != 0 and "ptrace" in probe.stderr:
+            self.skipTest("ptrace is not allowed here")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+
+    def test_java(self):
+        folder = self.folder
+        if not shutil.which("javac"):
+            self.skipTest("no javac")
+        (folder / "Known.java").write_text(JAVA)
+        run("javac", "Known.java", cwd=folder)
+        check_known(folder, ["java", "Known"], 0)
+
+    def test_static_go(self):
+        folder = self.folder
+        go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+        if not go:
+            self.skipTest("no go")
+        (folder / "known.go").write_text(GO)
+        run("env", "CGO_ENABLED=0", f"HOME={folder}", go, "build", "-o", "known", "known.go", cwd=folder)
+        check_known(folder, ["./known"], 9)
+
+    def test_fio_replays_what_sort_did(self):
+        folder = self.folder
+        if not shutil.which("fio"):
+            self.skipTest("no fio")
+        lines = [f"{(i * 7919) % 100003:06d} {'x' * 90}\n" for i in range(20000)]
+        (folder / "in.txt").write_text("".join(lines))
+        run(PROGRAM, "trace", "-q", "env", "LC_ALL=C", "sort", "-S", "1M", "-T", ".", "-o", "out.txt", "in.txt", cwd=folder)
+        assert (folder / "out.txt").read_text().splitlines() == sorted(l[:-1] for l in lines)
+        ours = {"read": 0, "write": 0}
+        for request in requests_of(folder, "--under", f"{folder}/"):
+            ours[request["access"]] += int(request["bytes"])
+        assert ours["read"] >= 2 * len("".join(lines)), ours
+        run(PROGRAM, "convert", "run.trace", "-o", "run.iolog", "-q", "--under", f"{folder}/",
+            "--files", "replay", cwd=folder)
+        done = run("fio", "--name=replay", "--read_iolog=../run.iolog", "--ioengine=psync",
+                   "--replay_no_stall=1", "--output-format=json", cwd=folder / "replay")
+        job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+        assert job["read"]["io_bytes"] == ours["read"], (job["read"], ours)
+        assert job["write"]["io_bytes"] == ours["write"], (job["write"], ours)
+        run(PROGRAM, "convert", "run.trace", "-o", "run.json", "-q", cwd=folder)
+        assert json.loads((folder / "run.json").read_text())["traceEvents"]
+
+    def test_command_line(self):
+        folder = self.folder
+        assert "-o run.trace -- PROGRAM" in run(PROGRAM, "trace", cwd=folder, code=2).stderr
+        assert "nonesuch" in run(PROGRAM, "trace", "nonesuch", cwd=folder, code=2).stderr
+        done = run(PROGRAM, "trace", "-o", "x.trace", "sh", "-c", "exec 3<x.trace; exit 4", cwd=folder, code=4)
+        assert "requests" in done.stderr
+        run(PROGRAM, "trace", "-q", "--", "sh", "-c", "kill -9 $$", cwd=folder, code=137)
+        run(PROGRAM, "convert", "/dev/null", cwd=folder, code=2)
+        run(PROGRAM, "convert", "x.trace", "-o", "x.unknown", cwd=folder, code=2)
+        whole = (folder / "x.trace").read_bytes()
+        (folder / "cut.trace").write_bytes(whole[:-10])
+        assert "cut off" in run(PROGRAM, "convert", "cut.trace", cwd=folder, code=1).stdout
+        (folder / "bad.trace").write_bytes(whole[:200] + b"xxxx" + whole[204:])
+        assert "damaged" in run(PROGRAM, "convert", "bad.trace", cwd=folder, code=2).stderr
+        # What a program writes to its streams is its own.
+        done = run(PROGRAM, "trace", "-q", "-o", "y.trace", "sh", "-c", "echo told >&2", cwd=folder)
+        assert done.stderr == "told\n"
+
+
+if __name__ == "__main__":
+    end_to_end.main("trace_end_to_end")
