@@ -17,9 +17,11 @@
 #include "cli/gnu_options.h"
 #include "cli/print.h"
 #include "cli/progress_line.h"
+#include "cli/sort_report.h"
 #include "cli/sort_stats.h"
 #include "cli/sort_words.h"
 #include "cli/stop_signals.h"
+#include "cli/write_file.h"
 #include "external/external_sort.h"
 
 namespace penstock::cli {
@@ -29,6 +31,7 @@ struct SortArguments : SortWords {
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
+  std::string report_path;
   bool json = false;
 
   bool checks() const { return check_quietly || !check.empty(); }
@@ -54,8 +57,11 @@ Status validate(const SortArguments& arguments) {
     bool known = arguments.check.empty() || arguments.check == "true" ||
                  arguments.check == "diagnose-first" || arguments.quiet();
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
-    if (arguments.json || !arguments.stats_path.empty()) {
-      return misuse("tell statistics of a check", arguments.json ? "--json" : "--stats",
+    if (arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty()) {
+      return misuse("tell statistics of a check",
+                    arguments.json                 ? "--json"
+                    : arguments.stats_path.empty() ? "--report"
+                                                   : "--stats",
                     "penstock check --json");
     }
   }
@@ -75,14 +81,6 @@ int report_failure(const Error& error, const StopSignals& signals) {
   return report("sort", error);
 }
 
-Status write_stats(const std::string& path, const std::string& json) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "we"), std::fclose);
-  if (file == nullptr) return system_error(errno, "open for writing", path);
-  print_to(file.get(), "{}\n", json);
-  if (std::fflush(file.get()) != 0) return system_error(errno, "write the statistics", path);
-  return {};
-}
-
 int check_order(const SortArguments& arguments, external::SortOptions& options) {
   Result<std::optional<external::Disorder>> found = external::find_disorder(options);
   if (!found) return report("sort", found.error());
@@ -93,6 +91,21 @@ int check_order(const SortArguments& arguments, external::SortOptions& options) 
              disorder.text);
   }
   return exit_disorder;
+}
+
+// The plan and what happened, where they were asked for.
+int tell(const SortArguments& arguments, const external::SortOptions& options,
+         const std::string& json) {
+  if (arguments.json) print("{}\n", json);
+  Status written;
+  if (!arguments.stats_path.empty()) written = write_file(arguments.stats_path, json + "\n");
+  if (written && !arguments.report_path.empty()) {
+    Result<trace::report::SortRun> sort = sort_run_of(json, options.output);
+    if (!sort) return report("sort", sort.error());
+    written = write_file(arguments.report_path,
+                         trace::report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION}));
+  }
+  return written ? exit_ok : report("sort", written.error());
 }
 
 int sort(const SortArguments& arguments, external::SortOptions& options) {
@@ -111,15 +124,7 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
   }();
   if (!stats) return report_failure(stats.error(), signals);
 
-  if (!arguments.json && arguments.stats_path.empty()) return exit_ok;
-  std::string json = stats_json(*stats);
-  if (arguments.json) print("{}\n", json);
-  if (!arguments.stats_path.empty()) {
-    if (Status written = write_stats(arguments.stats_path, json); !written) {
-      return report("sort", written.error());
-    }
-  }
-  return exit_ok;
+  return tell(arguments, options, stats_json(*stats));
 }
 
 int run(const SortArguments& arguments) {
@@ -143,6 +148,7 @@ Command add_sort(CLI::App& program) {
   app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
   app->add_option("--stats", a.stats_path,
                   "write the plan and what happened to this file, as JSON");
+  app->add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
   app->add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
   refuse_gnu_options(*app);
   return {app, [arguments] { return run(*arguments); }};

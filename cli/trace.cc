@@ -15,6 +15,7 @@
 #include "cli/trace_summary.h"
 #include "trace/capture.h"
 #include "trace/convert.h"
+#include "trace/report/text.h"
 
 namespace penstock::cli {
 namespace {
@@ -46,7 +47,8 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
     return;
   }
   print_to(stderr, "penstock trace: {} events in {} ({}), {}\n", captured.totals.events,
-           arguments.output, readable_bytes(captured.trace_bytes), name_of(captured.backend));
+           arguments.output, trace::report::bytes_text(static_cast<double>(captured.trace_bytes)),
+           name_of(captured.backend));
   print_summary(stderr, *converted);
 }
 
