@@ -98,18 +98,34 @@ bool Execution::map_next(uint32_t input) noexcept {
   const InputPlace& place = input_places_[input];
   pool::BlockId block = pool::no_block;
   uint64_t number = 0;
+  bool too_long = false;  // a pipe's addresses have an end, its bytes may not
   {
     MutexLock lock(mutex_);
     const InputLevel& level = in_[input];
     for (bool has_waited = false;; has_waited = true) {
-      if (failed() || level.mapped >= blocks_of(place, level)) return false;
+      if (failed()) return false;
+      if (level.mapped >= blocks_of(place, level)) {
+        if (level.end_bytes != unknown_bytes) return false;
+        too_long = true;
+        break;
+      }
       if (level.arrived > level.mapped && may_go_on(has_waited)) break;
       wait_for_device({Wait::For::input, input});
     }
-    number = level.mapped;
-    block = level.held.front();
-    for (uint64_t k = level.released; k < level.mapped; ++k) block = links_[block];
-    ++steps_;
+    if (!too_long) {
+      number = level.mapped;
+      block = level.held.front();
+      for (uint64_t k = level.released; k < level.mapped; ++k) block = links_[block];
+      ++steps_;
+    }
+  }
+  if (too_long) {
+    fail_in_place({.code = ErrorCode::unsupported,
+                   .attempted = "read more than a TiB of what has no size",
+                   .subject = place.name,
+                   .hint = "a file instead of the pipe",
+                   .system_errno = 0});
+    return false;
   }
   const int error = io_->map(block, place.blocks + number * block_bytes_);
   if (error != 0) {

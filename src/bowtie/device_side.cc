@@ -42,7 +42,19 @@ void Execution::work() {
   while (!failed()) {
     const Action action = scheduler_->next(look());
     if (options_.observe) options_.observe(view_, action);
-    if (action.kind == Action::Kind::finish) break;
+    if (action.kind == Action::Kind::finish) {
+      bool left = false;
+      {
+        MutexLock lock(mutex_);
+        left = !computed_;
+        for (const OutputLevel& level : out_) left |= level.submitted_bytes < level.handed_bytes;
+      }
+      if (left) {
+        fail({ErrorCode::invalid_argument, "finish under this policy, which leaves work",
+              "scheduler"});
+      }
+      break;
+    }
     const uint64_t before = progress();
     perform(action);
     ++result_.actions;

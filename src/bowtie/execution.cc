@@ -262,15 +262,11 @@ Status Execution::open_inputs() {
 }
 
 Status Execution::open_outputs() {
-  uint64_t input_bytes = 0;
-  bool known = !inputs_.empty();
-  for (const Input& input : inputs_) {
-    known &= input.bytes != unknown_bytes;
-    if (input.bytes != unknown_bytes) input_bytes += input.bytes;
-  }
-  const uint64_t usual =
-      std::min(known ? input_bytes : std::max(input_bytes, unknown_input_addresses),
-               output_addresses_max / std::max<size_t>(1, outputs_.size()));
+  uint64_t input_bytes = inputs_.size();  // a newline that each may lack
+  for (const Input& input : inputs_)
+    input_bytes += input.bytes != unknown_bytes ? input.bytes : unknown_input_addresses;
+  const uint64_t usual = std::min(inputs_.empty() ? unknown_input_addresses : input_bytes,
+                                  output_addresses_max / std::max<size_t>(1, outputs_.size()));
   output_files_.resize(outputs_.size());
   // Each has two descriptors, a direct and a buffered one.
   constexpr size_t outputs_without_asking = 128;

@@ -125,7 +125,10 @@ Result<EmulatedDevice> EmulatedDevice::parse(const std::string& text) {
     fine = value != nullptr && equals < field.size() &&
            parse_number(field.substr(equals + 1), *value) && *value >= 0;
   }
-  if (!fine || device.read_bytes_per_s <= 0 || device.write_bytes_per_s <= 0) {
+  // Within what a clock of nanoseconds can hold.
+  fine = fine && device.read_bytes_per_s >= 1 && device.write_bytes_per_s >= 1 &&
+         device.switch_seconds <= 3600;
+  if (!fine) {
     return failure(ErrorCode::invalid_argument, "emulate a device", text,
                    "read=BYTES_PER_S,write=BYTES_PER_S,switch=SECONDS");
   }
