@@ -94,7 +94,8 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
     if (!file) return std::unexpected(file.error());
     if (!file->seekable()) {
       input_bytes_ = bowtie::unknown_bytes;
-      inputs_.push_back({.path = path});
+      streams_.push_back(std::make_unique<file::File>(std::move(*file)));
+      inputs_.push_back({.file = streams_.back().get()});
       continue;
     }
     auto size = file->size();
@@ -190,8 +191,14 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) cons
   uint32_t number = 0;
   const char* const end = subject.data() + subject.size();
   if (std::from_chars(subject.data() + prefix.size(), end, number).ptr != end) return error;
-  const bool known = number < inputs.size() && !inputs[number].path.empty();
-  error.subject = known ? inputs[number].path : "an input";
+  error.subject = "an input";
+  if (number < inputs.size()) {
+    const bowtie::Input& input = inputs[number];
+    if (!input.path.empty()) error.subject = input.path;
+    for (const auto& stream : streams_) {
+      if (stream.get() == input.file) error.subject = stream->path();
+    }
+  }
   return error;
 }
 

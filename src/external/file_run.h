@@ -111,6 +111,7 @@ class FileRun {
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const file::Traffic traffic_before_ = file::traffic();
   std::vector<std::string> temp_directories_;
+  std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
   std::vector<bowtie::Input> inputs_;
   uint64_t input_bytes_ = 0;
   uint64_t usable_bytes_ = 0;

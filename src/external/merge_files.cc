@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "bowtie/computations.h"
 #include "bowtie/planner.h"
 
@@ -13,13 +16,17 @@ namespace {
 Error with_item(Error error, const MergeFilesOptions& options, bool single_pass) {
   if (error.code != ErrorCode::unsorted) return error;
   error.hint = "penstock sort";
-  if (single_pass && error.subject == "-") return error;
-  auto found =
-      find_disorder({.inputs = single_pass ? std::vector{error.subject} : options.files.inputs,
-                     .format = options.files.format,
-                     .memory_bytes = options.files.memory_bytes,
-                     .descending = options.descending,
-                     .cancel = options.files.cancel});
+  std::vector<std::string> again;  // what can be read once more
+  for (const std::string& path : single_pass ? std::vector{error.subject} : options.files.inputs) {
+    std::error_code ignored;
+    if (path != "-" && std::filesystem::is_regular_file(path, ignored)) again.push_back(path);
+  }
+  if (again.empty()) return error;
+  auto found = find_disorder({.inputs = again,
+                              .format = options.files.format,
+                              .memory_bytes = options.files.memory_bytes,
+                              .descending = options.descending,
+                              .cancel = options.files.cancel});
   if (!found || !*found) return error;
   error.subject = (*found)->path;
   error.attempted =

@@ -113,7 +113,8 @@ class Requests {
       return system_error(request->error, reads ? "read" : "write", request->file->path());
     }
     if (request->done_bytes != request->bytes) {
-      return failure(ErrorCode::corrupt, "read back what was written", request->file->path());
+      return failure(ErrorCode::corrupt, reads ? "read back what was written" : "write all of it",
+                     request->file->path());
     }
     return job;
   }

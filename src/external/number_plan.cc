@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "external/memory_plan.h"
+#include "file/engine.h"
 #include "file/file.h"
 #include "os/memory.h"
 #include "record/codec.h"
@@ -85,7 +86,8 @@ NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint6
     uint64_t first = reader_bytes + buckets * bytes_per_bucket;
     uint64_t second =
         ordered_bytes + plan.sorters * sort_extra_bytes(options, bucket_bytes, plan.sorter_threads);
-    uint64_t taken = fixed_bytes + std::max(first, second);
+    uint64_t requests = memory_bytes / block_bytes_min * sizeof(file::Request);
+    uint64_t taken = fixed_bytes + requests + std::max(first, second);
     return memory_bytes > taken ? memory_bytes - taken : 0;
   };
 

@@ -16,6 +16,7 @@
 #include "bowtie/planner.h"
 #include "external/sample.h"
 #include "file/engine.h"
+#include "os/limits.h"
 #include "record/checker.h"
 #include "record/codec.h"
 
@@ -414,6 +415,8 @@ Result<PartitionFilesResult> Partition::go() {
   if (auto path = part_path(options_.output_pattern, 0, 1); !path)
     return std::unexpected(path.error());
   if (auto status = run_.start(); !status) return std::unexpected(status.error());
+  // The parts, and the files that are sampled, have two descriptors each.
+  (void)os::raise_open_files_limit();
   if (auto status = choose(); !status) return std::unexpected(status.error());
   if (auto status = create_outputs(); !status) return std::unexpected(status.error());
   auto status = spread(run_.inputs(), run_.input_bytes(), 0, parts_, 1);
