@@ -1,6 +1,7 @@
 // penstock convert: a trace as a sequence of requests, in other programs' formats.
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,12 @@ int run_convert(const ConvertArguments& arguments) {
   Result<trace::Conversion> converted;
   auto trace = trace::TraceReader::open(arguments.input);
   if (!trace) return report("convert", trace.error());
+  std::error_code ignored;
+  if (!arguments.output.empty() &&
+      std::filesystem::equivalent(arguments.input, arguments.output, ignored)) {
+    return report("convert", {ErrorCode::invalid_argument, "write over the trace that is read",
+                              arguments.output, 0, "another name"});
+  }
   if (arguments.output.empty()) {
     converted = trace::convert(*trace, options, {});
   } else {

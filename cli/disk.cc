@@ -207,6 +207,12 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
 int run(const DiskArguments& arguments) {
   const StopSignals signals(
       {.command = "disk", .outcome = "its files are gone, nothing was saved"});
+  if (!arguments.output.empty() && arguments.output != "-") {
+    // A place that cannot be written is told before the minutes of measuring. Never published, this
+    // leaves nothing behind.
+    auto trial = file::File::create_output(arguments.output, file::Caching::buffered);
+    if (!trial) return report("disk", trial.error());
+  }
   Result<Found> found = measure_disk(arguments, signals);
   if (!found) {
     if (found.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();

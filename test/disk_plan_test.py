@@ -9,6 +9,7 @@ Writes a JUnit file where GoogleTest programs write theirs (GTEST_OUTPUT=xml:FOL
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -48,6 +49,8 @@ class Case(unittest.TestCase):
     def fails(self, *words, told, **options):
         done = run(*words, code=2, **options)
         text = done.stderr.decode(errors="replace")
+        if "past the page cache" in text and told != "a directory on a disk":
+            self.skipTest(f"files in {self.folder} go through the page cache")
         self.assertTrue(text.startswith(f"penstock {words[0]}:"), text)
         for part in told if isinstance(told, tuple) else (told,):
             self.assertIn(part, text)
@@ -114,6 +117,8 @@ class Disk(Case):
             _, text = child.communicate(timeout=60)
             if child.returncode == 2:
                 self.skipTest(text.decode())
+            if child.returncode == -stop and not text:
+                self.skipTest("the signal came before it was waited for")
             self.assertEqual(child.returncode, -stop)
             self.assertIn(b"nothing was saved", text)
             self.assertEqual(list(self.folder.iterdir()), [])
@@ -125,7 +130,7 @@ class Disk(Case):
         self.fails("disk", self.folder, "--size", "4000000T", told="free")
         self.fails("disk", self.folder, "--size", "64M", "--quick", "-o", self.folder / "no" / "x.json",
                    told="create a file")
-        if os.path.exists("/dev/shm"):
+        if os.path.exists("/dev/shm") and shutil.disk_usage("/dev/shm").free > 256 * MIB:
             self.fails("disk", "/dev/shm", "--size", "64M", "--quick", told="a directory on a disk")
         self.assertEqual(list(self.folder.iterdir()), [])
 

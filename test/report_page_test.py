@@ -122,6 +122,8 @@ class InABrowser(unittest.TestCase):
             cls.why_not = "node is not installed"
         elif browser is None:
             cls.why_not = "no Chromium is installed"
+        elif subprocess.run([browser, "--version"], capture_output=True, timeout=60).returncode != 0:
+            cls.why_not = f"{browser} cannot be started"
         elif not playwright.is_dir():
             cls.why_not = f"playwright-core is not in {MODULES} (tools/setup.sh check fetches it)"
         else:

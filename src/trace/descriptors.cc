@@ -49,13 +49,17 @@ void Descriptors::clear(Entry& entry) {
 // Counts the entry as one more name of its description, and then closes what stood there: it may
 // be the same.
 void Descriptors::set(Table& table, int32_t descriptor, Entry entry) {
-  if (descriptor < 0 || entries_ >= entries_max) {
+  const size_t slots =
+      descriptor >= 0 && descriptor < low_max ? static_cast<size_t>(descriptor) + 1 : 0;
+  const size_t more_slots = slots > table.low.size() ? slots - table.low.size() : 0;
+  if (descriptor < 0 || entries_ >= entries_max || slots_ + more_slots > entries_max) {
     overflowed_ |= descriptor >= 0;
     if (descriptions_[entry.description].entries == 0) free(entry.description);
     return;
   }
   ++descriptions_[entry.description].entries;
   ++entries_;
+  slots_ += more_slots;
   if (descriptor < low_max) {
     const auto index = static_cast<size_t>(descriptor);
     if (index >= table.low.size()) table.low.resize(index + 1);
@@ -146,6 +150,7 @@ void Descriptors::forget(TablePointer& table) {
   last_table_ = nullptr;
   if (table != nullptr && table.use_count() == 1) {
     visit(*table, 0, INT32_MAX, [&](Entry& entry) { clear(entry); });
+    slots_ -= table->low.size();
   }
   table = nullptr;
 }

@@ -5,8 +5,8 @@
 //
 // Thread safety: none.
 // Invariants: a description lives as long as an entry of any table names it; a table as long as a
-// process uses it. The entries of all tables together stay below `entries_max`, whatever a trace
-// says.
+// process uses it. The entries of all tables together, and the slots of their arrays, stay below
+// `entries_max`, whatever a trace says.
 
 #include <cstddef>
 #include <cstdint>
@@ -93,6 +93,7 @@ class Descriptors {
   std::vector<uint32_t> free_;
   std::vector<uint32_t> writers_;  // by file
   size_t entries_ = 0;
+  size_t slots_ = 0;  // of the arrays of all tables, used or not
   bool overflowed_ = false;
   // The last process asked for: most events are of the same as the one before.
   int32_t last_process_ = 0;

@@ -73,7 +73,7 @@ class RingWatch {
 
   // Where the files that are registered with the ring stand among the process's descriptors.
   int32_t registered_descriptor(uint32_t index) const {
-    return first_registered_ + static_cast<int32_t>(index);
+    return first_registered_ + static_cast<int32_t>(index & 0xffff);
   }
   uint32_t registered_files = 0;
 
