@@ -52,7 +52,7 @@ constexpr uint32_t sample_places_per_part = 4;
 // Of more files only some are looked at; each open file costs descriptors.
 constexpr size_t sample_files_max = 1024;
 // Addresses of all parts of a pass together; a process has 128 TiB.
-constexpr uint64_t address_bytes = 64 * TiB;
+constexpr uint64_t address_bytes = 32 * TiB;
 // A file of bounds is read as a whole.
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
