@@ -28,6 +28,7 @@
 #include "bench/harness/child.h"
 #include "bench/harness/scratch.h"
 #include "external/probe.h"
+#include "os/sanitizer.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
@@ -54,12 +55,12 @@ Result<record::Format> record_format() {
 }
 
 // In a quick run the budget is what the sort can just work with, so that it has to use the disk if
-// it can.
+// it can. A sanitized program is larger.
 uint64_t least_memory_bytes(const record::Format& format) {
   external::SortOptions options;
   options.format = format;
   options.threads = threads;
-  return external::minimum_memory_bytes(options);
+  return external::minimum_memory_bytes(options) + (os::shadowed ? 16 * MiB : 0);
 }
 
 Result<Sizes> sizes_of(bool quick) {
