@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "record/codec.h"
 #include "record/hash.h"
 
 namespace penstock::bowtie {
@@ -24,15 +25,11 @@ std::unexpected<Error> bad_item(const record::Format& format, uint32_t input) {
                  format.fixed() ? "another --format or --record" : "more memory, or larger blocks");
 }
 
-template <class Bits>
-Bits load(const char* at) {
-  Bits bits;
-  std::memcpy(&bits, at, sizeof bits);
-  return bits;
-}
+}  // namespace
 
-// One item to an output; of a line the newline that it lacks, too. False after an error.
-bool append_item(OutputStream& output, std::string_view item, bool lacks_newline = false) {
+// ---- Items of one input.
+
+bool append_item(OutputStream& output, std::string_view item, bool lacks_newline) {
   const std::span<std::byte> room = output.room(item.size() + lacks_newline);
   if (room.empty()) return false;
   std::memcpy(room.data(), item.data(), item.size());
@@ -41,14 +38,8 @@ bool append_item(OutputStream& output, std::string_view item, bool lacks_newline
   return true;
 }
 
-}  // namespace
-
-// ---- Items of one input.
-
 std::string_view ItemOrder::key(std::string_view item) const {
-  if (format_.fixed()) return item.substr(format_.key_offset, format_.key_bytes);
-  if (item.ends_with('\n')) item.remove_suffix(1);
-  return item;
+  return key_of(format_, item);
 }
 
 uint64_t ItemOrder::prefix(std::string_view item) const {
@@ -58,9 +49,10 @@ uint64_t ItemOrder::prefix(std::string_view item) const {
     number = record::prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
   } else if (format_.key_bytes == sizeof(uint32_t)) {
     constexpr unsigned half = 32;
-    number = uint64_t{record::encode_key32(format_.type, load<uint32_t>(item.data()))} << half;
+    number = uint64_t{record::encode_key32(format_.type, record::load<uint32_t>(item.data()))}
+             << half;
   } else {
-    number = record::encode_key64(format_.type, load<uint64_t>(item.data()));
+    number = record::encode_key64(format_.type, record::load<uint64_t>(item.data()));
   }
   return descending_ ? ~number : number;
 }

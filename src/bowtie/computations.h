@@ -70,6 +70,9 @@ class ItemOrder {
   bool descending_ = false;
 };
 
+// One item, or other bytes, to an output; with the newline that a line lacks. False after an error.
+bool append_item(OutputStream& output, std::string_view item, bool lacks_newline = false);
+
 // Walks over the items of one input.
 //
 // Thread safety: the computation's thread. Invariant: item() is whole and readable until next().

@@ -7,7 +7,7 @@ namespace penstock::external {
 
 std::string_view Cursor::full_key() const {
   if (options_.format.numeric()) return {};
-  return lacks_newline_ ? item_ : key_of(options_.format, item_);
+  return key_of(options_.format, item_);
 }
 
 // Finds the item at at_, asking the reader for more when it is not whole.

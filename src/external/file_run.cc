@@ -241,11 +241,8 @@ std::string printable_key(const record::Format& format, std::string_view item) {
     default:
       break;
   }
-  std::string_view key = item;
-  if (format.fixed()) key = item.substr(format.key_offset, format.key_bytes);
-  if (!format.fixed() && key.ends_with('\n')) key.remove_suffix(1);
   std::string text;
-  for (const unsigned char byte : key.substr(0, key_text_bytes_max)) {
+  for (const unsigned char byte : key_of(format, item).substr(0, key_text_bytes_max)) {
     const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
     text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
   }

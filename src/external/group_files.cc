@@ -83,14 +83,6 @@ bowtie::Input input_of(const Stretch& stretch) {
   return {.file = stretch.file.get(), .offset = stretch.offset, .bytes = stretch.bytes};
 }
 
-bool append(OutputStream& output, std::string_view bytes) {
-  const std::span<std::byte> room = output.room(bytes.size());
-  if (room.empty()) return false;
-  std::memcpy(room.data(), bytes.data(), bytes.size());
-  output.advance(bytes.size());
-  return true;
-}
-
 class Group {
  public:
   Group(const GroupFilesOptions& options, GroupLayout layout)
@@ -210,7 +202,7 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
       bucket_of(layout_.key_of_partial(partial), level, static_cast<uint32_t>(buckets.size()));
   buckets[bucket].bytes += partial.size();
   ++buckets[bucket].partials;
-  if (!append(streams.output(bucket), partial)) return streams.status();
+  if (!bowtie::append_item(streams.output(bucket), partial)) return streams.status();
   return {};
 }
 
@@ -395,7 +387,7 @@ Status Group::write_table(OutputStream& output) {
   stretch.partials = table_->size();
   auto status = table_->for_each([&](std::string_view partial) -> Status {
     stretch.bytes += partial.size();
-    if (!append(output, partial)) return output.status();
+    if (!bowtie::append_item(output, partial)) return output.status();
     return {};
   });
   if (!status) return status;
@@ -407,7 +399,7 @@ Status Group::write_table(OutputStream& output) {
 Status Group::write_result(OutputStream& output, std::string_view partial) {
   scratch_.clear();
   if (auto status = append_result(layout_, partial, scratch_); !status) return status;
-  if (!append(output, scratch_)) return output.status();
+  if (!bowtie::append_item(output, scratch_)) return output.status();
   output_bytes_ += scratch_.size();
   ++groups_;
   return {};
@@ -448,7 +440,7 @@ Status Group::merge_streams(Streams& streams, bool last) {
     const std::string_view partial = readers[input].item();
     if (last) {
       if (auto status = write_result(output, partial); !status) return status;
-    } else if (!append(output, partial)) {
+    } else if (!bowtie::append_item(output, partial)) {
       return output.status();
     }
     if (auto status = seat(input); !status) return status;

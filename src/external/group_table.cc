@@ -26,21 +26,14 @@ constexpr unsigned tag_shift = 32;
 constexpr uint64_t line_bytes_usual = 32;
 
 template <class Bits>
-Bits load(const char* from) {
-  Bits bits;
-  std::memcpy(&bits, from, sizeof bits);
-  return bits;
-}
-
-template <class Bits>
 char* put(char* to, Bits bits) {
   std::memcpy(to, &bits, sizeof bits);
   return to + sizeof bits;
 }
 
 uint64_t number_of(std::string_view key) {
-  if (key.size() == sizeof(uint64_t)) return load<uint64_t>(key.data());
-  if (key.size() == sizeof(uint32_t)) return load<uint32_t>(key.data());
+  if (key.size() == sizeof(uint64_t)) return record::load<uint64_t>(key.data());
+  if (key.size() == sizeof(uint32_t)) return record::load<uint32_t>(key.data());
   return record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size());
 }
 
@@ -124,8 +117,7 @@ Result<GroupLayout> GroupLayout::make(const record::Format& format, const Aggreg
 }
 
 std::string_view GroupLayout::key_of_item(std::string_view item) const {
-  if (lines()) return without_newline(item);
-  return item.substr(item_.key_offset, item_.key_bytes);
+  return key_of(item_, item);
 }
 
 std::string_view GroupLayout::key_of_partial(std::string_view partial) const {
@@ -138,15 +130,15 @@ uint64_t GroupLayout::prefix_of_key(std::string_view key) const {
   if (!item_.numeric())
     return record::prefix_of(reinterpret_cast<const std::byte*>(key.data()), key.size());
   if (key.size() == sizeof(uint32_t))
-    return record::encode_key32(item_.type, load<uint32_t>(key.data()));
-  return record::encode_key64(item_.type, load<uint64_t>(key.data()));
+    return record::encode_key32(item_.type, record::load<uint32_t>(key.data()));
+  return record::encode_key64(item_.type, record::load<uint64_t>(key.data()));
 }
 
 uint64_t GroupLayout::value_of_item(std::string_view item) const {
   unsigned char bytes[8] = {};
   std::memcpy(bytes, item.data() + value_.offset, value_.bytes);
   if (value_.big_endian) std::reverse(bytes, bytes + value_.bytes);
-  uint64_t value = load<uint64_t>(reinterpret_cast<const char*>(bytes));
+  uint64_t value = record::load<uint64_t>(bytes);
   if (value_.is_signed) {
     const unsigned missing_bits = 64 - 8 * value_.bytes;
     value = static_cast<uint64_t>(static_cast<int64_t>(value << missing_bits) >> missing_bits);
@@ -207,7 +199,7 @@ Status append_result(const GroupLayout& layout, std::string_view partial, std::s
     return {};
   }
   const size_t sum_offset = layout.aggregates_offset() + (aggregates.count ? aggregate_bytes : 0);
-  const auto sum = load<__int128_t>(partial.data() + sum_offset);
+  const auto sum = record::load<__int128_t>(partial.data() + sum_offset);
   const auto narrow = static_cast<int64_t>(sum);
   if (narrow != sum) return overflow(layout.partial_, partial);
   to.append(partial.substr(0, sum_offset));
@@ -293,7 +285,7 @@ uint64_t GroupTable::stride_at(uint64_t place) const {
 std::string_view GroupTable::key_at(uint64_t place) const {
   const auto* entry = reinterpret_cast<const char*>(data_.begin() + place);
   if (!layout_.lines()) return {entry + layout_.partial_.key_offset, layout_.partial_.key_bytes};
-  return {entry + sizeof(LineHeader), load<LineHeader>(entry).bytes};
+  return {entry + sizeof(LineHeader), record::load<LineHeader>(entry).bytes};
 }
 
 std::string_view GroupTable::partial_at(uint64_t place) {
@@ -333,7 +325,7 @@ Status GroupTable::combine(uint64_t place, std::string_view item) {
   if (layout_.aggregates_.distinct) return {};
   auto* entry = reinterpret_cast<char*>(data_.begin() + place);
   if (layout_.lines()) {
-    auto header = load<LineHeader>(entry);
+    auto header = record::load<LineHeader>(entry);
     header.count += from_partial ? count_of_line(item).first : 1;
     put(entry, header);
     return {};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Records and lines in memory: where an item ends, and which bytes of it are its key.
+// Records and lines in memory: where an item ends, and how its key begins.
 
 #include <cstring>
 #include <string_view>
@@ -17,11 +17,6 @@ inline std::string_view item_at(const record::Format& format, const std::byte* a
   if (format.fixed()) return {text, format.record_bytes};
   const void* newline = std::memchr(at, '\n', static_cast<size_t>(end - at));
   return {text, static_cast<size_t>(static_cast<const char*>(newline) - text) + 1};
-}
-
-inline std::string_view key_of(const record::Format& format, std::string_view item) {
-  if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  return item.substr(0, item.size() - 1);
 }
 
 // Keys of different prefixes order as the prefixes do.

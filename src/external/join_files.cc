@@ -26,12 +26,6 @@ using bowtie::ItemReader;
 using bowtie::OutputStream;
 using bowtie::Streams;
 
-std::string_view key_of_item(const record::Format& format, std::string_view item) {
-  if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  if (item.ends_with('\n')) item.remove_suffix(1);
-  return item;
-}
-
 bool same_keys(const record::Format& left, const record::Format& right) {
   auto kind = [](record::Type type) {
     return type == record::Type::kv64 ? record::Type::u64 : type;
@@ -66,7 +60,7 @@ class Side {
   bool done() const { return reader_.done(); }
   uint64_t prefix() const { return prefix_; }
   std::string_view item() const { return reader_.item(); }
-  std::string_view key() const { return key_of_item(order_.format(), reader_.item()); }
+  std::string_view key() const { return key_of(order_.format(), reader_.item()); }
   const record::Format& format() const { return order_.format(); }
 
  private:

@@ -97,11 +97,9 @@ uint64_t stable_hash(std::string_view key) {
 ToOutput by_stable_hash(const record::Format& format, uint32_t parts) {
   return [format, parts](const Items& items, uint32_t* to) {
     for (size_t i = 0; i < items.size(); ++i) {
-      std::string_view key = items[i];
-      if (format.fixed()) key = key.substr(format.key_offset, format.key_bytes);
-      if (!format.fixed() && key.ends_with('\n')) key.remove_suffix(1);
       constexpr unsigned half = 32;
-      to[i] = static_cast<uint32_t>(((stable_hash(key) >> half) * parts) >> half);
+      const uint64_t hash = stable_hash(key_of(format, items[i]));
+      to[i] = static_cast<uint32_t>(((hash >> half) * parts) >> half);
     }
   };
 }

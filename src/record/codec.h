@@ -24,7 +24,7 @@ namespace penstock::record {
 static_assert(std::endian::native == std::endian::little, "files hold little-endian numbers");
 
 template <class Bits>
-inline Bits load(const std::byte* from) {
+inline Bits load(const void* from) {
   Bits bits;
   std::memcpy(&bits, from, sizeof bits);
   return bits;
