@@ -10,7 +10,6 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/progress_line.h"
-#include "cli/sort_words.h"
 #include "cli/stop_signals.h"
 
 namespace penstock::cli {
@@ -38,9 +37,7 @@ Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFil
     return misuse("print statistics between the output's items", "--json", "-o FILE");
   auto format = words.format.format();
   if (!format) return std::unexpected(format.error());
-  SortWords memory;
-  memory.memory = words.memory;
-  auto memory_bytes = memory_bytes_of(memory);
+  auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   external::FilesOptions options{
       .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
@@ -65,12 +62,7 @@ const char* const files_words_footer =
 void add_files_words(CLI::App& app, FilesWords& words, const char* inputs_help) {
   app.add_option("FILE", words.inputs, inputs_help);
   add_format_options(app, words.format);
-  app.add_option(
-      "-S,--buffer-size", words.memory,
-      "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  app.add_option("-T,--temporary-directory", words.temp_directories,
-                 "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
-      ->allow_extra_args(false);
+  add_memory_words(app, words);
   app.add_option("--device", words.device,
                  "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
                  "penstock disk (default: nvme)");

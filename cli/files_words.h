@@ -11,16 +11,15 @@
 
 #include "cli/format_options.h"
 #include "cli/profile_json.h"
+#include "cli/sort_words.h"
 #include "external/file_run.h"
 
 namespace penstock::cli {
 
-struct FilesWords {
+struct FilesWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
-  std::string memory;
-  std::vector<std::string> temp_directories;
   std::string device;
   bool json = false;
 };

@@ -46,17 +46,21 @@ const char* const sort_words_footer =
 SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
 
-void add_sort_words(CLI::App& app, SortWords& words) {
-  app.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
-  app.add_option("-o,--output", words.output,
-                 "where the result goes; may be an input (default: standard output)");
-  add_format_options(app, words.format);
+void add_memory_words(CLI::App& app, MemoryWords& words) {
   app.add_option(
       "-S,--buffer-size", words.memory,
       "memory that the program may use, all told (default 1G, or half of the memory if less)");
   app.add_option("-T,--temporary-directory", words.temp_directories,
                  "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
       ->allow_extra_args(false);
+}
+
+void add_sort_words(CLI::App& app, SortWords& words) {
+  app.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
+  app.add_option("-o,--output", words.output,
+                 "where the result goes; may be an input (default: standard output)");
+  add_format_options(app, words.format);
+  add_memory_words(app, words);
   app.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   app.add_flag("-r,--reverse", words.descending, "descending order");
   app.add_flag("-u,--unique", words.unique,
@@ -67,7 +71,7 @@ void add_sort_words(CLI::App& app, SortWords& words) {
                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
 }
 
-Result<uint64_t> memory_bytes_of(const SortWords& words) {
+Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
   if (!words.memory.empty()) return parse_size(words.memory, machine_memory_bytes());
   return std::min(default_memory_bytes, machine_memory_bytes() / 2);
 }

@@ -12,12 +12,19 @@
 
 namespace penstock::cli {
 
-struct SortWords {
+// -S and -T, the same for every subcommand that has them.
+struct MemoryWords {
+  std::string memory;
+  std::vector<std::string> temp_directories;
+};
+void add_memory_words(CLI::App& app, MemoryWords& words);
+// -S in bytes.
+Result<uint64_t> memory_bytes_of(const MemoryWords& words);
+
+struct SortWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
-  std::string memory;
-  std::vector<std::string> temp_directories;
   unsigned threads;  // the cores, at most 8
   bool descending = false;
   bool unique = false;
@@ -34,7 +41,5 @@ extern const char* const sort_words_footer;
 
 // The words made options, or what is wrong with them.
 Result<external::SortOptions> sort_options(const SortWords& words);
-// -S alone.
-Result<uint64_t> memory_bytes_of(const SortWords& words);
 
 }  // namespace penstock::cli
