@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bowtie/device_measurement.h"
@@ -207,11 +208,13 @@ Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& si
 int run(const DiskArguments& arguments) {
   const StopSignals signals(
       {.command = "disk", .outcome = "its files are gone, nothing was saved"});
-  if (!arguments.output.empty() && arguments.output != "-") {
-    // A place that cannot be written is told before the minutes of measuring. Never published, this
-    // leaves nothing behind.
-    auto trial = file::File::create_output(arguments.output, file::Caching::buffered);
-    if (!trial) return report("disk", trial.error());
+  // A place that cannot be written is told before the minutes of measuring. An output that was not
+  // published leaves nothing behind.
+  file::File output;
+  if (!arguments.output.empty()) {
+    auto created = file::File::create_output(arguments.output, file::Caching::buffered);
+    if (!created) return report("disk", created.error());
+    output = std::move(*created);
   }
   Result<Found> found = measure_disk(arguments, signals);
   if (!found) {
@@ -222,7 +225,7 @@ int run(const DiskArguments& arguments) {
   const std::string json =
       json_of(*found).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (!arguments.output.empty()) {
-    if (auto written = write_file(arguments.output, json); !written) {
+    if (auto written = write_file(output, json); !written) {
       return report("disk", written.error());
     }
   }

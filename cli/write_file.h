@@ -9,13 +9,18 @@
 
 namespace penstock::cli {
 
+// All of `text` to a new output, which gets its name then.
+inline Status write_file(file::File& file, const std::string& text) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
+  if (auto written = file::write_exactly(file, 0, bytes, text.size()); !written) return written;
+  return file.publish();
+}
+
 // The whole file or none: it has its name only when it is complete. "-" is stdout.
 inline Status write_file(const std::string& path, const std::string& text) {
   auto file = file::File::create_output(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  if (auto written = file::write_exactly(*file, 0, bytes, text.size()); !written) return written;
-  return file->publish();
+  return write_file(*file, text);
 }
 
 }  // namespace penstock::cli
