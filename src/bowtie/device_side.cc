@@ -2,6 +2,7 @@
 // thread of a run. One function per kind of action, in its words.
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -65,6 +66,12 @@ void Execution::work() {
     }
   }
   open_gate(true);
+  // What is still being read is not wanted, and the writer of a pipe may be silent for ever.
+  draining_ = true;
+  for (const Transfer& transfer : transfers_) {
+    if (transfer.busy && !transfer.request.file->seekable())
+      engine_->cancel(*transfer.request.file);
+  }
   while (in_flight_ > 0) finish_one();
   close_run();
 }
@@ -365,6 +372,7 @@ void Execution::finish_read(Transfer& transfer) {
   const InputPlace& place = input_places_[input];
   --open_inputs_[input].in_flight;
   const size_t bytes = std::min<size_t>(request.done_bytes, transfer.bytes_wanted);
+  if (draining_ && request.error == ECANCELED) return;
   if (request.error != 0) {
     auto error = system_error(request.error,
                               "read " + std::to_string(request.bytes) + " bytes at offset " +

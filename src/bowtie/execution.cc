@@ -426,7 +426,7 @@ void Execution::fail_in_place(const Failed& failed) noexcept {
 }
 
 Status Execution::status() {
-  if (!failed()) return {};
+  if (!is_cancelled() && !failed()) return {};
   MutexLock lock(mutex_);
   if (error_) return std::unexpected(*error_);
   return std::unexpected(

@@ -255,6 +255,7 @@ class Execution final : public fault::Handler {
   // The device's thread.
   std::vector<Transfer> transfers_;
   unsigned in_flight_ = 0;
+  bool draining_ = false;  // no more is asked of the device
   std::vector<OpenInput> open_inputs_;
   uint32_t inputs_open_ = 0;
   uint64_t uses_ = 0;

@@ -500,6 +500,52 @@ TEST(Run, CanBeCancelled) {
   EXPECT_EQ(result.error().code, ErrorCode::cancelled);
 }
 
+TEST(Run, TellsAComputationThatAsksForNothingThatItIsCancelled) {
+  const Folder folder;
+  std::atomic<bool> cancel = false;
+  Status seen;
+  const auto result = run({}, {{.path = folder.file("out")}},
+                          [&](Streams& streams) -> Status {
+                            EXPECT_TRUE(streams.status().has_value());
+                            cancel = true;
+                            seen = streams.status();
+                            return {};
+                          },
+                          {.memory_bytes = MiB, .cancel = &cancel});
+  ASSERT_FALSE(seen.has_value());
+  EXPECT_EQ(seen.error().code, ErrorCode::cancelled);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::cancelled);
+}
+
+// Its writer has something to say only after the run.
+TEST(Run, ThatEndsEarlyDoesNotWaitForASilentPipe) {
+  const Folder folder;
+  write_file(folder.file("in"), Bytes(100'000));
+  for (const bool fails : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const auto result =
+        run({{.path = folder.file("in")}, {.path = fmt::format("/dev/fd/{}", ends[0])}},
+            {{.path = folder.file("out")}},
+            [&](Streams& streams) -> Status {
+              const auto window = streams.input(0).window(10);
+              streams.output(0).append(window.data(), 10);
+              if (fails) return failure(ErrorCode::corrupt, "like what it sees", "in");
+              return {};
+            },
+            {.memory_bytes = 256 * KiB, .block_bytes = 4096});
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ASSERT_EQ(result.has_value(), !fails);
+    if (!fails) {
+      EXPECT_EQ(read_file(folder.file("out")).size(), 10u);
+    } else {
+      EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+    }
+  }
+}
+
 TEST(Run, NeedNotReadItsInputsToTheirEnds) {
   Random random(9);
   const Folder folder;
