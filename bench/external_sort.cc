@@ -9,12 +9,12 @@
 // first run: they are several times slower, so that noise does not matter. Who fails, takes more
 // than ten minutes or is not installed has a row that says so.
 //
-// The program runs as a child, so that its memory is seen from outside.
+// Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
+// finds memory that the machine has touched just before.
 
 #include "external/external_sort.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,6 +26,7 @@
 #include "bench/bench.h"
 #include "bench/compare/external_rivals.h"
 #include "bench/harness/child.h"
+#include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
 #include "external/probe.h"
 #include "os/sanitizer.h"
@@ -118,6 +119,8 @@ Result<ChildRun> Bench::sort(const std::string& input, const std::string& output
   words.insert(words.end(),
                {"-T", scratch_.folder(), "--parallel", std::to_string(threads), "--json"});
   words.insert(words.end(), format.begin(), format.end());
+  if (Status ready = prepare_machine(memory_bytes, input); !ready)
+    return std::unexpected(ready.error());
   return penstock(words);
 }
 
@@ -238,13 +241,12 @@ Status Bench::records() {
 
   std::vector<double> gnu_seconds, seconds, ratios;
   for (unsigned run = 0; run < runs(); ++run) {
+    if (Status ready = prepare_machine(sizes_.records_memory_bytes, input); !ready) return ready;
     Result<ChildRun> gnu = run_child(
         {"sort", "-S", in_bytes(sizes_.records_memory_bytes), fmt::format("--parallel={}", threads),
          "-T", scratch_.folder(), "-o", theirs, input},
         {"LC_ALL=C"});
     if (!gnu) return std::unexpected(gnu.error());
-    // What GNU sort left to the page cache is not to be written during our run.
-    sync();
     Result<ChildRun> sorted = sort(input, ours, format, sizes_.records_memory_bytes);
     if (!sorted) return std::unexpected(sorted.error());
     if (Status same = compare(ours, theirs); !same) return same;

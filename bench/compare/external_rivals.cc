@@ -1,11 +1,12 @@
 #include "bench/compare/external_rivals.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+
+#include "bench/harness/pages.h"
 
 namespace penstock::bench {
 namespace {
@@ -50,8 +51,10 @@ std::string problem_of(const Result<ChildRun>& run, unsigned seconds_max) {
 void race(const RivalJob& job, const std::vector<std::string>& words,
           const std::vector<std::string>& environment, const std::function<Status()>& verify,
           RivalRun& rival) {
-  // What others left to the page cache is not to be written during this run.
-  sync();
+  if (auto ready = prepare_machine(job.memory_bytes, job.input); !ready) {
+    rival.problem = ready.error().message();
+    return;
+  }
   Result<ChildRun> run = run_child(words, environment);
   rival.problem = problem_of(run, job.seconds_max);
   while (rival.problem.ends_with('\n')) rival.problem.pop_back();

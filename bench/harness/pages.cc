@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <random>
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "os/limits.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
@@ -40,6 +43,16 @@ Status touch_machine(uint64_t bytes) {
   const auto memory = anonymous_memory(bytes, true, true);
   if (!memory) return std::unexpected(memory.error());
   return {};
+}
+
+Status prepare_machine(uint64_t memory_bytes, const std::string& input) {
+  std::error_code error;
+  const uint64_t input_bytes = std::filesystem::file_size(input, error);
+  if (error) return system_error(error.value(), "look at the size of", input);
+  ::sync();
+  const uint64_t most_bytes = os::limits().usable_bytes / 4 * 3;
+  return touch_machine(
+      round_up(std::min(memory_bytes + 3 * input_bytes, most_bytes), os::huge_page_bytes));
 }
 
 const char* name_of(Order order) {

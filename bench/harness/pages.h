@@ -28,6 +28,10 @@ std::byte* map_huge(uint64_t bytes);
 // and ten times slower than any later one. Memory that lies free for some seconds may be the host's
 // again, so this stands right before what is measured on fresh memory.
 Status touch_machine(uint64_t bytes);
+// The same for a program about to be measured, which works with so much memory on this file: for
+// the memory, and for what page cache its input, temporaries and output can take, as far as the
+// machine has it. What others left to the page cache is written before.
+Status prepare_machine(uint64_t memory_bytes, const std::string& input);
 
 enum class Order { sequential, random };
 const char* name_of(Order order);
