@@ -9,6 +9,9 @@
 // first run: they are several times slower, so that noise does not matter. Who fails, takes more
 // than ten minutes or is not installed has a row that says so.
 //
+// external-sort-memory: the same numbers, 2 GiB of them, with 32 MiB to 4 GiB. More memory must not
+// make it slower, and each run must stay within what it was given.
+//
 // Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
 // finds memory that the machine has touched just before.
 
@@ -46,7 +49,11 @@ struct Sizes {
   uint64_t disk_bytes;  // what the disk's speed is measured with
   uint64_t records;
   uint64_t records_memory_bytes;
+  uint64_t sweep_bytes;
+  std::vector<uint64_t> sweep_memory_bytes;
 };
+
+const std::vector<std::string> u64_words = {"--format", "u64"};
 
 Result<record::Format> u64_format() {
   return record::parse_format("u64", 8, "0:8");
@@ -65,12 +72,23 @@ uint64_t least_memory_bytes(const record::Format& format) {
 }
 
 Result<Sizes> sizes_of(bool quick) {
-  if (!quick) return Sizes{8 * GiB, 1 * GiB, 2 * GiB, 20'000'000, 512 * MiB};
+  if (!quick) {
+    std::vector<uint64_t> memories;
+    for (uint64_t memory = 32 * MiB; memory <= 4 * GiB; memory *= 2) memories.push_back(memory);
+    return Sizes{8 * GiB, 1 * GiB, 2 * GiB, 20'000'000, 512 * MiB, 2 * GiB, std::move(memories)};
+  }
   Result<record::Format> u64 = u64_format();
   Result<record::Format> record = record_format();
   if (!u64) return std::unexpected(u64.error());
   if (!record) return std::unexpected(record.error());
-  return Sizes{64 * MiB, least_memory_bytes(*u64), 64 * MiB, 200'000, least_memory_bytes(*record)};
+  const uint64_t least = least_memory_bytes(*u64);
+  return Sizes{64 * MiB,
+               least,
+               64 * MiB,
+               200'000,
+               least_memory_bytes(*record),
+               64 * MiB,
+               {least, 2 * least, 4 * least}};
 }
 
 std::string in_bytes(uint64_t bytes) {
@@ -88,6 +106,7 @@ class Bench {
 
   Status numbers();
   Status records();
+  Status memory_sweep();
   Report take_report() { return std::move(report_); }
 
  private:
@@ -98,6 +117,10 @@ class Bench {
   Result<ChildRun> sort(const std::string& input, const std::string& output,
                         std::vector<std::string> format, uint64_t memory_bytes) const;
   Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
+  // Sorts numbers whose check said `before`, has the output verified, and removes it.
+  Result<ChildRun> sort_numbers(const std::string& input, uint64_t memory_bytes,
+                                const nlohmann::json& before) const;
+  Result<nlohmann::json> make_numbers(const std::string& path, uint64_t bytes) const;
   // `our_seconds`: of the run beside which they are set.
   void rivals(const std::string& input, const nlohmann::json& checked, double our_seconds);
   Status compare(const std::string& one, const std::string& other) const;
@@ -149,7 +172,7 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
                      .threads = threads,
                      .seconds_max = options_.quick ? 60u : 600u,
                      .verify = [&](const std::string& path) -> Status {
-                       Result<nlohmann::json> after = check(path, {"--format", "u64"});
+                       Result<nlohmann::json> after = check(path, u64_words);
                        if (!after) return std::unexpected(after.error());
                        if (after->value("sorted", false) && (*after)["count"] == checked["count"] &&
                            (*after)["checksum"] == checked["checksum"]) {
@@ -174,14 +197,32 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
   }
 }
 
-Status Bench::numbers() {
-  const std::vector<std::string> format = {"--format", "u64"};
-  std::string input = scratch_.file("input.u64");
-  std::string output = scratch_.file("sorted.u64");
+// What `penstock check` says of the new file.
+Result<nlohmann::json> Bench::make_numbers(const std::string& path, uint64_t bytes) const {
   Result<ChildRun> made = penstock({"gen", "--format", "u64", "--dist", "uniform", "--count",
-                                    std::to_string(sizes_.u64_bytes / 8), "-o", input});
+                                    std::to_string(bytes / 8), "-o", path});
   if (!made) return std::unexpected(made.error());
-  Result<nlohmann::json> before = check(input, format);
+  return check(path, u64_words);
+}
+
+Result<ChildRun> Bench::sort_numbers(const std::string& input, uint64_t memory_bytes,
+                                     const nlohmann::json& before) const {
+  const std::string output = scratch_.file("sorted.u64");
+  Result<ChildRun> sorted = sort(input, output, u64_words, memory_bytes);
+  if (!sorted) return sorted;
+  Result<nlohmann::json> after = check(output, u64_words);
+  if (!after) return std::unexpected(after.error());
+  if (!after->value("sorted", false) || (*after)["count"] != before["count"] ||
+      (*after)["checksum"] != before["checksum"]) {
+    return failure(ErrorCode::corrupt, "verify the sort's output", output);
+  }
+  fs::remove(output);
+  return sorted;
+}
+
+Status Bench::numbers() {
+  std::string input = scratch_.file("input.u64");
+  Result<nlohmann::json> before = make_numbers(input, sizes_.u64_bytes);
   if (!before) return std::unexpected(before.error());
 
   std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
@@ -193,14 +234,8 @@ Status Bench::numbers() {
     auto bytes = static_cast<double>(sizes_.u64_bytes);
     double bound = 2 * bytes / disk->read_bytes_per_s + 2 * bytes / disk->write_bytes_per_s;
 
-    Result<ChildRun> sorted = sort(input, output, format, sizes_.u64_memory_bytes);
+    Result<ChildRun> sorted = sort_numbers(input, sizes_.u64_memory_bytes, *before);
     if (!sorted) return std::unexpected(sorted.error());
-    Result<nlohmann::json> after = check(output, format);
-    if (!after) return std::unexpected(after.error());
-    bool good = after->value("sorted", false) && (*after)["count"] == (*before)["count"] &&
-                (*after)["checksum"] == (*before)["checksum"];
-    if (!good) return failure(ErrorCode::corrupt, "verify the sort's output", output);
-    fs::remove(output);
 
     write_speeds.push_back(disk->write_bytes_per_s / 1e6);
     read_speeds.push_back(disk->read_bytes_per_s / 1e6);
@@ -270,12 +305,49 @@ Status Bench::records() {
   return {};
 }
 
-Result<Report> run(const Options& options) {
+Status Bench::memory_sweep() {
+  const std::string input = scratch_.file("input.u64");
+  Result<nlohmann::json> before = make_numbers(input, sizes_.sweep_bytes);
+  if (!before) return std::unexpected(before.error());
+  const std::vector<uint64_t>& memories = sizes_.sweep_memory_bytes;
+  std::vector<std::vector<double>> seconds(memories.size());
+  double peak_share_max = 0;
+  for (unsigned run = 0; run < runs(); ++run) {
+    for (size_t i = 0; i < memories.size(); ++i) {
+      Result<ChildRun> sorted = sort_numbers(input, memories[i], *before);
+      if (!sorted) return std::unexpected(sorted.error());
+      seconds[i].push_back(sorted->seconds);
+      const double peak_bytes = parse(sorted->output).value("peak_rss_bytes", 0.0);
+      peak_share_max = std::max(peak_share_max, peak_bytes / static_cast<double>(memories[i]));
+    }
+  }
+  fs::remove(input);
+
+  // The fastest with less memory, and how much slower the slowest step upwards is than that.
+  double fastest = 0;
+  double slowdown_max = 0;
+  for (size_t i = 0; i < memories.size(); ++i) {
+    const double here = report_.add(fmt::format("u64, -S {}M", memories[i] / MiB), "s", seconds[i]);
+    if (i > 0) slowdown_max = std::max(slowdown_max, here / fastest);
+    fastest = i == 0 ? here : std::min(fastest, here);
+  }
+  report_.ratio("more_memory_slowdown_max", slowdown_max);
+  report_.ratio("peak_over_budget_max", peak_share_max);
+  hash_checksum(*before);
+  return {};
+}
+
+Result<Report> run(const Options& options, bool sweeps) {
   Result<Sizes> sizes = sizes_of(options.quick);
   if (!sizes) return std::unexpected(sizes.error());
   Result<Scratch> scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());
   Bench bench(options, *sizes, *scratch);
+  // A quick run is a test, of everything.
+  if (sweeps || options.quick) {
+    if (Status done = bench.memory_sweep(); !done) return std::unexpected(done.error());
+  }
+  if (sweeps) return bench.take_report();
   // One after the other, so that the disk never holds both inputs.
   if (Status done = bench.numbers(); !done) return std::unexpected(done.error());
   if (Status done = bench.records(); !done) return std::unexpected(done.error());
@@ -285,7 +357,10 @@ Result<Report> run(const Options& options) {
 const Registration registration{
     "external-sort",
     "a sort within a memory budget, beside the disk's bound, GNU sort, STXXL, DuckDB and polars",
-    run};
+    [](const Options& options) { return run(options, false); }};
+const Registration sweep{"external-sort-memory",
+                         "the same sort with 32 MiB to 4 GiB: is more ever slower?",
+                         [](const Options& options) { return run(options, true); }};
 
 }  // namespace
 }  // namespace penstock::bench
