@@ -19,6 +19,10 @@ uint32_t divided_up(uint32_t files, uint32_t by) {
   return (files + by - 1) / by;
 }
 
+// The two halves of a plan. Each works with many files and one (or, one-sided, none): a merge reads
+// the many, a distribution writes them.
+enum class Half { merges, distributions };
+
 // Bytes and time of single passes.
 class Costs {
  public:
@@ -34,6 +38,9 @@ class Costs {
     if (request_.distributed_bytes) return request_.distributed_bytes(files);
     return request_.inputs == 0 ? request_.bytes : merged(1);
   }
+  double bytes_of(Half half, double files) const {
+    return half == Half::merges ? merged(files) : distributed(files);
+  }
 
   bool fits(uint32_t fan_in, uint32_t fan_out) const {
     // A side of one stream passes data through.
@@ -42,23 +49,13 @@ class Costs {
            static_cast<double>(request_.memory_bytes);
   }
 
-  // For every fan-in: the bytes read per switch of a merge, so that switches = bytes read / this.
-  // (11) has alpha in the denominator, so it does not depend on alpha; likewise for distributions
-  // with the bytes written.
-  std::vector<double> merge_bytes_per_switch(uint32_t fan_in_max) const {
-    std::vector<double> bytes(fan_in_max + 1, infinite);
-    for (uint32_t i = 2; i <= fan_in_max; ++i) {
-      bytes[i] = request_.one_sided ? best_run_bytes(shape(i, 0, 1))
-                                    : best_run_bytes(shape(i, 1, 0.5)) / 2;
-    }
-    return bytes;
-  }
-  std::vector<double> distribution_bytes_per_switch(uint32_t fan_out_max) const {
-    std::vector<double> bytes(fan_out_max + 1, infinite);
-    for (uint32_t i = 2; i <= fan_out_max; ++i) {
-      bytes[i] = request_.one_sided ? best_run_bytes(shape(0, i, 0))
-                                    : best_run_bytes(shape(1, i, 0.5)) / 2;
-    }
+  // For every fan: the bytes of its many files per switch, so that switches = those bytes / this.
+  // (11) has alpha in the denominator, so it does not depend on alpha.
+  std::vector<double> bytes_per_switch(Half half, uint32_t fan_max) const {
+    std::vector<double> bytes(fan_max + 1, infinite);
+    const double share = request_.one_sided ? 1 : 0.5;
+    for (uint32_t i = 2; i <= fan_max; ++i)
+      bytes[i] = best_run_bytes(shape_of(half, i, share)) * share;
     return bytes;
   }
 
@@ -69,18 +66,21 @@ class Costs {
             .memory_bytes = request_.memory_bytes};
   }
 
-  double merge_seconds(double read, double written, double switches, uint32_t fan_in) const {
-    return seconds_of({.read_bytes = read,
-                       .written_bytes = request_.one_sided ? 0 : written,
-                       .switches = switches},
-                      device(), fan_in, request_.one_sided ? 0 : 1);
+  // What one step of a half does: a bowtie of `fan` files, whose share of all bytes is
+  // `many_share`, and of one, or one-sided none.
+  Bowtie shape_of(Half half, uint32_t fan, double many_share) const {
+    const uint32_t few = request_.one_sided ? 0 : 1;
+    return half == Half::merges ? shape(fan, few, many_share) : shape(few, fan, 1 - many_share);
   }
-  double distribution_seconds(double read, double written, double switches,
-                              uint32_t fan_out) const {
-    return seconds_of({.read_bytes = request_.one_sided ? 0 : read,
-                       .written_bytes = written,
+  // `many`: bytes of the files that it has `fan` of.
+  double seconds_of_step(Half half, double many, double few, double switches, uint32_t fan) const {
+    if (request_.one_sided) few = 0;
+    const Bowtie bowtie = shape_of(half, fan, 0.5);
+    const bool merge = half == Half::merges;
+    return seconds_of({.read_bytes = merge ? many : few,
+                       .written_bytes = merge ? few : many,
                        .switches = switches},
-                      device(), request_.one_sided ? 0 : 1, fan_out);
+                      device(), bowtie.inputs, bowtie.outputs);
   }
 
   // The bowtie between merges and distributions: fan_in inputs, fan_out outputs.
@@ -196,6 +196,22 @@ std::vector<uint32_t> from_two(std::vector<uint32_t> numbers) {
   return numbers;
 }
 
+FactorTable factor_table(const Costs& costs, Half half, uint32_t files, uint32_t fan_max,
+                         Search search) {
+  const uint32_t fan_most = std::min(files, fan_max);
+  const std::vector<double> run_bytes = costs.bytes_per_switch(half, fan_most);
+  const std::vector<uint32_t> factors = numbers_to(files, search);
+  std::vector<double> bytes(files + 1);  // with files / f of them
+  if (files > 0) {
+    for (uint32_t f : factors) bytes[f] = costs.bytes_of(half, static_cast<double>(files) / f);
+  }
+  return {factors, from_two(numbers_to(fan_most, search)), [&](uint32_t i, uint32_t k, uint32_t f) {
+            const double visited = static_cast<double>(files) / k + static_cast<double>(files) / f;
+            const double switches = std::max(visited, bytes[k] / run_bytes[i]);
+            return costs.seconds_of_step(half, bytes[k], bytes[f], switches, i);
+          }};
+}
+
 // The factors worth asking a table for, each with the files that it leaves: of a grid, or one for
 // every number of files that can be reached.
 std::vector<uint32_t> factors_to_try(uint32_t files, Search search) {
@@ -218,30 +234,30 @@ struct Factors {
   std::vector<uint32_t> distributions;
 };
 
-// A pass that reads `read` and writes `written` through bowties of this shape.
-Pass side_pass(const Costs& costs, Pass::Kind kind, uint32_t fan, uint64_t files_in,
-               uint64_t files_out, double read, double written) {
-  const bool merge = kind == Pass::Kind::merge;
+// A pass between `many` files and `few` of them, through bowties of `fan` files and one.
+Pass half_pass(const Costs& costs, Half half, uint32_t fan, uint32_t many, uint32_t few) {
+  const bool merge = half == Half::merges;
   const bool one_sided = costs.request().one_sided;
+  const double many_bytes = costs.bytes_of(half, many);
+  const double few_bytes = costs.bytes_of(half, few);
+  const double moved = many_bytes + few_bytes;
   Pass pass;
-  pass.kind = kind;
+  pass.kind = merge ? Pass::Kind::merge : Pass::Kind::distribute;
   pass.fan_in = merge ? fan : 1;
   pass.fan_out = merge ? 1 : fan;
-  pass.files_in = files_in;
-  pass.files_out = files_out;
-  pass.bowties = merge ? files_out : files_in;
-  pass.read_bytes = !merge && one_sided ? 0 : read;
-  pass.written_bytes = merge && one_sided ? 0 : written;
-  const double moved = read + written;
-  const double share = one_sided ? (merge ? 1 : 0) : moved > 0 ? read / moved : 0.5;
-  pass.schedule = best_schedule(merge ? costs.shape(fan, one_sided ? 0 : 1, share)
-                                      : costs.shape(one_sided ? 0 : 1, fan, share));
-  const auto visited = static_cast<double>((merge || !one_sided ? files_in : 0) +
-                                           (!merge || !one_sided ? files_out : 0));
+  pass.files_in = merge ? many : few;
+  pass.files_out = merge ? few : many;
+  pass.bowties = few;
+  pass.read_bytes = merge ? many_bytes : one_sided ? 0 : few_bytes;
+  pass.written_bytes = !merge ? many_bytes : one_sided ? 0 : few_bytes;
+  pass.schedule = best_schedule(costs.shape_of(half, fan,
+                                               one_sided   ? 1
+                                               : moved > 0 ? many_bytes / moved
+                                                           : 0.5));
+  const auto visited = static_cast<double>(uint64_t{many} + (one_sided ? 0 : few));
   pass.switches =
       std::max(visited, (pass.read_bytes + pass.written_bytes) / pass.schedule.run_bytes);
-  pass.seconds = merge ? costs.merge_seconds(read, written, pass.switches, fan)
-                       : costs.distribution_seconds(read, written, pass.switches, fan);
+  pass.seconds = costs.seconds_of_step(half, many_bytes, few_bytes, pass.switches, fan);
   return pass;
 }
 
@@ -251,8 +267,7 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
   uint32_t files = request.inputs;
   for (uint32_t fan : factors.merges) {
     const uint32_t left = divided_up(files, fan);
-    plan.passes.push_back(side_pass(costs, Pass::Kind::merge, fan, files, left, costs.merged(files),
-                                    costs.merged(left)));
+    plan.passes.push_back(half_pass(costs, Half::merges, fan, files, left));
     files = left;
   }
   // Distributions are given in order; their sizes follow from the end.
@@ -275,9 +290,7 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
   plan.passes.push_back(middle);
   for (size_t at = counts.size() - 1; at > 0; --at) {
     const uint32_t fan = factors.distributions[counts.size() - 1 - at];
-    plan.passes.push_back(side_pass(costs, Pass::Kind::distribute, fan, counts[at], counts[at - 1],
-                                    costs.distributed(counts[at]),
-                                    costs.distributed(counts[at - 1])));
+    plan.passes.push_back(half_pass(costs, Half::distributions, fan, counts[at - 1], counts[at]));
   }
   for (size_t at = 0; at < plan.passes.size(); ++at) {
     const Pass& pass = plan.passes[at];
@@ -408,33 +421,8 @@ Result<Plan> plan_bowtie(const PlanRequest& request, Search search) {
   const uint32_t n = request.inputs;
   const uint32_t m = request.outputs;
 
-  const std::vector<double> merge_run = costs.merge_bytes_per_switch(std::min(n, fan_max));
-  std::vector<double> p(n + 1);
-  std::vector<uint32_t> merge_factors = numbers_to(n, search);
-  for (uint32_t f : merge_factors)
-    if (n > 0) p[f] = costs.merged(static_cast<double>(n) / f);
-  const FactorTable merges(
-      merge_factors, from_two(numbers_to(std::min(n, fan_max), search)),
-      [&](uint32_t i, uint32_t k, uint32_t f) {
-        const double read = p[k];
-        const double files = static_cast<double>(n) / k + static_cast<double>(n) / f;
-        return costs.merge_seconds(read, p[f], std::max(files, read / merge_run[i]), i);
-      });
-
-  const std::vector<double> distribution_run =
-      costs.distribution_bytes_per_switch(std::min(m, fan_max));
-  std::vector<double> q(m + 1);
-  std::vector<uint32_t> distribution_factors = numbers_to(m, search);
-  for (uint32_t f : distribution_factors)
-    if (m > 0) q[f] = costs.distributed(static_cast<double>(m) / f);
-  const FactorTable distributions(
-      distribution_factors, from_two(numbers_to(std::min(m, fan_max), search)),
-      [&](uint32_t i, uint32_t k, uint32_t f) {
-        const double written = q[k];
-        const double files = static_cast<double>(m) / k + static_cast<double>(m) / f;
-        return costs.distribution_seconds(q[f], written,
-                                          std::max(files, written / distribution_run[i]), i);
-      });
+  const FactorTable merges = factor_table(costs, Half::merges, n, fan_max, search);
+  const FactorTable distributions = factor_table(costs, Half::distributions, m, fan_max, search);
 
   uint64_t combinations = merges.combinations() + distributions.combinations();
   double best_seconds = infinite;
