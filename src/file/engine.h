@@ -63,9 +63,11 @@ struct EngineOptions {
 };
 
 // What went through all engines of the process, for reports. A seek is a request that does not
-// start where the last request on the same file ended.
+// start where the last request on the same file ended; a switch one that does not start where the
+// last request on any file did: what one device that holds all files would have to seek for, in the
+// order in which requests were submitted.
 struct Traffic {
-  uint64_t bytes_read, bytes_written, requests, seeks;
+  uint64_t bytes_read, bytes_written, requests, seeks, switches;
 };
 Traffic traffic();
 

@@ -445,6 +445,31 @@ TEST_P(EngineTest, TrafficCountsBytesRequestsAndSeeks) {
   EXPECT_EQ(after.bytes_read - before.bytes_read, 0u);
   EXPECT_EQ(after.requests - before.requests, 6u);
   EXPECT_EQ(after.seeks - before.seeks, 2u);
+  // The first request comes from somewhere else.
+  EXPECT_EQ(after.switches - before.switches, 3u);
+}
+
+TEST_P(EngineTest, EveryChangeOfTheFileIsASwitch) {
+  open();
+  if (IsSkipped()) return;
+  File files[] = {temporary(), temporary()};
+  Buffer buffer(2 * sector_bytes);
+  std::memset(buffer.at(), 0, 2 * sector_bytes);
+  uint64_t next[2] = {0, 0};
+  auto write_next = [&](size_t file) {
+    Request request{.operation = Operation::write,
+                    .file = &files[file],
+                    .offset = std::exchange(next[file], next[file] + sector_bytes),
+                    .data = buffer.at(),
+                    .bytes = sector_bytes};
+    engine_->submit(request);
+    engine_->wait(request);
+  };
+  const Traffic before = traffic();
+  for (size_t file : {0, 0, 1, 1, 1, 0, 1}) write_next(file);
+  const Traffic after = traffic();
+  EXPECT_EQ(after.switches - before.switches, 4u);
+  EXPECT_EQ(after.seeks - before.seeks, 0u) << "each file alone was written in order";
 }
 
 TEST_P(EngineTest, ABufferedWriterDoesNotFillThePageCacheWithDirtyPages) {

@@ -24,9 +24,17 @@ constexpr size_t step_bytes_max = GiB;  // the system cuts at 2 GiB less a page
 
 // All relaxed: statistics.
 struct Counters {
-  std::atomic<uint64_t> bytes_read, bytes_written, requests, seeks;
+  std::atomic<uint64_t> bytes_read, bytes_written, requests, seeks, switches;
+  // Where the arm of one device would be.
+  std::atomic<uint64_t> place;
 };
 constinit Counters counters{};
+
+// File and offset in one word, so that one exchange tells whether a request goes on where the last
+// one of any thread ended; wrongly once in 2^64 requests.
+uint64_t place_of(const File& file, uint64_t offset) {
+  return mix64(static_cast<uint64_t>(file.descriptor()) + 1) ^ offset;
+}
 
 // ---- injection
 
@@ -138,8 +146,13 @@ void begin(Request& request) noexcept {
   request.links = {};
   request.links.emulated_end_ns = emulated_end_ns(request);
   counters.requests.fetch_add(1, std::memory_order_relaxed);
-  if (request.file->seekable() && !request.file->continues_at(request.offset, request.bytes)) {
-    counters.seeks.fetch_add(1, std::memory_order_relaxed);
+  if (request.file->seekable()) {
+    if (!request.file->continues_at(request.offset, request.bytes))
+      counters.seeks.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t end = place_of(*request.file, request.offset + request.bytes);
+    if (counters.place.exchange(end, std::memory_order_relaxed) !=
+        place_of(*request.file, request.offset))
+      counters.switches.fetch_add(1, std::memory_order_relaxed);
   }
   if (request.operation == Operation::write)
     request.file->will_write(request.offset + request.bytes);
@@ -223,7 +236,8 @@ Traffic traffic() {
   return {counters.bytes_read.load(std::memory_order_relaxed),
           counters.bytes_written.load(std::memory_order_relaxed),
           counters.requests.load(std::memory_order_relaxed),
-          counters.seeks.load(std::memory_order_relaxed)};
+          counters.seeks.load(std::memory_order_relaxed),
+          counters.switches.load(std::memory_order_relaxed)};
 }
 
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes) {
