@@ -64,6 +64,34 @@ Result<std::string> follow_links(std::string path) {
   return system_error(ELOOP, "create", named);
 }
 
+// Where an output goes: a link followed, and what stands there now.
+struct OutputTarget {
+  std::string name;
+  bool exists = false;
+  struct stat status = {};
+
+  unsigned mode() const { return exists ? status.st_mode & 0777 : 0666; }
+};
+
+// Fails where no file can be written, whatever is there.
+Result<OutputTarget> resolve_output(const std::string& path) {
+  if (path.empty()) return system_error(ENOENT, "create", path);
+  auto followed = follow_links(path);
+  if (!followed) return std::unexpected(followed.error());
+  OutputTarget target{.name = std::move(*followed)};
+  target.exists = ::stat(target.name.c_str(), &target.status) == 0;
+  if (target.exists && S_ISDIR(target.status.st_mode)) {
+    return std::unexpected(
+        Error{ErrorCode::invalid_argument, "write", path, EISDIR, "the name of a file in it"});
+  }
+  if (!target.exists && target.name.ends_with('/')) return system_error(ENOTDIR, "create", path);
+  // Replacing needs the directory's permission only, but who may not write to a file shall not
+  // replace it either.
+  if (target.exists && S_ISREG(target.status.st_mode) && ::access(target.name.c_str(), W_OK) != 0)
+    return system_error(errno, "write", path);
+  return target;
+}
+
 std::string temporary_name(const std::string& directory) {
   uint64_t random = 0;
   ssize_t got = ::getrandom(&random, sizeof random, 0);
@@ -113,11 +141,14 @@ Named create_named(const std::string& directory, unsigned mode) {
 }
 
 // Whether direct requests in sectors of ours work on the descriptor: what statx says, or else a
-// trial. tmpfs takes O_DIRECT and goes through the page cache all the same.
+// trial. tmpfs takes O_DIRECT and goes through the page cache all the same; a device's node in
+// /dev stands on it, too, and says nothing of the device.
 bool direct_works(int fd, bool writable) {
   struct statfs system;
-  if (::fstatfs(fd, &system) != 0) return false;
-  if (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC) return false;
+  struct stat file;
+  if (::fstatfs(fd, &system) != 0 || ::fstat(fd, &file) != 0) return false;
+  if (S_ISREG(file.st_mode) && (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC))
+    return false;
 #ifdef STATX_DIOALIGN
   struct statx status;
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
@@ -129,8 +160,7 @@ bool direct_works(int fd, bool writable) {
   std::unique_ptr<void, decltype(&std::free)> sector(std::aligned_alloc(sector_bytes, sector_bytes),
                                                      &std::free);
   if (!sector) return false;
-  struct stat file;
-  if (writable && ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size == 0) {
+  if (writable && S_ISREG(file.st_mode) && file.st_size == 0) {
     std::memset(sector.get(), 0, sector_bytes);
     return ::pwrite(fd, sector.get(), sector_bytes, 0) == sector_bytes && ::ftruncate(fd, 0) == 0;
   }
@@ -178,6 +208,7 @@ File& File::operator=(File&& other) noexcept {
   path_ = std::move(other.path_);
   name_ = std::exchange(other.name_, {});
   final_ = std::exchange(other.final_, {});
+  keeps_name_ = other.keeps_name_;
   grows_ahead_ = other.grows_ahead_;
   // Relaxed: nobody uses a file while it is moved.
   end_.store(other.end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -194,7 +225,7 @@ File::~File() {
 
 void File::close() noexcept {
   if (fd_ < 0) return;
-  if (!name_.empty()) ::unlink(name_.c_str());
+  if (!name_.empty() && !keeps_name_) ::unlink(name_.c_str());
   if (buffered_fd_ != fd_) ::close(buffered_fd_);
   ::close(fd_);
   fd_ = buffered_fd_ = -1;
@@ -277,33 +308,90 @@ Result<File> File::create_output(const std::string& path, Caching wanted) {
     if (!copy) return std::unexpected(copy.error());
     return File(*copy, path, Kind::stream);
   }
-  if (path.empty()) return system_error(ENOENT, "create", path);
-  auto target = follow_links(path);
+  auto target = resolve_output(path);
   if (!target) return std::unexpected(target.error());
-
-  struct stat status;
-  const bool exists = ::stat(target->c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) {
-    return std::unexpected(
-        Error{ErrorCode::invalid_argument, "write", path, EISDIR, "the name of a file in it"});
-  }
-  if (!exists && target->ends_with('/')) return system_error(ENOTDIR, "create", path);
-  if (exists && kind_of(status) != Kind::regular) {
-    const Kind kind = kind_of(status);
+  if (target->exists && kind_of(target->status) != Kind::regular) {
+    const Kind kind = kind_of(target->status);
     const int flags = kind == Kind::stream ? O_WRONLY : O_RDWR;
-    int fd = ::open(target->c_str(), flags | O_CLOEXEC | O_NOCTTY);
+    int fd = ::open(target->name.c_str(), flags | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) return system_error(errno, "write", path);
     File file(fd, path, kind);
     if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
     return file;
   }
-  // Replacing needs the directory's permission only, but who may not write to a file shall not
-  // replace it either.
-  if (exists && ::access(target->c_str(), W_OK) != 0) return system_error(errno, "write", path);
-
-  auto file = create_in(directory_of(*target), path, exists ? status.st_mode & 0777 : 0666, wanted);
-  if (file) file->final_ = std::move(*target);
+  auto file = create_in(directory_of(target->name), path, target->mode(), wanted);
+  if (file) file->final_ = std::move(target->name);
   return file;
+}
+
+Result<File> File::open_named(const std::string& name, const std::string& path, bool may_create,
+                              unsigned mode, Caching wanted) {
+  // O_NONBLOCK: a pipe of that name must not make us wait for its other end.
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+  int fd = ::open(name.c_str(), flags | (may_create ? O_CREAT : 0), mode);
+  if (fd < 0) return system_error(errno, "open", name);
+  File file(fd, path, Kind::regular);
+  struct stat status;
+  if (::fstat(fd, &status) != 0) return system_error(errno, "open", name);
+  if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) {
+    return failure(ErrorCode::permission, "go on with a file that is not this user's own", name,
+                   "remove it");
+  }
+  if (wanted == Caching::direct) file.open_direct(O_RDWR);
+  file.grows_ahead_ = file.caching_ == Caching::direct;
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  // Relaxed: nobody else has it yet.
+  file.end_.store(bytes, std::memory_order_relaxed);
+  file.grown_.store(bytes, std::memory_order_relaxed);
+  return file;
+}
+
+Result<File> File::open_kept(const std::string& path, Caching wanted) {
+  return open_named(path, path, true, 0600, wanted);
+}
+
+Result<File> File::open_kept_output(const std::string& path, const std::string& name,
+                                    uint64_t bytes, Caching wanted) {
+  auto target = path == "-" ? Result<OutputTarget>(OutputTarget{}) : resolve_output(path);
+  if (!target) return std::unexpected(target.error());
+  if (path == "-" || (target->exists && kind_of(target->status) != Kind::regular)) {
+    return failure(ErrorCode::unsupported, "write, in several runs, what is no regular file", path,
+                   "the name of a file");
+  }
+  std::string in_progress = fmt::format("{}/{}", directory_of(target->name), name);
+  auto file = open_named(in_progress, path, bytes == 0, target->mode(), wanted);
+  if (!file) return file;
+  file->name_ = std::move(in_progress);
+  file->final_ = std::move(target->name);
+  file->keeps_name_ = true;
+  if (bytes == 0) {
+    if (auto cut = file->set_size(0); !cut) return std::unexpected(cut.error());
+    return file;
+  }
+  if (file->end_.load(std::memory_order_relaxed) < bytes) {
+    return failure(ErrorCode::corrupt, "go on with an output that became shorter", file->name_);
+  }
+  file->end_.store(bytes, std::memory_order_relaxed);
+  return file;
+}
+
+Result<bool> File::try_lock() {
+  if (::flock(buffered_fd_, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK) return false;
+  return system_error(errno, "lock", path_);
+}
+
+bool File::has_name(const std::string& path) const {
+  return names(path, buffered_fd_);
+}
+
+Result<FileIdentity> File::identity() const {
+  struct stat status;
+  if (::fstat(buffered_fd_, &status) != 0) return system_error(errno, "look at", path_);
+  return FileIdentity{
+      .inode = status.st_ino,
+      .bytes = static_cast<uint64_t>(status.st_size),
+      .modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 Result<uint64_t> File::size() const {
@@ -383,7 +471,7 @@ Status File::discard(uint64_t offset, uint64_t bytes) {
   return {};
 }
 
-Status File::sync() {
+Status File::sync() const {
   if (kind_ == Kind::stream || ::fdatasync(buffered_fd_) == 0) return {};
   return system_error(errno, "bring to the disk", path_);
 }
@@ -452,6 +540,28 @@ Result<Space> space_of(const std::string& directory) {
     return system_error(errno, "find the free space", directory);
   }
   return Space{uint64_t{system.f_bavail} * system.f_frsize, status.st_dev};
+}
+
+Status make_private_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_error(errno, "create", path, "another directory");
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0) return system_error(errno, "look at", path);
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0) {
+    return failure(ErrorCode::permission, "use what is not this user's own, private directory",
+                   path, "remove it");
+  }
+  return {};
+}
+
+Status sync_directory(const std::string& directory) {
+  int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return system_error(errno, "open", directory);
+  // EINVAL: a file system that has nothing to bring to a disk.
+  const int error = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  ::close(fd);
+  if (error != 0) return system_error(error, "bring to the disk", directory);
+  return {};
 }
 
 size_t remove_stale_temporaries(const std::string& directory) {

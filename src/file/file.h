@@ -24,6 +24,15 @@ enum class Kind {
 
 enum class Caching { direct, buffered };
 
+// What tells whether a file is still the one that it was: another one, or another content, differs
+// in one of these.
+struct FileIdentity {
+  uint64_t inode = 0;
+  uint64_t bytes = 0;
+  int64_t modified_ns = 0;  // since 1970
+  bool operator==(const FileIdentity&) const = default;
+};
+
 // An open file. Move-only, closes itself. Thread safety: const members from any thread. Requests
 // must go through an engine or read_exactly() and write_exactly(), which know where a file ends
 // that is still being written.
@@ -44,6 +53,17 @@ class File {
   // (a pipe, /dev/null, "-" for stdout) it is opened as it is.
   static Result<File> create_output(const std::string& path, Caching wanted = Caching::direct);
 
+  // What a run leaves for a later one, so that this can go on where it ended:
+  // A named file for reading and writing that stays when it is closed, made where there is none.
+  // Nothing but a regular file of ours is opened under that name.
+  static Result<File> open_kept(const std::string& path, Caching wanted = Caching::direct);
+  // As create_output(), but in the same directory under a name of its own until publish(), which it
+  // keeps when it is closed. Of what an earlier run left there `bytes` are known to be whole: 0
+  // begins anew; with others the file must be there, and be as long (not_found, corrupt). Fails
+  // where `path` is something else than a regular file (unsupported).
+  static Result<File> open_kept_output(const std::string& path, const std::string& name,
+                                       uint64_t bytes, Caching wanted = Caching::direct);
+
   File() = default;
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -62,11 +82,22 @@ class File {
   Status preallocate(uint64_t bytes);  // fallocate; unsupported is no error
   Status discard(uint64_t offset,
                  uint64_t bytes);  // punch a hole: the space is free again; unsupported is no error
-  Status sync();
+  Status sync() const;
   // Gives an output its final name, replacing what was there, with that file's mode (and owner, if
   // we may) if it existed. Atomic (rename), durable only after sync(). For what was opened as it is
   // there is nothing to do.
   Status publish();
+  // Where an output is before publish(), if it has a name; where it will be, once it was
+  // published.
+  const std::string& name_in_progress() const { return name_; }
+  const std::string& final_name() const { return final_; }
+
+  // Nobody else who asks has it, in this process or another, until it is closed. False: somebody
+  // has.
+  Result<bool> try_lock();
+  // Whether `path` names this file still.
+  bool has_name(const std::string& path) const;
+  Result<FileIdentity> identity() const;
 
   // For the engines, which see all requests.
   bool continues_at(uint64_t offset, uint64_t bytes)
@@ -81,6 +112,9 @@ class File {
       : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
   static Result<File> create_in(const std::string& directory, const std::string& path,
                                 unsigned mode, Caching wanted);
+  // A named file of this process's user; `path`: what to call it in messages.
+  static Result<File> open_named(const std::string& name, const std::string& path, bool may_create,
+                                 unsigned mode, Caching wanted);
   void open_direct(int flags);
   Status link_under_temporary_name();
   void close() noexcept;
@@ -92,6 +126,7 @@ class File {
   std::string path_;   // as the user named it, for messages
   std::string name_;   // the temporary name, where there is one
   std::string final_;  // what publish() makes it
+  bool keeps_name_ = false;
   // A file that we made and write directly is longer on the disk than size() says: see
   // will_write(). Invariant: end_ <= the file's size on the disk, unless writes are in flight.
   bool grows_ahead_ = false;
@@ -111,6 +146,12 @@ struct Space {
   uint64_t device;
 };
 Result<Space> space_of(const std::string& directory);
+
+// Makes a directory that nobody but this user may enter. One that is there must be such a one:
+// others could have put into it what a run would believe.
+Status make_private_directory(const std::string& path);
+// Names made and removed in `directory` so far are on the disk.
+Status sync_directory(const std::string& directory);
 
 // Removes what killed runs left in `directory`: named temporaries of ours whose lock nobody holds.
 // Returns how many.

@@ -316,6 +316,64 @@ TEST_F(FileTest, SpaceTellsFileSystemsApart) {
   EXPECT_NE(here->device, other->device);
 }
 
+TEST_F(FileTest, AKeptFileStaysAndIsOneOwners) {
+  {
+    auto file = File::open_kept(path("kept"));
+    ASSERT_TRUE(file);
+    ASSERT_TRUE(put(*file, "first"));
+    EXPECT_TRUE(*file->try_lock());
+    auto again = File::open_kept(path("kept"));
+    ASSERT_TRUE(again);
+    EXPECT_FALSE(*again->try_lock());
+    ASSERT_TRUE(file->set_size(*file->size()));
+    EXPECT_TRUE(file->has_name(path("kept")));
+    EXPECT_TRUE(file->identity());
+  }
+  EXPECT_EQ(get(path("kept")), "first");
+  auto file = File::open_kept(path("kept"));
+  ASSERT_TRUE(file);
+  EXPECT_EQ(*file->size(), 5u);
+  std::filesystem::remove(path("kept"));
+  EXPECT_FALSE(file->has_name(path("kept")));
+  std::filesystem::create_symlink(path("elsewhere"), path("link"));
+  EXPECT_FALSE(File::open_kept(path("link")));
+}
+
+TEST_F(FileTest, AKeptOutputGoesOnUntilItIsPublished) {
+  put(path("out"), "old");
+  {
+    auto begun = File::open_kept_output(path("out"), ".part", 0);
+    ASSERT_TRUE(begun);
+    ASSERT_TRUE(put(*begun, "half of it"));
+  }
+  EXPECT_EQ(get(path("out")), "old");
+  EXPECT_FALSE(File::open_kept_output(path("out"), ".part", 1ull << 40));
+  {
+    auto more = File::open_kept_output(path("out"), ".part", 5);
+    ASSERT_TRUE(more);
+    EXPECT_EQ(*more->size(), 5u);
+    EXPECT_EQ(more->name_in_progress(), path(".part"));
+    ASSERT_TRUE(write_exactly(*more, 5, reinterpret_cast<const std::byte*>("more"), 4));
+    ASSERT_TRUE(more->publish());
+  }
+  EXPECT_EQ(get(path("out")), "half more");
+  EXPECT_FALSE(std::filesystem::exists(path(".part")));
+  EXPECT_FALSE(File::open_kept_output(path("out"), ".part", 5)) << "there is nothing to go on with";
+  EXPECT_FALSE(File::open_kept_output("/dev/null", ".part", 0));
+  EXPECT_FALSE(File::open_kept_output("-", ".part", 0));
+}
+
+TEST_F(FileTest, APrivateDirectoryIsNobodyElses) {
+  ASSERT_TRUE(make_private_directory(path("private")));
+  ASSERT_TRUE(make_private_directory(path("private")));
+  EXPECT_TRUE(sync_directory(path("private")));
+  std::filesystem::permissions(path("private"), std::filesystem::perms::all);
+  EXPECT_FALSE(make_private_directory(path("private")));
+  put(path("file"), "x");
+  EXPECT_FALSE(make_private_directory(path("file")));
+  EXPECT_FALSE(sync_directory(path("nothing")));
+}
+
 TEST_F(FileTest, AMovedFromFileOwnsNothing) {
   auto made = File::create_temporary(directory_.string());
   ASSERT_TRUE(made);
