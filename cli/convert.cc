@@ -1,4 +1,5 @@
-// penstock convert: a trace as a sequence of requests, in other programs' formats.
+// penstock convert: a trace, or another program's log, as a sequence of requests in other programs'
+// formats, or as a trace.
 
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "cli/print.h"
 #include "cli/trace_summary.h"
 #include "trace/export.h"
+#include "trace/import.h"
 
 namespace penstock::cli {
 namespace {
@@ -17,6 +19,7 @@ constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole is 
 
 struct ConvertArguments {
   std::string input;
+  std::string from;
   std::string output;
   std::string format;
   std::string under;
@@ -29,14 +32,30 @@ Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
   if (arguments.format == "csv") return trace::ExportFormat::csv;
   if (arguments.format == "iolog") return trace::ExportFormat::iolog;
   if (arguments.format == "json") return trace::ExportFormat::perfetto;
+  if (arguments.format == "arrow") return trace::ExportFormat::arrow;
+  if (arguments.format == "trace") return trace::ExportFormat::trace;
   return failure(ErrorCode::invalid_argument, "write this format", arguments.format,
-                 "csv, iolog or json");
+                 "csv, arrow, iolog, json or trace");
 }
 
 int run_convert(const ConvertArguments& arguments) {
   const trace::ConvertOptions options{.under = arguments.under};
   Result<trace::Conversion> converted;
-  auto trace = trace::TraceReader::open(arguments.input);
+  auto kind = trace::LogKind::detect;
+  if (!arguments.from.empty()) {
+    const auto named = trace::log_kind_of(arguments.from);
+    if (!named) return report("convert", named.error());
+    kind = *named;
+  }
+  // What is wrong with the output shows before the input is waited for, which may be a pipe.
+  Result<trace::ExportFormat> format = trace::ExportFormat::csv;
+  if (!arguments.output.empty()) format = format_of(arguments);
+  if (!format) return report("convert", format.error());
+  if (*format == trace::ExportFormat::trace && !arguments.under.empty()) {
+    return report("convert", {ErrorCode::invalid_argument, "leave files out of a trace", "--under",
+                              0, "--under where the trace is read: convert, report or replay"});
+  }
+  auto trace = trace::open_trace(arguments.input, kind);
   if (!trace) return report("convert", trace.error());
   std::error_code ignored;
   if (!arguments.output.empty() &&
@@ -47,8 +66,6 @@ int run_convert(const ConvertArguments& arguments) {
   if (arguments.output.empty()) {
     converted = trace::convert(*trace, options, {});
   } else {
-    const auto format = format_of(arguments);
-    if (!format) return report("convert", format.error());
     converted = trace::export_requests(*trace, options, *format, arguments.output);
   }
   if (!converted) return report("convert", converted.error());
@@ -69,12 +86,17 @@ Command add_convert(CLI::App& program) {
   auto arguments = std::make_shared<ConvertArguments>();
   ConvertArguments& a = *arguments;
   CLI::App* app =
-      program.add_subcommand("convert", "write a trace's requests as CSV, fio's iolog or JSON");
-  app->add_option("TRACE", a.input, "what penstock trace wrote; - is standard input")->required();
+      program.add_subcommand("convert", "a trace or another program's log in other formats");
+  app->add_option("TRACE", a.input,
+                  "what penstock trace wrote, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
+                  "standard input")
+      ->required();
+  app->add_option("--from", a.from,
+                  "what it is, where its beginning does not tell: trace, iolog or strace");
   app->add_option("-o,--output", a.output,
-                  "x.csv, x.iolog (fio --read_iolog) or x.json (ui.perfetto.dev); none: a summary "
-                  "on standard output");
-  app->add_option("--format", a.format, "csv, iolog or json, whatever the name");
+                  "x.csv, x.arrow (polars, pyarrow), x.iolog (fio --read_iolog), x.json "
+                  "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
+  app->add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
   app->add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
   app->add_option("--files", a.files,
                   "also make the files that fio needs, sparse and of their largest size, in this "

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "trace/descriptors.h"
+#include "trace/import.h"
 
 // The conversion in three steps:
 //
@@ -18,7 +19,9 @@
 // is learnt at an open and follows from what is written and cut after that. While somebody whom we
 // follow has the file open for writing, the size that another open reports is not believed: it may
 // already hold what a write made whose event stands behind the open, since that was seen to end
-// later. (A process that is not traced and writes the same file stays unseen meanwhile.)
+// later. (A process that is not traced and writes the same file stays unseen meanwhile.) Logs of
+// other programs do not tell sizes at an open; there the first call that was told one counts
+// (Call::size), and until then what was seen of the file.
 
 namespace penstock::trace {
 namespace {
@@ -91,6 +94,11 @@ class Counter {
 
 // Requests wait here until `wait` younger ones have come. They come nearly in order, so each is put
 // in its place from the back: that costs as many steps as requests were under way beside it.
+//
+// Where that would be many steps (a trace whose times fall, or jump about), the request stays where
+// it is, and the window is sorted once before it gives some up: a few steps for each request
+// whatever the order is. Neither way lets a request pass one of the same time, so that those keep
+// the order in which they came.
 class Window {
  public:
   Window(size_t wait, Counter& counter) : wait_(std::max<size_t>(wait, 1)), counter_(counter) {
@@ -98,12 +106,15 @@ class Window {
   }
 
   Status add(const Request& request) {
-    size_t place = requests_.size();
-    requests_.push_back(request);
-    for (; place > 0 && requests_[place - 1].start_ns > request.start_ns; --place) {
-      requests_[place] = requests_[place - 1];
+    const size_t count = requests_.size();
+    const size_t nearest = count - std::min(count, steps_max);
+    size_t place = count;
+    while (place > nearest && requests_[place - 1].start_ns > request.start_ns) --place;
+    if (place == nearest && place > 0 && requests_[place - 1].start_ns > request.start_ns) {
+      in_order_ = false;
+      place = count;
     }
-    requests_[place] = request;
+    requests_.insert(requests_.begin() + static_cast<ptrdiff_t>(place), request);
     if (requests_.size() < 2 * wait_) return {};
     return release(wait_);
   }
@@ -113,14 +124,19 @@ class Window {
  private:
   Status release(size_t count) {
     if (count == 0) return {};
+    if (!in_order_) std::ranges::stable_sort(requests_, {}, &Request::start_ns);
+    in_order_ = true;
     Status status = counter_.take(std::span(requests_).first(count));
     requests_.erase(requests_.begin(), requests_.begin() + static_cast<ptrdiff_t>(count));
     return status;
   }
 
+  static constexpr size_t steps_max = 64;
+
   const size_t wait_;
   Counter& counter_;
   std::vector<Request> requests_;
+  bool in_order_ = true;
 };
 
 class Follower {
@@ -186,6 +202,7 @@ class Follower {
       case Call::rename:
       case Call::unlink:
       case Call::map:
+      case Call::size:
         change_file(event);
         return {};
       case Call::ring_setup:
@@ -205,6 +222,7 @@ class Follower {
  private:
   struct File {
     uint64_t bytes = 0;
+    bool bytes_known = false;   // somebody told; else it is what was seen of it
     uint32_t index = no_index;  // into Conversion::files; none: not asked for, or no storage
     bool storage = false;
   };
@@ -236,6 +254,10 @@ class Follower {
     ConvertedFile& converted = result_.files[file.index];
     converted.peak_bytes = std::max(converted.peak_bytes, bytes);
   }
+  void learn_size(File& file, uint64_t bytes) {
+    set_size(file, bytes);
+    file.bytes_known = true;
+  }
   void grow(File& file, uint64_t bytes) {
     if (bytes > file.bytes) set_size(file, bytes);
   }
@@ -249,8 +271,9 @@ class Follower {
   Status open(const Event& event) {
     File* file = file_of(event.file);
     if (file == nullptr) return {};
-    if ((event.flags & flag::truncates) != 0 || descriptors_.writers(event.file) == 0) {
-      set_size(*file, event.result);
+    const bool told = (event.flags & flag::size_unknown) == 0;
+    if (told && ((event.flags & flag::truncates) != 0 || descriptors_.writers(event.file) == 0)) {
+      learn_size(*file, event.result);
     }
     const bool close_on_exec = event.flags & flag::close_on_exec;
     const Description made{.position = event.offset == no_offset ? 0 : event.offset,
@@ -338,7 +361,20 @@ class Follower {
   void change_file(const Event& event) {
     File* file = file_of(event.file);
     if (file == nullptr) return;
-    if (event.call == Call::truncate || event.call == Call::allocate) set_size(*file, event.result);
+    if (event.flags & flag::size_unknown) {
+      if (event.call == Call::allocate && (event.flags & flag::keep_size) == 0 &&
+          event.offset != no_offset) {
+        grow(*file, std::min(event.offset + event.bytes, largest_offset));
+      }
+    } else if (event.call == Call::truncate || event.call == Call::allocate) {
+      learn_size(*file, event.result);
+    } else if (event.call == Call::size &&
+               (!file->bytes_known || descriptors_.writers(event.file) == 0)) {
+      if (file->index != no_index && !file->bytes_known && file->bytes == 0) {
+        result_.files[file->index].first_bytes = event.result;
+      }
+      learn_size(*file, event.result);
+    }
     if (file->index == no_index) return;
     ConvertedFile& converted = result_.files[file->index];
     if (event.call == Call::sync) ++converted.syncs;
@@ -376,6 +412,11 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
       break;
     }
     if (*got == 0) break;
+    if (options.event_sink) {
+      if (Status status = options.event_sink(std::span(events).first(*got)); !status) {
+        return std::unexpected(status.error());
+      }
+    }
     for (size_t i = 0; i < *got; ++i) {
       if (Status status = follower.follow(events[i]); !status) {
         return std::unexpected(status.error());
@@ -400,7 +441,7 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
 Result<Conversion> convert_file(const std::string& path, const ConvertOptions& options,
                                 const RequestSink& sink,
                                 const std::vector<ConvertedFile>** files_so_far) {
-  auto trace = TraceReader::open(path);
+  auto trace = open_trace(path);
   if (!trace) return std::unexpected(trace.error());
   return convert(*trace, options, sink, files_so_far);
 }

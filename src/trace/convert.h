@@ -106,6 +106,9 @@ struct ConvertOptions {
   // Only files whose path begins so (a folder, "/tmp/"); empty: all. Others' sizes and positions
   // are followed, their requests are not given or counted, nor do they break a run.
   std::string under;
+  // Sees the events as well, in their order, before they are followed; when it is called, files()
+  // and string() of the trace tell what they name. An error ends the conversion with it.
+  std::function<Status(std::span<const Event>)> event_sink = {};
 };
 
 // What takes the requests: batches, in order. An error ends the conversion with it.
@@ -120,7 +123,7 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
                            const RequestSink& sink,
                            const std::vector<ConvertedFile>** files_so_far = nullptr);
 
-// The same for a trace by name.
+// The same for a trace by name, or for a log that import.h can read.
 Result<Conversion> convert_file(const std::string& path, const ConvertOptions& options,
                                 const RequestSink& sink,
                                 const std::vector<ConvertedFile>** files_so_far = nullptr);

@@ -148,6 +148,44 @@ TEST(Conversion, RequestsComeInTheOrderTheyWereStarted) {
   for (uint64_t i = 0; i < 1000; ++i) ASSERT_EQ(script.requests[i].offset, i * 512);
 }
 
+// Times that fall, rise and jump: a window that holds them all gives them sorted, those of one time
+// in the order of the trace.
+TEST(Conversion, OrderOfAnyKindIsPutRightWithinTheWindow) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    Script script;
+    const uint32_t file = script.file("/a", 1 << 30);
+    script.open(1, 3, file, 1 << 30);
+    std::vector<uint64_t> wanted;  // start * 2^20 + order in the trace
+    constexpr uint64_t count = 3000;
+    for (uint64_t i = 0; i < count; ++i) {
+      uint64_t start = 1 + random.below(seed * 100);
+      if (seed % 3 == 0) start = 1 + (count - i) / 3;
+      if (seed % 3 == 1) start = 1 + i / 2 + random.below(100) * random.below(2);
+      wanted.push_back(start << 20 | i);
+      script.add({.start_ns = start,
+                  .offset = i,
+                  .bytes = 1,
+                  .result = 1,
+                  .process = 1,
+                  .descriptor = 3,
+                  .call = Call::read});
+    }
+    std::ranges::sort(wanted);
+    const Conversion conversion = script.convert({.reorder_requests = count});
+    EXPECT_EQ(conversion.late, 0u);
+    ASSERT_EQ(script.requests.size(), count);
+    for (uint64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(script.requests[i].start_ns << 20 | script.requests[i].offset, wanted[i]) << i;
+    }
+    // In a small window all come through as well, though some come late.
+    const auto small = convert_file(script.path(), {.reorder_requests = 8}, {});
+    ASSERT_TRUE(small);
+    EXPECT_EQ(small->requests, count);
+  }
+}
+
 TEST(Conversion, CallThatTookLongerThanTheWindowIsCountedAsLate) {
   Script script;
   const uint32_t file = script.file("/a", 1 << 20);

@@ -6,13 +6,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "trace/trace_file.h"
+#include "trace/exporter.h"
 
 namespace penstock::trace {
 namespace {
@@ -45,50 +44,13 @@ size_t character_bytes(std::string_view text) {
   return 0;
 }
 
-// Text on its way to a file, a piece at a time.
-class Text {
- public:
-  explicit Text(TraceFile file) : file_(std::move(file)) {}
-
-  template <class... T>
-  void add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
-  }
-  Status write_some() { return text_.size() < piece_bytes ? Status{} : write(); }
-  Status close() {
-    if (Status status = write(); !status) return status;
-    return file_.close();
-  }
-
- private:
-  static constexpr size_t piece_bytes = 256 * 1024;
-  Status write() {
-    Status status = file_.write(std::as_bytes(std::span(text_)));
-    text_.clear();
-    return status;
-  }
-
-  TraceFile file_;
-  std::string text_;
-};
-
-using Files = std::vector<ConvertedFile>;
-
-class Exporter {
- public:
-  virtual ~Exporter() = default;
-  virtual void begin(Text&) = 0;
-  virtual void request(Text& out, const Request& request, const Files& files) = 0;
-  virtual void end(Text& out, const Conversion& result) = 0;
-};
-
 class CsvExporter final : public Exporter {
  public:
-  void begin(Text& out) override {
+  void begin(ExportText& out) override {
     out.add(
         "start_ns,latency_ns,process,thread,access,file,offset,bytes,file_seek,device_seek\r\n");
   }
-  void request(Text& out, const Request& r, const Files& files) override {
+  void request(ExportText& out, const Request& r, const Files& files) override {
     for (; names_.size() < files.size();) {
       names_.push_back(csv_string(files[names_.size()].first_path));
     }
@@ -96,7 +58,7 @@ class CsvExporter final : public Exporter {
             r.access == Access::read ? "read" : "write", names_[r.file], r.offset, r.bytes,
             r.file_seek ? 1 : 0, r.device_seek ? 1 : 0);
   }
-  void end(Text&, const Conversion&) override {}
+  Status end(ExportText&, const Conversion&) override { return {}; }
 
  private:
   std::vector<std::string> names_;
@@ -105,8 +67,8 @@ class CsvExporter final : public Exporter {
 // Times are microseconds since the beginning, and must not fall.
 class IologExporter final : public Exporter {
  public:
-  void begin(Text& out) override { out.add("fio version 3 iolog\n"); }
-  void request(Text& out, const Request& r, const Files& files) override {
+  void begin(ExportText& out) override { out.add("fio version 3 iolog\n"); }
+  void request(ExportText& out, const Request& r, const Files& files) override {
     at_us_ = std::max(at_us_, r.start_ns / 1000);
     for (; names_.size() < files.size();) {
       names_.push_back(iolog_name(names_.size(), files[names_.size()].first_path));
@@ -119,10 +81,11 @@ class IologExporter final : public Exporter {
     out.add("{} {} {} {} {}\n", at_us_, names_[r.file], r.access == Access::read ? "read" : "write",
             r.offset, r.bytes);
   }
-  void end(Text& out, const Conversion&) override {
+  Status end(ExportText& out, const Conversion&) override {
     for (size_t i = 0; i < opened_.size(); ++i) {
       if (opened_[i]) out.add("{} {} close\n", at_us_, names_[i]);
     }
+    return {};
   }
 
  private:
@@ -135,8 +98,10 @@ class IologExporter final : public Exporter {
 // (io_uring) becomes an asynchronous one, with a row of its own.
 class PerfettoExporter final : public Exporter {
  public:
-  void begin(Text& out) override { out.add("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"); }
-  void request(Text& out, const Request& r, const Files& files) override {
+  void begin(ExportText& out) override {
+    out.add("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+  }
+  void request(ExportText& out, const Request& r, const Files& files) override {
     for (; names_.size() < files.size();) {
       const std::string& path = files[names_.size()].first_path;
       names_.push_back({json_string(last_part(path)), json_string(path)});
@@ -168,7 +133,10 @@ class PerfettoExporter final : public Exporter {
       }
     }
   }
-  void end(Text& out, const Conversion&) override { out.add("\n]}}\n"); }
+  Status end(ExportText& out, const Conversion&) override {
+    out.add("\n]}}\n");
+    return {};
+  }
 
  private:
   static std::string microseconds(uint64_t ns) {
@@ -187,10 +155,36 @@ std::unique_ptr<Exporter> exporter_of(ExportFormat format) {
       return std::make_unique<IologExporter>();
     case ExportFormat::perfetto:
       return std::make_unique<PerfettoExporter>();
+    case ExportFormat::arrow:
+      return arrow_exporter();
     case ExportFormat::csv:
+    case ExportFormat::trace:
       break;
   }
   return std::make_unique<CsvExporter>();
+}
+
+// The events themselves, as a trace of ours. One that was cut off stays one: what is missing is
+// missing in the copy as well.
+Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std::string& output) {
+  auto writer = TraceWriter::create(output, trace.header());
+  if (!writer) return std::unexpected(writer.error());
+  size_t written_files = 0;
+  options.event_sink = [&](std::span<const Event> events) -> Status {
+    for (; written_files < trace.files().size(); ++written_files) {
+      (void)writer->add_file(trace.files()[written_files]);
+    }
+    for (Event event : events) {
+      if (event.path != 0) event.path = writer->add_string(trace.string(event.path));
+      if (Status status = writer->add(event); !status) return status;
+    }
+    return {};
+  };
+  auto result = convert(trace, options, {});
+  if (!result) return result;
+  const Status status = result->complete ? writer->finish(trace.totals()) : writer->flush();
+  if (!status) return std::unexpected(status.error());
+  return result;
 }
 
 }  // namespace
@@ -199,8 +193,11 @@ Result<ExportFormat> export_format_of(const std::string& path) {
   if (path.ends_with(".csv")) return ExportFormat::csv;
   if (path.ends_with(".iolog")) return ExportFormat::iolog;
   if (path.ends_with(".json")) return ExportFormat::perfetto;
+  if (path.ends_with(".arrow")) return ExportFormat::arrow;
+  if (path.ends_with(".trace")) return ExportFormat::trace;
   return failure(ErrorCode::invalid_argument, "tell the format from this name", path,
-                 "a name that ends in .csv, .iolog (fio) or .json (Perfetto), or --format");
+                 "a name that ends in .csv, .arrow, .iolog (fio), .json (Perfetto) or .trace, or "
+                 "--format");
 }
 
 std::string iolog_name(size_t index, std::string_view path) {
@@ -231,6 +228,20 @@ Status make_iolog_files(const Conversion& conversion, const std::string& folder)
   }
   if (error) return system_error(error.value(), "make files in", folder);
   return {};
+}
+
+std::string utf8_of(std::string_view text) {
+  std::string valid;
+  while (!text.empty()) {
+    const size_t bytes = character_bytes(text);
+    if (bytes == 0) {
+      valid += "\xef\xbf\xbd";
+    } else {
+      valid += text.substr(0, bytes);
+    }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
+  }
+  return valid;
 }
 
 std::string json_string(std::string_view text) {
@@ -266,12 +277,13 @@ std::string csv_string(std::string_view text) {
 
 Result<Conversion> export_requests(TraceReader& trace, const ConvertOptions& options,
                                    ExportFormat format, const std::string& output) {
+  if (format == ExportFormat::trace) return rewrite(trace, options, output);
   auto file = TraceFile::create(output);
   if (!file) return std::unexpected(file.error());
-  Text out(std::move(*file));
+  ExportText out(std::move(*file));
   const std::unique_ptr<Exporter> exporter = exporter_of(format);
   exporter->begin(out);
-  const Files* files = nullptr;
+  const Exporter::Files* files = nullptr;
   auto result = convert(
       trace, options,
       [&](std::span<const Request> batch) -> Status {
@@ -280,7 +292,7 @@ Result<Conversion> export_requests(TraceReader& trace, const ConvertOptions& opt
       },
       &files);
   if (!result) return result;
-  exporter->end(out, *result);
+  if (Status status = exporter->end(out, *result); !status) return std::unexpected(status.error());
   if (Status status = out.close(); !status) return std::unexpected(status.error());
   return result;
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "record/codec.h"
 #include "record/crc32.h"
+#include "trace/event_source.h"
 #include "trace/trace_file.h"
 
 // How an event is packed.
@@ -298,6 +299,8 @@ std::string_view name_of(Call call) {
       return "unlink";
     case Call::map:
       return "map";
+    case Call::size:
+      return "size";
     case Call::fork:
       return "fork";
     case Call::fork_begin:
@@ -349,7 +352,7 @@ std::string_view name_of(Unseen unseen) {
     case Unseen::mapped_files:
       return "mappings of files, whose faults cannot be seen";
     case Unseen::polled_rings:
-      return "io_urings polled by the kernel, whose requests cannot be seen";
+      return "io_urings whose requests could not be seen";
     case Unseen::ring_unconfirmed:
       return "io_uring requests whose result was not seen";
     case Unseen::ring_other:
@@ -358,6 +361,8 @@ std::string_view name_of(Unseen unseen) {
       return "calls on descriptors that nothing is known about";
     case Unseen::untraced_processes:
       return "processes that could not be followed";
+    case Unseen::unknown_sharing:
+      return "descriptors that may share a position with others (kcmp() is not allowed here)";
     case Unseen::count:
       break;
   }
@@ -503,20 +508,14 @@ uint64_t TraceWriter::file_bytes() const {
 
 // ---- reading
 
-struct TraceReader::State {
-  std::string path;
+namespace {
+
+// A trace of our own format.
+struct PackedSource final : EventSource {
   // Where bytes come from: a file, or memory.
   std::unique_ptr<TraceFile> file;
   std::span<const std::byte> memory;
   uint64_t position = 0;  // bytes taken so far
-
-  Header header;
-  std::vector<FileRecord> files;
-  std::vector<std::string> strings;
-  Totals totals;
-  bool complete = false;
-  bool was_cut_off = false;
-  Status failed;
 
   std::vector<std::byte> body;  // of the chunk, and event_bytes_max zeros
   Unpacker unpacker{nullptr, nullptr};
@@ -544,14 +543,14 @@ struct TraceReader::State {
                    "read the trace: " + std::move(what) + " at byte " +
                        std::to_string(chunk_position) + ", after " + std::to_string(events) +
                        " events",
-                   path);
+                   trace_path);
   }
   std::unexpected<Error> cut_off() {
     was_cut_off = true;
     return failure(ErrorCode::corrupt,
                    "read the trace to its end: it was cut off after " + std::to_string(position) +
                        " bytes and " + std::to_string(events) + " events",
-                   path);
+                   trace_path);
   }
 
   Status read_header() {
@@ -560,13 +559,13 @@ struct TraceReader::State {
     if (!got) return std::unexpected(got.error());
     const size_t known = std::min(*got, file_magic.size());
     if (*got == 0 || std::memcmp(fields.data.data(), file_magic.data(), known) != 0) {
-      return failure(ErrorCode::corrupt, "read this as a trace: it does not begin as one", path,
-                     "a file made by penstock trace");
+      return failure(ErrorCode::corrupt, "read this as a trace: it does not begin as one",
+                     trace_path, "a file made by penstock trace");
     }
     if (*got < header_bytes) return cut_off();
     if (const auto version = fields.get<uint32_t>(8); version != format_version) {
       return failure(ErrorCode::unsupported, "read a trace of version " + std::to_string(version),
-                     path, "the program that made it");
+                     trace_path, "the program that made it");
     }
     if (!fields.sealed() || fields.get<uint32_t>(12) != header_bytes) {
       return corrupt("the header is damaged");
@@ -663,8 +662,8 @@ struct TraceReader::State {
     return true;
   }
 
-  Result<size_t> next(std::span<Event> into) {
-    if (!failed) return std::unexpected(failed.error());
+  Result<size_t> next(std::span<Event> into) override {
+    if (has_failed()) return failed_error();
     if (into.empty()) return 0;
     size_t given = 0;
     while (given < into.size() && !complete) {
@@ -706,16 +705,11 @@ struct TraceReader::State {
     ++given;
     return {};
   }
-
-  // The error comes with the next call where events were given.
-  Result<size_t> fail(const Error& error, size_t given) {
-    failed = std::unexpected(error);
-    if (given > 0) return given;
-    return std::unexpected(error);
-  }
 };
 
-TraceReader::TraceReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+}  // namespace
+
+TraceReader::TraceReader(std::unique_ptr<EventSource> source) : source_(std::move(source)) {}
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 TraceReader::~TraceReader() = default;
@@ -723,51 +717,55 @@ TraceReader::~TraceReader() = default;
 Result<TraceReader> TraceReader::open(const std::string& path) {
   auto file = TraceFile::open(path);
   if (!file) return std::unexpected(file.error());
-  auto state = std::make_unique<State>();
-  state->path = file->path();
-  state->file = std::make_unique<TraceFile>(std::move(*file));
-  if (Status status = state->read_header(); !status) return std::unexpected(status.error());
-  return TraceReader(std::move(state));
+  return of_file(std::move(*file));
+}
+
+Result<TraceReader> TraceReader::of_file(TraceFile file) {
+  auto source = std::make_unique<PackedSource>();
+  source->trace_path = file.path();
+  source->file = std::make_unique<TraceFile>(std::move(file));
+  if (Status status = source->read_header(); !status) return std::unexpected(status.error());
+  return TraceReader(std::move(source));
 }
 
 Result<TraceReader> TraceReader::of_memory(std::span<const std::byte> trace) {
-  auto state = std::make_unique<State>();
-  state->path = "a trace in memory";
-  state->memory = trace;
-  if (Status status = state->read_header(); !status) return std::unexpected(status.error());
-  return TraceReader(std::move(state));
+  auto source = std::make_unique<PackedSource>();
+  source->trace_path = "a trace in memory";
+  source->memory = trace;
+  if (Status status = source->read_header(); !status) return std::unexpected(status.error());
+  return TraceReader(std::move(source));
 }
 
 const Header& TraceReader::header() const {
-  return state_->header;
+  return source_->header;
 }
 const std::string& TraceReader::path() const {
-  return state_->path;
+  return source_->trace_path;
 }
 Result<size_t> TraceReader::next(std::span<Event> into) {
-  return state_->next(into);
+  return source_->next(into);
 }
 const std::vector<FileRecord>& TraceReader::files() const {
-  return state_->files;
+  return source_->files;
 }
 
 const FileRecord& TraceReader::file(uint32_t id) const {
-  PENSTOCK_CHECK(id > 0 && id <= state_->files.size(), "a file that the trace does not have");
-  return state_->files[id - 1];
+  PENSTOCK_CHECK(id > 0 && id <= source_->files.size(), "a file that the trace does not have");
+  return source_->files[id - 1];
 }
 std::string_view TraceReader::string(uint32_t id) const {
-  PENSTOCK_CHECK(id > 0 && id <= state_->strings.size(), "a string that the trace does not have");
-  return state_->strings[id - 1];
+  PENSTOCK_CHECK(id > 0 && id <= source_->strings.size(), "a string that the trace does not have");
+  return source_->strings[id - 1];
 }
 const Totals& TraceReader::totals() const {
-  PENSTOCK_CHECK(state_->complete, "the end of the trace has not been read");
-  return state_->totals;
+  PENSTOCK_CHECK(source_->complete, "the end of the trace has not been read");
+  return source_->totals;
 }
 bool TraceReader::complete() const {
-  return state_->complete;
+  return source_->complete;
 }
 bool TraceReader::cut_off() const {
-  return state_->was_cut_off;
+  return source_->was_cut_off;
 }
 
 }  // namespace penstock::trace

@@ -75,6 +75,8 @@ enum class Call : uint8_t {
   rename = 23,    // file (0: not known), path: its new name
   unlink = 24,    // file (0: not known), path
   map = 25,       // descriptor, file, offset, bytes, flags read, write. What is touched: not seen
+  size = 26,      // file; result: its size, as somebody who asked was told (fstat, a seek to the
+                  // end). Only logs of others have it, whose opens do not tell the size
   // Processes.
   fork = 30,        // child. Flag shares_descriptors: one table for both (CLONE_FILES)
   fork_begin = 31,  // result: a number. The process's table as it is now will be a child's ...
@@ -109,7 +111,9 @@ inline constexpr uint32_t unconfirmed = 1u << 15;   // the result was not seen: 
 inline constexpr uint32_t shares_descriptors = 1u << 16;
 inline constexpr uint32_t splice = 1u << 17;     // copy: by splice()
 inline constexpr uint32_t data_only = 1u << 18;  // sync: fdatasync
-inline constexpr uint32_t all = (1u << 19) - 1;
+// open, describe, allocate: the log that this comes from does not tell the size; `result` is 0.
+inline constexpr uint32_t size_unknown = 1u << 19;
+inline constexpr uint32_t all = (1u << 20) - 1;
 }  // namespace flag
 
 inline constexpr uint64_t no_offset = ~uint64_t{0};
@@ -184,11 +188,12 @@ enum class Unseen : uint8_t {
   failed_calls,         // left out because they failed
   stream_calls,         // reads and writes of pipes, sockets, terminals
   mapped_files,         // maps of files: what is touched later is not seen
-  polled_rings,         // io_urings whose submissions the kernel takes by itself
+  polled_rings,         // io_urings whose requests cannot be seen
   ring_unconfirmed,     // ring requests whose result was not seen
   ring_other,           // ring requests of kinds that move no file's bytes, or are not known
   unknown_descriptors,  // calls on descriptors about which nothing could be learnt
   untraced_processes,   // processes that could not be followed
+  unknown_sharing,      // descriptors that may share a position with others: kcmp() was denied
   count
 };
 std::string_view name_of(Unseen unseen);  // "calls that failed, left out"
@@ -240,6 +245,9 @@ class TraceWriter {
 
 inline constexpr size_t string_bytes_max = 16 * 1024;
 
+class EventSource;  // event_source.h
+class TraceFile;    // trace_file.h
+
 // Reads a trace from its beginning to its end, in bounded memory (one chunk) beside the tables of
 // files and strings.
 //
@@ -250,7 +258,11 @@ inline constexpr size_t string_bytes_max = 16 * 1024;
 // Thread safety: none.
 class TraceReader {
  public:
-  static Result<TraceReader> open(const std::string& path);  // "-": stdin, also a pipe
+  // A trace of our own format; open_trace() in import.h takes the logs of others as well. "-":
+  // stdin, also a pipe.
+  static Result<TraceReader> open(const std::string& path);
+  // The same, of a file that is open and has not been read.
+  static Result<TraceReader> of_file(TraceFile file);
   // A trace that lies in memory, which must stay.
   static Result<TraceReader> of_memory(std::span<const std::byte> trace);
   TraceReader(TraceReader&&) noexcept;
@@ -274,11 +286,11 @@ class TraceReader {
   // Whether the last error was that the trace is cut off, and not that it is damaged.
   bool cut_off() const;
 
-  struct State;
+  // What somebody else tells as events: import.h.
+  explicit TraceReader(std::unique_ptr<EventSource> source);
 
  private:
-  explicit TraceReader(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  std::unique_ptr<EventSource> source_;
 };
 
 }  // namespace penstock::trace

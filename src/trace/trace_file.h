@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "penstock/error.h"
 
@@ -20,7 +21,10 @@ class TraceFile {
   static Result<TraceFile> create(const std::string& path);
   static Result<TraceFile> open(const std::string& path);
   TraceFile(TraceFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), owned_(other.owned_), path_(std::move(other.path_)) {}
+      : fd_(std::exchange(other.fd_, -1)),
+        owned_(other.owned_),
+        path_(std::move(other.path_)),
+        peeked_(std::move(other.peeked_)) {}
   TraceFile& operator=(TraceFile&& other) noexcept;
   ~TraceFile() { (void)close(); }
 
@@ -28,6 +32,9 @@ class TraceFile {
   Status write(std::span<const std::byte> bytes);
   // As many as there are: fewer than asked for only at the end.
   Result<size_t> read(std::span<std::byte> into);
+  // The first bytes, which read() gives as well: what kind of file is this? Once, in front of all
+  // reading.
+  Result<std::span<const std::byte>> peek(size_t bytes);
   // Errors that the system kept until now.
   Status close();
 
@@ -38,6 +45,7 @@ class TraceFile {
   int fd_ = -1;
   bool owned_ = false;
   std::string path_;
+  std::vector<std::byte> peeked_;  // and not read yet
 };
 
 }  // namespace penstock::trace

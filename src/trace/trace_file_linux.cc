@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "trace/trace_file.h"
@@ -28,6 +29,7 @@ TraceFile& TraceFile::operator=(TraceFile&& other) noexcept {
     fd_ = std::exchange(other.fd_, -1);
     owned_ = other.owned_;
     path_ = std::move(other.path_);
+    peeked_ = std::move(other.peeked_);
   }
   return *this;
 }
@@ -43,7 +45,11 @@ Status TraceFile::write(std::span<const std::byte> bytes) {
 }
 
 Result<size_t> TraceFile::read(std::span<std::byte> into) {
-  size_t done = 0;
+  size_t done = std::min(into.size(), peeked_.size());
+  if (done > 0) {
+    std::copy_n(peeked_.begin(), done, into.begin());
+    peeked_.erase(peeked_.begin(), peeked_.begin() + static_cast<ptrdiff_t>(done));
+  }
   while (done < into.size()) {
     const ssize_t got = ::read(fd_, into.data() + done, into.size() - done);
     if (got < 0 && errno == EINTR) continue;
@@ -52,6 +58,15 @@ Result<size_t> TraceFile::read(std::span<std::byte> into) {
     done += static_cast<size_t>(got);
   }
   return done;
+}
+
+Result<std::span<const std::byte>> TraceFile::peek(size_t bytes) {
+  std::vector<std::byte> first(bytes);
+  auto got = read(first);
+  if (!got) return std::unexpected(got.error());
+  first.resize(*got);
+  peeked_ = std::move(first);
+  return std::span<const std::byte>(peeked_);
 }
 
 Status TraceFile::close() {

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""penstock convert reads logs of strace and fio, and writes Arrow files that other people's libraries read.
+
+trace_formats_test.py PENSTOCK RIVALS [TEST...]: RIVALS is the virtual environment of `tools/setup.sh bench` (build/rivals).
+What is not installed is skipped.
+"""
+
+import csv
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import end_to_end
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+PYTHON = pathlib.Path(sys.argv.pop(2)).resolve() / "bin" / "python3"
+
+# Several processes, appends, a descriptor that is inherited, names that change.
+SCRIPT = """
+head -c 300000 {0}/in >{0}/a
+tail -c +100001 {0}/in >>{0}/a
+(dd bs=4096 count=3; dd bs=1000 count=2) <{0}/in >{0}/b 2>/dev/null
+mv {0}/b {0}/c
+dd if=/dev/zero of={0}/c bs=512 seek=7 count=2 conv=notrunc 2>/dev/null
+rm {0}/a
+cat {0}/c >{0}/a
+LC_ALL=C sort --parallel=1 -S 200K -T {0} -o {0}/sorted {0}/in
+"""
+
+# What a library says of an Arrow file, beside the CSV of the same requests.
+COMPARE = """
+import csv, json, sys
+import duckdb, polars, pyarrow
+rows = list(csv.DictReader(open("x.csv", newline="", encoding="utf-8", errors="replace")))
+numbers = ["start_ns", "latency_ns", "process", "thread", "offset", "bytes", "file_seek", "device_seek"]
+wanted = {name: [int(row[name]) for row in rows] for name in numbers}
+wanted |= {name: [row[name] for row in rows] for name in ["access", "file"]}
+table_ = pyarrow.ipc.open_file("x.arrow").read_all()
+table_.validate(full=True)
+frame = polars.read_ipc("x.arrow")
+lazy = polars.scan_ipc("x.arrow").collect()
+for name, values in wanted.items():
+    for read in (table_[name].to_pylist(), frame[name].to_list(), lazy[name].to_list()):
+        assert [v if isinstance(v, str) else int(v) for v in read] == values, name
+polars.scan_ipc("x.arrow").sink_parquet("x.parquet")
+files = duckdb.sql("select file, count(*), sum(bytes)::bigint from 'x.parquet' group by all order by all").fetchall()
+totals = {}
+for row in rows:
+    count, total = totals.get(row["file"], (0, 0))
+    totals[row["file"]] = (count + 1, total + int(row["bytes"]))
+assert {f: (c, b) for f, c, b in files} == totals, (files, totals)
+assert duckdb.sql("select count(*) from table_").fetchall() == [(len(rows),)]
+print(len(rows))
+"""
+
+
+def run(*words, cwd, code=0, **options):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True, **options)
+    assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stderr}"
+    return done
+
+
+class TraceFormatsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+
+    def requests_of(self, trace, under=None):
+        """What each request is, without its process and time; temporary files by their folder alone."""
+        under = f"{self.folder}/" if under is None else under
+        run(PROGRAM, "convert", trace, "-o", "x.csv", "-q", "--under", under, cwd=self.folder)
+        with open(self.folder / "x.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        names = ("in", "a", "b", "c", "sorted")
+        name = lambda path: path if pathlib.Path(path).name in names else "temporary"
+        return [(r["access"], name(r["file"]), int(r["offset"]), int(r["bytes"])) for r in rows]
+
+    def strace(self, *options):
+        if not shutil.which("strace"):
+            self.skipTest("no strace")
+        probe = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True)
+        if probe.returncode != 0:
+            self.skipTest("ptrace is not allowed here")
+        (self.folder / "in").write_bytes(b"".join(b"%06d %s\n" % (i * 7919 % 10007, b"x" * 40) for i in range(10007)))
+        run("strace", "-f", "-o", "log", *options, "sh", "-c", SCRIPT.format(self.folder), cwd=self.folder)
+
+    def test_strace_tells_what_our_own_trace_tells(self):
+        self.strace("-ttt", "-T", "-yy")
+        found = self.requests_of("log")
+        run(PROGRAM, "trace", "-q", "-o", "ours", "--backend", "ptrace", "sh", "-c", SCRIPT.format(self.folder),
+            cwd=self.folder)
+        assert found == self.requests_of("ours"), "a log of strace -yy"
+        assert len(found) > 100
+        for options in ([], ["-ttt"], ["-tt", "-y"], ["-r", "-T"]):
+            self.strace(*options)
+            assert found == self.requests_of("log"), options
+
+    def test_log_is_a_trace_for_all(self):
+        self.strace("-ttt", "-T", "-yy")
+        folder = self.folder
+        found = self.requests_of("log")
+        run(PROGRAM, "convert", "log", "-q", "-o", "log.trace", cwd=folder)
+        assert self.requests_of("log.trace") == found
+        with open(folder / "log", "rb") as log:
+            run(PROGRAM, "convert", "-", "-q", "-o", "piped.trace", cwd=folder, stdin=log)
+        assert (folder / "piped.trace").read_bytes() == (folder / "log.trace").read_bytes()
+        assert "requests" in run(PROGRAM, "report", "log", cwd=folder).stdout
+        run(PROGRAM, "report", "log", "log.trace", "-o", "page.html", cwd=folder)
+        assert "sh -c" in (folder / "page.html").read_text()
+        assert "--under" in run(PROGRAM, "convert", "log", "-o", "x.trace", "--under", "/", cwd=folder, code=2).stderr
+        assert "line 1 " in run(PROGRAM, "convert", "log", "--from", "iolog", cwd=folder, code=2).stderr
+        assert "strace" in run(PROGRAM, "convert", "log", "--from", "x", cwd=folder, code=2).stderr
+        text = (folder / "log").read_text()
+        (folder / "cut").write_text(text[:len(text) // 2].rstrip("\n"))
+        assert "cut off within line" in run(PROGRAM, "convert", "cut", cwd=folder, code=1).stdout
+        run(PROGRAM, "convert", "cut", "-q", "-o", "cut.trace", cwd=folder, code=1)
+        assert "cut off" in run(PROGRAM, "convert", "cut.trace", cwd=folder, code=1).stdout
+
+    def test_fio(self):
+        if not shutil.which("fio"):
+            self.skipTest("no fio")
+        folder = self.folder
+        done = run("fio", "--name=x", "--filename=a:b", "--size=256k", "--rw=randrw", "--bs=4k", "--fsync=7",
+                   "--write_iolog=log", "--output-format=json", cwd=folder)
+        job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+        found = self.requests_of("log", under="")
+        for access in ("read", "write"):
+            total = sum(r[3] for r in found if r[0] == access)
+            assert total == job[access]["io_bytes"], (access, total, job[access]["io_bytes"])
+        run(PROGRAM, "convert", "log", "-q", "-o", "again.iolog", cwd=folder)
+        again = self.requests_of("again.iolog", under="")
+        assert [(r[0], *r[2:]) for r in again] == [(r[0], *r[2:]) for r in found]
+        (folder / "old").write_text("fio version 2 iolog\na add\na open\na read 0 4096\na wait 500 0\na write 0 512\n")
+        assert self.requests_of("old", under="") == [("read", "a", 0, 4096), ("write", "a", 0, 512)]
+
+    def test_arrow_is_read_by_others(self):
+        imports = [PYTHON, "-c", "import duckdb, polars, pyarrow"]
+        if not PYTHON.exists() or subprocess.run(imports, capture_output=True).returncode != 0:
+            self.skipTest("no pyarrow, polars and duckdb: tools/setup.sh bench installs them")
+        lines = ["fio version 3 iolog"]
+        for i in range(150_000):  # more than two batches
+            name = f"/d/\N{LATIN SMALL LETTER E WITH ACUTE}{i * 7 % 11}"
+            lines.append(f"{i * 3} {name} {('read', 'write')[i % 3 == 0]} {i * 1009 % 1000003} {1 + i % 5000}")
+        logs = {"many": "\n".join(lines).encode(), "none": b"fio version 3 iolog",
+                "one": b"fio version 3 iolog\n1 /a\xff\"b read 0 9223372036854775807"}
+        (self.folder / "compare.py").write_text(COMPARE)
+        for name, log in logs.items():
+            (self.folder / name).write_bytes(log + b"\n")
+            for output in ("x.arrow", "x.csv"):
+                run(PROGRAM, "convert", name, "-q", "-o", output, cwd=self.folder)
+            done = run(PYTHON, "compare.py", cwd=self.folder)
+            assert int(done.stdout) == {"many": 150_000, "none": 0, "one": 1}[name], name
+
+
+if __name__ == "__main__":
+    end_to_end.main("trace_formats_end_to_end")
