@@ -84,7 +84,13 @@ void heading(Writer& page, std::initializer_list<std::pair<const char*, const ch
 
 std::string latency_text(const Latencies& latencies) {
   if (latencies.requests == 0) return "none";
-  auto text = [](uint64_t ns) { return duration_text(static_cast<double>(ns) * 1e-9); };
+  if (latencies.max_ns == 0) return "not known";  // of a log that does not tell them
+  // Where there is little room, a line ends between numbers, not within one.
+  auto text = [](uint64_t ns) {
+    std::string one = duration_text(static_cast<double>(ns) * 1e-9);
+    if (const size_t space = one.find(' '); space != one.npos) one.replace(space, 1, "\u00a0");
+    return one;
+  };
   return fmt::format("{} · {} · {}", text(latencies.median_ns), text(latencies.p99_ns),
                      text(latencies.max_ns));
 }
@@ -148,8 +154,11 @@ void add_glance(Writer& page, std::span<const TraceSummary> traces) {
   }
   page.raw("</tr></thead>\n<tbody>\n");
   for (const GlanceRow& row : glance_rows) {
-    page.add("<tr><th scope=\"row\" title=\"{}\">{}</th>", html_escaped(row.explanation), row.name);
-    for (const TraceSummary& trace : traces) page.add("<td class=\"n\">{}</td>", row.value(trace));
+    page.add("<tr><th scope=\"row\" title=\"{}\">{}{}</th>", html_escaped(row.explanation),
+             row.name, row.wide ? ": median · 99 % · slowest" : "");
+    for (const TraceSummary& trace : traces) {
+      page.add("<td class=\"n{}\">{}</td>", row.wide ? " wide" : "", row.value(trace));
+    }
     page.raw("</tr>\n");
   }
   page.raw("</tbody></table></div></section>\n");
@@ -363,8 +372,18 @@ void add_trace_head(Writer& page, const TraceSummary& trace) {
     page.add("<code>{}</code> ", shown(trace.header.command, 400));
   }
   if (!trace.header.host.empty()) page.add("on {}", shown(trace.header.host, 100));
-  const std::string_view backend = name_of(trace.header.backend);
-  if (trace.header.backend != Backend::unknown) page.add(" · seen by {}", html_escaped(backend));
+  switch (trace.header.backend) {
+    case Backend::unknown:
+      break;
+    case Backend::import:
+      page.raw(" · from another program's log");
+      break;
+    case Backend::synthetic:
+      page.raw(" · made up");
+      break;
+    default:
+      page.add(" · seen by {}", html_escaped(name_of(trace.header.backend)));
+  }
   page.raw("</p>\n");
   if (trace.is_part) {
     page.add("<p class=\"part\">A part of the trace: requests {} to {} of {}.</p>\n",

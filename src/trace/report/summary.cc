@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "trace/import.h"
 #include "trace/report/text.h"
 
 namespace penstock::trace::report {
@@ -309,7 +310,7 @@ class Drawing {
 
 Result<Conversion> pass(const std::string& path, const SummaryOptions& options, Header& header,
                         const RequestSink& sink, const std::vector<ConvertedFile>*& files) {
-  auto trace = TraceReader::open(path);
+  auto trace = open_trace(path);
   if (!trace) return std::unexpected(trace.error());
   header = trace->header();
   return convert(*trace, options.convert, sink, &files);

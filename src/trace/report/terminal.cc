@@ -130,7 +130,7 @@ void add_figures(Text& text, const TraceSummary& s, const TerminalOptions& optio
   row("time", plain(duration_text(s.seconds()), options.unicode), "throughput",
       s.seconds() > 0 ? rate_text(bytes / s.seconds()) : "-");
   auto latency = [&](const char* what, const Latencies& latencies) {
-    if (latencies.requests == 0) return;
+    if (latencies.requests == 0 || latencies.max_ns == 0) return;  // none, or not known
     auto of = [&](uint64_t ns) {
       return plain(duration_text(static_cast<double>(ns) * 1e-9), options.unicode);
     };
