@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/size.h"
 #include "cli/stop_signals.h"
 #include "cli/trace_summary.h"
 #include "trace/capture.h"
@@ -20,10 +22,15 @@
 namespace penstock::cli {
 namespace {
 
+// What the kernel takes: a power of two, of whole pages.
+constexpr uint64_t ring_bytes_min = 4096;
+constexpr uint64_t ring_bytes_max = uint64_t{1} << 30;
+
 struct TraceArguments {
   std::vector<std::string> words;
   std::string output = "run.trace";
   std::string backend = "auto";
+  std::string ring;
   int32_t attach = 0;
   bool quiet = false;
 };
@@ -46,9 +53,12 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
     report("trace", converted.error());
     return;
   }
-  print_to(stderr, "penstock trace: {} events in {} ({}), {}\n", captured.totals.events,
+  print_to(stderr, "penstock trace: {} events in {} ({}), by {}\n", captured.totals.events,
            arguments.output, trace::report::bytes_text(static_cast<double>(captured.trace_bytes)),
            name_of(captured.backend));
+  if (!captured.reason.empty()) {
+    print_to(stderr, "  ({})\n", captured.reason);
+  }
   print_summary(stderr, *converted);
 }
 
@@ -68,6 +78,11 @@ int run_trace(const TraceArguments& arguments) {
                                 .backend = *backend,
                                 .command = words,
                                 .attach = arguments.attach};
+  if (!arguments.ring.empty()) {
+    const auto ring_bytes = parse_size(arguments.ring, 0, 1);
+    if (!ring_bytes) return report("trace", ring_bytes.error());
+    options.ring_bytes = std::bit_ceil(std::clamp(*ring_bytes, ring_bytes_min, ring_bytes_max));
+  }
   std::optional<StopSignals> stop;
   if (options.attach != 0) {
     stop.emplace(StopOptions{.command = "trace", .outcome = "the trace ends here"});
@@ -89,8 +104,8 @@ int run_trace(const TraceArguments& arguments) {
 std::vector<std::string> mark_traced_program(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty() || words.front() != "trace") return words;
-  constexpr std::array<std::string_view, 5> with_value = {"-o", "--output", "--backend", "-p",
-                                                          "--pid"};
+  constexpr std::array<std::string_view, 6> with_value = {"-o", "--output", "--backend",
+                                                          "-p", "--pid",    "--ring"};
   for (size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "--") break;
     if (std::ranges::find(with_value, words[i]) != with_value.end()) {
@@ -108,9 +123,15 @@ Command add_trace(CLI::App& program) {
   TraceArguments& a = *arguments;
   CLI::App* app = program.add_subcommand("trace", "record what a program asks of files");
   app->add_option("-o,--output", a.output, "the trace (default run.trace; - is standard output)");
-  app->add_option("--backend", a.backend,
-                  "how: ptrace (any program, no rights needed; default), preload (dynamic "
-                  "programs, lowest cost), bpf (root)");
+  app->add_option(
+      "--backend", a.backend,
+      "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
+      "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
+  app->add_option(
+         "--ring", a.ring,
+         "bpf: room for calls between the kernel and penstock, 4K to 1G (default 32M); more "
+         "where events were lost")
+      ->type_name("SIZE");
   app->add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
       ->type_name("PID");
   app->add_flag("-q,--quiet", a.quiet, "no summary on standard error");

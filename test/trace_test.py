@@ -57,10 +57,16 @@ def requests_of(folder, *options):
         return list(csv.DictReader(file))
 
 
+def usable(backend):
+    probe = [PROGRAM, "trace", "-q", "--backend", backend, "-o", "/dev/null", "true"]
+    return subprocess.run(probe, capture_output=True).returncode == 0
+
+
 def check_known(folder, command, code):
-    run(PROGRAM, "trace", "-q", *command, cwd=folder, code=code)
-    found = requests_of(folder, "--under", f"{folder}/data")
-    assert [(r["access"], int(r["offset"]), int(r["bytes"])) for r in found] == KNOWN, found
+    for backend in filter(usable, ["ptrace", "bpf"]):
+        run(PROGRAM, "trace", "-q", "--backend", backend, *command, cwd=folder, code=code)
+        found = requests_of(folder, "--under", f"{folder}/data")
+        assert [(r["access"], int(r["offset"]), int(r["bytes"])) for r in found] == KNOWN, (backend, found)
 
 
 class TraceTest(unittest.TestCase):
@@ -110,6 +116,35 @@ class TraceTest(unittest.TestCase):
         assert job["write"]["io_bytes"] == ours["write"], (job["write"], ours)
         run(PROGRAM, "convert", "run.trace", "-o", "run.json", "-q", cwd=folder)
         assert json.loads((folder / "run.json").read_text())["traceEvents"]
+
+    def test_backends(self):
+        folder = self.folder
+        done = run(PROGRAM, "trace", "-o", "x.trace", "true", cwd=folder)
+        best = "bpf" if usable("bpf") else "ptrace"
+        assert f"by {best}" in done.stderr, done.stderr
+        # What auto did without is told.
+        assert ("(bpf: cannot" in done.stderr) == (best == "ptrace"), done.stderr
+        done = run(PROGRAM, "trace", "--backend", "ptrace", "-o", "x.trace", "true", cwd=folder)
+        assert "by ptrace" in done.stderr and "bpf" not in done.stderr, done.stderr
+        assert "auto, ptrace" in run(PROGRAM, "trace", "--backend", "kprobes", "true", cwd=folder, code=2).stderr
+        if not usable("bpf"):
+            self.skipTest("bpf cannot be used here")
+        # A ring that is too small is told about; a larger one helps.
+        (folder / "data").write_bytes(bytes(4 << 20))
+        dd = ["dd", "if=data", "of=/dev/null", "bs=512"]
+        done = run(PROGRAM, "trace", "--backend", "bpf", "--ring", "4K", *dd, cwd=folder)
+        assert "events lost" in done.stderr, done.stderr
+        done = run(PROGRAM, "trace", "--backend", "bpf", "--ring", "64M", *dd, cwd=folder)
+        assert "events lost" not in done.stderr, done.stderr
+        assert "size" in run(PROGRAM, "trace", "--ring", "x", "true", cwd=folder, code=2).stderr
+
+    def test_a_word_that_is_misspelt_does_not_cost_a_trace(self):
+        folder = self.folder
+        run(PROGRAM, "trace", "-q", "true", cwd=folder)
+        before = (folder / "run.trace").read_bytes()
+        run(PROGRAM, "trace", "-q", "nonesuch", cwd=folder, code=2)
+        assert (folder / "run.trace").read_bytes() == before
+        assert [p.name for p in folder.iterdir()] == ["run.trace"]
 
     def test_command_line(self):
         folder = self.folder

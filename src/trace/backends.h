@@ -1,14 +1,17 @@
 #pragma once
 
-// The seam between a capture and its backends. Each runs the program (or attaches), records until
-// all is over, and gives the program's exit code.
+// The seam between a capture and its backends. Each runs the program (or attaches), tells the
+// recorder when it runs, records until all is over, and gives the program's exit code.
 
 #include "penstock/error.h"
 #include "trace/capture.h"
+#include "trace/kernel_watch.h"
 #include "trace/recorder.h"
 
 namespace penstock::trace {
 
 Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
+// Errors from before the program runs leave the recorder untouched.
+Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Recorder& recorder);
 
 }  // namespace penstock::trace

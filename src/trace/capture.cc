@@ -3,6 +3,8 @@
 #include <sys/utsname.h>
 
 #include <chrono>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "trace/backends.h"
@@ -23,32 +25,95 @@ std::string command_line(const CaptureOptions& options) {
   return line;
 }
 
+// Where the trace is written. One that is there already is not touched before the program runs: a
+// word that is misspelt must not cost the trace of yesterday. Until then the new one has a name
+// beside it.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    std::error_code error;
+    existed_ = std::filesystem::exists(path, error);
+    if (!std::filesystem::is_regular_file(path, error)) return;  // "-", a pipe, /dev/null
+    final_ = std::filesystem::canonical(path, error).string();
+    if (!error) path_ = final_ + ".starting";
+  }
+  ~Output() {
+    std::error_code error;
+    if (!kept_ && (!existed_ || !final_.empty())) std::filesystem::remove(path_, error);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  Result<TraceWriter> create(const Header& header) {
+    auto writer = TraceWriter::create(path_, header);
+    if (writer || final_.empty()) return writer;
+    // A folder where nothing can be added may hold a file that can be written.
+    path_ = std::exchange(final_, {});
+    return TraceWriter::create(path_, header);
+  }
+
+  // The program runs.
+  Status keep() {
+    kept_ = true;
+    if (final_.empty()) return {};
+    std::error_code error;
+    std::filesystem::rename(path_, final_, error);
+    if (error) return system_error(error.value(), "replace the trace", final_);
+    return {};
+  }
+
+ private:
+  std::string path_;   // as it is written
+  std::string final_;  // what it replaces; empty: nothing
+  bool existed_ = false;
+  bool kept_ = false;
+};
+
 }  // namespace
 
 Result<Captured> capture(const CaptureOptions& options) {
-  const Backend backend = options.backend == Backend::unknown ? Backend::ptrace : options.backend;
   if ((options.attach != 0) == !options.command.empty()) {
     return failure(ErrorCode::invalid_argument, "trace without one program or process");
   }
-  if (backend != Backend::ptrace) {
+  Backend backend = options.backend;
+  std::string reason;
+  std::unique_ptr<KernelWatch> watch;
+  if (backend == Backend::unknown || backend == Backend::bpf) {
+    auto opened = KernelWatch::open(
+        {.ring_bytes = options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes,
+         .attached = options.attach});
+    if (opened) {
+      watch = std::move(*opened);
+      backend = Backend::bpf;
+    } else if (backend == Backend::bpf) {
+      return std::unexpected(opened.error());
+    } else {
+      reason = opened.error().message();
+      backend = Backend::ptrace;
+    }
+  }
+  if (backend != Backend::ptrace && backend != Backend::bpf) {
     return failure(ErrorCode::unsupported, "trace with this backend", std::string(name_of(backend)),
                    "ptrace");
   }
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const uint64_t zero_ns = Recorder::now_ns();
-  auto writer = TraceWriter::create(
-      options.output, {.backend = backend,
-                       .wall_ns = static_cast<uint64_t>(
-                           std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count()),
-                       .command = command_line(options),
-                       .host = host_name()});
+  Output output(options.output);
+  auto writer =
+      output.create({.backend = backend,
+                     .wall_ns = static_cast<uint64_t>(
+                         std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count()),
+                     .command = command_line(options),
+                     .host = host_name()});
   if (!writer) return std::unexpected(writer.error());
-  Recorder recorder(std::move(*writer), zero_ns);
-  auto exit_code = capture_by_ptrace(options, recorder);
+  Recorder recorder(std::move(*writer), zero_ns, [&] { return output.keep(); });
+  auto exit_code = backend == Backend::bpf ? capture_by_bpf(options, *watch, recorder)
+                                           : capture_by_ptrace(options, recorder);
   if (!exit_code) return std::unexpected(exit_code.error());
+  recorder.program_runs();  // also where that was not seen
   auto finished = recorder.finish(*exit_code);
   if (!finished) return std::unexpected(finished.error());
-  return Captured{backend, finished->totals, finished->trace_bytes};
+  return Captured{backend, std::move(reason), finished->totals, finished->trace_bytes};
 }
 
 }  // namespace penstock::trace

@@ -2,11 +2,11 @@
 
 // Recording what a program asks of files. One interface, three ways behind it, one format:
 //
-//   ptrace   the default. No rights needed, any program: static ones, JVMs, Go. The program stops
-//            at the calls of interest, and at no others, while we look (capture_ptrace.cc).
+//   ptrace   no rights needed, any program: static ones, JVMs, Go. The program stops at the calls
+//            of interest, and at no others, while we look (capture_ptrace.cc).
 //   preload  the lowest cost. A library inside the program writes to memory that we share with it;
-//            dynamic programs only (capture_preload.cc).
-//   bpf      as root: the kernel writes to a ring that we read. Not built yet: `unsupported`.
+//            dynamic programs only. Not built yet: `unsupported`.
+//   bpf      as root: programs in the kernel write to a ring that we read (capture_bpf.cc).
 
 #include <atomic>
 #include <cstdint>
@@ -20,16 +20,18 @@ namespace penstock::trace {
 
 struct CaptureOptions {
   std::string output = "run.trace";
-  Backend backend = Backend::unknown;  // unknown: ptrace
+  Backend backend = Backend::unknown;  // unknown: bpf where it can be had, ptrace otherwise
   std::vector<std::string> command;    // the program and its arguments, found as a shell would; or
-  int32_t attach = 0;                  // a process that runs (ptrace only)
+  int32_t attach = 0;                  // a process that runs (not preload)
   // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
   const std::atomic<bool>* stop = nullptr;
+  uint64_t ring_bytes = 0;  // bpf: what lies between the kernel and us, a power of two; 0: 32 MiB
 };
 
 struct Captured {
   Backend backend = Backend::unknown;
-  Totals totals;  // with exit_code: the program's own, or 128 + the signal that ended it
+  std::string reason;  // why it is not bpf, where the backend was left open
+  Totals totals;       // with exit_code: the program's own, or 128 + the signal that ended it
   uint64_t trace_bytes = 0;
 };
 

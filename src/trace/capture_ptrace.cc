@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trace/backends.h"
+#include "trace/call_events.h"
 #include "trace/proc_files.h"
 #include "trace/ring_watch.h"
 #include "trace/system_calls.h"
@@ -84,7 +85,10 @@ struct Thread {
 
 class PtraceCapture {
  public:
-  PtraceCapture(Recorder& recorder, bool filtered) : recorder_(recorder), filtered_(filtered) {}
+  PtraceCapture(Recorder& recorder, bool filtered)
+      : recorder_(recorder), filtered_(filtered), has_run_(!filtered) {
+    if (has_run_) recorder_.program_runs();  // already
+  }
 
   void add_first(int32_t thread, int32_t process) { add_thread(thread, process); }
 
@@ -211,7 +215,9 @@ class PtraceCapture {
     Process& made = *add_thread(id, process).process;
     if (of == nullptr) return;
     const Process& parent = *of;
-    const bool shares = share_descriptors(parent.id, process);
+    const auto told_shares = share_descriptors(parent.id, process);
+    if (!told_shares) recorder_.missed(Unseen::unknown_sharing);
+    const bool shares = told_shares.value_or(false);
     made.known = shares ? parent.known : std::make_shared<Known>(*parent.known);
     made.rings = parent.rings;
     recorder_.add({.start_ns = since_zero(),
@@ -230,6 +236,7 @@ class PtraceCapture {
       at = other ? threads_.erase(at) : std::next(at);
     }
     last_thread_ = nullptr;
+    if (!has_run_) recorder_.program_runs();
     has_run_ = true;
     process.threads = 1;
     process.known = std::make_shared<Known>();
@@ -247,6 +254,7 @@ class PtraceCapture {
   // ---- calls
 
   void at_call(Thread& thread) {
+    if (!has_run_) return;  // our own, on the way to the program
     const CurrentCall current = current_call(thread.id);
     if (current.stage == CallStage::entry) {
       thread.asked = decode(current.call);
@@ -356,14 +364,6 @@ class PtraceCapture {
   void at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
     const AskedCall& asked = thread.asked;
     Process& process = *thread.process;
-    Event event{.start_ns = recorder_.since_zero(thread.start_ns),
-                .latency_ns = end_ns - thread.start_ns,
-                .bytes = asked.bytes,
-                .result = static_cast<uint64_t>(result),
-                .process = process.id,
-                .thread = thread.id,
-                .descriptor = asked.descriptor,
-                .flags = asked.flags};
     if (asked.what == Asked::ring_enter) {
       // Also one that failed may have submitted: the queue says how much was taken.
       if (RingWatch* ring = find_ring(process, asked)) {
@@ -377,43 +377,34 @@ class PtraceCapture {
       return;
     }
     const auto value = static_cast<int32_t>(result);
+    Event event;
     switch (asked.what) {
       case Asked::open:
+        event.flags = asked.flags;
+        stamp(event, thread, end_ns);
         record_open(thread, event, value);
         return;
+      case Asked::ring_setup:
+        event.bytes = asked.bytes;
+        stamp(event, thread, end_ns);
+        set_up_ring(thread, event, value);
+        return;
+      case Asked::ring_register:
+        register_files(thread, asked);
+        return;
+      default:
+        event = event_of(asked, static_cast<uint64_t>(result));
+    }
+    switch (asked.what) {
       case Asked::duplicate:
         process.known->set(value, process.known->file(asked.descriptor));
         if (const auto ring = process.rings.find(asked.descriptor); ring != process.rings.end()) {
           process.rings[value] = ring->second;
         }
-        event.call = Call::duplicate;
-        event.descriptor2 = value;
-        event.bytes = event.result = 0;
-        break;
-      case Asked::set_flags:
-        event.call = Call::set_flags;
-        event.bytes = event.result = 0;
-        break;
-      case Asked::read:
-      case Asked::write:
-        event.call = asked.what == Asked::read ? Call::read : Call::write;
-        event.offset = asked.offset;
-        if (event.flags & flag::vector) event.bytes = event.result;
-        break;
-      case Asked::seek:
-        event.call = Call::seek;
-        event.bytes = 0;
         break;
       case Asked::copy:
-        event.call = Call::copy;
-        event.descriptor2 = asked.descriptor2;
         event.offset = offset_before(process, asked.offset_at, event.result);
         event.offset2 = offset_before(process, asked.offset2_at, event.result);
-        break;
-      case Asked::truncate:
-        event.call = Call::truncate;
-        event.file = process.known->file(asked.descriptor);
-        event.result = asked.bytes;
         break;
       case Asked::truncate_path:
       case Asked::rename: {
@@ -423,43 +414,37 @@ class PtraceCapture {
             file_at(thread.id, asked.directory, *path, asked.what == Asked::truncate_path);
         if (!found || !trace::is_storage(found->kind)) return;
         event.file = recorder_.file(*found);
-        event.call = asked.what == Asked::rename ? Call::rename : Call::truncate;
         if (asked.what == Asked::rename) event.path = recorder_.string(found->path);
-        event.result = asked.what == Asked::rename ? 0 : asked.bytes;
-        event.bytes = event.result;
         break;
       }
       case Asked::allocate:
-        event.call = Call::allocate;
         event.file = process.known->file(asked.descriptor);
-        event.offset = asked.offset;
         event.result = size_of(thread.id, asked.descriptor).value_or(0);
         break;
+      case Asked::truncate:
       case Asked::sync:
-        event.call = Call::sync;
         event.file = process.known->file(asked.descriptor);
         break;
       case Asked::unlink:
-        event.call = Call::unlink;
         event.file = thread.file;
         break;
       case Asked::map:
-        event.call = Call::map;
         event.file = process.known->file(asked.descriptor);
-        event.offset = asked.offset;
-        event.result = asked.bytes;
         recorder_.missed(Unseen::mapped_files);
         break;
-      case Asked::ring_setup:
-        set_up_ring(thread, event, value);
-        return;
-      case Asked::ring_register:
-        register_files(thread, asked);
-        return;
       default:
-        return;
+        break;
     }
+    stamp(event, thread, end_ns);
     recorder_.add(event);
+  }
+
+  // By whom and when.
+  void stamp(Event& event, const Thread& thread, uint64_t end_ns) const {
+    event.start_ns = recorder_.since_zero(thread.start_ns);
+    event.latency_ns = end_ns - thread.start_ns;
+    event.process = thread.process->id;
+    event.thread = thread.id;
   }
 
   // sendfile() and its like leave the offset where the next call would begin.
@@ -519,17 +504,21 @@ class PtraceCapture {
   }
 
   // A descriptor of ours that shares its position with the one of the event, if there is one.
-  void find_alias(Event& event) const {
+  void find_alias(Event& event) {
+    bool untold = false;
     for (const auto& [id, process] : processes_) {
       for (int32_t other = 0; other < static_cast<int32_t>(process->known->size()); ++other) {
         if (process->known->file(other) != event.file) continue;
         if (id == event.process && other == event.descriptor) continue;
-        if (!is_same_description(event.process, event.descriptor, id, other)) continue;
+        const auto is_same = is_same_description(event.process, event.descriptor, id, other);
+        untold |= !is_same.has_value();
+        if (!is_same.value_or(false)) continue;
         event.child = id;
         event.descriptor2 = other;
         return;
       }
     }
+    if (untold) recorder_.missed(Unseen::unknown_sharing);
   }
 
   bool is_storage(const Thread& thread, int32_t descriptor) {
@@ -644,6 +633,11 @@ class PtraceCapture {
     if (found == process.rings.end()) return;
     process.closed_rings.push_back(std::move(found->second));
     process.rings.erase(found);
+    // A program may make and close rings as often as it likes: those that owe nothing go now.
+    std::erase_if(process.closed_rings, [&](const std::shared_ptr<RingWatch>& ring) {
+      harvest(process, *ring);
+      return ring->is_idle();
+    });
   }
 
   void harvest(Process& process, RingWatch& ring) {
@@ -736,7 +730,7 @@ class PtraceCapture {
   Recorder& recorder_;
   const bool filtered_;
   bool detaching_ = false;
-  bool has_run_ = false;
+  bool has_run_;
   std::unordered_map<int32_t, Thread> threads_;
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
@@ -753,7 +747,7 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
     for (const int32_t thread : *threads) capture.add_first(thread, options.attach);
     return capture.run(options.attach, options.stop);
   }
-  auto launched = launch(options.command);
+  auto launched = launch(options.command, LaunchAs::tracee);
   if (!launched) return std::unexpected(launched.error());
   PtraceCapture capture(recorder, true);
   capture.add_first(launched->process, launched->process);

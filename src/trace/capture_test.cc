@@ -15,6 +15,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "trace/convert.h"
@@ -115,23 +116,35 @@ void expect_known(const Traced& traced, const Folder& folder) {
   }
 }
 
-bool has_ptrace() {
+// Why a backend cannot be used here; empty: it can.
+std::string why_not(Backend backend) {
   Folder folder;
-  const auto captured = capture({.output = folder / "t", .command = {"true"}});
-  return captured || captured.error().message().find("under ptrace") == std::string::npos;
+  const auto captured = capture({.output = folder / "t", .backend = backend, .command = {"true"}});
+  return captured ? "" : captured.error().message();
 }
-#define SKIP_WITHOUT_PTRACE() \
-  if (!has_ptrace()) GTEST_SKIP() << "ptrace is not allowed here"
+
+class EachBackend : public ::testing::TestWithParam<Backend> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
+  return std::string(name_of(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(Capture, EachBackend, ::testing::Values(Backend::ptrace, Backend::bpf),
+                         backend_name);
+#define SKIP_WITHOUT(backend) \
+  if (const std::string why = why_not(backend); !why.empty()) GTEST_SKIP() << why
 
 uint64_t unseen(const Traced& traced, Unseen what) {
   return traced.captured.totals.unseen[static_cast<size_t>(what)];
 }
 
-TEST(PtraceCapture, SequenceIsTheOneThatTheProgramKnows) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
   Folder folder, traces;
-  const Traced traced =
-      trace_of(folder, traces, {.command = {PENSTOCK_KNOWN_PATTERN, folder.path()}});
+  const Traced traced = trace_of(
+      folder, traces, {.backend = GetParam(), .command = {PENSTOCK_KNOWN_PATTERN, folder.path()}});
   EXPECT_EQ(traced.captured.totals.exit_code, 17);
   expect_known(traced, folder);
   EXPECT_TRUE(traced.conversion.complete);
@@ -156,18 +169,18 @@ TEST(PtraceCapture, SequenceIsTheOneThatTheProgramKnows) {
 }
 
 #if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
-TEST(PtraceCapture, StaticProgramIsTracedLikeAnyOther) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, StaticProgramIsTracedLikeAnyOther) {
   Folder folder, traces;
   const Traced traced =
-      trace_of(folder, traces, {.command = {PENSTOCK_KNOWN_PATTERN_STATIC, folder.path()}});
+      trace_of(folder, traces,
+               {.backend = GetParam(), .command = {PENSTOCK_KNOWN_PATTERN_STATIC, folder.path()}});
   EXPECT_EQ(traced.captured.totals.exit_code, 17);
   expect_known(traced, folder);
 }
 #endif
 
-TEST(PtraceCapture, OtherCallsDoNotStop) {
-  SKIP_WITHOUT_PTRACE();
+TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
+  SKIP_WITHOUT(Backend::ptrace);
   Folder traces;
   constexpr long calls = 20000;
   const auto switches = [] {
@@ -178,16 +191,17 @@ TEST(PtraceCapture, OtherCallsDoNotStop) {
   const long before = switches();
   const auto captured =
       capture({.output = traces / "t",
+               .backend = Backend::ptrace,
                .command = {PENSTOCK_KNOWN_PATTERN, "--unwatched", std::to_string(calls)}});
   ASSERT_TRUE(captured);
   EXPECT_LT(switches() - before, calls / 10);
 }
 
-TEST(PtraceCapture, ExitCodesAndSignalsAreHandedThrough) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
   Folder traces;
   const auto code_of = [&](const std::string& script) {
-    const auto captured = capture({.output = traces / "t", .command = {"sh", "-c", script}});
+    const auto captured =
+        capture({.output = traces / "t", .backend = GetParam(), .command = {"sh", "-c", script}});
     return captured ? captured->totals.exit_code : -1;
   };
   EXPECT_EQ(code_of("exit 3"), 3);
@@ -197,22 +211,22 @@ TEST(PtraceCapture, ExitCodesAndSignalsAreHandedThrough) {
   EXPECT_EQ(code_of("(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait; exit 7"), 7);
 }
 
-TEST(PtraceCapture, ProgramThatIsNotThereIsAnError) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, ProgramThatIsNotThereIsAnError) {
   Folder traces;
-  const auto captured = capture({.output = traces / "t", .command = {"/nonexistent/program", "x"}});
+  const auto captured = capture(
+      {.output = traces / "t", .backend = GetParam(), .command = {"/nonexistent/program", "x"}});
   ASSERT_FALSE(captured);
   EXPECT_EQ(captured.error().code, ErrorCode::not_found);
   EXPECT_NE(captured.error().message().find("/nonexistent/program"), std::string::npos);
 }
 
-TEST(PtraceCapture, InheritedStandardInputIsKnownWithItsPosition) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
   Folder folder, traces;
   std::ofstream(folder / "input") << std::string(5000, 'x');
   const std::string script =
       "exec 3<'" + (folder / "input") + "'; head -c 1000 <&3 >/dev/null; exec cat <&3 >/dev/null";
-  const auto traced = trace_of(folder, traces, {.command = {"bash", "-c", script}});
+  const auto traced =
+      trace_of(folder, traces, {.backend = GetParam(), .command = {"bash", "-c", script}});
   ASSERT_FALSE(traced.accesses.empty());
   uint64_t end = 0;
   for (const KnownAccess& access : traced.accesses) {
@@ -222,8 +236,7 @@ TEST(PtraceCapture, InheritedStandardInputIsKnownWithItsPosition) {
   EXPECT_EQ(end, 5000u);
 }
 
-TEST(PtraceCapture, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   Folder folder, traces;
   const std::string path = folder / "grown";
   const pid_t child = ::fork();
@@ -236,11 +249,13 @@ TEST(PtraceCapture, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   while (!std::filesystem::exists(path) || std::filesystem::file_size(path) < 100) ::usleep(1000);
   std::atomic<bool> stop{false};
   std::thread stopper([&] {
+    while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
     const auto before = std::filesystem::file_size(path);
     while (std::filesystem::file_size(path) < before + 300) ::usleep(1000);
     stop = true;
   });
-  const Traced traced = trace_of(folder, traces, {.attach = child, .stop = &stop});
+  const Traced traced =
+      trace_of(folder, traces, {.backend = GetParam(), .attach = child, .stop = &stop});
   stopper.join();
   // Contiguous from where it stood when we came.
   ASSERT_GT(traced.accesses.size(), 10u);
@@ -258,14 +273,14 @@ TEST(PtraceCapture, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST(PtraceCapture, ManyChildrenAndThreadsComeToTheirEnd) {
-  SKIP_WITHOUT_PTRACE();
+TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
   Folder folder, traces;
   const std::string script = "cd '" + folder.path() +
                              "'; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "
                              "( echo $i > f$i; cat f$i f$i | wc -c >> all ) & done; wait; "
                              "exit $(wc -l < all)";
-  const auto traced = trace_of(folder, traces, {.command = {"bash", "-c", script}});
+  const auto traced =
+      trace_of(folder, traces, {.backend = GetParam(), .command = {"bash", "-c", script}});
   EXPECT_EQ(traced.captured.totals.exit_code, 12);
   // Appended by twelve processes at once: together without a hole. (Which came first is known to
   // the kernel alone.)
@@ -282,6 +297,133 @@ TEST(PtraceCapture, ManyChildrenAndThreadsComeToTheirEnd) {
     end = offset + bytes;
   }
   EXPECT_EQ(written.size(), 12u);
+}
+
+TEST_P(EachBackend, TraceOfYesterdayStaysWhenTheProgramCannotRun) {
+  Folder folder;
+  std::ofstream(folder / "run.trace") << "yesterday";
+  const auto traced = [&](const std::string& output, const std::string& program) {
+    return capture({.output = folder / output, .backend = GetParam(), .command = {program}})
+        .has_value();
+  };
+  EXPECT_FALSE(traced("run.trace", "nonesuch-at-all"));
+  std::string text;
+  std::getline(std::ifstream(folder / "run.trace"), text);
+  EXPECT_EQ(text, "yesterday");
+  EXPECT_FALSE(traced("new.trace", "nonesuch-at-all"));
+  EXPECT_TRUE(traced("run.trace", "true"));
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    names.push_back(entry.path().filename());
+  }
+  EXPECT_EQ(names, std::vector<std::string>{"run.trace"});
+  EXPECT_TRUE(convert_file(folder / "run.trace", {}, {}));
+}
+
+// Each file by the order in which it was first accessed: temporary files have names by chance.
+std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> without_names(const Accesses& all) {
+  std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> accesses;
+  std::map<std::string, size_t> numbers;
+  for (const KnownAccess& a : all) {
+    const size_t number = numbers.try_emplace(a.file, numbers.size()).first->second;
+    accesses.emplace_back(number, a.access, a.offset, a.bytes);
+  }
+  return accesses;
+}
+
+TEST(Capture, BackendsSeeTheSameOfGnuSort) {
+  SKIP_WITHOUT(Backend::ptrace);
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder, traces;
+  {
+    std::ofstream lines(folder / "in");
+    for (uint64_t i = 0; i < 40000; ++i)
+      lines << (i * 7919) % 100003 << std::string(60, 'x') << "\n";
+  }
+  const auto of = [&](Backend backend) {
+    return without_names(
+        trace_of(folder, traces,
+                 {.backend = backend,
+                  .command = {"env", "LC_ALL=C", "sort", "--parallel=1", "-S", "500K", "-T",
+                              folder.path(), "-o", folder / "out", folder / "in"}})
+            .accesses);
+  };
+  const auto by_ptrace = of(Backend::ptrace);
+  const auto by_bpf = of(Backend::bpf);
+  EXPECT_GT(by_ptrace.size(), 500u);
+  ASSERT_EQ(by_ptrace.size(), by_bpf.size());
+  for (size_t i = 0; i < by_ptrace.size(); ++i) ASSERT_EQ(by_ptrace[i], by_bpf[i]) << i;
+}
+
+TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {
+  SKIP_WITHOUT(Backend::ptrace);
+  Folder traces;
+  std::atomic<bool> over{false};
+  size_t mapped_most = 0;
+  std::thread watcher([&] {
+    while (!over) {
+      size_t mapped = 0;
+      std::ifstream maps("/proc/self/maps");
+      for (std::string line; std::getline(maps, line);) mapped += line.ends_with("[io_uring]");
+      mapped_most = std::max(mapped_most, mapped);
+    }
+  });
+  const auto captured = capture({.output = traces / "t",
+                                 .backend = Backend::ptrace,
+                                 .command = {PENSTOCK_KNOWN_PATTERN, "--rings", "1000"}});
+  over = true;
+  watcher.join();
+  ASSERT_TRUE(captured) << captured.error().message();
+  if (captured->totals.exit_code == 18) GTEST_SKIP() << "no io_uring here";
+  EXPECT_LE(mapped_most, 30u);
+}
+
+TEST(BpfCapture, LostRecordsAreCountedAndPositionsAreRightBehindThem) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder, traces;
+  constexpr uint64_t reads = 20000, read_bytes = 512;
+  std::ofstream(folder / "in") << std::string(reads * read_bytes, 'x');
+  const Traced traced = trace_of(folder, traces,
+                                 {.backend = Backend::bpf,
+                                  .command = {"dd", "if=" + (folder / "in"), "of=/dev/null",
+                                              "bs=" + std::to_string(read_bytes), "status=none"},
+                                  .ring_bytes = 4096});
+  EXPECT_EQ(traced.captured.totals.exit_code, 0);
+  const uint64_t lost = unseen(traced, Unseen::dropped_events);
+  EXPECT_GT(lost, 0u);
+  EXPECT_GE(traced.accesses.size() + lost, reads);
+  EXPECT_FALSE(traced.conversion.caveats().empty());
+  uint64_t end = 0, gaps = 0;
+  for (const KnownAccess& access : traced.accesses) {
+    EXPECT_EQ(access.bytes, read_bytes);
+    EXPECT_EQ(access.offset % read_bytes, 0u);
+    EXPECT_GE(access.offset, end);
+    gaps += access.offset != end;
+    end = access.offset + access.bytes;
+  }
+  EXPECT_GT(gaps, 0u);
+  EXPECT_LE(end, reads * read_bytes);
+}
+
+TEST(BpfCapture, PolledRingsAndRegisteredFilesAreSeen) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder, traces;
+  const Traced traced = trace_of(
+      folder, traces,
+      {.backend = Backend::bpf, .command = {PENSTOCK_KNOWN_PATTERN, folder.path(), "--polled"}});
+  if (traced.captured.totals.exit_code == 18) GTEST_SKIP() << "no io_uring of this kind here";
+  EXPECT_EQ(traced.captured.totals.exit_code, 17);
+  EXPECT_EQ(traced.accesses, expected_of(folder));
+  EXPECT_EQ(unseen(traced, Unseen::polled_rings), 0u);
+  EXPECT_EQ(unseen(traced, Unseen::ring_unconfirmed), 0u);
+}
+
+TEST(Capture, BackendThatIsLeftOpenIsToldWithItsReason) {
+  Folder folder;
+  const auto captured = capture({.output = folder / "t", .command = {"true"}});
+  if (!captured) GTEST_SKIP() << captured.error().message();
+  EXPECT_EQ(captured->backend == Backend::bpf, captured->reason.empty());
+  EXPECT_EQ(captured->backend, why_not(Backend::bpf).empty() ? Backend::bpf : Backend::ptrace);
 }
 
 }  // namespace

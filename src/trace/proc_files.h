@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "trace/format.h"
@@ -36,16 +37,23 @@ std::optional<uint64_t> size_of(int32_t thread, int32_t descriptor);
 // The flags of open() as ours.
 uint32_t open_flags(uint64_t system_flags);
 
+// The magic numbers of file systems whose files are no storage: /proc, /sys and their like.
+std::span<const uint64_t> pseudo_file_systems();
+
+// A device as stat() has it, from the kernel's own form (major << 20 | minor).
+uint64_t device_number(uint32_t in_kernel);
+
 // The process of a thread; 0: it is gone.
 int32_t process_of(int32_t thread);
 int32_t parent_of(int32_t process);  // likewise
 // The program that a process runs.
 std::string program_of(int32_t process);
 
-// Whether both descriptors are one open file description: they share their position. False when
+// Whether both descriptors are one open file description: they share their position. Nothing when
 // the system does not tell.
-bool is_same_description(int32_t process, int32_t descriptor, int32_t other_process,
-                         int32_t other_descriptor);
-bool share_descriptors(int32_t process, int32_t other_process);
+std::optional<bool> is_same_description(int32_t process, int32_t descriptor, int32_t other_process,
+                                        int32_t other_descriptor);
+// Whether they have one table of descriptors. Likewise.
+std::optional<bool> share_descriptors(int32_t process, int32_t other_process);
 
 }  // namespace penstock::trace

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -112,7 +113,21 @@ std::string path_from_here(int32_t thread, int32_t directory, const std::string&
   return process + "/fd/" + std::to_string(directory) + "/" + path;
 }
 
+// kcmp() may be forbidden (by a container), or not be built into the kernel.
+std::optional<bool> compared(long answer) {
+  if (answer < 0 && (errno == EPERM || errno == ENOSYS)) return {};
+  return answer == 0;
+}
+
 }  // namespace
+
+uint64_t device_number(uint32_t in_kernel) {
+  return makedev(in_kernel >> 20, in_kernel & ((1u << 20) - 1));
+}
+
+std::span<const uint64_t> pseudo_file_systems() {
+  return pseudo_systems;
+}
 
 std::optional<OpenFile> open_file_of(int32_t thread, int32_t descriptor, Detail detail) {
   const PathText path = proc_path("/proc/%d/fd/%d", thread, descriptor);
@@ -172,13 +187,14 @@ std::string program_of(int32_t process) {
   return link_text(("/proc/" + std::to_string(process) + "/exe").c_str());
 }
 
-bool is_same_description(int32_t process, int32_t descriptor, int32_t other_process,
-                         int32_t other_descriptor) {
-  return ::syscall(SYS_kcmp, process, other_process, KCMP_FILE, descriptor, other_descriptor) == 0;
+std::optional<bool> is_same_description(int32_t process, int32_t descriptor, int32_t other_process,
+                                        int32_t other_descriptor) {
+  return compared(
+      ::syscall(SYS_kcmp, process, other_process, KCMP_FILE, descriptor, other_descriptor));
 }
 
-bool share_descriptors(int32_t process, int32_t other_process) {
-  return ::syscall(SYS_kcmp, process, other_process, KCMP_FILES, 0, 0) == 0;
+std::optional<bool> share_descriptors(int32_t process, int32_t other_process) {
+  return compared(::syscall(SYS_kcmp, process, other_process, KCMP_FILES, 0, 0));
 }
 
 }  // namespace penstock::trace

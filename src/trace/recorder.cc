@@ -13,7 +13,8 @@ constexpr uint64_t flush_every_ns = 1'000'000'000;
 }  // namespace
 
 size_t Recorder::Hash::operator()(const Identity& identity) const {
-  return mix64(mix64(mix64(identity.inode) ^ identity.device) ^ identity.birth_ns);
+  return mix64(mix64(mix64(identity.inode) ^ identity.device) ^ identity.birth_ns ^
+               identity.generation);
 }
 
 uint64_t Recorder::now_ns() {
@@ -21,15 +22,20 @@ uint64_t Recorder::now_ns() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
-uint32_t Recorder::file(const FileRecord& record) {
+uint32_t Recorder::file(const FileRecord& record, uint32_t generation) {
   // Pipes and their like are told apart by their inode alone: they have no time of birth.
-  const Identity identity{record.device, record.inode, record.birth_ns, record.kind};
+  const Identity identity{record.device, record.inode, record.birth_ns, generation, record.kind};
   const auto [place, is_new] = numbers_.try_emplace(identity, 0);
   if (is_new) {
     place->second = writer_.add_file(record);
     kinds_.push_back(record.kind);
   }
   return place->second;
+}
+
+void Recorder::program_runs() {
+  if (on_run_) ran_ = on_run_();
+  on_run_ = nullptr;
 }
 
 void Recorder::flush_sometimes(uint64_t now) {
@@ -39,6 +45,7 @@ void Recorder::flush_sometimes(uint64_t now) {
 }
 
 Result<Recorder::Finished> Recorder::finish(int exit_code) {
+  if (!ran_) return std::unexpected(ran_.error());
   Finished finished;
   finished.totals = {.events = writer_.events(),
                      .files = kinds_.size(),

@@ -71,6 +71,12 @@ class RingWatch {
     }
   }
 
+  // The first of 65536 numbers that no descriptor of the system has, for one ring's table of files.
+  static int32_t numbers_for_new_ring();
+
+  // Whether no answer is owed.
+  bool is_idle() const { return under_way_.empty(); }
+
   // Where the files that are registered with the ring stand among the process's descriptors.
   int32_t registered_descriptor(uint32_t index) const {
     return first_registered_ + static_cast<int32_t>(index & 0xffff);

@@ -89,6 +89,10 @@ RingRequest decode(const io_uring_sqe& entry) {
 
 }  // namespace
 
+int32_t RingWatch::numbers_for_new_ring() {
+  return registered_base + (rings_made.fetch_add(1) % (1 << 14)) * registered_per_ring;
+}
+
 std::unique_ptr<RingWatch> RingWatch::open(int32_t process, int32_t descriptor,
                                            uint64_t parameters_at, bool& polled) {
   io_uring_params parameters = {};
@@ -108,8 +112,7 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t process, int32_t descriptor,
   const bool mapped = watch->map(fd, parameters);
   ::close(fd);
   if (!mapped) return nullptr;
-  watch->first_registered_ =
-      registered_base + (rings_made.fetch_add(1) % (1 << 14)) * registered_per_ring;
+  watch->first_registered_ = numbers_for_new_ring();
   return watch;
 }
 

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "penstock/error.h"
@@ -50,16 +52,41 @@ struct CurrentCall {
   int64_t result = 0;  // at an exit; a negative errno
 };
 
-// Starts a program that stops at calls of interest. It is stopped when this returns, about to run.
-// Its SIGTERM and SIGHUP follow ours until end_launched(). Errors are those of the system; a
-// program that cannot be run is told by launch_error() once it has ended.
+enum class LaunchAs {
+  tracee,    // under ptrace: stops at calls of interest
+  ordinary,  // watched by other means
+};
+// Starts a program. `prepare` is called with its process before it may run; an error of it is that
+// of the launch. Its SIGTERM and SIGHUP follow ours until end_launched(). Errors are those of the
+// system; a program that cannot be run is told by launch_error() once it has ended.
 struct Launched {
   int32_t process = 0;
   int error_pipe = -1;
 };
-Result<Launched> launch(const std::vector<std::string>& command);
+Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
+                        const std::function<Status(int32_t process)>& prepare = {});
 int launch_error(const Launched& launched);  // 0 or an errno
 void end_launched(Launched& launched);
+// Waits for the end of an ordinary one: as a shell tells it.
+int exit_code_of(const Launched& launched);
+
+// Another process, whose end can be waited for.
+class WaitedProcess {
+ public:
+  static Result<WaitedProcess> of(int32_t process);
+  WaitedProcess(WaitedProcess&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  WaitedProcess& operator=(WaitedProcess&&) = delete;
+  ~WaitedProcess();
+
+  // Whether it has ended, after so long at most; after so long where it had ended before.
+  bool wait(int timeout_ms);
+
+ private:
+  explicit WaitedProcess(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+  bool has_ended_ = false;
+};
 
 // All threads of a process that runs. Each is stopped soon after.
 Result<std::vector<int32_t>> attach(int32_t process);

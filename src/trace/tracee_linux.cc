@@ -2,6 +2,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -151,13 +152,13 @@ void change_signals(int32_t process) {
 }
 
 // In the child: everything here is a system call, or was made before the fork.
-[[noreturn]] void become(char* const* words, const sock_fprog& filter, int go, int errors) {
+[[noreturn]] void become(char* const* words, const sock_fprog* filter, int go, int errors) {
   char byte = 0;
   while (::read(go, &byte, 1) < 0 && errno == EINTR) {
   }
   int error = 0;
   if (byte != 'g') ::_exit(127);  // the tracer could not attach, and has said so
-  if (!install_filter(filter)) {
+  if (filter != nullptr && !install_filter(*filter)) {
     error = errno;
   } else {
     ::execvp(words[0], words);
@@ -169,7 +170,9 @@ void change_signals(int32_t process) {
 
 }  // namespace
 
-Result<Launched> launch(const std::vector<std::string>& command) {
+Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
+                        const std::function<Status(int32_t)>& prepare) {
+  const bool traces = as == LaunchAs::tracee;
   PENSTOCK_CHECK(!command.empty(), "a program to launch needs a name");
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -188,22 +191,25 @@ Result<Launched> launch(const std::vector<std::string>& command) {
   const int32_t child = ::fork();
   if (child == 0) {
     ::close(go[1]);
-    become(words.data(), program, go[0], errors[1]);
+    become(words.data(), traces ? &program : nullptr, go[0], errors[1]);
   }
   const int fork_error = errno;
   ::close(go[0]);
   ::close(errors[1]);
   Launched launched{.process = child, .error_pipe = errors[0]};
   int error = child < 0 ? fork_error : 0;
-  if (error == 0 && trace(PTRACE_SEIZE, child, 0, launch_options) != 0) error = errno;
-  if (error == 0) {
+  if (error == 0 && traces && trace(PTRACE_SEIZE, child, 0, launch_options) != 0) error = errno;
+  Status prepared;
+  if (error == 0 && prepare) prepared = prepare(child);
+  if (error == 0 && prepared) {
     change_signals(child);
     if (::write(go[1], "g", 1) != 1) error = errno;
   }
   ::close(go[1]);
-  if (error == 0) return launched;
+  if (error == 0 && prepared) return launched;
   ::close(errors[0]);
   if (child > 0) ::waitpid(child, nullptr, 0);
+  if (!prepared) return std::unexpected(prepared.error());
   return system_error(
       error, "start this under ptrace", command[0],
       error == EPERM ? "a place where ptrace is allowed: containers often forbid it" : "");
@@ -220,6 +226,33 @@ void end_launched(Launched& launched) {
   launched_process.store(0, std::memory_order_relaxed);
   ::close(launched.error_pipe);
   launched.error_pipe = -1;
+}
+
+int exit_code_of(const Launched& launched) {
+  int status = 0;
+  while (::waitpid(launched.process, &status, 0) < 0) {
+    if (errno != EINTR) return 0;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+Result<WaitedProcess> WaitedProcess::of(int32_t process) {
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) {
+    return system_error(errno, "find this process", "process " + std::to_string(process),
+                        errno == ESRCH ? "ps, for its number" : "");
+  }
+  return WaitedProcess(descriptor);
+}
+
+WaitedProcess::~WaitedProcess() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool WaitedProcess::wait(int timeout_ms) {
+  pollfd ended{.fd = has_ended_ ? -1 : descriptor_, .events = POLLIN, .revents = 0};
+  if (::poll(&ended, 1, timeout_ms) > 0) has_ended_ = true;
+  return has_ended_;
 }
 
 Result<std::vector<int32_t>> attach(int32_t process) {

@@ -3,6 +3,8 @@
 //
 //   known_pattern FOLDER   makes its files there, and at last FOLDER/expected: lines of
 //                          "file access offset bytes", in the order in which they were made
+//   known_pattern FOLDER --polled   with an io_uring polled by the kernel; 18: there is none here
+//   known_pattern --rings COUNT   makes so many io_urings, and closes each before the next
 //   known_pattern --unwatched COUNT   makes so many calls that no capture is interested in
 //
 // Nothing here runs beside anything else but the threads of `Threads`, which have a file each: the
@@ -453,6 +455,48 @@ bool rings() {
   return true;
 }
 
+// A ring whose entries a thread of the kernel takes, and a file that has no descriptor.
+bool polled_ring() {
+  io_uring ring;
+  io_uring_params parameters = {};
+  parameters.flags = IORING_SETUP_SQPOLL;
+  parameters.sq_thread_idle = 50;
+  if (::io_uring_queue_init_params(8, &ring, &parameters) < 0) return false;
+  const auto submit = [&](auto call, auto... arguments) {
+    io_uring_sqe* entry = ::io_uring_get_sqe(&ring);
+    REQUIRE(entry != nullptr);
+    call(entry, arguments...);
+    return entry;
+  };
+  const auto result = [&] {
+    io_uring_cqe* completion = nullptr;
+    REQUIRE(::io_uring_submit(&ring) >= 0 && ::io_uring_wait_cqe(&ring, &completion) == 0);
+    const int answer = completion->res;
+    ::io_uring_cqe_seen(&ring, completion);
+    return answer;
+  };
+  const int fd = ::open("polled", O_RDWR | O_CREAT | O_TRUNC, 0600);
+  for (uint64_t i = 0; i < 20; ++i) {
+    submit(io_uring_prep_write, fd, buffer.data(), 4096u, 4096 * (i * 7 % 20));
+    REQUIRE(result() == 4096);
+    note("polled", 'w', 4096 * (i * 7 % 20), 4096);
+  }
+  submit(io_uring_prep_read, fd, buffer.data(), 100u, ~uint64_t{0});
+  REQUIRE(result() == 100);
+  note("polled", 'r', 0, 100);
+  reads(fd, 50, "polled", 100, 50);
+  const int none = -1;
+  if (::io_uring_register_files(&ring, &none, 1) != 0) return false;
+  submit(io_uring_prep_openat_direct, AT_FDCWD, "polled", O_RDONLY, mode_t{0}, 0u);
+  if (result() != 0) return false;
+  submit(io_uring_prep_read, 0, buffer.data(), 300u, uint64_t{700})->flags |= IOSQE_FIXED_FILE;
+  REQUIRE(result() == 300);
+  note("polled", 'r', 700, 300);
+  ::io_uring_queue_exit(&ring);
+  ::close(fd);
+  return true;
+}
+
 void write_expected() {
   const int fd = ::open("expected", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   std::string text;
@@ -469,6 +513,14 @@ void write_expected() {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--after-exec") == 0) ::_exit(after_exec(argc, argv));
+  if (argc > 2 && std::strcmp(argv[1], "--rings") == 0) {
+    for (long i = std::atol(argv[2]); i > 0; --i) {
+      io_uring ring;
+      if (::io_uring_queue_init(4, &ring, 0) < 0) ::_exit(18);
+      ::io_uring_queue_exit(&ring);
+    }
+    ::_exit(0);
+  }
   if (argc > 2 && std::strcmp(argv[1], "--unwatched") == 0) {
     for (long i = std::atol(argv[2]); i > 0; --i) ::syscall(SYS_getppid);
     ::_exit(0);
@@ -479,6 +531,11 @@ int main(int argc, char** argv) {
   void* map = ::mmap(nullptr, sizeof(Notes), PROT_READ | PROT_WRITE, MAP_SHARED, notes_fd, 0);
   REQUIRE(map != MAP_FAILED);
   notes = static_cast<Notes*>(map);
+  if (argc > 2 && std::strcmp(argv[2], "--polled") == 0) {
+    const bool is_possible = polled_ring();
+    write_expected();
+    ::_exit(is_possible ? 17 : 18);
+  }
   plain_calls();
   duplicates();
   appends();
