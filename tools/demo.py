@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """What ./run does alone: generates a file several times larger than the memory that the sort may use, sorts it, checks
-the output against the input, and prints the plan beside what happened. Cleans up, also after an error or Ctrl-C.
+the output against the input, and prints the plan beside what happened. Makes a page of it, which it leaves: where the
+requests went (the sort is traced, where this machine lets it be), and the plan. Cleans up all else, also after an error or
+Ctrl-C.
 
-Usage: demo.py PENSTOCK [FOLDER]: the program, and where the files go (default: a new folder in the working tree's build/).
+Usage: demo.py PENSTOCK [FOLDER]: the program, and where the files go (default: the working tree's build/), the page as
+run-report.html and the others in a new folder that is removed.
 """
 
 import json
@@ -63,7 +66,25 @@ def show_plan(stats):
         raise SystemExit("run: the sort used more memory than its budget")
 
 
-def demonstrate(program, folder):
+def can_trace(program):
+    """Whether a process may be traced here: some containers do not let it."""
+    probe = subprocess.run([program, "trace", "-q", "-o", "/dev/null", "--", "true"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+    return probe.returncode == 0
+
+
+def make_page(program, folder, stats, trace, page):
+    """The page of a sort: its plan beside what happened, and its requests where there is a trace."""
+    statistics = folder / "sort.json"
+    statistics.write_text(json.dumps(stats))
+    words = ["--stats", statistics, "-o", page]
+    if trace:
+        words += [trace, "--under", f"{folder}/"]
+    penstock(program, "report", *words)
+    print(f"  a page of it, to open in a browser: {page}")
+
+
+def demonstrate(program, folder, page):
     file_bytes, budget_bytes = choose_scale(folder)
     unsorted, output = folder / "input.u64", folder / "sorted.u64"
 
@@ -72,8 +93,11 @@ def demonstrate(program, folder):
     before = penstock(program, "check", unsorted, "--format", "u64", "--json", good=(0, 1))
 
     print(f"sorting them with {budget_bytes // MIB} MiB of memory", flush=True)
-    stats = penstock(program, "sort", unsorted, "-o", output, "--format", "u64", "-S", f"{budget_bytes}b",
-                     "-T", folder, "--json")
+    sort = ["sort", unsorted, "-o", output, "--format", "u64", "-S", f"{budget_bytes}b", "-T", folder, "--json"]
+    trace = folder / "sort.trace" if can_trace(program) else None
+    if trace:
+        sort = ["trace", "-q", "-o", trace, "--", program, *sort]
+    stats = penstock(program, *sort)
     after = penstock(program, "check", output, "--format", "u64", "--json", good=(0, 1))
     show_plan(stats)
 
@@ -84,6 +108,7 @@ def demonstrate(program, folder):
             raise SystemExit(f"run: {field} of input and output differ: {before[field]}, {after[field]}")
     print(f"  sorted, {after['count']} numbers, checksum {after['checksum']} as the input's")
     print("verified")
+    make_page(program, folder, stats, trace, page)
 
 
 def main():
@@ -94,7 +119,7 @@ def main():
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="demo-", dir=parent) as folder:
         try:
-            demonstrate(program, pathlib.Path(folder))
+            demonstrate(program, pathlib.Path(folder).resolve(), parent / "run-report.html")
         except KeyboardInterrupt:
             sys.exit(130)
 
