@@ -91,7 +91,13 @@ bool ItemReader::next() {
   return true;
 }
 
+// A line may be as long as a window can always be, wherever in its block it begins: an input whose
+// order of lines changes must not become readable, or unreadable, by it.
 bool ItemReader::next_line() {
+  auto malformed = [this] {
+    malformed_ = done_ = true;
+    return false;
+  };
   size_t searched = 0;
   for (auto window = input_->window();;) {
     const void* newline = std::memchr(window.data() + searched, '\n', window.size() - searched);
@@ -100,11 +106,7 @@ bool ItemReader::next_line() {
       break;
     }
     searched = window.size();
-    malformed_ = searched >= item_bytes_max_;
-    if (malformed_) {
-      done_ = true;
-      return false;
-    }
+    if (searched >= item_bytes_max_) return malformed();
     window = input_->window(searched + 1);
     if (window.size() > searched) continue;
     // The end, or an error.
@@ -116,7 +118,7 @@ bool ItemReader::next_line() {
   }
   const std::byte* const from = input_->position();
   item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
-  return true;
+  return item_.size() <= item_bytes_max_ || malformed();
 }
 
 Status ItemReader::status() const {
@@ -221,6 +223,7 @@ class MergeTree {
 Status merge_all(Streams& streams, const record::Format& format, const MergeOptions& options) {
   if (streams.outputs() != 1)
     return failure(ErrorCode::invalid_argument, "merge to other than one output", "run");
+  if (options.items != nullptr) *options.items = 0;
   if (streams.inputs() == 0) return {};
   OutputStream& output = streams.output(0);
   MergeTree tree(streams, format, options);
@@ -228,12 +231,14 @@ Status merge_all(Streams& streams, const record::Format& format, const MergeOpti
   std::string last;
   uint64_t last_prefix = 0;
   bool any = false;
-  while (!tree.done()) {
+  uint64_t items = 0;
+  while (!tree.done() && items < options.items_max) {
     const std::string_view item = tree.winner().item();
     const bool repeat = options.unique && any && tree.prefix() == last_prefix &&
                         tree.order().compare_equal_prefixes(last, item) == 0;
     if (!repeat && !append_item(output, item, tree.winner().lacks_newline()))
       return output.status();
+    items += repeat ? 0 : 1;
     if (options.unique && !repeat) {
       any = true;
       last_prefix = tree.prefix();
@@ -241,6 +246,7 @@ Status merge_all(Streams& streams, const record::Format& format, const MergeOpti
     }
     if (auto status = tree.next(); !status) return status;
   }
+  if (options.items != nullptr) *options.items = items;
   return {};
 }
 
@@ -285,6 +291,7 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
       if (newline == nullptr) break;
       const auto end =
           static_cast<size_t>(static_cast<const std::byte*>(newline) - window.data()) + 1;
+      if (end - at > item_bytes_max) return bad_item(format, input.index());
       lines.emplace_back(reinterpret_cast<const char*>(window.data()) + at, end - at);
       at = end;
     }
@@ -405,12 +412,15 @@ ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds) {
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
       const uint64_t prefix = order.prefix(item);
-      // Bounds that are not after the item.
-      auto at = static_cast<size_t>(std::lower_bound(prefixes.begin(), prefixes.end(), prefix) -
-                                    prefixes.begin());
-      while (at < bounds.size() && prefixes[at] == prefix &&
-             order.compare_equal_prefixes(bounds[at], item) <= 0)
-        ++at;
+      // Bounds that are not after the item. Many may share their first bytes.
+      const auto same = std::ranges::equal_range(prefixes, prefix);
+      const auto at =
+          std::ranges::partition_point(bounds.begin() + (same.begin() - prefixes.begin()),
+                                       bounds.begin() + (same.end() - prefixes.begin()),
+                                       [&](const std::string& bound) {
+                                         return order.compare_equal_prefixes(bound, item) <= 0;
+                                       }) -
+          bounds.begin();
       to[i] = static_cast<uint32_t>(at);
     }
   };

@@ -106,7 +106,9 @@ class ItemReader {
 // first. Errors: unsorted, where an input is not in order.
 struct MergeOptions {
   bool descending = false;
-  bool unique = false;  // of items with equal keys only the first
+  bool unique = false;                // of items with equal keys only the first
+  uint64_t items_max = ~uint64_t{0};  // ends after so many items of the output
+  uint64_t* items = nullptr;          // is told how many the output has (in several passes: each)
 };
 Computation merge(const record::Format& format, const MergeOptions& options = {});
 

@@ -147,6 +147,38 @@ TEST(Merge, RefusesHalfAnItemAndALineLongerThanAWindow) {
   }
 }
 
+// Whatever stands before it: blocks are of 4096 bytes, a window is of one.
+TEST(Lines, AsLongAsAWindowAreReadWhereverTheyBegin) {
+  Random random(11);
+  const auto lines = *record::parse_format("lines");
+  for (int round = 0; round < 60; ++round) {
+    const Folder folder;
+    const bool too_long = round % 2 == 1;
+    std::vector<size_t> lengths(random.below(40));
+    for (size_t& length : lengths) length = random.below(300);
+    std::ranges::sort(lengths);
+    std::string text;
+    for (size_t length : lengths) text += std::string(length, 'a') + '\n';
+    text += std::string(4095 + (too_long ? 1 : 0), 'b') + '\n';
+    if (random.below(2) == 0) text += "c\n";
+    write_file(folder.file("in"), text);
+    const RunOptions options{.memory_bytes = 2 * MiB, .block_bytes = 4096};
+    const auto to_first = [](const Items& items, uint32_t* outputs) {
+      std::fill_n(outputs, items.size(), 0);
+    };
+    const auto computation = random.below(2) == 0 ? merge(lines) : distribute(lines, to_first);
+    const auto result =
+        run({{.path = folder.file("in")}}, {{.path = folder.file("out")}}, computation, options);
+    if (too_long) {
+      ASSERT_FALSE(result.has_value()) << round;
+      EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+    } else {
+      ASSERT_TRUE(result.has_value()) << round << result.error().message();
+      EXPECT_EQ(read_file(folder.file("out")), text);
+    }
+  }
+}
+
 TEST(Distribute, EachItemGoesWhereItBelongs) {
   for (const Format& named : formats) {
     for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -190,6 +222,35 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
       ASSERT_TRUE(result.has_value()) << result.error().message();
       for (uint32_t j = 0; j < outputs; ++j)
         ASSERT_TRUE(read_file(folder.file(fmt::format("out{}", j))) == expected[j]) << j;
+    }
+  }
+}
+
+TEST(Distribute, AnItemsRangeIsTheNumberOfBoundsThatAreNotAfterIt) {
+  for (const bool descending : {false, true}) {
+    Random random(descending ? 21 : 22);
+    const ItemOrder order(*record::parse_format("lines"), descending);
+    // Many share their first eight bytes, and many are equal.
+    auto line = [&] {
+      return (random.below(3) == 0 ? "" : "the same beginning ") +
+             std::to_string(random.below(40)) + '\n';
+    };
+    auto is_before = [&](const std::string& a, const std::string& b) {
+      return order.compare(a, b) < 0;
+    };
+    for (size_t count : {0, 1, 7, 100}) {
+      std::vector<std::string> bounds(count);
+      for (std::string& bound : bounds) bound = line();
+      std::ranges::sort(bounds, is_before);
+      const ToOutput to = by_range(order, bounds);
+      for (int k = 0; k < 300; ++k) {
+        const std::string item = line();
+        const std::string_view view = item;
+        uint32_t range = 0;
+        to(Items(std::span(&view, 1)), &range);
+        EXPECT_EQ(range, std::ranges::count_if(
+                             bounds, [&](const std::string& b) { return !is_before(item, b); }));
+      }
     }
   }
 }
