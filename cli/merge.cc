@@ -22,10 +22,11 @@ int run_merge(const MergeArguments& arguments) {
                                        .descending = arguments.descending,
                                        .unique = arguments.unique});
     if (!done) return std::unexpected(done.error());
-    told["files"] = done->files;
+    told["files"] = done->planned.files;
+    told["items"] = done->items;
     told["bytes"] = done->bytes;
-    told["factors"] = done->factors;
-    told["predicted_seconds"] = done->predicted_s;
+    told["factors"] = done->planned.factors;
+    told["predicted_seconds"] = done->planned.seconds;
     told.update(files_json(*done));
     return {};
   });

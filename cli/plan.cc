@@ -39,7 +39,6 @@ constexpr uint32_t exact_streams_max = 4096;
 constexpr uint32_t streams_max = 1 << 24;
 
 struct PlanArguments : SortWords {
-  std::string device;
   std::string size;
   std::optional<uint32_t> inputs_wanted;
   std::optional<uint32_t> outputs_wanted;
@@ -225,8 +224,8 @@ std::string temp_directory_of(const external::SortOptions& options) {
 }
 
 // The device that was named, or the disk of the temporaries with what a short look at it tells.
-Result<DeviceView> device_for(const PlanArguments& arguments,
-                              const external::SortOptions* options) {
+Result<DeviceView> device_for(const PlanArguments& arguments, const external::SortOptions* options,
+                              const external::SortPlan* sort) {
   DeviceView view;
   if (!arguments.device.empty()) {
     auto device = load_device(arguments.device);
@@ -239,17 +238,24 @@ Result<DeviceView> device_for(const PlanArguments& arguments,
                   "--device array24, hdd, sata-ssd, nvme, or a "
                   "profile that penstock disk has saved");
   }
-  const std::string directory = temp_directory_of(*options);
-  auto speed = external::probe_disk(directory, {.depth = 4});
-  if (!speed) return std::unexpected(speed.error());
-  view.device.profile = {.name = "the disk of " + directory,
-                         .source = "",
-                         .read_bytes_per_s = speed->read_bytes_per_s,
-                         .write_bytes_per_s = speed->write_bytes_per_s};
-  view.how_known =
-      "its speeds were measured just now, its switch delay is taken for 0: penstock "
-      "disk measures it";
   if (auto emulated = file::emulated()) view.device.emulated = emulated->describe();
+  if (sort->device) {
+    // The sort's plan and ours are for the same disk.
+    view.device.profile = *sort->device;
+  } else {
+    const std::string directory = temp_directory_of(*options);
+    auto speed = external::probe_disk(directory, {.depth = 4});
+    if (!speed) return std::unexpected(speed.error());
+    view.device.profile = {.name = "the disk of " + directory,
+                           .source = "",
+                           .read_bytes_per_s = speed->read_bytes_per_s,
+                           .write_bytes_per_s = speed->write_bytes_per_s};
+  }
+  if (view.device.emulated.empty()) {
+    view.how_known =
+        "its speeds were measured just now, its switch delay is taken for 0: penstock "
+        "disk measures it";
+  }
   return view;
 }
 
@@ -261,10 +267,12 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   if (!options) return std::unexpected(options.error());
   auto sort = external::plan_sort(*options);
   if (!sort) return std::unexpected(sort.error());
-  auto view = device_for(arguments, &*options);
+  auto view = device_for(arguments, &*options, &*sort);
   if (!view) return std::unexpected(view.error());
   Plans plans{*sort, std::move(*view)};
-  if (sort->method == external::Method::empty) return plans;
+  // What the planner could choose otherwise is how to move all of the data.
+  if (sort->method == external::Method::empty || sort->method == external::Method::top)
+    return plans;
 
   Shape shape{.inputs = 1,
               .outputs = 1,
@@ -275,6 +283,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   }
   switch (sort->method) {
     case external::Method::empty:
+    case external::Method::top:
       break;
     case external::Method::in_memory:
       shape.distributes = false;
@@ -301,7 +310,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
 Status refuse_words_about_files(const PlanArguments& arguments) {
   for (const char* name :
        {"--output", "--format", "--record", "--key", "--temporary-directory", "--parallel",
-        "--reverse", "--unique", "--stable", "--merge", "--pool"}) {
+        "--reverse", "--unique", "--stable", "--merge", "--top", "--pool"}) {
     if (arguments.app->count(name) > 0) {
       return misuse(fmt::format("plan with {} for no file", name), "--size",
                     "the size, -S, --inputs, --outputs and --device alone");
@@ -319,7 +328,7 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
   if (!bytes) return std::unexpected(bytes.error());
   auto memory_bytes = memory_bytes_of(arguments);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  auto view = device_for(arguments, nullptr);
+  auto view = device_for(arguments, nullptr, nullptr);
   if (!view) return std::unexpected(view.error());
   Plans plans{{}, std::move(*view)};
 
@@ -363,12 +372,16 @@ void print_sort(const external::SortPlan& plan) {
   print("sort: {}\n", plan.method == external::Method::empty ? "nothing to do" : plan.why);
   print("  method {}, {} of input, {} passes, {} buckets\n", external::name_of(plan.method),
         in_bytes(plan.input_bytes), plan.passes, plan.buckets);
-  print("  {} read, {} written, {} jumps, {} of temporaries, {} of memory at the peak\n",
+  print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
         in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
         in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
-  if (plan.seconds > 0) {
-    print("  {} at the speed that the disk of the temporaries has now\n", in_time(plan.seconds));
+  for (const external::SortPhase& phase : plan.phases) {
+    print("  {:<26} {:>10} read {:>10} written {:>8} seeks {:>10} a run  {}\n", phase.name,
+          in_bytes(phase.bytes_read), in_bytes(phase.bytes_written), phase.seeks,
+          in_bytes(phase.run_bytes()), plan.device ? in_time(phase.seconds) : std::string());
   }
+  if (plan.device && plan.seconds > 0)
+    print("  {} together, on {}\n", in_time(plan.seconds), plan.device->name);
   print("\n");
 }
 
@@ -527,9 +540,6 @@ Command add_plan(CLI::App& program) {
               "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
               "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
   add_sort_words(*app, a);
-  app->add_option("--device", a.device,
-                  "array24, hdd, sata-ssd, nvme, or a profile that penstock disk has saved "
-                  "(default: a short look at the disk of the temporaries)");
   app->add_option("--size", a.size, "bytes of an input that need not exist");
   app->add_option("--inputs", a.inputs_wanted,
                   "with --size: so many files are merged; 0: the data come from memory")

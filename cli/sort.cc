@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ struct SortArguments : SortWords {
   std::string stats_path;
   std::string report_path;
   bool json = false;
+  bool resume = false;
 
   bool checks() const { return check_quietly || !check.empty(); }
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
@@ -54,6 +56,9 @@ Status validate(const SortArguments& arguments) {
     if (arguments.check_quietly && !arguments.check.empty()) {
       return misuse("check both ways at once", "-c -C", "one of the two");
     }
+    if (arguments.top) return misuse("check the first items alone", "--top", "-c without --top");
+    if (arguments.resume) return misuse("resume a check", "--resume", "-c without --resume");
+    if (!arguments.device.empty()) return misuse("plan a check", "--device", "-c without --device");
     bool known = arguments.check.empty() || arguments.check == "true" ||
                  arguments.check == "diagnose-first" || arguments.quiet();
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
@@ -72,8 +77,26 @@ Status validate(const SortArguments& arguments) {
   return {};
 }
 
+// What a run that failed has kept for the next one.
+void tell_what_is_kept(const external::SortOptions& options) {
+  if (!options.resume) return;
+  std::string kept;
+  std::error_code ignored;
+  for (const std::string& path : external::resume_paths(options)) {
+    if (std::filesystem::exists(path, ignored)) kept += " " + path;
+  }
+  const std::string folder = external::resume_folder(options);
+  if (!std::filesystem::exists(folder, ignored)) return;
+  print_to(stderr,
+           "penstock sort: what is finished is kept in {}: the same command goes on from there "
+           "(rm -r{} gives it up)\n",
+           folder, kept);
+}
+
 // How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
-int report_failure(const Error& error, const StopSignals& signals) {
+int report_failure(const Error& error, const StopSignals& signals,
+                   const external::SortOptions& options) {
+  tell_what_is_kept(options);
   if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
   // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
   // do.
@@ -119,10 +142,16 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
   options.cancel = &signals.flag();
   Result<external::SortStats> stats = [&] {
     ProgressLine line;
+    // A progress line may stand there.
+    const char* start = line.wanted() ? "\r" : "";
+    const int width = line.wanted() ? 79 : 0;
+    options.notice = [=](const std::string& text) {
+      print_to(stderr, "{}{:<{}}\n", start, "penstock sort: " + text, width);
+    };
     if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
     return external::sort_files(options);
   }();
-  if (!stats) return report_failure(stats.error(), signals);
+  if (!stats) return report_failure(stats.error(), signals, options);
 
   return tell(arguments, options, stats_json(*stats));
 }
@@ -131,6 +160,7 @@ int run(const SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<external::SortOptions> options = sort_options(arguments);
   if (!options) return report("sort", options.error());
+  options->resume = arguments.resume;
   return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
 }
 
@@ -146,6 +176,10 @@ Command add_sort(CLI::App& program) {
   add_sort_words(*app, a);
   app->add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
   app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
+  app->add_flag(
+      "--resume", a.resume,
+      "keep what is finished until all is, and go on with what an earlier run of the same "
+      "command has kept");
   app->add_option("--stats", a.stats_path,
                   "write the plan and what happened to this file, as JSON");
   app->add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");

@@ -7,21 +7,50 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What both a planned phase and one that was carried out have.
+Json phase_object(const external::SortPhase& phase) {
+  return {{"phase", phase.name},
+          {"seconds", phase.seconds},
+          {"bytes_read", phase.bytes_read},
+          {"bytes_written", phase.bytes_written},
+          {"seeks", phase.seeks},
+          {"run_bytes", phase.run_bytes()}};
+}
+
 }  // namespace
 
 Json plan_object(const external::SortPlan& plan) {
+  Json phases = Json::array();
+  for (const external::SortPhase& phase : plan.phases) {
+    phases.push_back(phase_object(phase));
+    if (!plan.device) phases.back()["seconds"] = nullptr;
+  }
+  Json device = nullptr;
+  if (plan.device) {
+    device = {{"name", plan.device->name},
+              {"source", plan.device->source},
+              {"read_bytes_per_s", plan.device->read_bytes_per_s},
+              {"write_bytes_per_s", plan.device->write_bytes_per_s},
+              {"switch_seconds", plan.device->switch_seconds.at(1, 1)}};
+  }
   return {{"method", external::name_of(plan.method)},
           {"why", plan.why},
           // null: not predicted.
           {"seconds", plan.seconds > 0 ? Json(plan.seconds) : Json(nullptr)},
           {"passes", plan.passes},
           {"seeks", plan.seeks},
+          {"run_bytes", plan.seeks > 0 ? static_cast<double>(plan.bytes_read + plan.bytes_written) /
+                                             static_cast<double>(plan.seeks)
+                                       : 0},
           {"buckets", plan.buckets},
           {"input_bytes", plan.input_bytes},
           {"bytes_read", plan.bytes_read},
           {"bytes_written", plan.bytes_written},
           {"temp_bytes", plan.temp_bytes},
-          {"memory_bytes", plan.memory_bytes}};
+          {"memory_bytes", plan.memory_bytes},
+          {"long_runs", plan.long_runs},
+          {"device", std::move(device)},
+          {"phases", std::move(phases)}};
 }
 
 std::string stats_json(const external::SortStats& stats) {
@@ -34,14 +63,19 @@ std::string stats_json(const external::SortStats& stats) {
                  {"budget_bytes", stats.budget_bytes},
                  {"passes", stats.passes},
                  {"seeks", stats.seeks},
+                 {"run_bytes", stats.run_bytes()},
                  {"bytes_read", stats.bytes_read},
                  {"bytes_written", stats.bytes_written},
                  {"temp_bytes", stats.temp_bytes},
                  {"kept_bytes", stats.kept_bytes},
                  {"pool", stats.pool},
                  {"engine", stats.engine},
+                 {"emulated", stats.emulated.empty() ? Json(nullptr) : Json(stats.emulated)},
+                 {"phases", Json::array()},
                  {"phase_seconds", Json::object()},
                  {"predicted", plan_object(stats.predicted)}};
+  for (const external::SortPhase& phase : stats.phases)
+    object["phases"].push_back(phase_object(phase));
   for (const auto& [phase, seconds] : stats.phase_seconds) object["phase_seconds"][phase] = seconds;
   // A path in "why" may hold bytes that are no UTF-8.
   return object.dump(2, ' ', false, Json::error_handler_t::replace);

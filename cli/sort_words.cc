@@ -1,10 +1,12 @@
 #include "cli/sort_words.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "cli/profile_json.h"
 #include "cli/size.h"
 #include "os/limits.h"
 
@@ -67,6 +69,13 @@ void add_sort_words(CLI::App& app, SortWords& words) {
                "only the first of items with equal keys; with -c: equal keys are disorder");
   app.add_flag("-s,--stable", words.stable, "items with equal keys keep their order");
   app.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
+  app.add_option("--top", words.top,
+                 "the first so many items of the output alone, as head -n would leave them")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option(
+      "--device,--profile", words.device,
+      "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
+      "(default: a short look at the disk of the temporaries)");
   app.add_option("--pool", words.pool,
                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
 }
@@ -103,6 +112,12 @@ Result<external::SortOptions> sort_options(const SortWords& words) {
   options.stable = words.stable;
   options.merge_only = words.merge_only;
   options.mechanism = *mechanism;
+  options.top = words.top;
+  if (!words.device.empty()) {
+    auto device = load_device(words.device);
+    if (!device) return std::unexpected(device.error());
+    options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(device->profile));
+  }
   return options;
 }
 

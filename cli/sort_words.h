@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,9 @@ struct SortWords : MemoryWords {
   bool unique = false;
   bool stable = false;
   bool merge_only = false;
+  std::optional<uint64_t> top;
   std::string pool = "automatic";
+  std::string device;
 
   SortWords();
 };

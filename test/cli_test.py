@@ -218,6 +218,26 @@ class Lines(Case):
             run("sort", "-m", *words, *paths, "-o", self.folder / "out")
             self.assertEqual((self.folder / "out").read_bytes(), gnu_sort(*words, data=b"".join(parts)))
 
+    @staticmethod
+    def head(count, data):
+        return b"".join(line + b"\n" for line in data.split(b"\n")[:-1][:count])
+
+    def test_top_is_what_head_leaves(self):
+        data = self.lines(3_001, end=b"")
+        path = self.write("in", data)
+        for words in ([], ["-r"], ["-u"], ["-ru"]):
+            for count in (0, 1, 10, 2_999, 3_000, 3_001, 10**12):
+                with self.subTest(options=words, count=count):
+                    head = self.head(count, gnu_sort(*words, data=data))
+                    self.assertEqual(run("sort", *words, "--top", count, path).stdout, head)
+                    self.assertEqual(run("sort", *words, "--top", count, stdin=data).stdout, head)
+        parts = [gnu_sort(data=self.lines(count)) for count in (1_000, 777)]
+        paths = [self.write(f"in{i}", part) for i, part in enumerate(parts)]
+        head = self.head(900, gnu_sort(data=b"".join(parts)))
+        self.assertEqual(run("sort", "-m", "--top", "900", *paths).stdout, head)
+        for count in ("-1", "1.5", "x", ""):
+            run("sort", "--top", count, path, code=2)
+
     def test_several_inputs_and_one_of_them_twice(self):
         a, b = self.lines(500), self.lines(700, end=b"")
         paths = [self.write("a", a), self.write("b", b)]
@@ -265,6 +285,8 @@ class Checks(Case):
         run("sort", "-c", good, good, code=2)
         run("sort", "-c", good, "-o", self.folder / "out", code=2)
         run("sort", "-c", "-C", good, code=2)
+        run("sort", "-c", "--top", "1", good, code=2)
+        run("sort", "-c", "--device", "hdd", good, code=2)
         run("sort", "--check=never", good, code=2)
 
 
@@ -374,6 +396,29 @@ class LargerThanMemory(Case):
         self.assertGreater(stats["peak_rss_bytes"], 0)
         if not SANITIZED:
             self.assertLessEqual(stats["peak_rss_bytes"], stats["budget_bytes"])
+
+    def test_phases_have_their_prediction_beside_them(self):
+        path, output, page = self.large(), self.folder / "out", self.folder / "page.html"
+        for device in ([], ["--device", "hdd"]):
+            with self.subTest(device=device):
+                words = [*self.large_words(path, output), *device]
+                stats = json.loads(run(*words, "--json", "--report", page).stdout)
+                predicted = stats["predicted"]
+                done = {phase["phase"]: phase for phase in stats["phases"]}
+                for phase in predicted["phases"]:
+                    self.assertIn(phase["phase"], done)
+                    self.assertEqual(phase["seconds"] is None, predicted["seconds"] is None)
+                for total in (stats, predicted):
+                    for field in ("bytes_read", "bytes_written", "seeks"):
+                        self.assertEqual(total[field], sum(phase[field] for phase in total["phases"]))
+                self.assertEqual(predicted["seconds"] is None, not device)
+                self.assertEqual(predicted["long_runs"], bool(device))
+                self.assertIsNone(stats["emulated"])
+                self.assertIn(b"Phase &quot;distribute&quot;", page.read_bytes())
+                self.assert_same_content(path, output, "u64")
+                planned = json.loads(run("plan", *words[1:], "--json").stdout)["sort"]
+                for field in ("method", "long_runs", "passes"):
+                    self.assertEqual(planned[field], predicted[field], field)
 
     def test_the_output_may_be_the_input(self):
         path = self.large()

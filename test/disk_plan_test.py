@@ -204,9 +204,11 @@ class Plan(Case):
         self.assertGreaterEqual(planned["outputs"], 3)
         self.assertTrue(planned["device"]["delay_known"])
         self.assertTrue(any(phase["notes"] for phase in planned["phases"]))
-        done = json.loads(run("sort", *words, "-o", self.folder / "out.u64", "--json").stdout)
+        done = json.loads(run("sort", *words, "--device", "array24", "-o", self.folder / "out.u64", "--json").stdout)
         self.assertEqual(done["predicted"]["method"], planned["sort"]["method"])
-        self.assertEqual(done["predicted"]["buckets"], planned["sort"]["buckets"])
+        self.assertEqual(done["predicted"]["long_runs"], planned["sort"]["long_runs"])
+        # Of two processes neither has quite the same memory.
+        self.assertAlmostEqual(done["predicted"]["buckets"], planned["sort"]["buckets"], delta=2)
 
         # Without a device the disk of the temporaries is looked at.
         planned = plan(*words)

@@ -29,8 +29,8 @@ using record::Format;
 using record::Type;
 
 const Format formats[] = {
-    {Type::u32, 4},   {Type::u64, 8}, {Type::i32, 4},   {Type::i64, 8},
-    {Type::f32, 4},   {Type::f64, 8}, {Type::kv64, 16}, {Type::record, 100, 0, 10},
+    {Type::u32, 4, 0, 4}, {Type::u64, 8}, {Type::i32, 4, 0, 4}, {Type::i64, 8},
+    {Type::f32, 4, 0, 4}, {Type::f64, 8}, {Type::kv64, 16},     {Type::record, 100, 0, 10},
     {Type::lines, 1},
 };
 

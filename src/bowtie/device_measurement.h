@@ -183,8 +183,9 @@ struct FileDeviceOptions {
   uint64_t bytes = 4 * GiB;
   unsigned zones = 4;  // a file each
   uint64_t request_bytes = 1 * MiB;
-  unsigned depth = 16;  // requests in flight; memory: depth * request_bytes
-  bool reserve = true;  // the files' space before it is written, so that it is in one piece
+  unsigned depth = 16;      // requests in flight; memory: depth * request_bytes
+  bool reserve = true;      // the files' space before it is written, so that it is in one piece
+  bool direct_only = true;  // or through the page cache, where a file system has no other way
   file::EngineKind engine = file::EngineKind::automatic;
   const std::atomic<bool>* cancel = nullptr;
 };

@@ -91,7 +91,7 @@ Status Files::open() {
   for (unsigned zone = 0; zone < options_.zones; ++zone) {
     auto file = file::File::create_temporary(options_.directory);
     if (!file) return std::unexpected(file.error());
-    if (file->caching() != file::Caching::direct) {
+    if (options_.direct_only && file->caching() != file::Caching::direct) {
       return failure(ErrorCode::unsupported, "read and write past the page cache",
                      options_.directory, "a directory on a disk");
     }

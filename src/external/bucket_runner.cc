@@ -28,12 +28,12 @@ bool end_first_item(const record::Format& format, ptrdiff_t before, const std::b
 
 // A bucket of one key is copied; with `unique`, its first item.
 Result<Stored> copy_bucket(Context& context, SorterFiles& files, const Bucket& bucket,
-                           const Target& target) {
+                           const Piece& piece, const Target& target) {
   const SortOptions& options = context.options;
   if (auto status = files.open_writer(target, bucket.bytes); !status)
     return std::unexpected(status.error());
   std::byte* to = files.writer().begin();
-  auto reader = PieceReader::open(files.io(), bucket.pieces.front(), files.read_ahead_blocks());
+  auto reader = PieceReader::open(files.io(), piece, files.read_ahead_blocks());
   if (!reader) return std::unexpected(reader.error());
   const std::byte* at = (*reader)->begin();
   bool complete = false;
@@ -82,6 +82,12 @@ class Queue {
     return {target_.file, offset_};
   }
 
+  // Its temporaries are read, or need not be read again.
+  void release(SpillSet& spills, const Bucket& bucket) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    spills.release(bucket.spill);
+  }
+
   void stored(const Stored& stored) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     total_.bytes += stored.bytes;
@@ -96,6 +102,8 @@ class Queue {
     MutexLock lock(mutex_);
     turned_.notify_all();
   }
+
+  const file::File* file() const { return target_.file; }
 
   Stored total() EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
@@ -119,9 +127,14 @@ class Queue {
 // One thread's work: sorter and files are opened when first needed.
 class Worker {
  public:
-  Worker(Context& context, std::span<const Bucket> buckets, const SorterPlan& plan, Spill& spill,
-         Queue& queue)
-      : context_(context), buckets_(buckets), plan_(plan), spill_(spill), queue_(queue) {}
+  Worker(Context& context, std::span<const Bucket> buckets, const SorterPlan& plan,
+         SpillSet& spills, Queue& queue, Resume* resume)
+      : context_(context),
+        buckets_(buckets),
+        plan_(plan),
+        spills_(spills),
+        queue_(queue),
+        resume_(resume) {}
 
   Status run() {
     for (;;) {
@@ -132,17 +145,24 @@ class Worker {
       auto stored = bucket.constant ? copy(bucket, index) : sort(bucket, index);
       if (!stored) return std::unexpected(stored.error());
       queue_.stored(*stored);
+      if (resume_ != nullptr) {
+        const ResumeDone done{.id = bucket.id, .offset = offset_, .stored = *stored};
+        if (auto status = resume_->finished({&done, 1}, *queue_.file()); !status) return status;
+        queue_.release(spills_, bucket);
+      }
     }
   }
 
  private:
   Result<Stored> copy(const Bucket& bucket, size_t index) {
     Target target = queue_.wait_for_turn(index);
+    offset_ = target.offset;
     if (context_.failed()) return std::unexpected(context_.error());
     SorterFiles files(plan_);
     if (auto status = files.open(context_.options); !status) return std::unexpected(status.error());
-    auto stored = copy_bucket(context_, files, bucket, target);
-    if (stored) discard(bucket);
+    auto stored = copy_bucket(context_, files, bucket,
+                              bucket.spilled_piece(spills_, plan_.file_block_bytes), target);
+    if (stored) read(bucket);
     return stored;
   }
 
@@ -152,9 +172,13 @@ class Worker {
       if (!sorter) return std::unexpected(sorter.error());
       sorter_ = std::move(*sorter);
     }
-    if (auto status = sorter_->load(bucket); !status) return std::unexpected(status.error());
-    discard(bucket);
+    const Bucket located{.pieces = {bucket.spilled_piece(spills_, plan_.file_block_bytes)},
+                         .bytes = bucket.bytes,
+                         .items = bucket.items};
+    if (auto status = sorter_->load(located); !status) return std::unexpected(status.error());
+    read(bucket);
     Target target = queue_.wait_for_turn(index);
+    offset_ = target.offset;
     if (context_.failed()) return std::unexpected(context_.error());
     auto stored = sorter_->store(target);
     if (!stored) return stored;
@@ -162,26 +186,28 @@ class Worker {
     return stored;
   }
 
-  void discard(const Bucket& bucket) {
-    for (const Piece& piece : bucket.pieces) spill_.discard(piece.extents);
+  void read(const Bucket& bucket) {
+    if (resume_ == nullptr) queue_.release(spills_, bucket);
   }
 
   Context& context_;
   std::span<const Bucket> buckets_;
   const SorterPlan& plan_;
-  Spill& spill_;
+  SpillSet& spills_;
   Queue& queue_;
+  Resume* resume_;
+  uint64_t offset_ = 0;  // of the bucket, in the output
   std::unique_ptr<BucketSorter> sorter_;
 };
 
 }  // namespace
 
 Result<Stored> run_buckets(Context& context, std::span<const Bucket> buckets,
-                           const SorterPlan& plan, unsigned sorters, Spill& spill,
-                           const Target& target) {
+                           const SorterPlan& plan, unsigned sorters, SpillSet& spills,
+                           const Target& target, Resume* resume) {
   Queue queue(context, buckets, target);
   auto work = [&] {
-    Worker worker(context, buckets, plan, spill, queue);
+    Worker worker(context, buckets, plan, spills, queue, resume);
     if (auto status = worker.run(); !status) queue.fail(status.error());
   };
   {

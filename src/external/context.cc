@@ -1,5 +1,7 @@
 #include "external/context.h"
 
+#include <algorithm>
+
 namespace penstock::external {
 namespace {
 
@@ -17,7 +19,10 @@ uint64_t traffic_bytes() {
 }  // namespace
 
 Context::Context(const SortOptions& run_options)
-    : options(run_options), traffic_before_bytes_(traffic_bytes()) {}
+    : options(run_options),
+      traffic_before_bytes_(traffic_bytes()),
+      booked_traffic_(file::traffic()),
+      booked_until_(std::chrono::steady_clock::now()) {}
 
 Status Context::pulse() {
   if (failed()) return std::unexpected(error());
@@ -39,8 +44,41 @@ void Context::report() {
 }
 
 void Context::set_phase(const char* phase, uint64_t total_bytes) {
-  phase_.store(phase, std::memory_order_relaxed);
+  set_step(phase);
   total_bytes_.store(total_bytes, std::memory_order_relaxed);
+}
+
+void Context::set_step(const char* phase) {
+  MutexLock lock(mutex_);
+  if (pinned_) return;
+  book();
+  phase_.store(phase, std::memory_order_relaxed);
+}
+
+void Context::pin_phase(const char* phase) {
+  set_step(phase);
+  MutexLock lock(mutex_);
+  pinned_ = true;
+}
+
+std::vector<SortPhase> Context::phases() {
+  MutexLock lock(mutex_);
+  book();
+  return phases_;
+}
+
+void Context::book() {
+  const std::string name = phase_.load(std::memory_order_relaxed);
+  auto phase = std::ranges::find(phases_, name, &SortPhase::name);
+  if (phase == phases_.end()) phase = phases_.insert(phase, {.name = name});
+  const file::Traffic now = file::traffic();
+  const auto until = std::chrono::steady_clock::now();
+  phase->seconds += std::chrono::duration<double>(until - booked_until_).count();
+  phase->bytes_read += now.bytes_read - booked_traffic_.bytes_read;
+  phase->bytes_written += now.bytes_written - booked_traffic_.bytes_written;
+  phase->seeks += now.switches - booked_traffic_.switches;
+  booked_traffic_ = now;
+  booked_until_ = until;
 }
 
 void Context::fail(Error error) {

@@ -1,14 +1,16 @@
 #pragma once
 
 // What all parts of one run share: the options, the error that ends it, the pulse that reports
-// progress.
+// progress, and the account of what each phase asked of the disk.
 
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 #include "base/mutex.h"
 #include "external/external_sort.h"
+#include "file/engine.h"
 
 namespace penstock::external {
 
@@ -22,9 +24,15 @@ class Context {
   // To be called every few milliseconds of work: reports progress, and fails when the run was
   // cancelled or another thread has failed.
   Status pulse();
-  void set_phase(const char* phase, uint64_t total_bytes);
+  // The run goes on to another phase, or comes back to one. `phase`: a literal.
+  void set_phase(const char* phase, uint64_t total_bytes) EXCLUDES_LOCK(mutex_);
   // The same, of as many bytes as before.
-  void set_step(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void set_step(const char* phase) EXCLUDES_LOCK(mutex_);
+  // The same, for good: all that comes belongs to it, whatever its parts call themselves.
+  void pin_phase(const char* phase) EXCLUDES_LOCK(mutex_);
+  // What each phase took so far, in the order in which they first came. (All of the process: who
+  // runs two sorts at a time has both in both.)
+  std::vector<SortPhase> phases() EXCLUDES_LOCK(mutex_);
 
   // Keeps the first error. Later ones follow from it.
   void fail(Error error) EXCLUDES_LOCK(mutex_);
@@ -33,6 +41,8 @@ class Context {
 
  private:
   void report() EXCLUDES_LOCK(mutex_);
+  // What went by since the last call belongs to the present phase.
+  void book() REQUIRES_LOCK(mutex_);
 
   std::atomic<bool> failed_{false};
   std::atomic<int64_t> next_report_ns_{0};
@@ -41,6 +51,10 @@ class Context {
   uint64_t traffic_before_bytes_;
   Mutex mutex_;
   std::optional<Error> error_ GUARDED_BY(mutex_);
+  std::vector<SortPhase> phases_ GUARDED_BY(mutex_);
+  bool pinned_ GUARDED_BY(mutex_) = false;
+  file::Traffic booked_traffic_ GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point booked_until_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::external

@@ -1,6 +1,6 @@
 #pragma once
 
-// Walks over the items of one piece in order: for merging and for checking.
+// Walks over the items of one piece in order: for checking, and for what looks at single items.
 
 #include <string_view>
 
@@ -13,14 +13,12 @@ namespace penstock::external {
 // its place in the order (numbers: all of it; others: up to ties, which compare() decides).
 class Cursor {
  public:
-  // REQUIRES: the reader's blocks have block_bytes; an item longer than that is an error.
-  // `name` of the piece, for messages.
-  Cursor(const SortOptions& options, std::string name, std::shared_ptr<PieceReader> reader,
-         size_t block_bytes)
+  // An item that is longer than the reader's blocks is an error. `name` of the piece, for messages.
+  Cursor(const SortOptions& options, std::string name, std::shared_ptr<PieceReader> reader)
       : options_(options),
         name_(std::move(name)),
         reader_(std::move(reader)),
-        block_bytes_(block_bytes),
+        block_bytes_(reader_->block_bytes()),
         at_(reader_->begin()),
         end_(at_) {}
 

@@ -72,7 +72,7 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
     auto reader = file->seekable() ? PieceReader::open(io, piece, read_ahead_blocks)
                                    : PieceReader::open_pipe(io, *file, read_ahead_blocks, 1);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(options, path, *reader, block_bytes);
+    Cursor cursor(options, path, *reader);
     LastItem last;
     uint64_t item = 0;
     for (; cursor.next(); ++item) {

@@ -20,13 +20,14 @@ namespace {
 // Windows of the input between two looks at cancellation and progress; at most a block of any
 // reader.
 constexpr size_t window_bytes = 64 * KiB;
+constexpr uint32_t spills_max = 16;
 // Address space that all buckets together may reserve: half of what a process has.
 constexpr uint64_t reserve_bytes_max = 64 * TiB;
 
 // The writers of all buckets, on one pool and one engine.
 class BucketWriters {
  public:
-  BucketWriters(Context& context, Spill& spill) : context_(context), spill_(spill) {}
+  BucketWriters(Context& context, SpillSet& spills) : context_(context), spills_(spills) {}
 
   Status open(const DistributionPlan& plan, uint32_t buckets, uint64_t input_bytes) {
     auto files = FileIo::open(context_.options, plan.write_block_bytes,
@@ -35,14 +36,13 @@ class BucketWriters {
     files_ = std::move(*files);
     bytes_max_ = input_bytes == 0 ? reserve_bytes_max / buckets : input_bytes + 4 * block_bytes_max;
     bytes_max_ = std::min(bytes_max_, reserve_bytes_max / buckets);
-    block_bytes_ = plan.write_block_bytes;
     uint64_t all_bytes = input_bytes == 0 ? reserve_bytes_max / 16 : input_bytes;
-    auto extents =
-        BucketExtents::open(spill_, buckets, all_bytes / plan.write_block_bytes + buckets + 1);
-    if (!extents) return std::unexpected(extents.error());
-    extents_ = std::move(*extents);
+    auto blocks =
+        BucketBlocks::open(spills_, buckets, all_bytes / plan.write_block_bytes + buckets + 1);
+    if (!blocks) return std::unexpected(blocks.error());
+    blocks_ = std::move(*blocks);
     for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-      auto writer = stream::FileWriterCore::open(files_.io(), extents_->sink(bucket),
+      auto writer = stream::FileWriterCore::open(files_.io(), blocks_->sink(bucket),
                                                  {.bytes_max = bytes_max_});
       if (!writer) return std::unexpected(writer.error());
       writers_.push_back(std::move(*writer));
@@ -90,19 +90,17 @@ class BucketWriters {
     result.bytes = bytes(bucket);
     const record::Format& format = context_.options.format;
     result.items = format.fixed() ? result.bytes / format.record_bytes : lines_[bucket];
-    result.pieces.push_back({.bytes = result.bytes,
-                             .extents = extents_->extents(bucket),
-                             .extent_bytes = block_bytes_});
+    result.spilled = blocks_->blocks(bucket);
+    result.spill = spills_.part_of(bucket, static_cast<uint32_t>(writers_.size()));
     return result;
   }
 
  private:
   Context& context_;
-  Spill& spill_;
+  SpillSet& spills_;
   uint64_t bytes_max_ = 0;
-  size_t block_bytes_ = 0;
   FileIo files_;
-  std::unique_ptr<BucketExtents> extents_;
+  std::unique_ptr<BucketBlocks> blocks_;
   std::vector<std::unique_ptr<stream::FileWriterCore>> writers_;
   std::vector<std::byte*> ends_;
   std::vector<uint64_t> lines_;  // counted where their bytes do not tell
@@ -186,16 +184,21 @@ Status route_piece(Context& context, const std::string& name, PieceReader& reade
 }
 
 template <class Router>
-Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<Piece>& pieces,
-                                            Router router, const DistributionPlan& plan,
-                                            Spill& spill) {
+Result<Distribution> distribute_with(Context& context, const std::vector<Piece>& pieces,
+                                     Router router, const DistributionPlan& plan,
+                                     const SpillPlace& place) {
   uint64_t bytes = 0;
   bool known = true;
   for (const Piece& piece : pieces) {
     bytes += piece.bytes + 1;
     known = known && piece.reader == nullptr;
   }
-  BucketWriters writers(context, spill);
+  Distribution result;
+  if (auto status =
+          result.spills.open(place, std::min(spills_max, router.buckets()), plan.write_block_bytes);
+      !status)
+    return std::unexpected(status.error());
+  BucketWriters writers(context, result.spills);
   if (auto status = writers.open(plan, router.buckets(), known ? bytes : 0); !status) {
     return std::unexpected(status.error());
   }
@@ -209,7 +212,7 @@ Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<
     auto reader = PieceReader::open(files->io(), piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
     if (auto status =
-            route_piece(context, piece.file != nullptr ? piece.file->path() : spill.name(),
+            route_piece(context, piece.file != nullptr ? piece.file->path() : result.spills.name(),
                         **reader, plan.read_block_bytes, router, writers);
         !status) {
       return std::unexpected(status.error());
@@ -217,23 +220,23 @@ Result<std::vector<Bucket>> distribute_with(Context& context, const std::vector<
   }
   if (auto status = writers.finish(); !status) return std::unexpected(status.error());
 
-  std::vector<Bucket> buckets;
   for (uint32_t number = 0; number < router.buckets(); ++number) {
     if (writers.bytes(number) == 0) continue;
     Bucket bucket = writers.take(number);
     router.describe(number, bucket);
-    buckets.push_back(std::move(bucket));
+    result.spills.keep(bucket.spill);
+    result.buckets.push_back(std::move(bucket));
   }
-  if (router.reversed()) std::reverse(buckets.begin(), buckets.end());
-  return buckets;
+  if (router.reversed()) std::reverse(result.buckets.begin(), result.buckets.end());
+  return result;
 }
 
 }  // namespace
 
-Result<std::vector<Bucket>> distribute(Context& context, const std::vector<Piece>& pieces,
-                                       Sample sample, const DistributionPlan& plan, Spill& spill) {
+Result<Distribution> distribute(Context& context, const std::vector<Piece>& pieces, Sample sample,
+                                const DistributionPlan& plan, const SpillPlace& place) {
   StringRouter router(context.options, std::move(sample), plan.buckets);
-  return distribute_with(context, pieces, std::move(router), plan, spill);
+  return distribute_with(context, pieces, std::move(router), plan, place);
 }
 
 }  // namespace penstock::external

@@ -1,7 +1,7 @@
 #pragma once
 
-// The first phase: every item goes to the bucket of its key range, in the order of the input, and
-// from there to temporaries.
+// The first phase of a sort of records or lines: every item goes to the bucket of its key range, in
+// the order of the input, and from there to temporaries.
 
 #include "external/bucket_sorter.h"
 #include "external/sample.h"
@@ -10,8 +10,13 @@
 
 namespace penstock::external {
 
-// The buckets in the order of the output. Empty ones are left out.
-Result<std::vector<Bucket>> distribute(Context& context, const std::vector<Piece>& pieces,
-                                       Sample sample, const DistributionPlan& plan, Spill& spill);
+// In the order of the output; empty ones are left out. Each keeps its part of the spills.
+struct Distribution {
+  std::vector<Bucket> buckets;
+  SpillSet spills;
+};
+
+Result<Distribution> distribute(Context& context, const std::vector<Piece>& pieces, Sample sample,
+                                const DistributionPlan& plan, const SpillPlace& place);
 
 }  // namespace penstock::external

@@ -1,6 +1,7 @@
 #include "external/external_sort.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -9,11 +10,17 @@
 #include "external/bucket_runner.h"
 #include "external/distribute.h"
 #include "external/file_io.h"
+#include "external/long_runs.h"
 #include "external/memory_plan.h"
-#include "external/merge.h"
+#include "external/merge_files.h"
 #include "external/number_sort.h"
 #include "external/probe.h"
+#include "external/resume.h"
 #include "external/sample.h"
+#include "external/sort_prediction.h"
+#include "external/sorted_stretches.h"
+#include "external/top_items.h"
+#include "file/emulation.h"
 #include "os/memory.h"
 #include "record/codec.h"
 
@@ -22,10 +29,16 @@
 //   look at the inputs: sizes, a sample                                  -> SortPlan
 //   numbers:       split, sort the buckets (number_sort.cc)              in_memory or distribute
 //   it fits:       one sorter reads, sorts, writes                       in_memory
-//   it has few sorted stretches (so the sample says), or -m: merge them  merge
+//   it has few sorted stretches (so the sample says): merge them         merge
 //   otherwise:     distribute into buckets that fit; sort these          distribute
 //                  a bucket that turned out too large is itself an input: the same again, one level
 //                  deeper
+//                  on a disk that seeks slowly by the executor (long_runs.cc)
+//   the first K:   one read keeps them (top_items.cc); or, where they    top
+//                  are too many, what may be among them is sorted, and
+//                  the output cut
+//
+// -m is not among these: merge_files.cc.
 //
 // Memory at any time: the first phase's readers and writers, or the second phase's sorters, never
 // both; each is planned within usable_memory().
@@ -39,22 +52,23 @@ constexpr uint64_t minimum_bytes = 32 * MiB;
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
+// For predictions: the files that a split spills to (spill.cc), and the requests of the pipeline of
+// numbers (number_pipeline.cc).
+constexpr uint32_t spill_files_max = 16;
+constexpr uint64_t number_request_bytes = 2 * MiB;
+constexpr uint64_t number_requests = 32;
+// The executor's distribution has to be so much faster than the usual one, by the model: it has a
+// higher price per item, of which the model knows nothing.
+constexpr double long_runs_gain_min = 1.25;
+// Of the first K items: with more than this share of the input, looking which they may be saves
+// less than it costs; and how much more than the share is kept, beside what a sample may err.
+constexpr double top_share_max = 0.5;
+constexpr double top_margin = 1.05;
 // A sample with no more descents than this may be of input that consists of a few sorted stretches.
 constexpr uint64_t sample_descents_max = 32;
 constexpr size_t sample_size_min = 1024;
-
-class Clock {
- public:
-  double lap() {
-    auto now = std::chrono::steady_clock::now();
-    double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    return seconds;
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
+// What the memory's margin has room for, of lists of where blocks lie.
+constexpr uint64_t lists_free_bytes = 64 * KiB;
 
 std::vector<std::string> temp_directories(const SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
@@ -114,29 +128,57 @@ class Run {
  private:
   Status look_at_pipes();
   Status sample_files();
+  void look_at_disk();
   void decide();
-  void predict_seconds();
-  void decide_distribution();
+  bool decide_top();
+  void decide_distribution(uint64_t bytes);
+  bool is_piped() const;
+  void plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs);
+  void sum_up_plan();
   bool writes_a_file() const;
   Status check_space() const;
+  Status check_resumable() const;
+  Status open_resume();
+  // What is sorted when its pieces are read: the input, or a bucket, whose temporaries may go then.
+  struct Origin {
+    BucketId id = {};
+    SpillSet* spills = nullptr;  // of a bucket
+    uint32_t spill = 0;
+    bool done_later = false;  // the sort can be resumed, but only with the whole bucket
+
+    void release() {
+      if (spills != nullptr) spills->release(spill);
+      spills = nullptr;
+    }
+  };
   Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
-                             const Target& target, unsigned depth);
+                             const Target& target, unsigned depth, Origin& origin);
+  Result<Stored> sort_large_bucket(const Bucket& bucket, SpillSet& spills, const Target& target,
+                                   unsigned depth);
+  Result<Distribution> distribute_pieces(const std::vector<Piece>& pieces, Sample sample,
+                                         const DistributionPlan& plan, Origin& origin);
+  Result<Distribution> take_distribution(BucketId id);
   Result<Stored> sort_numbers(const Target& target);
   Result<Stored> sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,
                                 const SorterPlan& sorter, const Target& target);
   Result<Stored> sort_by_distribution(const std::vector<Piece>& pieces, uint64_t bytes,
-                                      Sample sample, const Target& target, unsigned depth);
-  Result<Stored> sort_buckets(const std::vector<Bucket>& buckets, const SorterPlan& sorter,
-                              const Target& target, unsigned depth);
+                                      Sample sample, const Target& target, unsigned depth,
+                                      Origin& origin);
+  Result<Stored> sort_buckets(Distribution& parts, const SorterPlan& sorter, const Target& target,
+                              unsigned depth);
   Result<Stored> sort_input(const Target& target);
-  Result<Stored> merge_inputs(std::vector<Piece> pieces, const Target& target);
-  Status open_spill();
+  Result<Stored> sort_all(const Target& target);
+  Result<Stored> sort_long_runs(const Target& target);
+  Result<Stored> sort_and_cut(const Target& target);
+  Status keep_what_may_be_first();
+  std::vector<SortPhase> measured_phases();
+  Result<Stored> sort_to_output();
+  SortStats stats_of(const Stored& stored);
   void remove_stale() const;
   uint64_t expected_bytes() const;
   bool fits_in_memory() const;
   bool fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, double item_bytes,
                       SorterPlan* sorter) const;
-  void note(const char* phase) { phases_[phase] += clock_.lap(); }
 
   const SortOptions& options_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -148,11 +190,15 @@ class Run {
   uint64_t usable_bytes_ = 0;
   Sample sample_;
   SortPlan plan_;
-  std::unique_ptr<Spill> spill_;
-  uint64_t temp_bytes_ = 0;  // of numbers, which have temporaries of their own
+  std::optional<LongRunsPlan> long_runs_;
+  // Of the first K items: they are too many for memory; and what is looked for first (1: nothing).
+  bool cuts_ = false;
+  double kept_share_ = 1;
+  std::unique_ptr<file::File> kept_file_;
+  std::unique_ptr<Resume> resume_;  // where the sort can be resumed
+  uint64_t temp_bytes_ = 0;
   uint64_t kept_bytes_ = 0;
-  Clock clock_;
-  std::map<std::string, double> phases_;
+  PipelineTimes pipeline_times_;
   uint32_t deepest_ = 0;  // passes over the data beyond the first
   Method method_ = Method::empty;
   size_t moved_block_bytes_ = 2 * MiB;  // of the pool that the sort used most
@@ -169,6 +215,7 @@ Status Run::prepare() {
   auto inputs = open_inputs(options_);
   if (!inputs) return std::unexpected(inputs.error());
   inputs_ = std::move(*inputs);
+  if (auto status = check_resumable(); !status) return status;
   usable_bytes_ = usable_memory(options_.memory_bytes);
   if (usable_bytes_ < usable_bytes_min) {
     return failure(
@@ -181,12 +228,15 @@ Status Run::prepare() {
             std::to_string((options_.memory_bytes - usable_bytes_ + usable_bytes_min) / MiB + 1) +
             "M");
   }
+  plan_.device = known_device(options_);
   if (auto status = look_at_pipes(); !status) return status;
   if (auto status = sample_files(); !status) return status;
+  plan_phase({.name = "sample", .bytes_read = sample_.bytes_read, .seeks = sample_.places}, 1, 0);
+  look_at_disk();
   decide();
-  if (auto status = check_space(); !status) return status;
-  predict_seconds();
-  return {};
+  if (!inputs_.known) plan_.phases.clear();
+  sum_up_plan();
+  return check_space();
 }
 
 // A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
@@ -249,7 +299,8 @@ Status Run::sample_files() {
     bytes += piece.bytes;
   }
   if (files.empty()) return {};
-  auto sample = take_sample(context_, files, sample_places(bytes));
+  const SamplePlan looks = plan_sample(bytes, plan_.device ? &*plan_.device : nullptr);
+  auto sample = take_sample(context_, files, looks);
   if (!sample) return std::unexpected(sample.error());
   sample->numbers.insert(sample->numbers.end(), sample_.numbers.begin(), sample_.numbers.end());
   sample->strings.insert(sample->strings.end(), sample_.strings.begin(), sample_.strings.end());
@@ -285,6 +336,54 @@ bool Run::fits_in_memory() const {
   return fits_in_memory(inputs_.pieces, inputs_.bytes, sample_.item_bytes, &sorter);
 }
 
+bool Run::is_piped() const {
+  return std::ranges::any_of(inputs_.pieces,
+                             [](const Piece& piece) { return piece.reader != nullptr; });
+}
+
+// One whose name comes again is the same phase, of another level.
+void Run::plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs) {
+  if (plan_.device) phase.seconds = seconds_of(phase, *plan_.device, inputs, outputs);
+  auto same = std::ranges::find(plan_.phases, phase.name, &SortPhase::name);
+  if (same == plan_.phases.end()) {
+    plan_.phases.push_back(std::move(phase));
+    return;
+  }
+  same->seconds += phase.seconds;
+  same->bytes_read += phase.bytes_read;
+  same->bytes_written += phase.bytes_written;
+  same->seeks += phase.seeks;
+}
+
+void Run::sum_up_plan() {
+  for (const SortPhase& phase : plan_.phases) {
+    plan_.bytes_read += phase.bytes_read;
+    plan_.bytes_written += phase.bytes_written;
+    plan_.seeks += phase.seeks;
+    plan_.seconds += plan_.device ? phase.seconds : 0;
+  }
+}
+
+// Where nobody said what the disk can do: the speeds that the temporary directory's has now.
+void Run::look_at_disk() {
+  if (plan_.device || !inputs_.known || inputs_.bytes < probe_input_bytes_min) return;
+  const std::string directory = temp_directories(options_).front();
+  context_.set_step("probe the disk");
+  auto speed = probe_disk(directory, {.depth = 4});
+  context_.set_step("sample");
+  if (!speed) return;
+  plan_.device = {.name = "the disk of " + directory,
+                  .source = "a short look, with the switch delay taken for 0",
+                  .read_bytes_per_s = speed->read_bytes_per_s,
+                  .write_bytes_per_s = speed->write_bytes_per_s};
+  // By now it is known what these two took.
+  for (SortPhase& planned : plan_.phases)
+    planned.seconds = seconds_of(planned, *plan_.device, 1, 0);
+  for (SortPhase& done : context_.phases()) {
+    if (done.name == "probe the disk") plan_.phases.push_back(std::move(done));
+  }
+}
+
 void Run::decide() {
   plan_.input_bytes = inputs_.known ? inputs_.bytes : 0;
   plan_.memory_bytes = options_.memory_bytes;
@@ -292,96 +391,209 @@ void Run::decide() {
     plan_.why = "the input is empty";
     return;
   }
+  if (options_.top == 0u) {
+    plan_.why = "none of the items is wanted";
+    return;
+  }
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
-  bool piped = std::any_of(inputs_.pieces.begin(), inputs_.pieces.end(),
-                           [](const Piece& piece) { return piece.reader != nullptr; });
-  bool few_runs = inputs_.known && !piped && sample_.size() >= sample_size_min &&
-                  sample_.descents <= sample_descents_max;
-  if (options_.merge_only) {
-    plan_.method = Method::merge;
-    plan_.why = "the inputs are said to be sorted";
-    plan_.buckets = static_cast<uint32_t>(inputs_.pieces.size());
-    uint32_t fan_in = fan_in_max(usable_bytes_);
-    for (uint64_t pieces = plan_.buckets; pieces > 1 || plan_.passes == 0;
-         pieces = ceil_div(pieces, fan_in))
-      ++plan_.passes;
-    plan_.bytes_read = plan_.passes * inputs_.bytes + sample_.bytes_read;
-    plan_.bytes_written = plan_.passes * inputs_.bytes;
-    plan_.temp_bytes = (plan_.passes - 1) * inputs_.bytes;
-    plan_.seeks = sample_places(inputs_.bytes) + plan_.bytes_read / MiB;
-  } else if (fits_in_memory()) {
+  if (decide_top()) return;
+  const auto files = static_cast<uint32_t>(inputs_.pieces.size());
+  // (Merging them has no steps that could be taken over.)
+  bool few_stretches = !options_.resume && inputs_.known && !is_piped() &&
+                       sample_.size() >= sample_size_min && sample_.descents <= sample_descents_max;
+  if (fits_in_memory()) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
     plan_.passes = 1;
     plan_.buckets = 1;
-    plan_.bytes_read = inputs_.bytes + sample_.bytes_read;
-    plan_.bytes_written = inputs_.bytes;
-    plan_.seeks = 1 + sample_places(inputs_.bytes);
-  } else if (few_runs) {
+    plan_phase({.name = "read", .bytes_read = inputs_.bytes, .seeks = files}, files, 0);
+    plan_phase({.name = "sort and write", .bytes_written = inputs_.bytes, .seeks = 1}, 0, 1);
+  } else if (few_stretches) {
     plan_.method = Method::merge;
     plan_.why =
         "a sample found a few sorted stretches: they are looked for, and merged where they lie";
     plan_.buckets = static_cast<uint32_t>(sample_.descents) + 1;
     plan_.passes = 2;
-    plan_.bytes_read = 2 * inputs_.bytes + sample_.bytes_read;
-    plan_.bytes_written = inputs_.bytes;
-    plan_.seeks = sample_places(inputs_.bytes) + inputs_.bytes / MiB;
+    plan_phase({.name = "look for sorted stretches", .bytes_read = inputs_.bytes, .seeks = files},
+               1, 0);
+    const bowtie::Bowtie bowtie{
+        .inputs = plan_.buckets, .outputs = 1, .memory_bytes = usable_bytes_};
+    const auto moved = 2 * static_cast<double>(inputs_.bytes);
+    plan_phase({.name = "merge",
+                .bytes_read = inputs_.bytes,
+                .bytes_written = inputs_.bytes,
+                .seeks = static_cast<uint64_t>(moved / std::min(moved, best_run_bytes(bowtie))) +
+                         plan_.buckets},
+               plan_.buckets, 1);
     // Should there be more of them than the sample saw, the input is distributed after all.
     plan_.temp_bytes = inputs_.bytes;
   } else {
     plan_.method = Method::distribute;
     plan_.why = inputs_.known ? "the input is larger than memory; a sample gives buckets that fit"
                               : "the input is a pipe that is longer than was looked at";
-    decide_distribution();
+    decide_distribution(expected_bytes());
   }
 }
 
-void Run::decide_distribution() {
-  uint64_t expected = expected_bytes();
+// False: the first K items are nothing special, because they are all.
+bool Run::decide_top() {
+  if (!options_.top) return false;
+  const uint64_t count = *options_.top;
+  const uint64_t items_max = inputs_.bytes / options_.format.record_bytes;
+  if (inputs_.known && count >= items_max) return false;
+  const auto files = static_cast<uint32_t>(inputs_.pieces.size());
+  const double top_bytes = static_cast<double>(count) * sample_.item_bytes;
+  if (top_fits(options_, usable_bytes_, sample_.item_bytes, count)) {
+    plan_.method = Method::top;
+    plan_.why = "the items that are wanted fit in memory, and the others are passed over";
+    plan_.passes = 1;
+    plan_.buckets = 1;
+    const auto written = static_cast<uint64_t>(top_bytes);
+    plan_phase({.name = "read", .bytes_read = inputs_.bytes, .seeks = files}, files, 0);
+    plan_phase({.name = "write",
+                .bytes_written = inputs_.known ? std::min(written, inputs_.bytes) : written,
+                .seeks = 1},
+               0, 1);
+    return true;
+  }
+  cuts_ = true;
+  if (fits_in_memory()) return false;
+  const auto bytes = static_cast<double>(expected_bytes());
+  // Of repeats a sample does not know how many there are.
+  const bool can_tell = inputs_.known && !is_piped() && !options_.unique && sample_.size() > 0;
+  if (const double share = top_bytes / bytes; can_tell && share < top_share_max) {
+    kept_share_ = std::min(
+        1.0, top_margin * share + 3 * std::sqrt(share / static_cast<double>(sample_.size())));
+  }
+  plan_.method = Method::distribute;
+  if (kept_share_ < 1) {
+    plan_.why =
+        "more items are wanted than memory holds: what may be among them goes to a temporary, and "
+        "is sorted from there";
+    const auto kept = static_cast<uint64_t>(kept_share_ * bytes);
+    plan_phase({.name = "keep what may be first",
+                .bytes_read = inputs_.bytes,
+                .bytes_written = kept,
+                .seeks = files + 2 * kept / (2 * MiB)},
+               1, 1);
+    decide_distribution(kept);
+    ++plan_.passes;
+    plan_.temp_bytes += kept;
+  } else {
+    plan_.why = "so many items are wanted that all are sorted, and the rest is cut off";
+    decide_distribution(expected_bytes());
+  }
+  // What is no file gets its items from another temporary.
+  if (inputs_.known && !writes_a_file()) plan_.temp_bytes += inputs_.bytes;
+  return true;
+}
+
+void Run::decide_distribution(uint64_t bytes) {
   plan_.passes = 2;
-  uint64_t spilled = 0;  // in all passes
-  uint64_t extents = 0;
+  std::vector<SortPhase> splits;
+  SortPhase buckets_phase;
+  uint64_t spilled = 0;  // at once, at most
   if (options_.format.numeric()) {
-    NumberPlan numbers = plan_numbers(options_, usable_bytes_, expected, inputs_.known,
-                                      options_.unique || !writes_a_file());
+    const bool ordered = options_.unique || !writes_a_file();
+    NumberPlan numbers = plan_numbers(options_, usable_bytes_, bytes, inputs_.known, ordered);
     plan_.buckets = numbers.buckets;
-    spilled = inputs_.bytes - std::min(inputs_.bytes, numbers.kept_bytes);
-    for (uint64_t bucket = expected / numbers.buckets; bucket > numbers.bucket_bytes_max;
+    if (options_.resume) numbers.kept_bytes = 0;
+    spilled = bytes - std::min(bytes, numbers.kept_bytes);
+    const uint32_t spill_files = std::min(spill_files_max, numbers.buckets);
+    SplitTraffic split{.input_bytes = bytes,
+                       .input_files = static_cast<uint32_t>(inputs_.pieces.size()),
+                       .spilled_bytes = spilled,
+                       .kept_bytes = numbers.kept_bytes,
+                       .read_block_bytes = numbers.read_block_bytes,
+                       .write_block_bytes = numbers.block_bytes,
+                       .spill_files = spill_files,
+                       .buckets = numbers.buckets};
+    splits.push_back(predict_split("distribute", split));
+    split.input_bytes = split.spilled_bytes = bytes;
+    split.kept_bytes = 0;
+    split.read_block_bytes = numbers.block_bytes;
+    for (uint64_t bucket = bytes / numbers.buckets; bucket > numbers.bucket_bytes_max;
          bucket /= numbers.buckets) {
       ++plan_.passes;
-      spilled += inputs_.bytes;
+      spilled = bytes;
+      splits.push_back(predict_split("distribute", split));
     }
-    extents = spilled / numbers.block_bytes;
+    buckets_phase = predict_buckets(
+        "sort",
+        {.output_bytes = bytes,
+         .spilled_bytes = spilled,
+         .spilled_block_bytes = numbers.block_bytes,
+         .buckets = numbers.buckets,
+         .buckets_per_spill_file = static_cast<uint32_t>(ceil_div(numbers.buckets, spill_files)),
+         .request_bytes = ordered ? numbers.read_block_bytes : number_request_bytes,
+         .in_flight_bytes = number_requests * number_request_bytes});
   } else {
     SorterPlan each = plan_sorter(
         options_, usable_bytes_ / sorters_for(options_.threads, usable_bytes_), sample_.item_bytes);
-    DistributionPlan distribution = plan_distribution(usable_bytes_, expected, each);
+    DistributionPlan distribution = plan_distribution(usable_bytes_, bytes, each);
+    const uint32_t spill_files = std::min(spill_files_max, distribution.buckets);
     plan_.buckets = distribution.buckets;
-    for (uint64_t bucket = expected / distribution.buckets; bucket > each.bytes_max;
+    spilled = bytes;
+    SplitTraffic split{.input_bytes = bytes,
+                       .input_files = static_cast<uint32_t>(inputs_.pieces.size()),
+                       .spilled_bytes = bytes,
+                       .read_block_bytes = distribution.read_block_bytes,
+                       .write_block_bytes = distribution.write_block_bytes,
+                       .spill_files = spill_files,
+                       .buckets = distribution.buckets};
+    splits.push_back(predict_split("distribute", split));
+    split.read_block_bytes = distribution.write_block_bytes;
+    for (uint64_t bucket = bytes / distribution.buckets; bucket > each.bytes_max;
          bucket /= distribution.buckets) {
       ++plan_.passes;
+      splits.push_back(predict_split("distribute", split));
     }
-    spilled = (plan_.passes - 1) * inputs_.bytes;
-    // The sorters write their buckets in turn.
-    extents = 2 * spilled / distribution.write_block_bytes;
+    buckets_phase = predict_buckets(
+        "sort", {.output_bytes = bytes,
+                 .spilled_bytes = bytes,
+                 .spilled_block_bytes = distribution.write_block_bytes,
+                 .buckets = distribution.buckets,
+                 .buckets_per_spill_file =
+                     static_cast<uint32_t>(ceil_div(distribution.buckets, spill_files)),
+                 .request_bytes = distribution.write_block_bytes,
+                 .in_flight_bytes = 2 * each.read_ahead_blocks * distribution.write_block_bytes});
   }
-  if (!inputs_.known) return;
-  plan_.bytes_read = inputs_.bytes + spilled + sample_.bytes_read;
-  plan_.bytes_written = inputs_.bytes + spilled;
-  plan_.temp_bytes =
-      std::min(spilled, inputs_.bytes) + uint64_t{plan_.buckets} * file::sector_bytes;
-  // Reading a bucket back jumps at every extent.
-  plan_.seeks = sample_places(inputs_.bytes) + extents + 2 * plan_.buckets;
-}
+  if (!inputs_.known) {
+    plan_.phases.clear();
+    return;
+  }
+  plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * file::sector_bytes;
 
-// How long it will take at the speed that the temporary directory's disk has now.
-void Run::predict_seconds() {
-  if (!inputs_.known || inputs_.bytes < probe_input_bytes_min) return;
-  if (auto speed = probe_disk(temp_directories(options_).front(), {.depth = 4}); speed) {
-    plan_.seconds = static_cast<double>(plan_.bytes_read) / speed->read_bytes_per_s +
-                    static_cast<double>(plan_.bytes_written) / speed->write_bytes_per_s;
+  // Or by the executor, where the device says that seeks are what it costs.
+  if (plan_.device && !is_piped() && !cuts_ && !options_.resume) {
+    double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
+    for (const SortPhase& split : splits)
+      usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
+    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, sample_.item_bytes,
+                                    options_.unique || !writes_a_file(), *plan_.device);
+    if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
+      plan_.long_runs = true;
+      plan_.why += "; in long runs, because this disk seeks slowly";
+      plan_.buckets = long_runs->buckets;
+      plan_.passes = 2;
+      plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes;
+      plan_phase({.name = "distribute",
+                  .bytes_read = bytes,
+                  .bytes_written = bytes,
+                  .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)},
+                 1, plan_.buckets);
+      plan_phase({.name = "sort",
+                  .bytes_read = bytes,
+                  .bytes_written = bytes,
+                  .seeks = long_runs->sort_switches},
+                 1, 1);
+      long_runs_ = std::move(long_runs);
+      return;
+    }
   }
+  for (SortPhase& split : splits) plan_phase(std::move(split), 1, plan_.buckets);
+  plan_phase(std::move(buckets_phase), 1, 1);
 }
 
 bool Run::writes_a_file() const {
@@ -395,6 +607,9 @@ bool Run::writes_a_file() const {
 // than the data once.
 Status Run::check_space() const {
   if (!inputs_.known) return {};
+  // A run that goes on has its temporaries already.
+  std::error_code ignored;
+  if (options_.resume && std::filesystem::exists(resume_folder(options_), ignored)) return {};
   struct Need {
     uint64_t temp_bytes = 0;
     uint64_t output_bytes = 0;
@@ -437,20 +652,24 @@ Status Run::check_space() const {
 }
 
 Result<Stored> Run::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
-                                const Target& target, unsigned depth) {
+                                const Target& target, unsigned depth, Origin& origin) {
   SorterPlan sorter;
   bool known = depth > 0 || inputs_.known;
-  if (known && fits_in_memory(pieces, bytes, sample.item_bytes, &sorter)) {
+  bool begun = resume_ != nullptr && resume_->has_split(origin.id);
+  if (known && !begun && fits_in_memory(pieces, bytes, sample.item_bytes, &sorter)) {
     auto stored = sort_in_memory(pieces, bytes, sorter, target);
     // More lines than the sample let expect: nothing is written yet.
-    if (stored || stored.error().code != ErrorCode::out_of_memory) return stored;
+    if (stored || stored.error().code != ErrorCode::out_of_memory) {
+      origin.done_later = resume_ != nullptr;
+      return stored;
+    }
   }
-  return sort_by_distribution(pieces, bytes, std::move(sample), target, depth);
+  return sort_by_distribution(pieces, bytes, std::move(sample), target, depth, origin);
 }
 
 Result<Stored> Run::sort_numbers(const Target& target) {
   context_.set_phase("distribute", plan_.bytes_read + plan_.bytes_written);
-  NumberSort sort(context_, usable_bytes_, temp_directories(options_));
+  NumberSort sort(context_, usable_bytes_, temp_directories(options_), resume_.get());
   auto stored =
       sort.run(inputs_.pieces, expected_bytes(), inputs_.known, std::move(sample_), target);
   const NumberSortStats& done = sort.stats();
@@ -458,12 +677,7 @@ Result<Stored> Run::sort_numbers(const Target& target) {
   method_ = done.levels == 0 ? Method::in_memory : Method::distribute;
   kept_bytes_ = done.kept_bytes;
   temp_bytes_ = done.spilled_bytes;
-  phases_[done.levels == 0 ? "read" : "distribute"] += done.split_s;
-  phases_[done.levels == 0 ? "sort and write" : "sort buckets"] += done.buckets_s;
-  phases_["sorters at work"] += done.times.sort_s;
-  phases_["sorters wait for reads"] += done.times.wait_read_s;
-  phases_["reader waits for writes"] += done.times.wait_room_s;
-  (void)clock_.lap();
+  pipeline_times_ = done.times;
   return stored;
 }
 
@@ -471,54 +685,111 @@ Result<Stored> Run::sort_in_memory(const std::vector<Piece>& pieces, uint64_t by
                                    const SorterPlan& plan, const Target& target) {
   if (deepest_ == 0) method_ = Method::in_memory;
   moved_block_bytes_ = plan.sort_block_bytes;
-  context_.set_phase("sort", 2 * bytes);
+  // A bucket that is sorted alone belongs to the phase of all of them.
+  const bool alone = method_ == Method::in_memory;
+  context_.set_phase(alone ? "read" : "sort",
+                     alone ? 2 * bytes : plan_.bytes_read + plan_.bytes_written);
   auto sorter = BucketSorter::open(context_, plan);
   if (!sorter) return std::unexpected(sorter.error());
   Bucket bucket{.pieces = pieces, .bytes = bytes, .items = bytes / options_.format.record_bytes};
   if (!options_.format.fixed()) bucket.items = 0;
   if (auto status = (*sorter)->load(bucket); !status) return std::unexpected(status.error());
-  note("read");
+  if (alone) context_.set_step("sort and write");
   auto stored = (*sorter)->store(target);
   if (!stored) return stored;
   if (auto status = (*sorter)->finish(); !status) return std::unexpected(status.error());
-  note("sort and write");
   return stored;
 }
 
 Result<Stored> Run::sort_by_distribution(const std::vector<Piece>& pieces, uint64_t bytes,
-                                         Sample sample, const Target& target, unsigned depth) {
+                                         Sample sample, const Target& target, unsigned depth,
+                                         Origin& origin) {
   if (depth == depth_max) {
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
                    "a larger -S");
   }
   deepest_ = std::max(deepest_, depth + 1);
   if (depth == 0) method_ = Method::distribute;
-  if (auto status = open_spill(); !status) return std::unexpected(status.error());
-  unsigned sorters = sorters_for(options_.threads, usable_bytes_);
   double item_bytes = sample.item_bytes;
   uint64_t expected = depth > 0 ? bytes : expected_bytes();
-  SorterPlan sorter = plan_sorter(options_, usable_bytes_ / sorters, item_bytes);
-  DistributionPlan plan = plan_distribution(usable_bytes_, expected, sorter);
-  sorter = plan_sorter(options_, usable_bytes_ / sorters, item_bytes, plan.write_block_bytes);
-
-  moved_block_bytes_ = sorter.sort_block_bytes;
+  // To know where blocks lie takes memory, too: less of it makes smaller blocks, and more of them.
+  uint64_t usable_bytes = usable_bytes_;
+  unsigned sorters = sorters_for(options_.threads, usable_bytes);
+  SorterPlan sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes);
+  DistributionPlan plan = plan_distribution(usable_bytes, expected, sorter);
+  for (uint64_t lists = 0, needed = 0;; lists = needed) {
+    needed = expected / plan.write_block_bytes * BucketBlocks::bytes_per_block;
+    needed = std::min(needed, usable_bytes_ / 2);
+    if (needed <= std::max<uint64_t>(lists, lists_free_bytes)) break;
+    usable_bytes = usable_bytes_ - needed;
+    sorters = sorters_for(options_.threads, usable_bytes);
+    sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes);
+    plan = plan_distribution(usable_bytes, expected, sorter);
+  }
 
   context_.set_phase("distribute",
                      depth == 0 && inputs_.known ? plan_.bytes_read + plan_.bytes_written : 0);
-  auto buckets = distribute(context_, pieces, std::move(sample), plan, *spill_);
-  if (!buckets) return std::unexpected(buckets.error());
-  for (const Piece& piece : pieces) spill_->discard(piece.extents);
-  note("distribute");
+  const bool begun = resume_ != nullptr && resume_->has_split(origin.id);
+  auto parts = begun ? take_distribution(origin.id)
+                     : distribute_pieces(pieces, std::move(sample), plan, origin);
+  if (!parts) return std::unexpected(parts.error());
+  sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes,
+                       std::min(parts->spills.block_bytes(), plan.write_block_bytes));
+  moved_block_bytes_ = sorter.sort_block_bytes;
   context_.set_phase("sort",
                      depth == 0 && inputs_.known ? plan_.bytes_read + plan_.bytes_written : 0);
-  auto stored = sort_buckets(*buckets, sorter, target, depth);
-  note("sort buckets");
+  auto stored = sort_buckets(*parts, sorter, target, depth);
+  temp_bytes_ += parts->spills.placed_bytes();
   return stored;
 }
 
-// Runs of buckets that fit, with a bucket that does not between them.
-Result<Stored> Run::sort_buckets(const std::vector<Bucket>& buckets, const SorterPlan& sorter,
+Result<Distribution> Run::distribute_pieces(const std::vector<Piece>& pieces, Sample sample,
+                                            const DistributionPlan& plan, Origin& origin) {
+  const SpillPlace place = resume_ != nullptr
+                               ? resume_->place_for_split()
+                               : SpillPlace{.directories = temp_directories(options_)};
+  auto parts = distribute(context_, pieces, std::move(sample), plan, place);
+  if (parts && resume_ != nullptr) {
+    std::vector<Bucket>& buckets = parts->buckets;
+    for (uint32_t i = 0; i < buckets.size(); ++i) buckets[i].id = {resume_->next_split(), i};
+    auto saved = [&](uint32_t i) {
+      return ResumeBucket{.bytes = buckets[i].bytes,
+                          .items = buckets[i].items,
+                          .constant = buckets[i].constant,
+                          .part = buckets[i].spill,
+                          .blocks = buckets[i].spilled};
+    };
+    auto status =
+        resume_->save_split(origin.id, parts->spills, static_cast<uint32_t>(buckets.size()), saved);
+    if (!status) return std::unexpected(status.error());
+  }
+  if (parts) origin.release();
+  return parts;
+}
+
+// What an earlier run has distributed.
+Result<Distribution> Run::take_distribution(BucketId id) {
+  ResumeSplit saved = resume_->take_split(id);
+  auto spills = resume_->open_spills(saved);
+  if (!spills) return std::unexpected(spills.error());
+  Distribution parts{.buckets = {}, .spills = std::move(*spills)};
+  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
+    ResumeBucket& bucket = saved.buckets[i];
+    parts.buckets.push_back({.bytes = bucket.bytes,
+                             .items = bucket.items,
+                             .constant = bucket.constant,
+                             .spilled = std::move(bucket.blocks),
+                             .spill = bucket.part,
+                             .id = {saved.number, i}});
+  }
+  return parts;
+}
+
+// Runs of buckets that fit, with a bucket that does not between them, and what an earlier run has
+// done.
+Result<Stored> Run::sort_buckets(Distribution& parts, const SorterPlan& sorter,
                                  const Target& target, unsigned depth) {
+  const std::vector<Bucket>& buckets = parts.buckets;
   Stored total;
   Target next = target;
   auto advance = [&](const Stored& stored) {
@@ -526,29 +797,59 @@ Result<Stored> Run::sort_buckets(const std::vector<Bucket>& buckets, const Sorte
     total.items += stored.items;
     next.offset += stored.bytes;
   };
+  auto done = [&](const Bucket& bucket) {
+    return resume_ != nullptr ? resume_->done(bucket.id) : std::nullopt;
+  };
   auto ready = [&](const Bucket& bucket) {
-    return bucket.constant || fits(sorter, bucket.bytes, bucket.items);
+    return (bucket.constant || fits(sorter, bucket.bytes, bucket.items)) && !done(bucket) &&
+           (resume_ == nullptr || !resume_->has_split(bucket.id));
   };
   for (auto first = buckets.begin(); first != buckets.end();) {
+    if (auto before = done(*first)) {
+      advance(*before);
+      ++first;
+      continue;
+    }
     if (ready(*first)) {
       auto last = std::find_if_not(first, buckets.end(), ready);
-      auto stored = run_buckets(context_, {first, last}, sorter,
-                                sorters_for(options_.threads, usable_bytes_), *spill_, next);
+      auto stored =
+          run_buckets(context_, {first, last}, sorter, sorters_for(options_.threads, usable_bytes_),
+                      parts.spills, next, resume_.get());
       if (!stored) return stored;
       advance(*stored);
       first = last;
       continue;
     }
-    auto sample = take_sample(context_, first->pieces, sample_places(first->bytes));
-    if (!sample) return std::unexpected(sample.error());
-    if (sample->item_bytes == 0)
-      sample->item_bytes = static_cast<double>(first->bytes) / static_cast<double>(first->items);
-    auto stored = sort_pieces(first->pieces, first->bytes, std::move(*sample), next, depth + 1);
+    auto stored = sort_large_bucket(*first, parts.spills, next, depth + 1);
     if (!stored) return stored;
     advance(*stored);
     ++first;
   }
   return total;
+}
+
+Result<Stored> Run::sort_large_bucket(const Bucket& bucket, SpillSet& spills, const Target& target,
+                                      unsigned depth) {
+  const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
+  Origin origin{.id = bucket.id, .spills = &spills, .spill = bucket.spill};
+  if (resume_ != nullptr && resume_->has_split(bucket.id)) {
+    origin.spills = nullptr;
+    return sort_by_distribution({}, bucket.bytes, {.item_bytes = item_bytes}, target, depth,
+                                origin);
+  }
+  const std::vector<Piece> pieces = {
+      bucket.spilled_piece(spills, block_within(usable_bytes_ / 64))};
+  auto sample = take_sample(context_, pieces, sample_places(bucket.bytes));
+  if (!sample) return std::unexpected(sample.error());
+  if (sample->item_bytes == 0) sample->item_bytes = item_bytes;
+  auto stored = sort_pieces(pieces, bucket.bytes, std::move(*sample), target, depth, origin);
+  if (stored && origin.done_later) {
+    const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
+    if (auto status = resume_->finished({&done, 1}, *target.file); !status)
+      return std::unexpected(status.error());
+  }
+  if (stored) origin.release();
+  return stored;
 }
 
 // What killed runs left where the file system knows no unnamed files.
@@ -559,78 +860,250 @@ void Run::remove_stale() const {
   }
 }
 
-Status Run::open_spill() {
-  if (spill_) return {};
-  auto spill = Spill::open(temp_directories(options_));
-  if (!spill) return std::unexpected(spill.error());
-  spill_ = std::move(*spill);
+// What a later run has to find again: files that have names, and steps that can be told apart.
+Status Run::check_resumable() const {
+  if (!options_.resume) return {};
+  auto refuse = [](const char* attempted, std::string subject, const char* hint) {
+    return failure(ErrorCode::unsupported, attempted, std::move(subject), hint);
+  };
+  if (options_.top)
+    return refuse("resume a sort of the first items alone", "--resume", "it without --resume");
+  for (const auto& input : inputs_.files) {
+    if (input->kind() != file::Kind::regular || input->path() == "-")
+      return refuse("resume a sort of what is no named file", input->path(), "a file");
+  }
+  if (!writes_a_file())
+    return refuse("resume a sort to what is no named file", options_.output, "-o FILE");
   return {};
 }
 
-Result<Stored> Run::merge_inputs(std::vector<Piece> pieces, const Target& target) {
-  method_ = Method::merge;
-  if (pieces.size() > fan_in_max(usable_bytes_)) {
-    if (auto status = open_spill(); !status) return std::unexpected(status.error());
+// What an earlier run left is used, whatever this one would do. Without it an input that fits has
+// no steps: its sort begins anew.
+Status Run::open_resume() {
+  if (plan_.method == Method::empty) return {};
+  std::error_code ignored;
+  const bool found = std::filesystem::exists(resume_folder(options_), ignored);
+  if (!found && plan_.method == Method::in_memory) {
+    if (options_.notice) options_.notice("the input fits in memory: there is nothing to resume");
+    return {};
   }
-  std::vector<std::string> names;
-  for (const Piece& piece : pieces) names.push_back(piece.file->path());
-  context_.set_phase("merge", plan_.bytes_read + plan_.bytes_written);
-  uint32_t levels = 0;
-  auto stored = merge(context_, std::move(pieces), std::move(names), usable_bytes_, spill_.get(),
-                      target, &levels);
-  deepest_ += levels - 1;
-  note("merge");
+  auto resume = Resume::open(options_, inputs_.files, temp_directories(options_), options_.notice);
+  if (!resume) return std::unexpected(resume.error());
+  resume_ = std::move(*resume);
+  if (plan_.method == Method::in_memory && !resume_->completed() && !resume_->has_split({})) {
+    resume_->keep_or_remove();
+    resume_.reset();
+  }
+  return {};
+}
+
+// By the executor to one file for each bucket; then these one after the other, each of which fits
+// in memory and is read in one run and written in one.
+Result<Stored> Run::sort_long_runs(const Target& target) {
+  method_ = Method::distribute;
+  context_.set_phase("distribute", plan_.bytes_read + plan_.bytes_written);
+  auto buckets =
+      distribute_in_long_runs(context_, inputs_.pieces, usable_bytes_, std::move(sample_),
+                              *long_runs_, temp_directories(options_));
+  if (!buckets) return std::unexpected(buckets.error());
+  deepest_ = 1;
+  context_.pin_phase("sort");
+  Stored total;
+  for (LongBucket& bucket : *buckets) {
+    temp_bytes_ += bucket.bytes;
+    const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
+    const Target next{target.file, target.offset + total.bytes};
+    Result<Stored> stored;
+    if (options_.format.numeric()) {
+      NumberSort sort(context_, usable_bytes_, temp_directories(options_));
+      stored = sort.run(pieces, bucket.bytes, true, std::move(bucket.sample), next, bucket.keys);
+      deepest_ = std::max(deepest_, 1 + sort.stats().levels);
+      temp_bytes_ += sort.stats().spilled_bytes;
+      pipeline_times_.sort_s += sort.stats().times.sort_s;
+      pipeline_times_.wait_read_s += sort.stats().times.wait_read_s;
+      pipeline_times_.wait_room_s += sort.stats().times.wait_room_s;
+    } else {
+      bucket.sample.item_bytes =
+          static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
+      Origin origin;
+      stored = sort_pieces(pieces, bucket.bytes, std::move(bucket.sample), next, 1, origin);
+    }
+    if (!stored) return stored;
+    total.bytes += stored->bytes;
+    total.items += stored->items;
+    bucket.file.reset();
+  }
+  return total;
+}
+
+Result<Stored> Run::sort_all(const Target& target) {
+  if (plan_.method == Method::merge) {
+    context_.set_phase("look for sorted stretches", plan_.bytes_read + plan_.bytes_written);
+    auto stretches = find_stretches(
+        context_, inputs_.pieces, usable_bytes_,
+        std::min<uint32_t>(stretches_max(options_.format, usable_bytes_), 4 * sample_descents_max));
+    if (!stretches) return std::unexpected(stretches.error());
+    if (!stretches->empty()) {
+      deepest_ = 1;
+      method_ = Method::merge;
+      context_.set_step("merge");
+      return merge_stretches(options_, *stretches, target);
+    }
+  }
+  if (plan_.long_runs) return sort_long_runs(target);
+  if (options_.format.numeric()) return sort_numbers(target);
+  Origin origin;
+  return sort_pieces(inputs_.pieces, inputs_.bytes, std::move(sample_), target, 0, origin);
+}
+
+// What comes after a key that the sample gives is left out, if as many items are left as are
+// wanted.
+Status Run::keep_what_may_be_first() {
+  context_.set_phase("keep what may be first", plan_.bytes_read + plan_.bytes_written);
+  auto file = file::File::create_temporary(temp_directories(options_).front());
+  if (!file) return std::unexpected(file.error());
+  kept_file_ = std::make_unique<file::File>(std::move(*file));
+  auto kept = keep_below(context_, inputs_.pieces, usable_bytes_,
+                         limit_of_share(options_, sample_, kept_share_), *kept_file_);
+  if (!kept) return std::unexpected(kept.error());
+  temp_bytes_ += kept->bytes;
+  deepest_ = 1;
+  if (kept->items < *options_.top) return {};  // the sample was wrong: all of it
+  inputs_.pieces = {{.file = kept_file_.get(), .bytes = kept->bytes}};
+  inputs_.bytes = kept->bytes;
+  sample_ = {};
+  return sample_files();
+}
+
+// The first items of a sorted file: the output itself, which becomes shorter, or, where it is none,
+// a temporary, which is copied to it as far as that.
+Result<Stored> Run::sort_and_cut(const Target& target) {
+  if (kept_share_ < 1) {
+    if (auto status = keep_what_may_be_first(); !status) return std::unexpected(status.error());
+  }
+  file::File sorted;
+  const bool in_place = target.file->kind() == file::Kind::regular;
+  if (!in_place) {
+    auto file = file::File::create_temporary(temp_directories(options_).front());
+    if (!file) return std::unexpected(file.error());
+    sorted = std::move(*file);
+  }
+  const Target all = in_place ? target : Target{&sorted, 0};
+  const uint32_t passes_before = deepest_;
+  deepest_ = 0;
+  auto stored = sort_all(all);
+  deepest_ += passes_before;
+  if (!stored) return stored;
+  auto bytes = bytes_of_first(options_, *all.file, all.offset, *stored, *options_.top);
+  if (!bytes) return std::unexpected(bytes.error());
+  stored->items = std::min(stored->items, *options_.top);
+  stored->bytes = *bytes;
+  if (in_place) return stored;  // go() cuts it
+  temp_bytes_ += *bytes;
+  ++deepest_;
+  context_.set_step("write");
+  std::vector<std::byte> window(1 * MiB);
+  for (uint64_t done = 0; done < *bytes;) {
+    if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+    const auto piece = std::min<uint64_t>(window.size(), *bytes - done);
+    if (auto status = file::read_exactly(sorted, done, window.data(), piece); !status)
+      return std::unexpected(status.error());
+    if (auto status = file::write_exactly(*target.file, target.offset + done, window.data(), piece);
+        !status)
+      return std::unexpected(status.error());
+    done += piece;
+  }
   return stored;
 }
 
 Result<Stored> Run::sort_input(const Target& target) {
   if (plan_.method == Method::empty) return Stored{};
-  if (options_.merge_only) return merge_inputs(std::move(inputs_.pieces), target);
-  if (plan_.method == Method::merge) {
-    context_.set_phase("look for sorted stretches", plan_.bytes_read + plan_.bytes_written);
-    auto runs = find_runs(context_, inputs_.pieces, usable_bytes_,
-                          std::min<uint32_t>(fan_in_max(usable_bytes_), 4 * sample_descents_max));
-    if (!runs) return std::unexpected(runs.error());
-    note("look for sorted stretches");
-    if (!runs->empty()) {
-      ++deepest_;
-      return merge_inputs(std::move(*runs), target);
-    }
+  if (plan_.method == Method::top) {
+    context_.set_phase("read", plan_.bytes_read + plan_.bytes_written);
+    method_ = Method::top;
+    auto stored = sort_top(context_, inputs_.pieces, usable_bytes_, *options_.top, target);
+    // Items were longer than the sample said, nothing is written yet, and files can be read again.
+    if (stored || stored.error().code != ErrorCode::out_of_memory || is_piped()) return stored;
+    cuts_ = true;
   }
-  if (options_.format.numeric()) return sort_numbers(target);
-  return sort_pieces(inputs_.pieces, inputs_.bytes, std::move(sample_), target, 0);
+  return cuts_ ? sort_and_cut(target) : sort_all(target);
+}
+
+// The phases as the plan calls them: of an input that fits, a distribution that writes nothing is
+// the read.
+std::vector<SortPhase> Run::measured_phases() {
+  auto phases = context_.phases();
+  if (method_ != Method::in_memory) return phases;
+  for (SortPhase& phase : phases) {
+    if (phase.name == "distribute") phase.name = "read";
+    if (phase.name == "sort") phase.name = "sort and write";
+  }
+  return phases;
 }
 
 Result<SortStats> Run::go() {
-  note("look");
   remove_stale();
-  auto output = file::File::create_output(options_.output);
+  if (options_.resume) {
+    if (auto status = open_resume(); !status) return std::unexpected(status.error());
+  }
+  auto stored = sort_to_output();
+  if (!stored) {
+    if (resume_ != nullptr) resume_->keep_or_remove();
+    return std::unexpected(stored.error());
+  }
+  return stats_of(*stored);
+}
+
+Result<Stored> Run::sort_to_output() {
+  if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
+  auto output =
+      resume_ != nullptr ? resume_->open_output() : file::File::create_output(options_.output);
   if (!output) return std::unexpected(output.error());
   auto stored = sort_input({&*output, 0});
-  if (!stored) return std::unexpected(stored.error());
+  if (!stored) return stored;
   if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+  if (resume_ != nullptr) {
+    if (auto status = resume_->publish(*output, *stored); !status)
+      return std::unexpected(status.error());
+    return stored;
+  }
+  if (cuts_ && output->kind() == file::Kind::regular) {
+    if (auto status = output->set_size(stored->bytes); !status)
+      return std::unexpected(status.error());
+  }
   if (auto status = output->publish(); !status) return std::unexpected(status.error());
+  return stored;
+}
 
+SortStats Run::stats_of(const Stored& stored) {
   file::Traffic after = file::traffic();
   SortStats stats;
   stats.predicted = plan_;
   stats.method = method_;
-  stats.items = stored->items;
-  stats.bytes = stored->bytes;
+  stats.items = stored.items;
+  stats.bytes = stored.bytes;
   stats.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
   stats.budget_bytes = options_.memory_bytes;
   stats.passes = method_ == Method::empty ? 0 : 1 + deepest_;
-  stats.seeks = after.seeks - traffic_before_.seeks;
   stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
   stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
-  stats.temp_bytes = temp_bytes_ + (spill_ ? spill_->placed_bytes() : 0);
+  stats.temp_bytes = temp_bytes_;
   stats.kept_bytes = kept_bytes_;
-  stats.phase_seconds.assign(phases_.begin(), phases_.end());
+  stats.phases = measured_phases();
+  for (const SortPhase& phase : stats.phases) {
+    stats.seeks += phase.seeks;
+    stats.phase_seconds.emplace_back(phase.name, phase.seconds);
+  }
+  if (pipeline_times_.sort_s > 0) {
+    stats.phase_seconds.emplace_back("sorters at work", pipeline_times_.sort_s);
+    stats.phase_seconds.emplace_back("sorters wait for reads", pipeline_times_.wait_read_s);
+    stats.phase_seconds.emplace_back("reader waits for writes", pipeline_times_.wait_room_s);
+  }
+  if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
   stats.pool = pool::name_of(sort_mechanism(options_, moved_block_bytes_));
-  auto engine = file::Engine::open({.kind = options_.engine});
-  stats.engine = engine && (*engine)->kind() == file::EngineKind::io_uring ? "io_uring" : "threads";
+  stats.engine = engine_name(options_);
   return stats;
 }
 
@@ -646,6 +1119,8 @@ const char* name_of(Method method) {
       return "distribute";
     case Method::merge:
       return "merge";
+    case Method::top:
+      return "top";
   }
   return "?";
 }
@@ -654,13 +1129,31 @@ uint64_t minimum_memory_bytes(const SortOptions&) {
   return minimum_bytes;
 }
 
+std::string resume_folder(const SortOptions& options) {
+  return Resume::folder_of(options, temp_directories(options));
+}
+
+std::vector<std::string> resume_paths(const SortOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& directory : temp_directories(options))
+    paths.push_back(Resume::folder_of(options, {directory}));
+  std::error_code ignored;  // of a link, beside what it leads to
+  const std::string output = std::filesystem::weakly_canonical(options.output, ignored).string();
+  paths.push_back(directory_of(output) + "/" + Resume::output_name_of(options));
+  return paths;
+}
+
 Result<SortPlan> plan_sort(const SortOptions& options) {
+  if (options.merge_only) return plan_merge_only(options);
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
   return run.plan();
 }
 
 Result<SortStats> sort_files(const SortOptions& options) {
+  if (options.resume && options.merge_only)
+    return failure(ErrorCode::unsupported, "resume a merge", "--resume", "-m without --resume");
+  if (options.merge_only) return sort_merge_only(options);
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
   return run.go();

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bowtie/device_profile.h"
 #include "file/engine.h"
 #include "penstock/error.h"
 #include "penstock/units.h"
@@ -40,6 +42,16 @@ struct SortOptions {
       nullptr;  // set it, and the sort ends with ErrorCode::interrupted
   std::function<void(const Progress&)> progress =
       {};  // called from worker threads, some ten times a second at most
+  // What is finished is kept on the disk until all is, so that a run with the same options goes on
+  // from there if this one ends early, in whichever way. Inputs and output must be files.
+  bool resume = false;
+  // Told what a resumed run takes over, in a sentence. From the thread that called sort_files().
+  std::function<void(const std::string&)> notice = {};
+  // The first so many items of the output alone.
+  std::optional<uint64_t> top = {};
+  // The disk, as penstock disk measured it: what is planned and predicted for. Nothing: the
+  // emulated one if one is on, otherwise what a short look at the disk of the temporaries tells.
+  std::shared_ptr<const bowtie::DeviceProfile> device = {};
 };
 
 enum class Method {
@@ -47,8 +59,26 @@ enum class Method {
   in_memory,   // one pass: it fits
   distribute,  // split by key ranges into temporaries, then sort these one by one
   merge,       // merge inputs, or sorted stretches of them, directly
+  top,         // one read, of which only the first items in order are kept
 };
 const char* name_of(Method method);
+
+// One phase of a run, planned or done.
+struct SortPhase {
+  std::string name;
+  double seconds = 0;  // planned: of the disk alone; 0: not predicted
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+  // How often the disk went on to another place: requests, on whatever file, that did not begin
+  // where the one before them ended. (Of several disks: as if they were one.)
+  uint64_t seeks = 0;
+
+  uint64_t bytes() const { return bytes_read + bytes_written; }
+  // Between two seeks, in the mean.
+  double run_bytes() const {
+    return seeks > 0 ? static_cast<double>(bytes()) / static_cast<double>(seeks) : 0;
+  }
+};
 
 // What a run will do, asked for before anything is written.
 struct SortPlan {
@@ -59,11 +89,17 @@ struct SortPlan {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t temp_bytes =
-      0;  // disk space that temporaries take at the peak, all directories together
-  uint64_t seeks = 0;
+      0;               // disk space that temporaries take at the peak, all directories together
+  uint64_t seeks = 0;  // of all phases
   uint64_t memory_bytes = 0;  // expected peak
-  double seconds = 0;  // from disk speeds probed in the temporary directory; 0: not predicted
-  std::string why;     // one sentence
+  double seconds = 0;         // of all phases, by equation 1 of `device`; 0: not predicted
+  std::string why;            // one sentence
+  // In the order in which they come. None with pipes, whose length is not known.
+  std::vector<SortPhase> phases = {};
+  // The distribution goes by the executor's schedule (long_runs.h), because the disk seeks slowly.
+  bool long_runs = false;
+  // What it was planned for, where that is known. Of a disk that was only looked at the delay is 0.
+  std::optional<bowtie::DeviceProfile> device = {};
 };
 
 struct SortStats {
@@ -80,21 +116,37 @@ struct SortStats {
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;
   uint64_t kept_bytes = 0;  // of the input, that did not go to temporaries between the phases
+  // What each phase really asked of the disk, in the order in which they came.
+  std::vector<SortPhase> phases;
+  // The phases' seconds, and those of threads within them (which may be more than the clock's).
   std::vector<std::pair<std::string, double>> phase_seconds;
   std::string pool;  // the mechanism used
   std::string engine;
+  std::string emulated;  // the emulated device on which this happened; empty: none
+
+  double run_bytes() const {
+    return seeks > 0 ? static_cast<double>(bytes_read + bytes_written) / static_cast<double>(seeks)
+                     : 0;
+  }
 };
 
 // The least memory_bytes that sort_files accepts for these options (program included).
 uint64_t minimum_memory_bytes(const SortOptions& options);
 
-// Opens and samples the inputs, and probes the disk with a temporary file when it predicts seconds.
+// Opens and samples the inputs, and probes the disk with a temporary file when it predicts seconds
+// without a device.
 // Errors: as sort_files, before it begins.
 Result<SortPlan> plan_sort(const SortOptions& options);
 
 // On any error the output's final name is untouched, the inputs are whole and the temporaries are
-// gone. Thread safety: runs of different threads share nothing but the memory of the process.
+// gone; but with `resume`, what a later run goes on with stays in resume_folder(). Thread safety:
+// runs of different threads share nothing but the memory of the process.
 Result<SortStats> sort_files(const SortOptions& options);
+
+// Where a sort with `resume` keeps its state: it is there while there is something to go on with.
+std::string resume_folder(const SortOptions& options);
+// All that such a sort may leave, this folder first: who gives it up removes what is there.
+std::vector<std::string> resume_paths(const SortOptions& options);
 
 // The first place where order (or with `unique`, strictness) is broken, if any. For -c and -C.
 struct Disorder {

@@ -14,6 +14,11 @@ pool::Mechanism sort_mechanism(const SortOptions& options, size_t block_bytes) {
   return pool::preferred(pool::Use::same_thread, block_bytes);
 }
 
+std::string engine_name(const SortOptions& options) {
+  auto engine = file::Engine::open({.kind = options.engine});
+  return engine && (*engine)->kind() == file::EngineKind::io_uring ? "io_uring" : "threads";
+}
+
 Result<FileIo> FileIo::open(const SortOptions& options, size_t block_bytes, uint32_t blocks) {
   FileIo files;
   auto pool = pool::Pool::open({.block_bytes = block_bytes,

@@ -3,6 +3,7 @@
 // Blocks and requests of one thread: a pool, an engine, and the two together.
 
 #include <memory>
+#include <string>
 
 #include "external/external_sort.h"
 #include "stream/block_io.h"
@@ -11,6 +12,9 @@ namespace penstock::external {
 
 // For blocks that move about within one thread.
 pool::Mechanism sort_mechanism(const SortOptions& options, size_t block_bytes);
+
+// The engine that runs requests, for reports.
+std::string engine_name(const SortOptions& options);
 
 // Thread safety: one thread. Move-only.
 class FileIo {

@@ -22,6 +22,7 @@ constexpr size_t pass_block_bytes_max = 2 * MiB;
 constexpr uint64_t blocks_per_stream = 32;
 // A line at least so long can be held.
 constexpr uint64_t line_bytes_held = 64 * KiB;
+constexpr uint64_t line_bytes_held_max = 2 * MiB;
 // What a stream takes beside its blocks: the file, its place in tables.
 constexpr uint64_t bytes_beside_blocks = 2 * KiB;
 // Of the memory of a pass, what may be promised to streams.
@@ -60,8 +61,14 @@ PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t
   shape.block_bytes = std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(1, share)),
                                          pass_block_bytes_min, pass_block_bytes_max);
   if (!divides_blocks(format)) {
+    uint64_t held_bytes = item_bytes_held(format);
+    // Where there is room, longer lines can be held: an eighth of the memory for all streams.
+    if (!format.fixed()) {
+      held_bytes = std::max(
+          held_bytes, std::min(line_bytes_held_max, memory_bytes / 8 / std::max(1u, streams)));
+    }
     shape.comeback_blocks =
-        static_cast<uint32_t>(ceil_div(item_bytes_held(format), uint64_t{shape.block_bytes}));
+        static_cast<uint32_t>(ceil_div(held_bytes, uint64_t{shape.block_bytes}));
   }
   return shape;
 }
@@ -113,6 +120,12 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
   return interrupted();
 }
 
+void FileRun::start_with(std::vector<bowtie::Input> inputs) {
+  usable_bytes_ = usable_memory(options_.memory_bytes);
+  inputs_ = std::move(inputs);
+  for (const bowtie::Input& input : inputs_) input_bytes_ += input.bytes;
+}
+
 Status FileRun::interrupted() const {
   // Relaxed: nothing is handed over with it.
   if (options_.cancel == nullptr || !options_.cancel->load(std::memory_order_relaxed)) return {};
@@ -151,6 +164,7 @@ Status FileRun::note(const Result<bowtie::RunResult>& result,
   if (!result) return std::unexpected(named(result.error(), inputs));
   stats_.switches += result->switches();
   moved_bytes_ += result->bytes_read + result->bytes_written;
+  if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
   stats_.emulated = result->emulated;
   return {};
 }
@@ -178,8 +192,16 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
     streams = std::max(streams, pass.fan_in + pass.fan_out);
   const bowtie::PlanRunOptions run{.run = run_options(options, streams),
                                    .temporary_directories = temp_directories_};
+  const auto result = bowtie::run_plan(plan, inputs, std::move(outputs), computation, run);
+  if (result) {
+    // What is no output went to temporaries.
+    uint64_t between_bytes = result->bytes_written;
+    for (const uint64_t bytes : result->output_bytes)
+      between_bytes -= std::min(between_bytes, bytes);
+    count_temporary_bytes(between_bytes);
+  }
   // Its numbers are those of one bowtie among many.
-  return note(bowtie::run_plan(plan, inputs, std::move(outputs), computation, run), {});
+  return note(result, {});
 }
 
 // What the executor knows as a number, the user knows by name.
@@ -194,10 +216,7 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) cons
   error.subject = "an input";
   if (number < inputs.size()) {
     const bowtie::Input& input = inputs[number];
-    if (!input.path.empty()) error.subject = input.path;
-    for (const auto& stream : streams_) {
-      if (stream.get() == input.file) error.subject = stream->path();
-    }
+    error.subject = input.file != nullptr ? input.file->path() : input.path;
   }
   return error;
 }

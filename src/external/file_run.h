@@ -69,6 +69,8 @@ class FileRun {
   // where the memory is too small, and on what cannot be opened or does not hold whole items.
   // `formats`: of each input, where they differ from each other.
   Status start(const std::vector<record::Format>& formats = {});
+  // Instead: these, which somebody else has opened and knows.
+  void start_with(std::vector<bowtie::Input> inputs);
   const std::vector<bowtie::Input>& inputs() const { return inputs_; }
   // unknown_bytes with a pipe.
   uint64_t input_bytes() const { return input_bytes_; }
@@ -97,6 +99,8 @@ class FileRun {
   // In the temporary directories in turn; gone when it is closed.
   Result<std::unique_ptr<file::File>> temporary();
   void count_temporary_bytes(uint64_t bytes) { stats_.temp_bytes += bytes; }
+  // Of the first output of the last pass.
+  uint64_t output_bytes() const { return output_bytes_; }
 
   Status interrupted() const;  // fails when the run was cancelled
   FilesStats stats() const;
@@ -117,6 +121,7 @@ class FileRun {
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
   uint64_t moved_bytes_ = 0;
+  uint64_t output_bytes_ = 0;
   FilesStats stats_;
 };
 

@@ -226,6 +226,10 @@ TEST(MergeFiles, ThousandsOfTinyFilesTakeSeveralPasses) {
   Items expected = inputs.all();
   sort_items(expected, format);
   EXPECT_EQ(read_all(folder.file("out")), joined(expected));
+  EXPECT_EQ(done->items, expected.size());
+  // All of it went to temporaries between two passes.
+  EXPECT_EQ(done->bytes, joined(expected).size());
+  EXPECT_EQ(done->temp_bytes, (done->passes - 1) * done->bytes);
 }
 
 TEST(MergeFiles, AnInputThatIsNotSortedIsToldWithItsItemAndLeavesNothing) {

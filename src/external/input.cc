@@ -16,6 +16,7 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open(stream::BlockIo& io, cons
   if (!core) return std::unexpected(core.error());
   auto reader = std::make_shared<PieceReader>();
   reader->reader_ = std::move(*core);
+  reader->block_bytes_ = io.pool().block_bytes();
   return reader;
 }
 
@@ -29,6 +30,7 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_pipe(stream::BlockIo& io,
   if (!core) return std::unexpected(core.error());
   auto reader = std::make_shared<PieceReader>();
   reader->reader_ = std::move(*core);
+  reader->block_bytes_ = io.pool().block_bytes();
   return reader;
 }
 

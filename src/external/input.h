@@ -42,6 +42,7 @@ class PieceReader {
                                                         uint32_t comeback_blocks);
 
   const std::byte* begin() const { return reader_->begin(); }
+  size_t block_bytes() const { return block_bytes_; }
   // How many bytes at `at` can be had now, at most `wanted`; waits for a pipe until there are so
   // many or it ends. 0: the end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
@@ -49,6 +50,7 @@ class PieceReader {
 
  private:
   std::unique_ptr<stream::FileReaderCore> reader_;
+  size_t block_bytes_ = 0;
 };
 
 }  // namespace penstock::external

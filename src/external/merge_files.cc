@@ -7,6 +7,9 @@
 
 #include "bowtie/computations.h"
 #include "bowtie/planner.h"
+#include "external/context.h"
+#include "external/file_io.h"
+#include "external/sort_prediction.h"
 
 namespace penstock::external {
 namespace {
@@ -34,59 +37,241 @@ Error with_item(Error error, const MergeFilesOptions& options, bool single_pass)
   return error;
 }
 
+// The merge of a run that has started.
+class Merge {
+ public:
+  Merge(const MergeFilesOptions& options, FileRun& run) : options_(options), run_(run) {}
+
+  Status plan();
+  const MergeFilesPlan& planned() const { return planned_; }
+  // The items of the output.
+  Result<uint64_t> go(const bowtie::Output& output);
+
+ private:
+  const MergeFilesOptions& options_;
+  FileRun& run_;
+  MergeFilesPlan planned_;
+  bowtie::Plan plan_;
+};
+
+Status Merge::plan() {
+  planned_.files = static_cast<uint32_t>(run_.inputs().size());
+  const bool known = run_.input_bytes() != bowtie::unknown_bytes;
+  if (known) planned_.input_bytes = run_.input_bytes();
+  if (planned_.files == 0) return {};
+  if (planned_.files == 1) {
+    // Nothing to merge: read and written, in order.
+    planned_.passes = 1;
+    planned_.factors = "1";
+    planned_.bytes_read = planned_.bytes_written = planned_.input_bytes;
+    const auto bytes = static_cast<double>(planned_.input_bytes);
+    if (known) {
+      planned_.seconds =
+          bowtie::seconds_of({.read_bytes = bytes, .written_bytes = bytes}, run_.device(), 1, 1);
+    }
+    return {};
+  }
+  auto plan = bowtie::plan_bowtie({.inputs = planned_.files,
+                                   .outputs = 1,
+                                   .bytes = static_cast<double>(known ? run_.input_bytes() : TiB),
+                                   .memory_bytes = run_.usable_bytes(),
+                                   .device = &run_.device(),
+                                   .stream_bytes_min = 2 * stream_bytes_min(options_.files.format)},
+                                  bowtie::Search::coarse);
+  if (!plan) return std::unexpected(plan.error());
+  plan_ = std::move(*plan);
+  planned_.factors = plan_.factors();
+  planned_.passes = static_cast<uint32_t>(plan_.passes.size());
+  if (!known) return {};
+  planned_.seconds = plan_.seconds;
+  planned_.switches = static_cast<uint64_t>(plan_.switches);
+  for (const bowtie::Pass& pass : plan_.passes) {
+    planned_.bytes_read += static_cast<uint64_t>(pass.read_bytes);
+    planned_.bytes_written += static_cast<uint64_t>(pass.written_bytes);
+  }
+  if (planned_.passes > 1) planned_.temp_bytes = static_cast<uint64_t>(plan_.disk_bytes_max);
+  return {};
+}
+
+Result<uint64_t> Merge::go(const bowtie::Output& output) {
+  uint64_t items = 0;
+  const record::Format& format = options_.files.format;
+  const bowtie::MergeOptions merging{.descending = options_.descending,
+                                     .unique = options_.unique,
+                                     .items_max = options_.top.value_or(~uint64_t{0}),
+                                     .items = &items};
+  const FileRun::PassOptions pass{.format = format,
+                                  .memory_bytes = run_.usable_bytes(),
+                                  .phase = "merge",
+                                  .total_bytes = planned_.bytes_read + planned_.bytes_written};
+  if (planned_.passes == 0) return items;
+  auto merged =
+      planned_.passes == 1
+          ? run_.pass(run_.inputs(), {output}, bowtie::merge(format, merging), pass)
+          : run_.plan(plan_, run_.inputs(), {output}, bowtie::stepped_merge(format, merging), pass);
+  if (!merged) return std::unexpected(with_item(merged.error(), options_, planned_.passes == 1));
+  if (auto status = run_.interrupted(); !status) return std::unexpected(status.error());
+  return items;
+}
+
+MergeFilesOptions options_of(const SortOptions& options) {
+  return {.files = {.inputs = options.inputs,
+                    .format = options.format,
+                    .memory_bytes = options.memory_bytes,
+                    .temp_directories = options.temp_directories,
+                    .device = options.device.get(),
+                    .cancel = options.cancel,
+                    .progress = options.progress},
+          .output = options.output,
+          .descending = options.descending,
+          .unique = options.unique,
+          .top = options.top};
+}
+
+// With what is known of the disk.
+SortOptions with_device(const SortOptions& given) {
+  SortOptions options = given;
+  if (auto device = known_device(given))
+    options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(*device));
+  return options;
+}
+
+SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options) {
+  SortPlan plan;
+  plan.memory_bytes = options.memory_bytes;
+  if (planned.files == 0) {
+    plan.why = "the input is empty";
+    return plan;
+  }
+  plan.method = Method::merge;
+  plan.why = "the inputs are said to be sorted";
+  plan.input_bytes = planned.input_bytes;
+  plan.buckets = planned.files;
+  plan.passes = planned.passes;
+  plan.bytes_read = planned.bytes_read;
+  plan.bytes_written = planned.bytes_written;
+  plan.temp_bytes = planned.temp_bytes;
+  plan.seeks = planned.switches;
+  if (options.device != nullptr) {
+    plan.device = *options.device;
+    plan.seconds = planned.seconds;
+  }
+  if (planned.input_bytes > 0) {
+    plan.phases = {{.name = "merge",
+                    .seconds = plan.seconds,
+                    .bytes_read = plan.bytes_read,
+                    .bytes_written = plan.bytes_written,
+                    .seeks = plan.seeks}};
+  }
+  return plan;
+}
+
+Status refuse_pool(const SortOptions& options) {
+  if (options.mechanism == pool::Mechanism::automatic) return {};
+  return failure(ErrorCode::invalid_argument, "choose how a merge moves memory",
+                 fmt::format("--pool {}", pool::name_of(options.mechanism)), "-m without --pool");
+}
+
 }  // namespace
 
-Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
-  const FilesOptions& files = options.files;
-  FileRun run(files, "merge");
+Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options) {
+  FileRun run(options.files, "merge");
   if (auto status = run.start(); !status) return std::unexpected(status.error());
+  Merge merge(options, run);
+  if (auto status = merge.plan(); !status) return std::unexpected(status.error());
+  return merge.planned();
+}
+
+Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
+  FileRun run(options.files, "merge");
+  if (auto status = run.start(); !status) return std::unexpected(status.error());
+  Merge merge(options, run);
+  if (auto status = merge.plan(); !status) return std::unexpected(status.error());
   auto output = file::File::create_output(options.output);
   if (!output) return std::unexpected(output.error());
+  auto items = merge.go({.file = &*output});
+  if (!items) return std::unexpected(items.error());
+
+  if (auto status = output->publish(); !status) return std::unexpected(status.error());
 
   MergeFilesStats stats;
-  stats.files = static_cast<uint32_t>(run.inputs().size());
-  const bowtie::MergeOptions merging{.descending = options.descending, .unique = options.unique};
-  FileRun::PassOptions pass{
-      .format = files.format, .memory_bytes = run.usable_bytes(), .phase = "merge"};
-  auto outputs = [&] { return std::vector<bowtie::Output>{{.file = &*output}}; };
-  const uint64_t stream_bytes = 2 * stream_bytes_min(files.format);
-  Status merged;
-  if (stats.files > 1) {
-    const bool known = run.input_bytes() != bowtie::unknown_bytes;
-    auto plan = bowtie::plan_bowtie({.inputs = stats.files,
-                                     .outputs = 1,
-                                     .bytes = static_cast<double>(known ? run.input_bytes() : TiB),
-                                     .memory_bytes = run.usable_bytes(),
-                                     .device = &run.device(),
-                                     .stream_bytes_min = stream_bytes},
-                                    bowtie::Search::coarse);
-    if (!plan) return std::unexpected(plan.error());
-    stats.factors = plan->factors();
-    stats.predicted_s = known ? plan->seconds : 0;
-    stats.passes = static_cast<uint32_t>(plan->passes.size());
-    if (known) pass.total_bytes = static_cast<uint64_t>(plan->moved_bytes);
-    if (stats.passes == 1) {
-      merged = run.pass(run.inputs(), outputs(), bowtie::merge(files.format, merging), pass);
-    } else {
-      merged = run.plan(*plan, run.inputs(), outputs(),
-                        bowtie::stepped_merge(files.format, merging), pass);
-    }
-  } else if (stats.files == 1) {
-    stats.passes = 1;
-    stats.factors = "1";
-    merged = run.pass(run.inputs(), outputs(), bowtie::merge(files.format, merging), pass);
-  }
-  if (!merged) return std::unexpected(with_item(merged.error(), options, stats.passes == 1));
-  if (auto status = run.interrupted(); !status) return std::unexpected(status.error());
-  if (output->seekable()) {
-    auto size = output->size();
-    if (!size) return std::unexpected(size.error());
-    stats.bytes = *size;
-  }
-  if (auto status = output->publish(); !status) return std::unexpected(status.error());
-  const uint32_t passes = stats.passes;
   static_cast<FilesStats&>(stats) = run.stats();
-  stats.passes = passes;
+  stats.planned = merge.planned();
+  stats.items = *items;
+  stats.bytes = run.output_bytes();
+  stats.passes = stats.planned.passes;
+  return stats;
+}
+
+uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes) {
+  const FilesOptions none;
+  return FileRun(none, "merge").streams_max(format, memory_bytes) - 1;
+}
+
+Result<Stored> merge_stretches(const SortOptions& options, const std::vector<Piece>& stretches,
+                               const Target& target) {
+  MergeFilesOptions merging = options_of(options);
+  // What was found to be in order is not searched for disorder.
+  merging.files.inputs.clear();
+  FileRun run(merging.files, "sort");
+  std::vector<bowtie::Input> inputs;
+  Stored stored;
+  for (const Piece& stretch : stretches) {
+    inputs.push_back({.file = stretch.file, .offset = stretch.offset, .bytes = stretch.bytes});
+    stored.bytes += stretch.bytes + 1;
+  }
+  run.start_with(std::move(inputs));
+  const record::Format& format = options.format;
+  const bowtie::MergeOptions how{.descending = options.descending,
+                                 .unique = options.unique,
+                                 .items_max = options.top.value_or(~uint64_t{0}),
+                                 .items = &stored.items};
+  auto status = run.pass(
+      run.inputs(), {{.file = target.file, .offset = target.offset, .bytes_max = stored.bytes}},
+      bowtie::merge(format, how),
+      {.format = format, .memory_bytes = run.usable_bytes(), .phase = "merge"});
+  if (!status) return std::unexpected(status.error());
+  stored.bytes = run.output_bytes();
+  return stored;
+}
+
+Result<SortPlan> plan_merge_only(const SortOptions& given) {
+  if (auto status = refuse_pool(given); !status) return std::unexpected(status.error());
+  const SortOptions options = with_device(given);
+  auto planned = plan_merge(options_of(options));
+  if (!planned) return std::unexpected(planned.error());
+  return sort_plan_of(*planned, options);
+}
+
+Result<SortStats> sort_merge_only(const SortOptions& given) {
+  if (auto status = refuse_pool(given); !status) return std::unexpected(status.error());
+  const SortOptions options = with_device(given);
+  Context context(options);
+  context.set_step("merge");
+  auto done = merge_files(options_of(options));
+  if (!done) return std::unexpected(done.error());
+
+  SortStats stats;
+  stats.predicted = sort_plan_of(done->planned, options);
+  stats.method = stats.predicted.method;
+  stats.items = done->items;
+  stats.bytes = done->bytes;
+  stats.seconds = done->seconds;
+  stats.peak_rss_bytes = done->peak_rss_bytes;
+  stats.budget_bytes = done->budget_bytes;
+  stats.passes = done->passes;
+  stats.bytes_read = done->bytes_read;
+  stats.bytes_written = done->bytes_written;
+  stats.temp_bytes = done->temp_bytes;
+  stats.phases = context.phases();
+  std::erase_if(stats.phases, [](const SortPhase& phase) { return phase.name != "merge"; });
+  for (const SortPhase& phase : stats.phases) {
+    stats.seeks += phase.seeks;
+    stats.phase_seconds.emplace_back(phase.name, phase.seconds);
+  }
+  stats.pool = pool::name_of(sort_mechanism(options, 2 * MiB));
+  stats.engine = engine_name(options);
+  stats.emulated = done->emulated;
   return stats;
 }
 

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "external/resume.h"
 #include "file/engine.h"
 #include "record/codec.h"
 #include "sort/in_place_sort.h"
@@ -40,11 +41,17 @@
 // Outputs that take items in order only (pipes, or where repeats are dropped so that no place is
 // known) are appended to by the sorters themselves, each waiting for its turn.
 //
-// Who waits for whom. The reader waits for room, that is, for the writer; sorters wait for the
-// reader; the writer waits for sorters. Regions are given out in the order of the buckets, so what
-// the reader waits for has been read in full, will be sorted, and will be written: never for
-// itself. A bucket has room when it is alone. Sorters take buckets in order, so the one whose turn
-// it is to append is being sorted, or appends.
+// Where the sort can be resumed (resume.h) a fourth thread, the recorder, takes the buckets that
+// are stored, all there are at a time, brings the output to the disk, writes down that they are
+// done, and only then gives up their temporaries. Appended buckets are recorded by the sorter whose
+// turn it is, when they have become many bytes, because what is on its way to the output has to
+// arrive first.
+//
+// Who waits for whom. The recorder waits for the writer, and nobody for it. The reader waits for
+// room, that is, for the writer; sorters wait for the reader; the writer waits for sorters. Regions
+// are given out in the order of the buckets, so what the reader waits for has been read in full,
+// will be sorted, and will be written: never for itself. A bucket has room when it is alone.
+// Sorters take buckets in order, so the one whose turn it is to append is being sorted, or appends.
 //
 // Invariant: a job's region is touched by one thread at a time: the reader's requests until it is
 // loaded, its sorter until it is sorted, the writer's requests until it is stored.
@@ -54,6 +61,8 @@ namespace {
 
 constexpr size_t request_bytes = 2 * MiB;
 constexpr unsigned depth = 32;
+// Of buckets that are appended, before they are recorded; less with little memory.
+constexpr uint64_t recorded_bytes_max = 64 * MiB;
 static_assert(request_bytes % file::sector_bytes == 0);
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -64,7 +73,8 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 struct Job {
   enum class Kind { sort, copy, fill } kind = Kind::sort;
   enum class State { waiting, loading, loaded, sorting } state = State::waiting;
-  std::span<const stream::Extent> extents = {};  // to be read; none: it is there, or is made
+  std::span<const uint32_t> spilled = {};  // to be read; none: it is there, or is made
+  uint32_t bucket = 0;
   uint64_t bytes = 0;
   uint64_t region_bytes = 0;
   sorting::KeyRange keys = {};
@@ -76,6 +86,17 @@ struct Job {
   // Requests: the reader's, then the writer's.
   unsigned requests_left = 0;
   bool submitted = false;  // all of them
+};
+
+// A bucket, of one job or several.
+struct Progress {
+  BucketId id;
+  uint32_t spill = 0;
+  bool spilled = false;
+  uint32_t loads_left = 0;  // the reader's
+  uint32_t stores_left = 0;
+  uint64_t offset = 0;
+  Stored stored = {};
 };
 
 // Cuts jobs into requests and waits for them. One thread.
@@ -129,13 +150,16 @@ template <class T>
 class Pipeline {
  public:
   Pipeline(Context& context, std::span<const NumberBucket> buckets, const NumberPlan& plan,
-           BlockArena& arena, SpillSet& spills, const Target& target, OrderedOutput* ordered)
+           BlockArena& arena, SpillSet& spills, const Target& target, OrderedOutput* ordered,
+           Resume* resume)
       : context_(context),
         plan_(plan),
         arena_(arena),
         spills_(spills),
         target_(target),
         ordered_(ordered),
+        resume_(resume),
+        appended_to_(target.offset),
         ring_(arena.bytes()) {
     for (const NumberBucket& bucket : buckets) add_jobs(bucket);
     if (!kept_.empty()) arena_.arrange(kept_);
@@ -157,6 +181,7 @@ class Pipeline {
         if (!status) fail(status.error());
       };
       if (ordered_ == nullptr) start(&Pipeline::write);
+      if (ordered_ == nullptr && resume_ != nullptr) start(&Pipeline::record);
       for (unsigned i = 0; i < plan_.sorters; ++i) start(&Pipeline::sort_all);
       guard(&Pipeline::read);
     }
@@ -177,25 +202,29 @@ class Pipeline {
   // ---- what is to be done
 
   void add_jobs(const NumberBucket& bucket) {
-    Job job = {.extents = bucket.extents,
+    Job job = {.spilled = bucket.spilled,
+               .bucket = static_cast<uint32_t>(progress_.size()),
                .bytes = bucket.bytes,
                .keys = bucket.keys,
                .spill = bucket.spill};
+    progress_.push_back({.id = bucket.id,
+                         .spill = bucket.spill,
+                         .spilled = !bucket.spilled.empty(),
+                         .offset = target_.offset + planned_bytes_});
     if (!bucket.constant) return add(job, bucket);
-    bool made = bucket.extents.empty() && bucket.kept.empty();
+    bool made = bucket.spilled.empty() && bucket.kept.empty();
     job.kind = made ? Kind::fill : Kind::copy;
     if (drops_repeats()) {
       job.bytes = sizeof(T);
-      job.extents = job.extents.first(std::min<size_t>(1, job.extents.size()));
+      job.spilled = job.spilled.first(std::min<size_t>(1, job.spilled.size()));
     }
-    if (drops_repeats() || job.extents.empty()) return add(job, bucket);
-    size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / arena_.block_bytes());
-    for (size_t first = 0; first < bucket.extents.size(); first += blocks) {
-      if (first != 0) spills_.keep(job.spill);
-      uint64_t start = first * arena_.block_bytes();
-      job.extents =
-          std::span(bucket.extents).subspan(first, std::min(blocks, bucket.extents.size() - first));
-      job.bytes = std::min<uint64_t>(bucket.bytes - start, blocks * arena_.block_bytes());
+    if (drops_repeats() || job.spilled.empty()) return add(job, bucket);
+    size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
+    for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
+      uint64_t start = first * spills_.block_bytes();
+      job.spilled =
+          std::span(bucket.spilled).subspan(first, std::min(blocks, bucket.spilled.size() - first));
+      job.bytes = std::min<uint64_t>(bucket.bytes - start, blocks * spills_.block_bytes());
       add(job, bucket);
     }
   }
@@ -212,6 +241,8 @@ class Pipeline {
       kept_.insert(kept_.end(), bucket.kept.begin(), bucket.kept.end());
       kept_.resize(kept_.size() + blocks - bucket.kept.size(), BlockArena::no_block);
     }
+    ++progress_.back().loads_left;
+    ++progress_.back().stores_left;
     jobs_.push_back(job);
   }
 
@@ -221,20 +252,20 @@ class Pipeline {
     size_t next = 0;        // the job to be given a region
     size_t submitting = 0;  // the job whose reads are being submitted
     uint64_t done_bytes = 0;
-    size_t extent = 0;
+    size_t block = 0;
     for (;;) {
       if (auto status = context_.pulse(); !status) return status;
       while (next < jobs_.size() && allocate(next)) ++next;
       while (submitting < next && !reads_.full()) {
         Job& job = jobs_[submitting];
-        if (extent == job.extents.size()) {
+        if (block == job.spilled.size()) {
           job.submitted = true;
           if (job.requests_left == 0) loaded(job);
           ++submitting;
-          extent = 0;
+          block = 0;
           done_bytes = 0;
         } else {
-          submit_read(job, extent, done_bytes);
+          submit_read(job, block, done_bytes);
         }
       }
       if (!reads_.idle()) {
@@ -249,18 +280,19 @@ class Pipeline {
     }
   }
 
-  // Extents that lie one behind the other are read at once.
-  void submit_read(Job& job, size_t& extent, uint64_t& done_bytes) {
-    const stream::Extent& first = job.extents[extent];
+  // Blocks that lie one behind the other are read at once.
+  void submit_read(Job& job, size_t& block, uint64_t& done_bytes) {
+    const Spill& spill = spills_.part(job.spill);
+    const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());
+    const stream::Extent first = spill.numbered(job.spilled[block], block_bytes);
     uint64_t bytes = 0;
     uint64_t wanted = round_up(job.bytes, file::sector_bytes) - done_bytes;
-    while (extent < job.extents.size()) {
-      const stream::Extent& next = job.extents[extent];
+    while (block < job.spilled.size()) {
+      const stream::Extent next = spill.numbered(job.spilled[block], block_bytes);
       bool follows = next.file == first.file && next.offset == first.offset + bytes;
-      uint64_t more = round_up(uint64_t{next.bytes}, file::sector_bytes);
-      if (!follows || bytes + more > request_bytes) break;
-      bytes += more;
-      ++extent;
+      if (!follows || bytes + block_bytes > request_bytes) break;
+      bytes += block_bytes;
+      ++block;
     }
     bytes = std::min(bytes, wanted);
     reads_.submit(job, {.operation = file::Operation::read,
@@ -289,7 +321,9 @@ class Pipeline {
   }
 
   void loaded(Job& job) EXCLUDES_LOCK(mutex_) {
-    if (!job.extents.empty()) spills_.release(job.spill);
+    Progress& bucket = progress_[job.bucket];
+    if (--bucket.loads_left == 0 && bucket.spilled && resume_ == nullptr)
+      spills_.release(bucket.spill);
     MutexLock lock(mutex_);
     job.state = State::loaded;
     changed_.notify_all();
@@ -406,15 +440,75 @@ class Pipeline {
       if (auto status = ordered_->append(from, bytes); !status) return status;
       done += bytes;
     }
+    if (resume_ != nullptr) {
+      if (auto status = record_appended(job, index + 1 == jobs_.size()); !status) return status;
+    }
     MutexLock lock(mutex_);
     ++turn_;
     stored(job);
     return {};
   }
 
+  // REQUIRES: it is this thread's turn.
+  Status record_appended(const Job& job, bool last) {
+    const uint64_t recorded_bytes = std::min(recorded_bytes_max, arena_.bytes() / 4);
+    // Repeats are dropped here, so a bucket is one job.
+    appended_.push_back(job.bucket);
+    progress_[job.bucket].offset = appended_to_;
+    appended_to_ += job.stored_bytes;
+    appended_bytes_ += job.stored_bytes;
+    if (!last && appended_bytes_ < recorded_bytes) return {};
+    if (auto status = ordered_->flush(); !status) return status;
+    std::vector<ResumeDone> done;
+    for (uint32_t number : appended_) {
+      const Progress& bucket = progress_[number];
+      done.push_back({bucket.id, bucket.offset, bucket.stored});
+    }
+    // This one is not counted as stored before the next may append.
+    done.back().stored = {job.stored_bytes, job.stored_bytes / sizeof(T)};
+    appended_bytes_ = 0;
+    return write_down(done, std::exchange(appended_, {}));
+  }
+
+  // ---- recording
+
+  Status record() EXCLUDES_LOCK(mutex_) {
+    for (size_t left = progress_.size(); left > 0;) {
+      std::vector<uint32_t> numbers;
+      std::vector<ResumeDone> done;
+      {
+        MutexLock lock(mutex_);
+        while (finished_.empty() && !context_.failed()) changed_.wait(mutex_);
+        // What is stored when the run fails need not be done again.
+        if (finished_.empty()) return {};
+        numbers = std::exchange(finished_, {});
+        for (uint32_t number : numbers) {
+          const Progress& bucket = progress_[number];
+          done.push_back({bucket.id, bucket.offset, bucket.stored});
+        }
+      }
+      left -= numbers.size();
+      if (auto status = write_down(done, numbers); !status) return status;
+    }
+    return {};
+  }
+
+  Status write_down(const std::vector<ResumeDone>& done, const std::vector<uint32_t>& numbers) {
+    if (auto status = resume_->finished(done, *target_.file); !status) return status;
+    for (uint32_t number : numbers) {
+      if (progress_[number].spilled) spills_.release(progress_[number].spill);
+    }
+    return {};
+  }
+
   void stored(const Job& job) REQUIRES_LOCK(mutex_) {
     stored_.bytes += job.stored_bytes;
     stored_.items += job.stored_bytes / sizeof(T);
+    Progress& bucket = progress_[job.bucket];
+    bucket.stored.bytes += job.stored_bytes;
+    bucket.stored.items += job.stored_bytes / sizeof(T);
+    if (--bucket.stores_left == 0 && ordered_ == nullptr && resume_ != nullptr)
+      finished_.push_back(job.bucket);
     if (job.region != nullptr) ring_.release(static_cast<uint64_t>(job.region - arena_.begin()));
     changed_.notify_all();
   }
@@ -426,7 +520,7 @@ class Pipeline {
     Job* job = nullptr;
     uint64_t done_bytes = 0;
     while (left > 0) {
-      if (context_.failed()) return {};
+      if (auto status = context_.pulse(); !status) return status;
       if (job == nullptr) {
         job = take_sorted(writes_.idle());
         if (job != nullptr && job->kind == Kind::fill) {
@@ -513,11 +607,17 @@ class Pipeline {
   Context& context_;
   const NumberPlan& plan_;
   BlockArena& arena_;
-  SpillSet& spills_;  // the reader's
+  SpillSet& spills_;  // releasing is the reader's, or his who records
   const Target target_;
   OrderedOutput* const ordered_;  // whose turn it is
-  std::vector<Job> jobs_;         // never moves once the threads run
-  std::vector<uint32_t> kept_;    // blocks, in the order in which the ring begins
+  Resume* const resume_;
+  std::vector<Job> jobs_;           // never moves once the threads run
+  std::vector<Progress> progress_;  // the same; `stored` and `stores_left` under the mutex
+  // Of buckets that were appended and not recorded; theirs whose turn it is.
+  std::vector<uint32_t> appended_;
+  uint64_t appended_bytes_ = 0;
+  uint64_t appended_to_;
+  std::vector<uint32_t> kept_;  // blocks, in the order in which the ring begins
   uint64_t planned_bytes_ = 0;
   std::unique_ptr<std::byte[], Free> filled_;  // the writer's, or his whose turn it is
   unsigned fills_in_flight_ = 0;
@@ -530,6 +630,7 @@ class Pipeline {
   size_t next_sort_ GUARDED_BY(mutex_) = 0;
   size_t turn_ GUARDED_BY(mutex_) = 0;
   std::vector<Job*> sorted_ GUARDED_BY(mutex_);
+  std::vector<uint32_t> finished_ GUARDED_BY(mutex_);  // buckets that are stored, not recorded
   Stored stored_ GUARDED_BY(mutex_);
   PipelineTimes times_ GUARDED_BY(mutex_);
 };
@@ -537,8 +638,8 @@ class Pipeline {
 template <class T>
 Result<Stored> run(Context& context, std::span<const NumberBucket> buckets, const NumberPlan& plan,
                    BlockArena& arena, SpillSet& spills, const Target& target,
-                   OrderedOutput* ordered, PipelineTimes& times) {
-  return Pipeline<T>(context, buckets, plan, arena, spills, target, ordered).run(times);
+                   OrderedOutput* ordered, Resume* resume, PipelineTimes& times) {
+  return Pipeline<T>(context, buckets, plan, arena, spills, target, ordered, resume).run(times);
 }
 
 }  // namespace
@@ -550,12 +651,29 @@ Result<std::unique_ptr<OrderedOutput>> OrderedOutput::open(const SortOptions& op
   auto files = FileIo::open(options, block_bytes, ordered_blocks);
   if (!files) return std::unexpected(files.error());
   output->files_ = std::move(*files);
-  auto writer = stream::FileWriterCore::open(output->files_.io(), *target.file, target.offset,
-                                             {.bytes_max = bytes_max + 1});
-  if (!writer) return std::unexpected(writer.error());
-  output->writer_ = std::move(*writer);
-  output->at_ = output->writer_->begin();
+  output->target_ = target;
+  output->bytes_max_ = bytes_max;
+  if (auto status = output->open_writer(); !status) return std::unexpected(status.error());
   return output;
+}
+
+Status OrderedOutput::open_writer() {
+  auto writer = stream::FileWriterCore::open(files_.io(), *target_.file, target_.offset,
+                                             {.bytes_max = bytes_max_ + 1});
+  if (!writer) return std::unexpected(writer.error());
+  writer_ = std::move(*writer);
+  at_ = writer_->begin();
+  return {};
+}
+
+Status OrderedOutput::flush() {
+  auto bytes = static_cast<uint64_t>(at_ - writer_->begin());
+  if (bytes == 0) return {};
+  if (auto status = writer_->finish(at_); !status) return status;
+  writer_.reset();
+  target_.offset += bytes;
+  bytes_max_ -= bytes;
+  return open_writer();
 }
 
 Status OrderedOutput::append(const std::byte* data, uint64_t bytes) {
@@ -565,15 +683,16 @@ Status OrderedOutput::append(const std::byte* data, uint64_t bytes) {
 
 Result<Stored> sort_number_buckets(Context& context, std::span<const NumberBucket> buckets,
                                    const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
-                                   const Target& target, OrderedOutput* ordered,
+                                   const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times) {
   switch (record::item_bytes_of(context.options.format.type)) {
     case 4:
-      return run<uint32_t>(context, buckets, plan, arena, spills, target, ordered, times);
+      return run<uint32_t>(context, buckets, plan, arena, spills, target, ordered, resume, times);
     case 16:
-      return run<sorting::KeyValue>(context, buckets, plan, arena, spills, target, ordered, times);
+      return run<sorting::KeyValue>(context, buckets, plan, arena, spills, target, ordered, resume,
+                                    times);
     default:
-      return run<uint64_t>(context, buckets, plan, arena, spills, target, ordered, times);
+      return run<uint64_t>(context, buckets, plan, arena, spills, target, ordered, resume, times);
   }
 }
 

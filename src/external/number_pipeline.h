@@ -23,11 +23,16 @@ class OrderedOutput {
                                                      const Target& target, uint64_t bytes_max,
                                                      size_t block_bytes);
   Status append(const std::byte* data, uint64_t bytes);
-  uint64_t bytes() const { return static_cast<uint64_t>(at_ - writer_->begin()); }
+  // What was appended is written. (Of a file.)
+  Status flush();
   Status finish() { return writer_->finish(at_); }
 
  private:
+  Status open_writer();
+
   FileIo files_;
+  Target target_;  // of what comes behind begin() of the writer
+  uint64_t bytes_max_ = 0;
   std::unique_ptr<stream::FileWriterCore> writer_;
   std::byte* at_ = nullptr;
 };
@@ -41,11 +46,10 @@ struct PipelineTimes {
 
 // Sorts buckets, all of which fit, to `target` and on, or to `ordered` if there is one. The kept
 // ones lie in the arena; each that was spilled releases its part of `spills` when it has been
-// read. Runs its
-// own threads.
+// read; with `resume`, when it is written down there that it is done. Runs its own threads.
 Result<Stored> sort_number_buckets(Context& context, std::span<const NumberBucket> buckets,
                                    const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
-                                   const Target& target, OrderedOutput* ordered,
+                                   const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times);
 
 }  // namespace penstock::external

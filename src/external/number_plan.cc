@@ -38,8 +38,9 @@ constexpr uint32_t buckets_min = 16;
 constexpr uint64_t bucket_bytes_min = 4 * MiB;
 // Of the sample's estimate of a bucket.
 constexpr double size_error = 1.25;
-constexpr uint64_t bytes_per_bucket = 512;  // lines and tables of the distribution
-constexpr uint64_t fixed_bytes = 1 * MiB;   // stacks, requests
+constexpr uint64_t bytes_per_bucket = 512;       // lines and tables of the distribution
+constexpr uint64_t fixed_bytes = 1 * MiB;        // stacks, requests
+constexpr uint64_t lists_free_bytes = 64 * KiB;  // of the above, for where blocks lie
 
 template <class Use>
 auto with_item(record::Type type, Use use) {
@@ -67,14 +68,14 @@ size_t block_for(uint64_t partly_filled_bytes, uint32_t buckets) {
   return block_within(partly_filled_bytes / buckets);
 }
 
-}  // namespace
-
-uint64_t region_bytes(uint64_t bucket_bytes) {
-  return round_up(bucket_bytes + file::sector_bytes, file::sector_bytes);
+// What it takes to know where so much lies in temporaries: the number of each block, in lists that
+// double as they grow.
+uint64_t list_bytes(const NumberPlan& plan, uint64_t input_bytes) {
+  return plan.fits ? 0 : input_bytes / plan.block_bytes * 2 * sizeof(uint32_t);
 }
 
-NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
-                        bool known, bool ordered) {
+NumberPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
+                       bool known, bool ordered) {
   NumberPlan plan;
   plan.read_block_bytes = block_within(memory_bytes / 64);
   plan.read_blocks = 8;
@@ -139,6 +140,7 @@ NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint6
   bool much = input_bytes > 4 * plan.arena_bytes;
   plan.block_bytes = block_for(plan.arena_bytes / (much ? 4 : 16), plan.buckets);
   plan.arena_bytes = round_down(plan.arena_bytes, plan.block_bytes);
+  plan.bucket_bytes_max = std::min(plan.bucket_bytes_max, plan.arena_bytes - plan.arena_bytes / 64);
   uint64_t blocks = plan.arena_bytes / plan.block_bytes;
   plan.write_blocks = static_cast<uint32_t>(
       std::clamp<uint64_t>(blocks / 16, 4, std::max<uint64_t>(4, 64 * MiB / plan.block_bytes)));
@@ -149,6 +151,24 @@ NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint6
   plan.kept_bytes = blocks > unkept ? (blocks - unkept) * plan.block_bytes : 0;
   plan.kept_bytes = std::min(plan.kept_bytes, input_bytes);
   return plan;
+}
+
+}  // namespace
+
+uint64_t region_bytes(uint64_t bucket_bytes) {
+  return round_up(bucket_bytes + file::sector_bytes, file::sector_bytes);
+}
+
+// Less memory makes smaller blocks, and more of them to know of; below the smallest nothing
+// changes any more.
+NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
+                        bool known, bool ordered) {
+  for (uint64_t lists = 0;;) {
+    NumberPlan plan = plan_within(options, memory_bytes - lists, input_bytes, known, ordered);
+    uint64_t needed = std::min(list_bytes(plan, input_bytes), memory_bytes / 2);
+    if (needed <= std::max<uint64_t>(lists, lists_free_bytes)) return plan;
+    lists = needed;
+  }
 }
 
 }  // namespace penstock::external

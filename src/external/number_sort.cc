@@ -11,6 +11,9 @@
 //   buckets       those that are in memory, then the others: read, sort, write
 //                 one that is too large to be sorted in memory is itself an input: the same again
 //
+// Where the sort can be resumed, a split is written down when it is whole, and a bucket when it is
+// stored (resume.h): what an earlier run has done is taken from there, at every level.
+//
 // An input that fits is the case in which nothing goes to temporaries. All levels have the whole
 // memory, one after the other: when a large bucket is split again, those before it are stored and
 // those behind it are on disk, because what is kept are always the first ones, and none behind a
@@ -47,24 +50,41 @@ SortOptions options_of_encoded(const SortOptions& options) {
 }  // namespace
 
 NumberSort::NumberSort(Context& context, uint64_t memory_bytes,
-                       std::vector<std::string> directories)
-    : context_(context), memory_bytes_(memory_bytes), directories_(std::move(directories)) {}
+                       std::vector<std::string> directories, Resume* resume)
+    : context_(context),
+      memory_bytes_(memory_bytes),
+      directories_(std::move(directories)),
+      resume_(resume) {}
 
 Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
-                               Sample sample, const Target& target) {
+                               Sample sample, const Target& target, const sorting::KeyRange& keys) {
   bool ordered = in_order(context_.options, target);
   NumberPlan plan = plan_numbers(context_.options, memory_bytes_, bytes, known, ordered);
   if (ordered) {
-    uint64_t bytes_max = known ? bytes : pipe_bytes_max;
-    auto output = OrderedOutput::open(context_.options, target, bytes_max, plan.read_block_bytes);
-    if (!output) return std::unexpected(output.error());
-    ordered_ = std::move(*output);
+    if (auto status = open_ordered(target, bytes, known, plan); !status)
+      return std::unexpected(status.error());
   }
-  auto stored = sort(pieces, plan, std::move(sample), {}, target, 0, [] {});
+  auto parts = resume_ != nullptr && resume_->has_split({})
+                   ? take_split(plan, {}, 0)
+                   : split(pieces, plan, std::move(sample), keys, 0, {}, resume_);
+  if (!parts) return std::unexpected(parts.error());
+  auto stored = sort_buckets(*parts, plan, target, 0, resume_);
   if (stored && ordered_ != nullptr) {
     if (auto status = ordered_->finish(); !status) return std::unexpected(status.error());
   }
   return stored;
+}
+
+// Behind what an earlier run has written.
+Status NumberSort::open_ordered(const Target& target, uint64_t bytes, bool known,
+                                const NumberPlan& plan) {
+  uint64_t bytes_max = known ? bytes : pipe_bytes_max;
+  uint64_t done_bytes = resume_ != nullptr ? resume_->progress().bytes_done : 0;
+  auto output = OrderedOutput::open(context_.options, {target.file, target.offset + done_bytes},
+                                    bytes_max, plan.read_block_bytes);
+  if (!output) return std::unexpected(output.error());
+  ordered_ = std::move(*output);
+  return {};
 }
 
 Status NumberSort::use_arena(const NumberPlan& plan) {
@@ -76,75 +96,158 @@ Status NumberSort::use_arena(const NumberPlan& plan) {
   return {};
 }
 
-template <class Read>
-Result<Stored> NumberSort::sort(const std::vector<Piece>& pieces, const NumberPlan& plan,
-                                Sample sample, const sorting::KeyRange& keys, const Target& target,
-                                unsigned depth, Read read) {
+Result<SplitResult> NumberSort::split(const std::vector<Piece>& pieces, const NumberPlan& plan,
+                                      Sample sample, const sorting::KeyRange& keys, unsigned depth,
+                                      BucketId id, Resume* resume) {
   auto start = std::chrono::steady_clock::now();
   if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
   context_.set_step("distribute");
-  auto split =
-      split_numbers(context_, pieces, std::move(sample), keys, plan, directories_, *arena_);
-  if (!split) return std::unexpected(split.error());
-  read();
+  const SpillPlace place =
+      resume != nullptr ? resume->place_for_split() : SpillPlace{.directories = directories_};
+  auto split = split_numbers(context_, pieces, std::move(sample), keys, plan, place, *arena_);
+  if (!split) return split;
+  if (resume != nullptr) {
+    uint32_t number = resume->next_split();
+    for (uint32_t i = 0; i < split->buckets.size(); ++i) split->buckets[i].id = {number, i};
+    if (auto status = save(*split, id); !status) return std::unexpected(status.error());
+  }
   if (split->spilled_bytes > 0) stats_.levels = std::max(stats_.levels, depth + 1);
   stats_.spilled_bytes += split->spilled_bytes;
   stats_.spill_writes += split->spill_writes;
   if (depth == 0) {
     for (const NumberBucket& bucket : split->buckets)
-      stats_.kept_bytes += bucket.extents.empty() ? bucket.bytes : 0;
+      stats_.kept_bytes += bucket.spilled.empty() ? bucket.bytes : 0;
   }
   stats_.split_s += seconds_since(start);
+  return split;
+}
 
+Status NumberSort::save(const SplitResult& split, BucketId id) {
+  const size_t item_bytes = record::item_bytes_of(context_.options.format.type);
+  return resume_->save_split(id, split.spills, static_cast<uint32_t>(split.buckets.size()),
+                             [&](uint32_t number) {
+                               const NumberBucket& bucket = split.buckets[number];
+                               return ResumeBucket{.keys = bucket.keys,
+                                                   .bytes = bucket.bytes,
+                                                   .items = bucket.bytes / item_bytes,
+                                                   .constant = bucket.constant,
+                                                   .part = bucket.spill,
+                                                   .blocks = bucket.spilled};
+                             });
+}
+
+// What an earlier run has split.
+Result<SplitResult> NumberSort::take_split(const NumberPlan& plan, BucketId id, unsigned depth) {
+  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+  arena_->cut(plan.block_bytes);
+  ResumeSplit saved = resume_->take_split(id);
+  auto spills = resume_->open_spills(saved);
+  if (!spills) return std::unexpected(spills.error());
+  SplitResult split;
+  split.spills = std::move(*spills);
+  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
+    ResumeBucket& bucket = saved.buckets[i];
+    split.bytes += bucket.bytes;
+    split.buckets.push_back({.keys = bucket.keys,
+                             .bytes = bucket.bytes,
+                             .constant = bucket.constant,
+                             .spilled = std::move(bucket.blocks),
+                             .spill = bucket.part,
+                             .id = {saved.number, i}});
+  }
+  stats_.levels = std::max(stats_.levels, depth + 1);
+  return split;
+}
+
+Result<Stored> NumberSort::sort_buckets(SplitResult& split, const NumberPlan& plan,
+                                        const Target& target, unsigned depth, Resume* resume) {
   Stored total;
   auto stored = [&](const Stored& part) {
     total.bytes += part.bytes;
     total.items += part.items;
   };
   auto next = [&] { return Target{target.file, target.offset + total.bytes}; };
-  auto fits = [&](const NumberBucket& bucket) {
-    return bucket.constant || bucket.bytes <= plan.bucket_bytes_max;
+  auto done = [&](const NumberBucket& bucket) {
+    return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
   };
-  auto& buckets = split->buckets;
+  auto split_before = [&](const NumberBucket& bucket) {
+    return resume != nullptr && resume->has_split(bucket.id);
+  };
+  auto ready = [&](const NumberBucket& bucket) {
+    return (bucket.constant || bucket.bytes <= plan.bucket_bytes_max) && !done(bucket) &&
+           !split_before(bucket);
+  };
+  auto& buckets = split.buckets;
   for (auto first = buckets.begin(); first != buckets.end();) {
-    start = std::chrono::steady_clock::now();
+    if (auto before = done(*first)) {
+      stored(*before);
+      ++first;
+      continue;
+    }
+    auto start = std::chrono::steady_clock::now();
     context_.set_step("sort");
-    auto last = std::find_if_not(first, buckets.end(), fits);
+    auto last = std::find_if_not(first, buckets.end(), ready);
     if (first != last) {
-      auto part = sort_number_buckets(context_, {first, last}, plan, *arena_, split->spills, next(),
-                                      ordered_.get(), stats_.times);
+      auto part = sort_number_buckets(context_, {first, last}, plan, *arena_, split.spills, next(),
+                                      ordered_.get(), resume, stats_.times);
       if (!part) return part;
       stored(*part);
       stats_.buckets_s += seconds_since(start);
+      first = last;
+      continue;
     }
-    if (last == buckets.end()) break;
-    auto part = sort_again(*last, split->spills, next(), depth + 1);
+    auto part = sort_again(*first, split.spills, next(), depth + 1, resume);
     if (!part) return part;
     stored(*part);
     if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
     arena_->cut(plan.block_bytes);
-    first = last + 1;
+    ++first;
   }
   return total;
 }
 
+// Where it can be resumed, the bucket's temporaries go when those of the new split are whole. If
+// that is made in memory alone, there is nothing to go on with but the bucket itself.
 Result<Stored> NumberSort::sort_again(NumberBucket& bucket, SpillSet& spills, const Target& target,
-                                      unsigned depth) {
+                                      unsigned depth, Resume* resume) {
   if (depth == depth_max) {
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
                    "a larger -S");
   }
   NumberPlan plan =
       plan_numbers(context_.options, memory_bytes_, bucket.bytes, true, ordered_ != nullptr);
-  std::vector<Piece> pieces = {{.bytes = bucket.bytes,
-                                .extents = std::move(bucket.extents),
-                                .extent_bytes = arena_->block_bytes()}};
+  if (resume != nullptr && resume->has_split(bucket.id)) {
+    auto parts = take_split(plan, bucket.id, depth);
+    if (!parts) return std::unexpected(parts.error());
+    return sort_buckets(*parts, plan, target, depth, resume);
+  }
+  Resume* below = plan.fits ? nullptr : resume;
+  const bool spilled = !bucket.spilled.empty();
+  const size_t extent_bytes = std::min(spills.block_bytes(), plan.read_block_bytes);
+  std::vector<Piece> pieces = {
+      {.bytes = bucket.bytes,
+       .extents = spills.extents(bucket.spill, bucket.spilled, bucket.bytes, extent_bytes),
+       .extent_bytes = extent_bytes}};
+  bucket.spilled = {};
   SortOptions plain = options_of_encoded(context_.options);
   Context sampling(plain);
   auto sample = take_sample(sampling, pieces, sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
-  return sort(pieces, plan, std::move(*sample), bucket.keys, target, depth,
-              [&] { spills.release(bucket.spill); });
+  auto parts = split(pieces, plan, std::move(*sample), bucket.keys, depth, bucket.id, below);
+  if (!parts) return std::unexpected(parts.error());
+  pieces.clear();
+  const bool recorded_below = resume == nullptr || below != nullptr;
+  if (spilled && recorded_below) spills.release(bucket.spill);
+  auto stored = sort_buckets(*parts, plan, target, depth, below);
+  if (!stored || recorded_below) return stored;
+  if (ordered_ != nullptr) {
+    if (auto status = ordered_->flush(); !status) return std::unexpected(status.error());
+  }
+  const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
+  if (auto status = resume->finished({&done, 1}, *target.file); !status)
+    return std::unexpected(status.error());
+  if (spilled) spills.release(bucket.spill);
+  return stored;
 }
 
 }  // namespace penstock::external

@@ -30,27 +30,34 @@ struct NumberSortStats {
 class NumberSort {
  public:
   // `memory_bytes`: what blocks and buffers may take. REQUIRES: the format is numeric.
-  NumberSort(Context& context, uint64_t memory_bytes, std::vector<std::string> directories);
+  // `resume`: what there is of it is taken, and what is done is written down there; or nullptr.
+  NumberSort(Context& context, uint64_t memory_bytes, std::vector<std::string> directories,
+             Resume* resume = nullptr);
 
-  // `bytes`: expected; `known`: for certain.
+  // `bytes`: expected; `known`: for certain. `keys`: what all keys lie within. REQUIRES: where the
+  // target does not begin with a sector there is a key below them.
   Result<Stored> run(const std::vector<Piece>& pieces, uint64_t bytes, bool known, Sample sample,
-                     const Target& target);
+                     const Target& target, const sorting::KeyRange& keys = {});
   const NumberSortStats& stats() const { return stats_; }
 
  private:
-  // `read`: called when the pieces have been read.
-  template <class Read>
-  Result<Stored> sort(const std::vector<Piece>& pieces, const NumberPlan& plan, Sample sample,
-                      const sorting::KeyRange& keys, const Target& target, unsigned depth,
-                      Read read);
+  Result<SplitResult> split(const std::vector<Piece>& pieces, const NumberPlan& plan, Sample sample,
+                            const sorting::KeyRange& keys, unsigned depth, BucketId id,
+                            Resume* resume);
+  Result<SplitResult> take_split(const NumberPlan& plan, BucketId id, unsigned depth);
+  Result<Stored> sort_buckets(SplitResult& split, const NumberPlan& plan, const Target& target,
+                              unsigned depth, Resume* resume);
   Result<Stored> sort_again(NumberBucket& bucket, SpillSet& spills, const Target& target,
-                            unsigned depth);
+                            unsigned depth, Resume* resume);
+  Status open_ordered(const Target& target, uint64_t bytes, bool known, const NumberPlan& plan);
+  Status save(const SplitResult& split, BucketId id);
 
   Status use_arena(const NumberPlan& plan);
 
   Context& context_;
   uint64_t memory_bytes_;
   std::vector<std::string> directories_;
+  Resume* resume_;
   std::optional<BlockArena> arena_;
   std::unique_ptr<OrderedOutput> ordered_;
   NumberSortStats stats_;

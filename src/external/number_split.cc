@@ -40,6 +40,8 @@
 // when none is free, and that is how the disk slows it down. Blocks never run out for good: each
 // bucket fills one, the others are kept (and can be spilled), free, or being written.
 //
+// Where the sort shall be resumed (resume.h) nothing is kept: spilled_from_ is 0 from the start.
+//
 // A bucket of one key whose items have no values is only counted.
 //
 // Errors: the inner loop cannot be left, so after the first failed write the rest of the window is
@@ -74,16 +76,17 @@ template <class T>
 class Splitter {
  public:
   Splitter(Context& context, const NumberPlan& plan, sorting::BucketMap map,
-           const sorting::KeyRange& keys, BlockArena& arena)
+           const sorting::KeyRange& keys, const SpillPlace& place, BlockArena& arena)
       : context_(context),
         plan_(plan),
         map_(std::move(map)),
         keys_(keys),
+        place_(place),
         arena_(arena),
         block_items_(arena.block_bytes() / sizeof(T)),
         scatter_(map_.buckets),
         growing_(map_.buckets),
-        spilled_from_(map_.buckets),
+        spilled_from_(place.stays() ? 0 : map_.buckets),
         requests_(arena.blocks()) {
     scatter_.ask_for_room(
         [](void* self, uint32_t bucket, Destination& destination) {
@@ -92,12 +95,12 @@ class Splitter {
         this);
   }
 
-  Status open(const std::vector<std::string>& directories) {
+  Status open() {
     auto engine = file::Engine::open({.depth = depth_max, .kind = context_.options.engine});
     if (!engine) return std::unexpected(engine.error());
     engine_ = std::move(*engine);
-    if (plan_.fits) return {};
-    return result_.spills.open(directories, std::min(spills_max, map_.buckets));
+    if (plan_.fits && !place_.stays()) return {};
+    return result_.spills.open(place_, std::min(spills_max, map_.buckets), arena_.block_bytes());
   }
 
   void add(const T* encoded, size_t count) {
@@ -133,11 +136,11 @@ class Splitter {
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) {
       if (growing_[bucket].items == 0) continue;
       Growing& grown = growing_[bucket];
-      if (!grown.extents.empty()) result_.spills.keep(spill_of(bucket));
+      if (!grown.spilled.empty()) result_.spills.keep(spill_of(bucket));
       result_.buckets.push_back({.keys = keys_of(bucket),
                                  .bytes = bytes_of(bucket),
                                  .constant = constant(bucket),
-                                 .extents = std::move(grown.extents),
+                                 .spilled = std::move(grown.spilled),
                                  .kept = std::move(grown.kept),
                                  .spill = spill_of(bucket)});
     }
@@ -154,7 +157,7 @@ class Splitter {
     bool counted = false;        // of one key and no values: its block is filled again and again
     uint64_t items = 0;          // of full blocks; in the end, all
     std::vector<uint32_t> kept;  // full blocks; in the end, with the last one
-    std::vector<stream::Extent> extents;
+    std::vector<uint32_t> spilled;
   };
 
   sorting::KeyRange keys_of(uint32_t bucket) const {
@@ -236,7 +239,7 @@ class Splitter {
   void spill_rest(uint32_t bucket) {
     Growing& growing = growing_[bucket];
     if (growing.current == no_block) return;
-    uint64_t spilled = growing.extents.size() * arena_.block_bytes();
+    uint64_t spilled = growing.spilled.size() * arena_.block_bytes();
     write(bucket, std::exchange(growing.current, no_block), bytes_of(bucket) - spilled);
   }
 
@@ -245,7 +248,7 @@ class Splitter {
     if (error_ != 0 || bytes == 0) return arena_.give(block);
     Spill& spill = result_.spills.part(spill_of(bucket));
     stream::Extent extent = spill.place(static_cast<uint32_t>(bytes));
-    growing_[bucket].extents.push_back(extent);
+    growing_[bucket].spilled.push_back(spill.number_of(extent));
     // Whole sectors, whatever stands behind the items: all of it goes direct.
     requests_[block] = {.operation = file::Operation::write,
                         .file = extent.file,
@@ -271,6 +274,7 @@ class Splitter {
   const NumberPlan& plan_;
   const sorting::BucketMap map_;
   const sorting::KeyRange keys_;
+  const SpillPlace& place_;
   BlockArena& arena_;
   const size_t block_items_;
   Scatter scatter_;
@@ -328,11 +332,11 @@ class Feeder {
 template <class T>
 Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sample sample,
                           const sorting::KeyRange& keys, const NumberPlan& plan,
-                          const std::vector<std::string>& directories, BlockArena& arena) {
+                          const SpillPlace& place, BlockArena& arena) {
   arena.cut(plan.block_bytes);
-  Splitter<T> splitter(context, plan, map_for(std::move(sample.numbers), plan.buckets), keys,
+  Splitter<T> splitter(context, plan, map_for(std::move(sample.numbers), plan.buckets), keys, place,
                        arena);
-  if (auto status = splitter.open(directories); !status) return std::unexpected(status.error());
+  if (auto status = splitter.open(); !status) return std::unexpected(status.error());
   std::jthread toucher;
   if (context.options.threads > 1) {
     auto status =
@@ -349,7 +353,7 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, blocks - 2);
     if (!reader) return std::unexpected(reader.error());
-    std::string name = piece.file != nullptr ? piece.file->path() : directories.front();
+    std::string name = piece.file != nullptr ? piece.file->path() : place.directories.front();
     // What was spilled before is encoded already.
     if (auto status = feeder.feed(**reader, name, piece.file == nullptr); !status)
       return std::unexpected(status.error());
@@ -359,36 +363,16 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
 
 }  // namespace
 
-Status SpillSet::open(const std::vector<std::string>& directories, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    auto spill = Spill::open(directories);
-    if (!spill) return std::unexpected(spill.error());
-    parts_.push_back({std::move(*spill), 0});
-  }
-  name_ = parts_.front().spill->name();
-  return {};
-}
-
-uint32_t SpillSet::part_of(uint32_t bucket, uint32_t buckets) const {
-  return static_cast<uint32_t>(uint64_t{bucket} * parts_.size() / buckets);
-}
-
-void SpillSet::release(uint32_t part) {
-  PENSTOCK_CHECK(parts_[part].kept > 0, "a part is released as often as it is kept");
-  if (--parts_[part].kept == 0) parts_[part].spill.reset();
-}
-
 Result<SplitResult> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
                                   const sorting::KeyRange& keys, const NumberPlan& plan,
-                                  const std::vector<std::string>& directories, BlockArena& arena) {
+                                  const SpillPlace& place, BlockArena& arena) {
   switch (record::item_bytes_of(context.options.format.type)) {
     case 4:
-      return split<uint32_t>(context, pieces, std::move(sample), keys, plan, directories, arena);
+      return split<uint32_t>(context, pieces, std::move(sample), keys, plan, place, arena);
     case 16:
-      return split<sorting::KeyValue>(context, pieces, std::move(sample), keys, plan, directories,
-                                      arena);
+      return split<sorting::KeyValue>(context, pieces, std::move(sample), keys, plan, place, arena);
     default:
-      return split<uint64_t>(context, pieces, std::move(sample), keys, plan, directories, arena);
+      return split<uint64_t>(context, pieces, std::move(sample), keys, plan, place, arena);
   }
 }
 

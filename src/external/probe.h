@@ -1,5 +1,8 @@
 #pragma once
 
+// A look of a tenth of a second at a disk, by the device that penstock disk measures with: its
+// speeds in sequence, right now, and nothing of its switch delay.
+
 #include <cstdint>
 #include <string>
 
@@ -19,8 +22,7 @@ struct DiskProbe {
   unsigned depth = 8;  // requests in flight; memory: depth * request_bytes
 };
 
-// Writes a temporary file in `directory` from one end to the other and reads it back, past the page
-// cache and from huge pages: what the disk itself can do in sequence right now.
+// Writes a temporary file in `directory` from one end to the other and reads it back.
 Result<DiskSpeed> probe_disk(const std::string& directory, const DiskProbe& probe);
 
 }  // namespace penstock::external

@@ -18,20 +18,25 @@ namespace penstock::external {
 namespace {
 
 constexpr uint64_t seed = 0x70656e73746f636b;
-constexpr size_t stretch_bytes = file::sector_bytes;
-constexpr size_t items_per_stretch = 32;
 constexpr size_t batch_bytes = 1 * MiB;  // read at once
 constexpr size_t batch_max = 32;         // stretches read at once
 constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
+// What the jumps of a sample may take, of the time of reading the input once; and how many looks
+// there are at least.
+constexpr double seek_share_max = 1.0 / 32;
+constexpr uint32_t places_min = 32;
+constexpr size_t stretch_bytes_max = 256 * KiB;
 
 // Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
 class Collector {
  public:
   // Keys of one stretch take about kept_bytes_max / places of memory at most.
-  Collector(const SortOptions& options, uint32_t places)
-      : options_(options), stretch_kept_bytes_max_(kept_bytes_max / places) {}
+  Collector(const SortOptions& options, const SamplePlan& plan)
+      : options_(options),
+        items_per_stretch_(plan.items_per_stretch),
+        stretch_kept_bytes_max_(kept_bytes_max / plan.places) {}
 
   // Keys alone were read: the stretch is one.
   void add_key(const std::byte* data, size_t bytes) {
@@ -61,7 +66,7 @@ class Collector {
     uint64_t skip = (size - offset % size) % size;
     if (skip + size > bytes) return;
     uint64_t items = (bytes - skip) / size;
-    uint64_t step = std::max<uint64_t>(1, items / items_per_stretch);
+    uint64_t step = std::max<uint64_t>(1, items / items_per_stretch_);
     for (uint64_t i = 0; i < items; i += step)
       add_item({reinterpret_cast<const char*>(data) + skip + i * size, size});
   }
@@ -76,7 +81,7 @@ class Collector {
       at = static_cast<const std::byte*>(newline) + 1;
     }
     auto lines = static_cast<size_t>(std::count(at, end, std::byte{'\n'}));
-    size_t step = std::max<size_t>(1, lines / items_per_stretch);
+    size_t step = std::max<size_t>(1, lines / items_per_stretch_);
     for (size_t i = 0; i < lines; ++i) {
       std::string_view line = item_at(options_.format, at, end);
       if (i % step == 0) {
@@ -119,6 +124,7 @@ class Collector {
 
   const SortOptions& options_;
   Sample sample_;
+  uint64_t items_per_stretch_;
   uint64_t stretch_kept_bytes_max_;
   uint64_t stretch_kept_bytes_ = 0;
   uint64_t item_bytes_ = 0;
@@ -148,7 +154,31 @@ uint32_t sample_places(uint64_t bytes) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / bytes_per_place, 1, places_max));
 }
 
-Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, uint32_t places) {
+SamplePlan plan_sample(uint64_t bytes, const bowtie::DeviceProfile* device) {
+  SamplePlan plan{.places = sample_places(bytes)};
+  const double seek_seconds = device != nullptr ? device->switch_seconds.at(1, 0) : 0;
+  if (seek_seconds <= 0) return plan;
+  const double read_seconds = static_cast<double>(bytes) / device->read_bytes_per_s;
+  const double affordable = std::min(seek_share_max * read_seconds / seek_seconds, 1e9);
+  const auto places = static_cast<uint32_t>(affordable);
+  if (places >= plan.places) return plan;
+  const uint32_t usual_places = plan.places;
+  plan.places = std::min(usual_places, std::max(places, places_min));
+  plan.items_per_stretch = plan.items_per_stretch * usual_places / plan.places;
+  // Reading on for half as long as it took to come here, and in all not more than another share.
+  const double stretch_bytes = std::min(seek_seconds * device->read_bytes_per_s / 2,
+                                        seek_share_max * static_cast<double>(bytes) / plan.places);
+  plan.stretch_bytes = round_down(
+      static_cast<size_t>(std::clamp(stretch_bytes, static_cast<double>(file::sector_bytes),
+                                     static_cast<double>(stretch_bytes_max))),
+      file::sector_bytes);
+  return plan;
+}
+
+Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces,
+                           const SamplePlan& plan) {
+  const size_t stretch_bytes = plan.stretch_bytes;
+  uint32_t places = plan.places;
   const record::Format& format = context.options.format;
   uint64_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
@@ -165,7 +195,8 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, u
     places = static_cast<uint32_t>(std::min({uint64_t{places}, most, total / format.record_bytes}));
   }
   for (;; wanted *= 16, places = std::max(places / 16, std::min(places, 16u))) {
-    Collector collector(context.options, places);
+    Collector collector(context.options,
+                        {.places = places, .items_per_stretch = plan.items_per_stretch});
     Random random(seed);
     size_t batch = std::clamp<size_t>(batch_bytes / wanted, 1, batch_max);
     std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
@@ -217,18 +248,21 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces, u
     }
     Sample sample = collector.finish();
     sample.bytes_read = bytes_read;
+    sample.places = places;
     if (sample.size() > 0 || keys_alone || wanted >= total || wanted >= 8 * MiB) return sample;
   }
 }
 
 Sample sample_memory(const SortOptions& options, const std::byte* data, size_t bytes,
                      uint32_t places) {
-  Collector collector(options, places);
+  const SamplePlan plan{.places = places};
+  Collector collector(options, plan);
   Random random(seed);
   size_t part = std::max<size_t>(1, bytes / places);
   for (uint32_t place = 0; place < places && place * part < bytes; ++place) {
     uint64_t position = std::min<uint64_t>(bytes - 1, place * part + random.below(part));
-    collector.add_stretch(data + position, std::min(stretch_bytes, bytes - position), position);
+    collector.add_stretch(data + position, std::min(plan.stretch_bytes, bytes - position),
+                          position);
   }
   return collector.finish();
 }

@@ -1,63 +1,163 @@
 #include "external/spill.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
 #include "base/bits.h"
+#include "base/check.h"
 
 namespace penstock::external {
 
-Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& directories) {
+Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& directories,
+                                           const SpillOptions& options) {
   auto spill = std::make_unique<Spill>();
+  spill->block_bytes_ = options.block_bytes;
+  spill->named_ = !options.name.empty();
   for (const std::string& directory : directories) {
-    auto file = file::File::create_temporary(directory);
+    std::string path = path_of(directory, options.name, spill->files_.size());
+    if (options.must_exist && !std::filesystem::exists(path))
+      return failure(ErrorCode::not_found, "go on with temporaries that are gone", path);
+    auto file =
+        spill->named_ ? file::File::open_kept(path) : file::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());
     spill->name_ += (spill->name_.empty() ? "" : ", ") + directory;
-    spill->parts_.push_back(std::make_unique<Part>());
-    spill->parts_.back()->file = std::move(*file);
+    spill->files_.push_back(std::make_unique<file::File>(std::move(*file)));
   }
   return spill;
 }
 
-stream::Extent Spill::place(uint32_t bytes) noexcept {
-  uint32_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
-  Part& part = *parts_[turn % parts_.size()];
-  uint64_t space = round_up(bytes, file::sector_bytes);
-  uint64_t offset = part.end.fetch_add(space, std::memory_order_relaxed);
-  placed_bytes_.fetch_add(space, std::memory_order_relaxed);
-  return {&part.file, offset, bytes};
+std::string Spill::path_of(const std::string& directory, const std::string& name, size_t number) {
+  return directory + "/" + name + "." + std::to_string(number);
 }
 
-void Spill::discard(const std::vector<stream::Extent>& extents) {
-  for (const stream::Extent& extent : extents) {
-    for (auto& part : parts_) {
-      // Failing to punch a hole only keeps the space until the file is closed.
-      if (&part->file == extent.file) {
-        (void)part->file.discard(extent.offset, round_up(extent.bytes, file::sector_bytes));
-      }
+// What a block does not use is never written, and takes no space on the disk.
+stream::Extent Spill::place(uint32_t bytes) noexcept {
+  placed_bytes_.fetch_add(round_up(bytes, file::sector_bytes), std::memory_order_relaxed);
+  return numbered(next_.fetch_add(1, std::memory_order_relaxed), bytes);
+}
+
+uint32_t Spill::number_of(const stream::Extent& extent) const noexcept {
+  size_t file = 0;
+  while (files_[file].get() != extent.file) ++file;
+  return static_cast<uint32_t>(extent.offset / block_bytes_ * files_.size() + file);
+}
+
+Status Spill::sync() const {
+  for (const auto& file : files_) {
+    // It is longer on the disk than what was written (file.h): whoever comes later cannot know.
+    auto bytes = file->size();
+    if (!bytes) return std::unexpected(bytes.error());
+    if (auto status = file->set_size(*bytes); !status) return status;
+    if (auto status = file->sync(); !status) return status;
+  }
+  return {};
+}
+
+void Spill::remove() {
+  if (!named_) return;
+  std::error_code ignored;  // what stays is removed with its folder
+  for (const auto& file : files_) std::filesystem::remove(file->path(), ignored);
+}
+
+std::string SpillSet::name_of(const SpillPlace& place, uint32_t part) {
+  return place.stays() ? place.name + "." + std::to_string(part) : std::string();
+}
+
+Status SpillSet::open(const SpillPlace& place, uint32_t count, size_t block_bytes) {
+  block_bytes_ = block_bytes;
+  for (uint32_t part = 0; part < count; ++part) {
+    auto spill =
+        Spill::open(place.directories, {.block_bytes = block_bytes, .name = name_of(place, part)});
+    if (!spill) return std::unexpected(spill.error());
+    parts_.push_back({std::move(*spill), 0});
+    if (part == 0) name_ = parts_.front().spill->name();
+  }
+  return {};
+}
+
+Status SpillSet::reopen(const SpillPlace& place, const std::vector<bool>& wanted,
+                        size_t block_bytes) {
+  block_bytes_ = block_bytes;
+  parts_.resize(wanted.size());
+  for (uint32_t part = 0; part < wanted.size(); ++part) {
+    if (!wanted[part]) continue;
+    auto spill =
+        Spill::open(place.directories,
+                    {.block_bytes = block_bytes, .name = name_of(place, part), .must_exist = true});
+    if (!spill) return std::unexpected(spill.error());
+    parts_[part].spill = std::move(*spill);
+    name_ = parts_[part].spill->name();
+  }
+  return {};
+}
+
+uint32_t SpillSet::part_of(uint32_t bucket, uint32_t buckets) const {
+  return static_cast<uint32_t>(uint64_t{bucket} * parts_.size() / buckets);
+}
+
+void SpillSet::release(uint32_t part) {
+  PENSTOCK_CHECK(parts_[part].kept > 0, "a part is released as often as it is kept");
+  if (--parts_[part].kept != 0) return;
+  placed_bytes_ += parts_[part].spill->placed_bytes();
+  parts_[part].spill->remove();
+  parts_[part].spill.reset();
+}
+
+uint64_t SpillSet::placed_bytes() const {
+  uint64_t bytes = placed_bytes_;
+  for (const Part& part : parts_) bytes += part.spill != nullptr ? part.spill->placed_bytes() : 0;
+  return bytes;
+}
+
+Status SpillSet::sync() const {
+  for (const Part& part : parts_) {
+    if (part.spill == nullptr) continue;
+    if (auto status = part.spill->sync(); !status) return status;
+  }
+  return {};
+}
+
+std::vector<stream::Extent> SpillSet::extents(uint32_t part, const std::vector<uint32_t>& blocks,
+                                              uint64_t bytes, size_t extent_bytes) const {
+  std::vector<stream::Extent> extents;
+  extents.reserve(ceil_div(bytes, extent_bytes));
+  for (uint32_t block : blocks) {
+    for (size_t inside = 0; inside < block_bytes_ && bytes > 0; inside += extent_bytes) {
+      auto here = static_cast<uint32_t>(std::min<uint64_t>(bytes, extent_bytes));
+      stream::Extent extent = this->part(part).numbered(block, here);
+      extent.offset += inside;
+      extents.push_back(extent);
+      bytes -= here;
     }
   }
+  return extents;
 }
 
-Result<std::unique_ptr<BucketExtents>> BucketExtents::open(Spill& spill, uint32_t buckets,
-                                                           uint64_t extents_max) {
-  std::unique_ptr<BucketExtents> table(new BucketExtents(spill));
-  uint64_t bytes = round_up(extents_max * sizeof(Entry), os::page_bytes);
+Result<std::unique_ptr<BucketBlocks>> BucketBlocks::open(SpillSet& spills, uint32_t buckets,
+                                                         uint64_t blocks_max) {
+  auto table = std::make_unique<BucketBlocks>();
+  uint64_t bytes = round_up(blocks_max * sizeof(Entry), os::page_bytes);
   auto memory = os::Reservation::reserve(bytes, os::page_bytes);
   if (!memory) return std::unexpected(memory.error());
   table->table_ = std::move(*memory);
   if (int error = os::commit(table->table_.begin(), bytes); error != 0) {
-    return system_error(error, "commit the table of extents", "temporaries");
+    return system_error(error, "commit the table of blocks", "temporaries");
   }
-  table->capacity_ = extents_max;
+  table->capacity_ =
+      static_cast<uint32_t>(std::min<uint64_t>(blocks_max, std::numeric_limits<uint32_t>::max()));
   for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    table->sinks_.push_back(std::make_unique<BucketSink>(*table));
+    Spill& spill = spills.part(spills.part_of(bucket, buckets));
+    table->sinks_.push_back(std::make_unique<BucketSink>(*table, spill));
   }
   return table;
 }
 
-stream::Extent BucketExtents::BucketSink::place(uint64_t, uint32_t bytes) noexcept {
+stream::Extent BucketBlocks::BucketSink::place(uint64_t, uint32_t bytes) noexcept {
   if (owner_.used_ == owner_.capacity_) return {};
-  stream::Extent extent = owner_.spill_.place(bytes);
-  uint64_t entry = owner_.used_++;
-  owner_.entries()[entry] = {extent, 0};
+  stream::Extent extent = spill_.place(bytes);
+  uint32_t entry = owner_.used_++;
+  owner_.entries()[entry] = {spill_.number_of(extent), 0};
   if (last_plus_one != 0) {
     owner_.entries()[last_plus_one - 1].next_plus_one = entry + 1;
   } else {
@@ -67,12 +167,10 @@ stream::Extent BucketExtents::BucketSink::place(uint64_t, uint32_t bytes) noexce
   return extent;
 }
 
-std::vector<stream::Extent> BucketExtents::extents(uint32_t bucket) const {
-  std::vector<stream::Extent> list;
-  for (uint64_t at = sinks_[bucket]->first_plus_one; at != 0;
-       at = entries()[at - 1].next_plus_one) {
-    list.push_back(entries()[at - 1].extent);
-  }
+std::vector<uint32_t> BucketBlocks::blocks(uint32_t bucket) const {
+  std::vector<uint32_t> list;
+  for (uint32_t at = sinks_[bucket]->first_plus_one; at != 0; at = entries()[at - 1].next_plus_one)
+    list.push_back(entries()[at - 1].block);
   return list;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
-// Temporary space for what does not fit in memory: one vanishing file in each temporary directory,
-// written front to back in extents that go to the directories in turn, so that every bucket and
-// every disk gets its share of each.
+// Temporary space for what does not fit in memory: one file in each temporary directory, written
+// front to back in blocks that go to the directories in turn, so that every bucket and every disk
+// gets its share of each.
+//
+// Such files vanish with their run, or have a name and stay, for a run that goes on (resume.h).
 //
 // place() is lock-free and allocates nothing (it runs on the fault path of the writers).
 // Thread safety: all members from any thread, open() and the destructor apart.
@@ -19,65 +21,133 @@
 
 namespace penstock::external {
 
+struct SpillOptions {
+  size_t block_bytes = 0;  // of every extent but the last one of a bucket, which may use less
+  std::string name = {};   // of the file in each directory; empty: it has none, and vanishes
+  bool must_exist = false;
+};
+
 class Spill {
  public:
-  static Result<std::unique_ptr<Spill>> open(const std::vector<std::string>& directories);
+  static Result<std::unique_ptr<Spill>> open(const std::vector<std::string>& directories,
+                                             const SpillOptions& options);
+  // What a named spill's file is called in the directory of this number. (The number, so that a
+  // directory that is given twice has two files.)
+  static std::string path_of(const std::string& directory, const std::string& name, size_t number);
 
-  // `bytes` at a place that is a multiple of the sector.
+  // The next block, of which `bytes` are used.
   stream::Extent place(uint32_t bytes) noexcept;
-  // Gives the space of extents that have been read back to the file system.
-  void discard(const std::vector<stream::Extent>& extents);
+  // An extent is told by the number of its block, which takes four bytes instead of 24.
+  uint32_t number_of(const stream::Extent& extent) const noexcept;
+  stream::Extent numbered(uint32_t number, uint32_t bytes) const noexcept {
+    return {files_[number % files_.size()].get(), number / files_.size() * block_bytes_, bytes};
+  }
+  // What was written is on the disk. Nothing is written afterwards.
+  Status sync() const;
+  // Takes the names away: the space is free when the spill is closed.
+  void remove();
 
   // The directories, for messages.
   const char* name() const noexcept { return name_.c_str(); }
   uint64_t placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
 
  private:
-  struct Part {
-    file::File file;
-    std::atomic<uint64_t> end{0};
-  };
   std::string name_;
-  std::vector<std::unique_ptr<Part>> parts_;
-  std::atomic<uint32_t> turn_{0};
+  size_t block_bytes_ = 0;
+  bool named_ = false;
+  std::vector<std::unique_ptr<file::File>> files_;
+  std::atomic<uint32_t> next_{0};
   std::atomic<uint64_t> placed_bytes_{0};
 };
 
-// The extents of many buckets that grow side by side, in one table that never moves: appending
-// allocates nothing. Thread safety: one thread.
-class BucketExtents {
+// Where the temporaries of a split go, and how they are called.
+struct SpillPlace {
+  std::vector<std::string> directories;
+  std::string name = {};  // empty: they have no names, and vanish
+
+  bool stays() const { return !name.empty(); }
+};
+
+// The temporaries of a split: several spills, each of a range of buckets, so that space is given
+// back when these have been read. (To give back a part of a file waits for all requests on it.)
+// Thread safety: as a Spill for placing; keep() and release() by one thread at a time.
+class SpillSet {
  public:
-  // Room for `extents_max` extents in all buckets together; memory is touched as they come.
-  static Result<std::unique_ptr<BucketExtents>> open(Spill& spill, uint32_t buckets,
-                                                     uint64_t extents_max);
+  Status open(const SpillPlace& place, uint32_t count, size_t block_bytes);
+  // What an earlier run left of such a set: the parts that somebody is going to keep.
+  Status reopen(const SpillPlace& place, const std::vector<bool>& wanted, size_t block_bytes);
+  // The name of a part's files.
+  static std::string name_of(const SpillPlace& place, uint32_t part);
+
+  bool empty() const { return parts_.empty(); }
+  uint32_t parts() const { return static_cast<uint32_t>(parts_.size()); }
+  size_t block_bytes() const { return block_bytes_; }
+  // The part for a bucket of so many.
+  uint32_t part_of(uint32_t bucket, uint32_t buckets) const;
+  Spill& part(uint32_t part) const { return *parts_[part].spill; }
+  // Where blocks that hold so many bytes lie, in extents of a block or a part of one, which is a
+  // power of two as it is: a run that goes on may have less memory to read with than the one that
+  // wrote them.
+  std::vector<stream::Extent> extents(uint32_t part, const std::vector<uint32_t>& blocks,
+                                      uint64_t bytes, size_t extent_bytes) const;
+  // A part is closed, and its space is free, when all who keep it have released it.
+  void keep(uint32_t part) { ++parts_[part].kept; }
+  void release(uint32_t part);
+  // All that was written is on the disk.
+  Status sync() const;
+  uint64_t placed_bytes() const;
+  const char* name() const { return name_.c_str(); }
+
+ private:
+  struct Part {
+    std::unique_ptr<Spill> spill;
+    uint64_t kept = 0;
+  };
+  std::string name_;
+  size_t block_bytes_ = 0;
+  uint64_t placed_bytes_ = 0;  // of parts that are closed
+  std::vector<Part> parts_;
+};
+
+// The blocks of many buckets that grow side by side, in one table that never moves: appending
+// allocates nothing. Thread safety: one thread.
+class BucketBlocks {
+ public:
+  // Each bucket has its part of the set. Room for `blocks_max` blocks in all buckets together;
+  // memory is touched as they come.
+  static Result<std::unique_ptr<BucketBlocks>> open(SpillSet& spills, uint32_t buckets,
+                                                    uint64_t blocks_max);
 
   stream::Sink& sink(uint32_t bucket) { return *sinks_[bucket]; }
-  std::vector<stream::Extent> extents(uint32_t bucket) const;
+  // Their numbers, in the order in which they were placed.
+  std::vector<uint32_t> blocks(uint32_t bucket) const;
+
+  // Of memory, for each block: an entry, and its place in the list that blocks() makes.
+  static constexpr uint64_t bytes_per_block = 12;
 
  private:
   struct Entry {
-    stream::Extent extent;
-    uint64_t next_plus_one;
+    uint32_t block;
+    uint32_t next_plus_one;
   };
   class BucketSink final : public stream::Sink {
    public:
-    explicit BucketSink(BucketExtents& owner) : owner_(owner) {}
+    BucketSink(BucketBlocks& owner, Spill& spill) : owner_(owner), spill_(spill) {}
     stream::Extent place(uint64_t block, uint32_t bytes) noexcept override;
-    const char* name() const noexcept override { return owner_.spill_.name(); }
-    uint64_t first_plus_one = 0;
-    uint64_t last_plus_one = 0;
+    const char* name() const noexcept override { return spill_.name(); }
+    uint32_t first_plus_one = 0;
+    uint32_t last_plus_one = 0;
 
    private:
-    BucketExtents& owner_;
+    BucketBlocks& owner_;
+    Spill& spill_;
   };
 
-  explicit BucketExtents(Spill& spill) : spill_(spill) {}
   Entry* entries() const { return reinterpret_cast<Entry*>(table_.begin()); }
 
-  Spill& spill_;
   os::Reservation table_;
-  uint64_t used_ = 0;
-  uint64_t capacity_ = 0;
+  uint32_t used_ = 0;
+  uint32_t capacity_ = 0;
   std::vector<std::unique_ptr<BucketSink>> sinks_;
 };
 

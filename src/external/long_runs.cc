@@ -1,0 +1,224 @@
+#include "external/long_runs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/bits.h"
+#include "bowtie/computations.h"
+#include "external/file_run.h"
+#include "external/memory_plan.h"
+#include "external/number_plan.h"
+#include "os/limits.h"
+#include "record/codec.h"
+
+// The other distributions (number_split.cc, distribute.cc) write a bucket's block as soon as it is
+// full, and read on: a seek for every two megabytes at best. Where a seek takes 50 us that is a few
+// per cent, and what they save in return (no call per item, memory kept between the phases) is
+// worth more. Where it takes 10 ms it is half of the time, and on an array of disks nine tenths.
+//
+// Here all memory is shared by the buckets, and the policy A2 of src/bowtie writes the fullest ones
+// whole before it reads on: runs of about M / sqrt(m) bytes. Then each bucket, which fits in
+// memory, is read in one run and written in one. The price: items go through an output stream each,
+// and every item is written to a temporary.
+//
+// Which of the two it shall be is asked of the model (external_sort.cc): both are predicted for the
+// device.
+//
+// Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
+// the sort then does with it what it does with any input.
+
+namespace penstock::external {
+namespace {
+
+// Of the sample's estimate of a bucket.
+constexpr double size_error = 1.15;
+// Lines are only estimated: leave room for an eighth more of them.
+constexpr double line_error = 1.125;
+// Addresses of all buckets together; a process has 128 TiB.
+constexpr uint64_t address_bytes = 32 * TiB;
+
+// The largest bucket that is sorted in memory, in one piece.
+uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
+                          bool ordered) {
+  if (!options.format.numeric()) {
+    const auto most = plan_sorter(options, memory_bytes, item_bytes).bytes_max;
+    return options.format.fixed() ? most
+                                  : static_cast<uint64_t>(static_cast<double>(most) / line_error);
+  }
+  uint64_t bytes = memory_bytes;
+  while (bytes > MiB && !plan_numbers(options, memory_bytes, bytes, true, ordered).fits)
+    bytes -= bytes / 16;
+  return bytes;
+}
+
+// An item of the format that has this key, and nothing else.
+std::string item_of_number(const SortOptions& options, uint64_t key) {
+  const record::Format& format = options.format;
+  std::string item(format.record_bytes, '\0');
+  auto* bytes = reinterpret_cast<std::byte*>(item.data());
+  if (format.key_bytes == sizeof(uint32_t)) {
+    record::store(bytes, static_cast<uint32_t>(key));
+  } else {
+    record::store(bytes, key);
+  }
+  record::decode_keys(format.type, bytes, 1, options.descending);
+  return item;
+}
+
+std::string item_of_text(const record::Format& format, const std::string& key) {
+  if (!format.fixed()) return key;
+  std::string item(format.record_bytes, '\0');
+  item.replace(format.key_offset, key.size(), key);
+  return item;
+}
+
+// The sample cut where the buckets are: parts, and the first item of each but the first.
+struct Cuts {
+  std::vector<Sample> parts;
+  std::vector<std::string> bounds;
+  std::vector<uint64_t> numbers;  // the same by their encoded keys
+};
+
+// A key belongs to one bucket: the cut is before the first that is equal. Of a sample with few keys
+// there are fewer buckets.
+template <class Key, class ItemOf>
+Cuts cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t buckets,
+         ItemOf item_of) {
+  Cuts cuts;
+  size_t from = 0;
+  auto end_part = [&](size_t to) {
+    (cuts.parts.emplace_back().*of_sample)
+        .assign(std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(from)),
+                std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(to)));
+    from = to;
+  };
+  for (uint32_t j = 1; j < buckets && !keys.empty(); ++j) {
+    auto at = static_cast<size_t>(uint64_t{j} * keys.size() / buckets);
+    while (at > from && keys[at - 1] == keys[at]) --at;
+    if (at <= from) continue;
+    cuts.bounds.push_back(item_of(keys[at]));
+    end_part(at);
+  }
+  end_part(keys.size());
+  return cuts;
+}
+
+Cuts cut(const SortOptions& options, Sample sample, uint32_t buckets) {
+  Cuts cuts;
+  if (options.format.numeric()) {
+    std::ranges::sort(sample.numbers);
+    std::vector<uint64_t> bounds;
+    cuts = cut(std::move(sample.numbers), &Sample::numbers, buckets, [&](uint64_t key) {
+      bounds.push_back(key);
+      return item_of_number(options, key);
+    });
+    cuts.numbers = std::move(bounds);
+  } else {
+    std::ranges::sort(sample.strings);
+    if (options.descending) std::ranges::reverse(sample.strings);
+    cuts = cut(std::move(sample.strings), &Sample::strings, buckets,
+               [&](const std::string& key) { return item_of_text(options.format, key); });
+  }
+  for (Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
+  return cuts;
+}
+
+// As by_range, by the map that the sort in memory has for numbers: some nanoseconds an item.
+bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds) {
+  return [type = options.format.type, descending = options.descending,
+          map = sorting::BucketMap::by_splitters(std::move(bounds)),
+          encoded = std::vector<std::byte>()](const bowtie::Items& items, uint32_t* to) mutable {
+    const size_t item_bytes = record::item_bytes_of(type);
+    encoded.assign(items.data(), items.data() + items.size() * item_bytes);
+    record::encode_keys(type, encoded.data(), items.size(), descending);
+    const std::byte* at = encoded.data();
+    for (size_t i = 0; i < items.size(); ++i, at += item_bytes) {
+      to[i] = map(item_bytes == sizeof(uint32_t) ? record::load<uint32_t>(at)
+                                                 : record::load<uint64_t>(at));
+    }
+  };
+}
+
+}  // namespace
+
+std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
+                                           uint64_t input_bytes, double item_bytes, bool ordered,
+                                           const bowtie::DeviceProfile& device) {
+  const auto bytes = static_cast<double>(input_bytes);
+  const uint64_t most = bucket_bytes_max(options, memory_bytes, item_bytes, ordered);
+  const double wanted = std::ceil(size_error * bytes / static_cast<double>(most));
+  const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
+  if (wanted + static_cast<double>(options.inputs.size()) > static_cast<double>(streams_max))
+    return {};
+  LongRunsPlan plan;
+  plan.buckets = std::max(2u, static_cast<uint32_t>(wanted));
+  const bowtie::Bowtie bowtie{
+      .inputs = 1, .outputs = plan.buckets, .input_share = 0.5, .memory_bytes = memory_bytes};
+  plan.distribution = bowtie::predict(bowtie, 2 * bytes, device);
+  // Of numbers several sorters write parts of a bucket, and overtake each other now and then.
+  plan.sort_switches = (options.format.numeric() ? 4 : 2) * uint64_t{plan.buckets};
+  plan.sort_seconds = bowtie::seconds_of({.read_bytes = bytes,
+                                          .written_bytes = bytes,
+                                          .switches = static_cast<double>(plan.sort_switches)},
+                                         device, 1, 1);
+  return plan;
+}
+
+Result<std::vector<LongBucket>> distribute_in_long_runs(
+    Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes, Sample sample,
+    const LongRunsPlan& plan, const std::vector<std::string>& temp_directories) {
+  const SortOptions& options = context.options;
+  const FilesOptions files{.inputs = options.inputs,
+                           .format = options.format,
+                           .memory_bytes = options.memory_bytes,
+                           .temp_directories = temp_directories,
+                           .device = options.device.get(),
+                           .cancel = options.cancel,
+                           .progress = [&](const Progress&) { (void)context.pulse(); }};
+  FileRun run(files, "sort");
+  std::vector<bowtie::Input> inputs;
+  for (const Piece& piece : pieces) inputs.push_back({.file = piece.file, .bytes = piece.bytes});
+  run.start_with(std::move(inputs));
+  // Each bucket has two descriptors.
+  (void)os::raise_open_files_limit();
+
+  Cuts cuts = cut(options, std::move(sample), plan.buckets);
+  std::vector<LongBucket> buckets(cuts.parts.size());
+  std::vector<bowtie::Output> outputs;
+  for (size_t j = 0; j < buckets.size(); ++j) {
+    auto file = run.temporary();
+    if (!file) return std::unexpected(file.error());
+    buckets[j].file = std::move(*file);
+    buckets[j].sample = std::move(cuts.parts[j]);
+    if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
+    if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
+    outputs.push_back({.file = buckets[j].file.get(), .bytes_max = address_bytes / buckets.size()});
+  }
+  const bowtie::ToOutput to_bucket =
+      options.format.numeric()
+          ? by_number(options, cuts.numbers)
+          : bowtie::by_range(bowtie::ItemOrder(options.format, options.descending), cuts.bounds);
+  auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
+    to_bucket(items, to);
+    for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;
+    if (options.format.fixed()) return;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string_view item = items[i];
+      buckets[to[i]].bytes += item.size() + (item.ends_with('\n') ? 0 : 1);
+    }
+  };
+  auto status = run.pass(run.inputs(), std::move(outputs),
+                         bowtie::distribute(options.format, count_and_route),
+                         {.format = options.format,
+                          .memory_bytes = memory_bytes,
+                          .inputs_in_turn = true,
+                          .phase = "distribute"});
+  if (!status) return std::unexpected(status.error());
+  if (options.format.fixed()) {
+    for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
+  }
+  std::erase_if(buckets, [](const LongBucket& bucket) { return bucket.items == 0; });
+  return buckets;
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,631 @@
+#include "external/resume.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/random.h"
+
+// A sort of a terabyte takes hours, and the machine may not last that long. What can be kept of it?
+// The naive way writes down from time to time how far everything is, and hopes that the disk has it
+// in that order. Here a sort is seen as two kinds of steps, and a step is written down when all
+// that it made is on the disk, and not before:
+//
+//   split    a bucket (at first: the input) went to smaller buckets, which lie in temporaries
+//   done     a bucket was sorted, and stands in the output
+//
+// Steps undo nothing: a split does not change what it reads, and a bucket that is sorted once more
+// puts the same bytes to the same place. So a run that was cut off somewhere goes on behind the
+// steps that are written down, whatever else it had begun. The one thing that cannot be done again
+// is to remove temporaries, so this is done last: when the split that replaces them, or all the
+// buckets that are in them, are written down.
+//
+// On the disk. In the first directory for temporaries a folder that is named after what is sorted,
+// in which way, and to where (in the other directories: a folder of the same name):
+//
+//   penstock-resume-0123456789abcdef/
+//     journal            the steps (journal.h draws its entries); locked by the run that is at it
+//     split-2.5.0        part 5 of the temporaries of split 2, in the first directory
+//   .penstock-resume-0123456789abcdef.part     beside the output: the output, as far as it goes
+//
+// The journal's entries, by their kind; numbers are of 4 bytes where not said, a text is its length
+// and its bytes:
+//
+//   begin      the version of all this; text: the purpose, from which the name comes; the number of
+//              inputs, and of each the text of its path, and inode, bytes, and the time of its last
+//              change in ns (8 each); the number of folders, and their texts
+//   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
+//              bytes of a block (8); buckets
+//   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
+//              each), its part, whether all of its keys are equal
+//   blocks     the numbers of the next blocks of that bucket, as many as there are
+//   split end  its number: now it counts
+//   done       of each bucket: split and bucket; place in the output, bytes and items there (8
+//   each) complete   texts: the output's name so far, and its last one; inode, bytes and items (8
+//   each)
+//
+// The order in which things reach the disk (each line waits for the one above it):
+//
+//   split   the temporaries' bytes; their names; the entries up to "split end"; then the
+//   temporaries
+//           of the bucket that was split may go
+//   done    the output's bytes; the entry; then its temporaries may go
+//   end     the output's bytes and length; "complete"; the output's name; then all of it may go
+//
+// What an entry says is believed because of its check; that temporaries are whole, because they
+// never change once their split is written down. Whether they are still there is looked at before
+// anything is believed: if not (somebody cleaned up), the sort begins anew and says so.
+//
+// An input that is not what it was when the sort began (inode, length, time of its last change) is
+// an error: the buckets that are done and those that are not would not belong to one input.
+//
+// Costs. Nothing stays in memory between the phases, so that what the memory could have kept is
+// written and read once more. To bring a bucket to the disk takes one fdatasync() of the output and
+// one of the journal, beside the writes of the next ones. Temporaries go when their buckets are
+// done, not when they are read: at most the memory's worth of disk space more.
+
+namespace penstock::external {
+namespace {
+
+constexpr uint32_t version = 1;
+constexpr size_t blocks_per_entry = 16384;
+
+enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete };
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;  // then it stays as it is
+  std::filesystem::path result = std::filesystem::absolute(path, ignored);
+  return ignored ? path : result.lexically_normal().string();
+}
+
+// All that tells sorts apart: the same purpose makes the same output of the same inputs. (How much
+// memory there is, how many threads, makes no difference.)
+std::string purpose_of(const SortOptions& options) {
+  const record::Format& format = options.format;
+  std::string text(record::name_of(format.type));
+  if (!format.numeric() && format.fixed()) {
+    text += " " + std::to_string(format.record_bytes) + " " + std::to_string(format.key_offset) +
+            ":" + std::to_string(format.key_bytes);
+  }
+  if (options.descending) text += " descending";
+  if (options.unique) text += " unique";
+  text += '\0' + absolute(options.output);
+  for (const std::string& input : options.inputs) text += '\0' + absolute(input);
+  return text;
+}
+
+// The same in all versions.
+std::string name_of(const SortOptions& options) {
+  const std::string purpose = purpose_of(options);
+  uint64_t hash = purpose.size();
+  for (char c : purpose) hash = mix64(hash ^ static_cast<unsigned char>(c));
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string name = "penstock-resume-";
+  for (int shift = 60; shift >= 0; shift -= 4) name += digits[(hash >> shift) & 15];
+  return name;
+}
+
+std::string directory_of(const std::string& path) {
+  std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent.string();
+}
+
+std::string journal_of(const std::string& folder) {
+  return folder + "/journal";
+}
+
+std::string plural(uint64_t count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+// Reads a journal's entries as far as they make sense together.
+class Resume::Replay {
+ public:
+  explicit Replay(Told& told) : told_(told) {}
+
+  // False: it makes no sense here, and nothing behind it counts.
+  bool take(const Journal::Entry& entry) {
+    PayloadReader reader(entry.payload);
+    if ((told_.version == 0) != (entry.kind == Kind::begin)) return false;
+    switch (entry.kind) {
+      case Kind::begin:
+        return take_begin(reader);
+      case Kind::split:
+        return take_split(reader);
+      case Kind::bucket:
+        return take_bucket(reader);
+      case Kind::blocks:
+        return take_blocks(reader);
+      case Kind::split_end:
+        return take_split_end(reader);
+      case Kind::done:
+        return take_done(reader);
+      case Kind::complete:
+        return take_complete(reader);
+    }
+    return false;
+  }
+  // What was told up to here counts, whatever follows.
+  bool at_rest() const { return !split_; }
+
+ private:
+  bool take_begin(PayloadReader& reader) {
+    told_.version = reader.get<uint32_t>();
+    if (told_.version != version) return false;
+    told_.purpose = reader.get_text();
+    auto count = reader.get<uint32_t>();
+    for (uint32_t i = 0; i < count && reader.whole(); ++i) {
+      Input input{.path = reader.get_text()};
+      input.identity.inode = reader.get<uint64_t>();
+      input.identity.bytes = reader.get<uint64_t>();
+      input.identity.modified_ns = reader.get<int64_t>();
+      told_.inputs.push_back(std::move(input));
+    }
+    count = reader.get<uint32_t>();
+    for (uint32_t i = 0; i < count && reader.whole(); ++i)
+      told_.folders.push_back(reader.get_text());
+    return reader.ended_well() && !told_.folders.empty();
+  }
+
+  bool take_split(PayloadReader& reader) {
+    ResumeSplit split;
+    split.number = reader.get<uint32_t>();
+    of_.split = reader.get<uint32_t>();
+    of_.bucket = reader.get<uint32_t>();
+    split.parts = reader.get<uint32_t>();
+    split.block_bytes = reader.get<uint64_t>();
+    buckets_ = reader.get<uint32_t>();
+    blocks_left_ = 0;
+    split_ = std::move(split);
+    return reader.ended_well() && split_->block_bytes > 0;
+  }
+
+  bool take_bucket(PayloadReader& reader) {
+    if (!split_ || blocks_left_ != 0) return false;
+    ResumeBucket bucket;
+    bucket.keys.low = reader.get<uint64_t>();
+    bucket.keys.high = reader.get<uint64_t>();
+    bucket.bytes = reader.get<uint64_t>();
+    bucket.items = reader.get<uint64_t>();
+    blocks_left_ = reader.get<uint64_t>();
+    bucket.part = reader.get<uint32_t>();
+    bucket.constant = reader.get<uint32_t>() != 0;
+    split_->buckets.push_back(std::move(bucket));
+    return reader.ended_well() && split_->buckets.back().part < std::max(split_->parts, 1u);
+  }
+
+  bool take_blocks(PayloadReader& reader) {
+    size_t count = reader.left_bytes() / sizeof(uint32_t);
+    if (!split_ || split_->buckets.empty() || count > blocks_left_) return false;
+    for (size_t i = 0; i < count; ++i)
+      split_->buckets.back().blocks.push_back(reader.get<uint32_t>());
+    blocks_left_ -= count;
+    return reader.ended_well();
+  }
+
+  bool take_split_end(PayloadReader& reader) {
+    if (!split_ || blocks_left_ != 0 || split_->buckets.size() != buckets_ ||
+        reader.get<uint32_t>() != split_->number)
+      return false;
+    told_.next_split = split_->number + 1;
+    buckets_of_[split_->number] = buckets_;
+    // The temporaries of what was split are gone, or will be.
+    told_.splits[of_] = std::move(*split_);
+    split_.reset();
+    return reader.ended_well();
+  }
+
+  bool take_done(PayloadReader& reader) {
+    while (reader.left_bytes() > 0) {
+      ResumeDone done;
+      done.id.split = reader.get<uint32_t>();
+      done.id.bucket = reader.get<uint32_t>();
+      done.offset = reader.get<uint64_t>();
+      done.stored.bytes = reader.get<uint64_t>();
+      done.stored.items = reader.get<uint64_t>();
+      auto buckets = buckets_of_.find(done.id.split);
+      if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second)
+        return false;
+      told_.done[done.id] = done;
+      told_.output_bytes = std::max(told_.output_bytes, done.offset + done.stored.bytes);
+    }
+    return true;
+  }
+
+  bool take_complete(PayloadReader& reader) {
+    Complete complete;
+    complete.in_progress = reader.get_text();
+    complete.final_name = reader.get_text();
+    complete.inode = reader.get<uint64_t>();
+    complete.stored.bytes = reader.get<uint64_t>();
+    complete.stored.items = reader.get<uint64_t>();
+    told_.complete = std::move(complete);
+    return reader.ended_well();
+  }
+
+  Told& told_;
+  BucketId of_;
+  std::optional<ResumeSplit> split_;  // that has not ended
+  uint32_t buckets_ = 0;
+  uint64_t blocks_left_ = 0;
+  std::map<uint32_t, uint32_t> buckets_of_;
+};
+
+std::string Resume::folder_of(const SortOptions& options,
+                              const std::vector<std::string>& directories) {
+  return absolute(directories.front()) + "/" + name_of(options);
+}
+
+std::string Resume::output_name_of(const SortOptions& options) {
+  return "." + name_of(options) + ".part";
+}
+
+Result<std::unique_ptr<Resume>> Resume::open(
+    const SortOptions& options, const std::vector<std::unique_ptr<file::File>>& inputs,
+    const std::vector<std::string>& directories,
+    const std::function<void(const std::string&)>& notice) {
+  std::unique_ptr<Resume> resume(new Resume);
+  resume->purpose_ = purpose_of(options);
+  resume->output_ = options.output;
+  resume->output_name_ = output_name_of(options);
+  resume->notice_ = notice ? notice : [](const std::string&) {};
+  for (const auto& input : inputs) {
+    auto identity = input->identity();
+    if (!identity) return std::unexpected(identity.error());
+    resume->inputs_.push_back({absolute(input->path()), *identity});
+  }
+  for (const std::string& directory : directories)
+    resume->folders_.push_back(folder_of(options, {directory}));
+  if (auto status = resume->take_over(); !status) return std::unexpected(status.error());
+  return resume;
+}
+
+Status Resume::take_over() {
+  const std::string& folder = folders_.front();
+  if (auto status = file::make_private_directory(folder); !status) return status;
+  auto journal = Journal::open(journal_of(folder));
+  if (!journal) {
+    if (!Journal::in_use(journal.error())) return std::unexpected(journal.error());
+    return failure(ErrorCode::invalid_argument, "sort this: another process is at it", folder,
+                   "wait until it has ended");
+  }
+  Replay replay(told_);
+  Journal::Entry entry;
+  Journal::Position position = journal->position();
+  for (;;) {
+    auto whole = journal->next(entry);
+    if (!whole) return std::unexpected(whole.error());
+    if (!*whole || !replay.take(entry)) break;
+    if (replay.at_rest()) position = journal->position();
+  }
+  if (told_.version != 0 && (told_.version != version || told_.purpose != purpose_ ||
+                             told_.inputs.size() != inputs_.size())) {
+    return failure(ErrorCode::unsupported, "go on with what another version of penstock left",
+                   folder, "that version; or rm -r it, to begin anew");
+  }
+  if (auto status = journal->cut(position); !status) return status;
+  {
+    MutexLock lock(mutex_);
+    journal_ = std::move(*journal);
+  }
+  if (told_.version == 0) {
+    notice_("what is finished is kept in " + folder + " until the sort is done");
+    return begin_anew();
+  }
+  if (was_published()) {
+    // Only the cleaning up was left. New inputs under the old names are another sort.
+    std::vector<Input> expected = told_.inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].identity.inode == told_.complete->inode) expected[i] = inputs_[i];
+    }
+    auto output = file::File::open_read(told_.complete->final_name, file::Caching::buffered);
+    auto found = output ? output->identity() : Result<file::FileIdentity>();
+    if (expected == inputs_ && found && found->inode == told_.complete->inode &&
+        found->bytes == told_.complete->stored.bytes) {
+      notice_("resuming: the output was complete already");
+      completed_ = told_.complete->stored;
+      folders_ = told_.folders;
+      remove_all();
+      return {};
+    }
+    return begin_anew();
+  }
+  if (told_.splits.empty()) {
+    notice_("resuming: nothing was finished; what is, is kept in " + folder);
+    return begin_anew();
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i] == told_.inputs[i]) continue;
+    return failure(ErrorCode::invalid_argument, "go on: it is not what it was when the sort began",
+                   inputs_[i].path, "rm -r " + folder + ", to begin anew");
+  }
+  folders_ = told_.folders;
+  if (!temporaries_are_there()) {
+    notice_("resuming: temporaries are missing in " + folder + ": beginning anew");
+    return begin_anew();
+  }
+  remove_leftovers();
+  next_split_ = told_.next_split;
+  worth_keeping_ = true;
+  ResumeProgress now;
+  now.buckets = 1;
+  for (const auto& [of, split] : told_.splits)
+    now.buckets += static_cast<uint32_t>(split.buckets.size()) - 1;
+  for (const auto& [id, done] : told_.done) {
+    ++now.buckets_done;
+    now.bytes_done += done.stored.bytes;
+  }
+  notice_("resuming: " + std::to_string(now.buckets_done) + " of " + plural(now.buckets, "bucket") +
+          " are done");
+  MutexLock lock(mutex_);
+  progress_ = now;
+  return {};
+}
+
+Status Resume::begin_anew() {
+  told_ = {};
+  next_split_ = 0;
+  worth_keeping_ = false;
+  for (const std::string& folder : folders_) {
+    if (auto status = file::make_private_directory(folder); !status) return status;
+  }
+  remove_leftovers();
+  PayloadWriter writer;
+  writer.put(version);
+  writer.put_text(purpose_);
+  writer.put(static_cast<uint32_t>(inputs_.size()));
+  for (const Input& input : inputs_) {
+    writer.put_text(input.path);
+    writer.put(input.identity.inode);
+    writer.put(input.identity.bytes);
+    writer.put(input.identity.modified_ns);
+  }
+  writer.put(static_cast<uint32_t>(folders_.size()));
+  for (const std::string& folder : folders_) writer.put_text(folder);
+  {
+    MutexLock lock(mutex_);
+    progress_ = {};
+    if (auto status = journal_.cut(Journal::beginning()); !status) return status;
+    if (auto status = journal_.append(Kind::begin, writer.text()); !status) return status;
+    if (auto status = journal_.commit(); !status) return status;
+  }
+  for (const std::string& folder : folders_) {
+    if (auto status = file::sync_directory(folder); !status) return status;
+    if (auto status = file::sync_directory(directory_of(folder)); !status) return status;
+  }
+  return {};
+}
+
+// The name that an output in progress has goes away in the moment in which it gets its last one.
+bool Resume::was_published() const {
+  std::error_code ignored;
+  return told_.complete && !std::filesystem::exists(told_.complete->in_progress, ignored);
+}
+
+// Their names, and how long they are at least.
+std::map<std::string, uint64_t> Resume::needed_files() const {
+  std::map<std::string, uint64_t> needed;
+  for (const auto& [of, split] : told_.splits) {
+    SpillPlace place = place_of(split.number);
+    size_t directories = place.directories.size();
+    for (uint32_t number = 0; number < split.buckets.size(); ++number) {
+      BucketId id{split.number, number};
+      if (told_.done.contains(id) || told_.splits.contains(id)) continue;
+      const ResumeBucket& bucket = split.buckets[number];
+      std::vector<uint64_t> ends(directories, 0);
+      uint64_t left = bucket.bytes;
+      for (uint32_t block : bucket.blocks) {
+        uint64_t here = std::min<uint64_t>(left, split.block_bytes);
+        uint64_t& end = ends[block % directories];
+        end = std::max(end, block / directories * split.block_bytes + here);
+        left -= here;
+      }
+      for (uint32_t i = 0; i < directories; ++i) {
+        if (ends[i] == 0) continue;
+        uint64_t& end =
+            needed[Spill::path_of(place.directories[i], SpillSet::name_of(place, bucket.part), i)];
+        end = std::max(end, ends[i]);
+      }
+    }
+  }
+  return needed;
+}
+
+bool Resume::temporaries_are_there() const {
+  for (const auto& [path, bytes] : needed_files()) {
+    std::error_code error;
+    auto size = std::filesystem::file_size(path, error);
+    if (error || size < bytes) return false;
+  }
+  return true;
+}
+
+// Of steps that were not finished, and of buckets that are done.
+void Resume::remove_leftovers() const {
+  auto needed = needed_files();
+  for (const std::string& folder : folders_) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      std::string path = entry.path().string();
+      bool ours = entry.path().filename().string().starts_with("split-");
+      if (ours && !needed.contains(path)) std::filesystem::remove(path, ignored);
+    }
+  }
+}
+
+void Resume::remove_all() {
+  told_ = {};
+  remove_leftovers();
+  std::error_code ignored;
+  std::filesystem::remove(journal_of(folders_.front()), ignored);
+  for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
+}
+
+Result<file::File> Resume::open_output() {
+  auto output = file::File::open_kept_output(output_, output_name_, told_.output_bytes);
+  if (!output && told_.output_bytes > 0 &&
+      (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
+    notice_("resuming: the output as far as it was is gone: beginning anew");
+    if (auto status = begin_anew(); !status) return std::unexpected(status.error());
+    output = file::File::open_kept_output(output_, output_name_, 0);
+  }
+  if (!output) return output;
+  output_in_progress_ = output->name_in_progress();
+  if (auto status = file::sync_directory(directory_of(output_in_progress_)); !status)
+    return std::unexpected(status.error());
+  return output;
+}
+
+ResumeSplit Resume::take_split(BucketId of) {
+  ResumeSplit split = std::move(told_.splits.extract(of).mapped());
+  for (uint32_t number = 0; number < split.buckets.size(); ++number) {
+    BucketId id{split.number, number};
+    if (done(id) || has_split(id)) split.buckets[number].blocks = {};
+  }
+  return split;
+}
+
+Result<SpillSet> Resume::open_spills(const ResumeSplit& split) const {
+  std::vector<bool> wanted(split.parts);
+  for (const ResumeBucket& bucket : split.buckets) {
+    if (!bucket.blocks.empty()) wanted[bucket.part] = true;
+  }
+  SpillSet spills;
+  if (auto status = spills.reopen(place_of(split.number), wanted, split.block_bytes); !status)
+    return std::unexpected(status.error());
+  for (const ResumeBucket& bucket : split.buckets) {
+    if (!bucket.blocks.empty()) spills.keep(bucket.part);
+  }
+  return spills;
+}
+
+std::optional<Stored> Resume::done(BucketId id) const {
+  auto found = told_.done.find(id);
+  if (found == told_.done.end()) return std::nullopt;
+  return found->second.stored;
+}
+
+ResumeProgress Resume::progress() const {
+  MutexLock lock(mutex_);
+  return progress_;
+}
+
+SpillPlace Resume::place_of(uint32_t split) const {
+  return {.directories = folders_, .name = "split-" + std::to_string(split)};
+}
+
+// They must be what they were before they were read.
+Status Resume::look_at_inputs() const {
+  for (const Input& input : inputs_) {
+    auto file = file::File::open_read(input.path, file::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    auto identity = file->identity();
+    if (!identity) return std::unexpected(identity.error());
+    if (*identity == input.identity) continue;
+    return failure(ErrorCode::invalid_argument, "trust what was read: it changed meanwhile",
+                   input.path, "the sort once more, when nobody writes to it");
+  }
+  return {};
+}
+
+Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+                          const std::function<ResumeBucket(uint32_t)>& bucket) {
+  if (of.split == BucketId::no_split) {
+    if (auto status = look_at_inputs(); !status) return status;
+  }
+  if (auto status = spills.sync(); !status) return status;
+  for (const std::string& folder : folders_) {
+    if (auto status = file::sync_directory(folder); !status) return status;
+  }
+  MutexLock lock(mutex_);
+  auto append = [&](Kind kind, const PayloadWriter& writer)
+                    REQUIRES_LOCK(mutex_) { return journal_.append(kind, writer.text()); };
+  PayloadWriter head;
+  head.put(next_split_);
+  head.put(of.split);
+  head.put(of.bucket);
+  head.put(spills.parts());
+  head.put(uint64_t{spills.block_bytes()});
+  head.put(buckets);
+  if (auto status = append(Kind::split, head); !status) return status;
+  for (uint32_t number = 0; number < buckets; ++number) {
+    const ResumeBucket saved = bucket(number);
+    PayloadWriter table;
+    table.put(saved.keys.low);
+    table.put(saved.keys.high);
+    table.put(saved.bytes);
+    table.put(saved.items);
+    table.put(uint64_t{saved.blocks.size()});
+    table.put(saved.part);
+    table.put(uint32_t{saved.constant});
+    if (auto status = append(Kind::bucket, table); !status) return status;
+    for (size_t first = 0; first < saved.blocks.size(); first += blocks_per_entry) {
+      PayloadWriter list;
+      size_t last = std::min(first + blocks_per_entry, saved.blocks.size());
+      for (size_t i = first; i < last; ++i) list.put(saved.blocks[i]);
+      if (auto status = append(Kind::blocks, list); !status) return status;
+    }
+  }
+  PayloadWriter end;
+  end.put(next_split_);
+  if (auto status = append(Kind::split_end, end); !status) return status;
+  if (auto status = journal_.commit(); !status) return status;
+  ++next_split_;
+  worth_keeping_ = true;
+  progress_.buckets += of.split == BucketId::no_split ? buckets : buckets - 1;
+  return {};
+}
+
+Status Resume::finished(std::span<const ResumeDone> done, const file::File& output) {
+  PayloadWriter writer;
+  for (const ResumeDone& one : done) {
+    writer.put(one.id.split);
+    writer.put(one.id.bucket);
+    writer.put(one.offset);
+    writer.put(one.stored.bytes);
+    writer.put(one.stored.items);
+  }
+  MutexLock lock(mutex_);
+  if (auto status = output.sync(); !status) return status;
+  if (auto status = journal_.append(Kind::done, writer.text()); !status) return status;
+  if (auto status = journal_.commit(); !status) return status;
+  for (const ResumeDone& one : done) {
+    ++progress_.buckets_done;
+    progress_.bytes_done += one.stored.bytes;
+  }
+  return {};
+}
+
+Status Resume::publish(file::File& output, const Stored& stored) {
+  if (auto status = output.set_size(stored.bytes); !status) return status;
+  if (auto status = output.sync(); !status) return status;
+  auto identity = output.identity();
+  if (!identity) return std::unexpected(identity.error());
+  const std::string directory = directory_of(output.final_name());
+  PayloadWriter writer;
+  writer.put_text(absolute(output.name_in_progress()));
+  writer.put_text(absolute(output.final_name()));
+  writer.put(identity->inode);
+  writer.put(stored.bytes);
+  writer.put(stored.items);
+  {
+    MutexLock lock(mutex_);
+    if (auto status = journal_.append(Kind::complete, writer.text()); !status) return status;
+    if (auto status = journal_.commit(); !status) return status;
+  }
+  if (auto status = output.publish(); !status) return status;
+  if (auto status = file::sync_directory(directory); !status) return status;
+  remove_all();
+  return {};
+}
+
+bool Resume::keep_or_remove() {
+  if (worth_keeping_) return true;
+  std::error_code ignored;
+  if (!output_in_progress_.empty()) std::filesystem::remove(output_in_progress_, ignored);
+  remove_all();
+  return false;
+}
+
+}  // namespace penstock::external

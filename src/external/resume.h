@@ -1,0 +1,161 @@
+#pragma once
+
+// What a sort leaves for the run that goes on with it: `penstock sort --resume`. resume.cc tells
+// how, and what may be lost.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "external/bucket_sorter.h"
+#include "external/journal.h"
+#include "external/spill.h"
+#include "sort/bucket_map.h"
+
+namespace penstock::external {
+
+// A bucket between the phases: all of it lies in temporaries that stay, or nowhere, if its items
+// are its one key.
+struct ResumeBucket {
+  sorting::KeyRange keys = {};  // of numbers
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+  bool constant = false;
+  uint32_t part = 0;                  // of the split's temporaries
+  std::vector<uint32_t> blocks = {};  // their numbers, in the order of the input
+};
+
+struct ResumeSplit {
+  uint32_t number = 0;
+  uint32_t parts = 0;
+  size_t block_bytes = 0;
+  std::vector<ResumeBucket> buckets = {};  // in the order of the output
+};
+
+// A bucket that stands in the output.
+struct ResumeDone {
+  BucketId id;
+  uint64_t offset = 0;
+  Stored stored;
+};
+
+struct ResumeProgress {
+  uint32_t buckets = 0;
+  uint32_t buckets_done = 0;
+  uint64_t bytes_done = 0;  // in the output
+};
+
+// Thread safety: finished() and progress() from any thread; everything else from one.
+// Invariants: a bucket that done() tells of stands in the output, on the disk; every other one of a
+// split that split() tells of lies in temporaries that are whole. Temporaries are removed only when
+// nobody needs them.
+class Resume {
+ public:
+  // Where the state of this sort is, or would be: in the first of the directories.
+  static std::string folder_of(const SortOptions& options,
+                               const std::vector<std::string>& directories);
+  // The output's name until it is complete, in its directory.
+  static std::string output_name_of(const SortOptions& options);
+
+  // Takes what an earlier run left, or begins. `inputs`: opened, regular files. `notice`: is told
+  // in a sentence what is taken over, and what is not. Errors: the inputs are not what they were; a
+  // process is at it; it was left by another version.
+  static Result<std::unique_ptr<Resume>> open(
+      const SortOptions& options, const std::vector<std::unique_ptr<file::File>>& inputs,
+      const std::vector<std::string>& directories,
+      const std::function<void(const std::string&)>& notice);
+
+  // An earlier run completed the output and only failed to clean up. Nothing else: it has not.
+  std::optional<Stored> completed() const { return completed_; }
+  // The output, with what it has.
+  Result<file::File> open_output();
+
+  bool has_split(BucketId of) const { return told_.splits.contains(of); }
+  // Gives it away: nobody asks twice. Its buckets that are done, or split themselves, have no
+  // blocks any more. REQUIRES: has_split().
+  ResumeSplit take_split(BucketId of);
+  // The temporaries of such a split; each bucket that has blocks keeps its part.
+  Result<SpillSet> open_spills(const ResumeSplit& split) const;
+  std::optional<Stored> done(BucketId id) const;
+  ResumeProgress progress() const EXCLUDES_LOCK(mutex_);
+
+  // Temporaries for a split that is about to be made.
+  SpillPlace place_for_split() const { return place_of(next_split_); }
+  uint32_t next_split() const { return next_split_; }
+  SpillPlace place_of(uint32_t split) const;
+  // next_split() is complete: everything that was written goes to the disk, and the state says so.
+  // `buckets` in the order of the output; each is asked for once.
+  Status save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+                    const std::function<ResumeBucket(uint32_t)>& bucket);
+  // These buckets are written: they go to the disk, and the state says so. After it their
+  // temporaries may go.
+  Status finished(std::span<const ResumeDone> done, const file::File& output) EXCLUDES_LOCK(mutex_);
+
+  // The output is written: it gets its name, and all else is removed.
+  Status publish(file::File& output, const Stored& stored);
+  // The run has failed: what a later one can go on with stays, and if there is nothing, nothing
+  // does. True: it stays.
+  bool keep_or_remove();
+
+ private:
+  struct Input {
+    std::string path;
+    file::FileIdentity identity;
+    bool operator==(const Input&) const = default;
+  };
+  struct Complete {
+    std::string in_progress;  // its name before it was published
+    std::string final_name;
+    uint64_t inode = 0;
+    Stored stored;
+  };
+  // What the journal says.
+  struct Told {
+    uint32_t version = 0;  // 0: nothing
+    std::string purpose;
+    std::vector<Input> inputs;
+    std::vector<std::string> folders;
+    std::map<BucketId, ResumeSplit> splits;
+    std::map<BucketId, ResumeDone> done;
+    std::optional<Complete> complete;
+    uint64_t output_bytes = 0;
+    uint32_t next_split = 0;
+  };
+  class Replay;
+
+  Resume() = default;
+  Status take_over();
+  Status begin_anew() EXCLUDES_LOCK(mutex_);
+  bool was_published() const;
+  Status look_at_inputs() const;
+  bool temporaries_are_there() const;
+  std::map<std::string, uint64_t> needed_files() const;
+  void remove_leftovers() const;
+  void remove_all();
+
+  std::string purpose_;  // what tells sorts apart
+  std::string output_;
+  std::string output_name_;
+  std::vector<std::string> folders_;  // the journal is in the first
+  std::vector<Input> inputs_;         // as they are now
+  std::function<void(const std::string&)> notice_;
+
+  Told told_;
+  std::optional<Stored> completed_;
+  uint32_t next_split_ = 0;
+  bool worth_keeping_ = false;      // a split is saved
+  std::string output_in_progress_;  // its path, once it is open
+
+  mutable Mutex mutex_;
+  Journal journal_ GUARDED_BY(mutex_);
+  ResumeProgress progress_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock::external

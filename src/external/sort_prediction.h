@@ -1,0 +1,45 @@
+#pragma once
+
+// What the phases of a sort will ask of the disk: bytes, and seeks. With a device's speeds and
+// switch delay, seconds.
+
+#include <cstdint>
+#include <optional>
+
+#include "external/external_sort.h"
+
+namespace penstock::external {
+
+// A distribution that reads on as blocks fill, and writes each of them when it is full.
+struct SplitTraffic {
+  uint64_t input_bytes = 0;
+  uint32_t input_files = 1;
+  uint64_t spilled_bytes = 0;
+  uint64_t kept_bytes = 0;  // what memory holds before it writes, and in the end
+  uint64_t read_block_bytes = 1;
+  uint64_t write_block_bytes = 1;
+  uint32_t spill_files = 1;  // to whose ends the blocks go
+  uint32_t buckets = 1;
+};
+SortPhase predict_split(const char* name, const SplitTraffic& traffic);
+
+// Then the buckets, read, sorted and written side by side.
+struct BucketTraffic {
+  uint64_t output_bytes = 0;
+  uint64_t spilled_bytes = 0;
+  uint64_t spilled_block_bytes = 1;
+  uint32_t buckets = 1;
+  uint32_t buckets_per_spill_file = 1;
+  uint64_t request_bytes = 1;    // of the output, and of blocks that follow each other
+  uint64_t in_flight_bytes = 0;  // of reads, and as many of writes
+};
+SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
+
+// What is known of the disk without a look at it: what the options say, or what is emulated.
+std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options);
+
+// Equation 1 of the model, with so many streams.
+double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,
+                  uint32_t outputs);
+
+}  // namespace penstock::external

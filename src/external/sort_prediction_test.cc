@@ -1,0 +1,284 @@
+// What a sort says that it will do, beside what its requests really did.
+
+#include "external/sort_prediction.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "external/long_runs.h"
+#include "file/emulation.h"
+#include "os/memory.h"
+#include "record/checker.h"
+#include "record/generator.h"
+
+namespace penstock::external {
+namespace {
+
+using record::Distribution;
+using record::Format;
+using record::Type;
+
+const Format u64 = {Type::u64, 8};
+const Format records = {Type::record, 100, 0, 10};
+const Format lines = {Type::lines, 1};
+
+bowtie::DeviceProfile hard_disk() {
+  return *bowtie::find_profile("hard-disk");
+}
+
+class PredictionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() / fmt::format("plan-test-{}", ::getpid());
+    std::filesystem::create_directories(directory_ / "temporaries");
+  }
+  void TearDown() override {
+    file::emulate({});
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string path(const std::string& name) const { return (directory_ / name).string(); }
+  static std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void generate(const std::string& name, const Format& format, uint64_t bytes,
+                Distribution distribution = Distribution::uniform) const {
+    const uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
+    auto generator =
+        record::Generator::open({.format = format, .distribution = distribution, .count = count});
+    ASSERT_TRUE(generator) << generator.error().message();
+    std::string piece(1000 * generator->item_bytes_max(), '\0');
+    std::ofstream file(path(name), std::ios::binary);
+    for (uint64_t first = 0; first < count; first += 1000) {
+      const uint64_t items = std::min<uint64_t>(1000, count - first);
+      const size_t filled =
+          generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data()));
+      file.write(piece.data(), static_cast<std::streamsize>(filled));
+    }
+  }
+  SortOptions options(const Format& format) const {
+    ::malloc_trim(0);
+    // A 32nd of a budget is kept back.
+    const uint64_t needed_bytes = os::resident_memory().bytes + 28 * MiB;
+    return {.inputs = {path("in")},
+            .output = path("out"),
+            .format = format,
+            .memory_bytes = std::max<uint64_t>(32 * MiB, needed_bytes + needed_bytes / 31),
+            .temp_directories = {path("temporaries")}};
+  }
+  static record::CheckResult check(const Format& format, const std::string& data,
+                                   bool descending = false) {
+    record::Checker checker({.format = format, .descending = descending});
+    checker.add(std::as_bytes(std::span(data)));
+    auto result = checker.finish();
+    EXPECT_TRUE(result) << result.error().message();
+    return *result;
+  }
+  void expect_sorted(const SortOptions& chosen) const {
+    const auto before = check(chosen.format, read(chosen.inputs[0]));
+    const auto after = check(chosen.format, read(chosen.output), chosen.descending);
+    EXPECT_TRUE(after.sorted());
+    EXPECT_EQ(after.count, before.count);
+    EXPECT_EQ(after.checksum_hex(), before.checksum_hex());
+  }
+  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
+    const auto found = std::ranges::find(phases, name, &SortPhase::name);
+    return found == phases.end() ? nullptr : &*found;
+  }
+  // Bytes within a twentieth, seeks within a factor.
+  static void expect_as_predicted(const SortStats& stats, const std::string& name,
+                                  double seeks_factor) {
+    SCOPED_TRACE(name);
+    const SortPhase* planned = find(stats.predicted.phases, name);
+    const SortPhase* done = find(stats.phases, name);
+    ASSERT_NE(planned, nullptr);
+    ASSERT_NE(done, nullptr);
+    auto near = [](uint64_t expected, uint64_t measured) {
+      const auto tolerance = 0.05 * static_cast<double>(expected) + 2e6;
+      EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(expected), tolerance);
+    };
+    near(planned->bytes_read, done->bytes_read);
+    near(planned->bytes_written, done->bytes_written);
+    const auto few = 8.0;
+    EXPECT_LE(static_cast<double>(done->seeks),
+              few + seeks_factor * static_cast<double>(planned->seeks));
+    EXPECT_GE(few + seeks_factor * static_cast<double>(done->seeks),
+              static_cast<double>(planned->seeks));
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(PredictionTest, PhasesAddUpToTheRun) {
+  for (const Format& format : {u64, records, lines}) {
+    for (const uint64_t bytes : {48 * MiB, 1 * MiB}) {
+      generate("in", format, bytes);
+      auto stats = sort_files(options(format));
+      ASSERT_TRUE(stats) << stats.error().message();
+      for (const auto& [phases, read, written, seeks] :
+           {std::tuple{stats->phases, stats->bytes_read, stats->bytes_written, stats->seeks},
+            std::tuple{stats->predicted.phases, stats->predicted.bytes_read,
+                       stats->predicted.bytes_written, stats->predicted.seeks}}) {
+        SortPhase sum;
+        for (const SortPhase& phase : phases) {
+          sum.bytes_read += phase.bytes_read;
+          sum.bytes_written += phase.bytes_written;
+          sum.seeks += phase.seeks;
+        }
+        EXPECT_EQ(sum.bytes_read, read);
+        EXPECT_EQ(sum.bytes_written, written);
+        EXPECT_EQ(sum.seeks, seeks);
+      }
+      for (const SortPhase& planned : stats->predicted.phases)
+        EXPECT_NE(find(stats->phases, planned.name), nullptr) << planned.name;
+    }
+  }
+}
+
+TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
+  for (const Format& format : {u64, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 64 * MiB);
+    auto stats = sort_files(options(format));
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_EQ(stats->method, Method::distribute);
+    EXPECT_FALSE(stats->predicted.long_runs);
+    expect_as_predicted(*stats, "distribute", 1.5);
+    // Of texts several sorters read and write side by side: who is when at it is nobody's plan.
+    expect_as_predicted(*stats, "sort", format.numeric() ? 2 : 5);
+  }
+}
+
+TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
+  for (const Format& format : {u64, records, lines}) {
+    generate("in", format, 2 * MiB);
+    auto stats = sort_files(options(format));
+    ASSERT_TRUE(stats) << stats.error().message();
+    expect_as_predicted(*stats, "read", 1);
+    expect_as_predicted(*stats, "sort and write", 1);
+  }
+}
+
+TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
+  for (const Format& format :
+       {u64, Format{Type::i32, 4, 0, 4}, Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 48 * MiB);
+    SortOptions chosen = options(format);
+    chosen.descending = format.type == Type::i32 || format.type == Type::lines;
+    auto usual = sort_files(chosen);
+    ASSERT_TRUE(usual) << usual.error().message();
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(stats->predicted.long_runs);
+    EXPECT_EQ(stats->passes, 2u);
+    expect_sorted(chosen);
+    expect_as_predicted(*stats, "distribute", 2);
+    expect_as_predicted(*stats, "sort", 2);
+    EXPECT_LT(4 * stats->seeks, usual->seeks);
+  }
+}
+
+TEST_F(PredictionTest, LongRunsKeepTheOrderOfEqualKeysAndDropRepeats) {
+  Random random(3);
+  std::vector<std::pair<uint64_t, uint64_t>> pairs(48 * MiB / 16);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    // A key that is a third of all is more than a bucket.
+    pairs[i] = {random.below(3) == 0 ? 2500 : random.below(5000), i};
+  }
+  auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(pairs.data()), pairs.size() * 16);
+  };
+  std::ofstream(path("in"), std::ios::binary) << text();
+  std::ranges::stable_sort(pairs, {}, &std::pair<uint64_t, uint64_t>::first);
+  for (const bool unique : {false, true}) {
+    SortOptions chosen = options({Type::kv64, 16});
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    chosen.unique = unique;
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(stats->predicted.long_runs);
+    if (unique) {
+      pairs.erase(std::ranges::unique(pairs, {}, &std::pair<uint64_t, uint64_t>::first).begin(),
+                  pairs.end());
+    }
+    EXPECT_TRUE(read(path("out")) == text());
+    EXPECT_EQ(stats->items, pairs.size());
+  }
+}
+
+TEST_F(PredictionTest, SeveralInputsOfAnyDistributionInLongRuns) {
+  for (const Format& format : {u64, lines}) {
+    for (const Distribution distribution :
+         {Distribution::all_equal, Distribution::zipf, Distribution::low_bits_only,
+          Distribution::one_bucket, Distribution::common_prefix}) {
+      if (std::ranges::count(record::distributions_of(format.type), distribution) == 0) continue;
+      SCOPED_TRACE(record::name_of(distribution));
+      generate("in", format, 32 * MiB, distribution);
+      const std::string all = read(path("in"));
+      size_t cut = all.size() / 3 / 8 * 8;
+      if (!format.fixed()) cut = all.find('\n', cut) + 1;
+      std::ofstream(path("a"), std::ios::binary) << all.substr(0, cut);
+      std::ofstream(path("b"), std::ios::binary);
+      std::ofstream(path("c"), std::ios::binary) << all.substr(cut);
+      SortOptions chosen = options(format);
+      chosen.inputs = {path("a"), path("b"), path("c")};
+      chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+      auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      const auto sorted = check(format, read(path("out")));
+      EXPECT_TRUE(sorted.sorted());
+      EXPECT_EQ(sorted.checksum_hex(), check(format, all).checksum_hex());
+    }
+  }
+}
+
+TEST_F(PredictionTest, AMergeSaysItsSeeks) {
+  SortOptions chosen = options(u64);
+  chosen.inputs.clear();
+  chosen.merge_only = true;
+  for (int i = 0; i < 6; ++i) {
+    chosen.inputs.push_back(path(fmt::format("in{}", i)));
+    generate(fmt::format("in{}", i), u64, 8 * MiB, Distribution::sorted);
+  }
+  chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->method, Method::merge);
+  EXPECT_GT(stats->predicted.seconds, 0);
+  expect_as_predicted(*stats, "merge", 2.5);
+}
+
+// The look at the input must not cost more than what it is for.
+TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
+  const bowtie::DeviceProfile disk = hard_disk();
+  bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
+  for (const uint64_t bytes : {uint64_t{64} * MiB, 1 * GiB, 8 * GiB, 1 * TiB}) {
+    const SamplePlan usual = plan_sample(bytes, nullptr);
+    const SamplePlan slow = plan_sample(bytes, &disk);
+    EXPECT_EQ(plan_sample(1 * TiB, &fast).places, plan_sample(1 * TiB, nullptr).places);
+    EXPECT_LE(slow.places, usual.places);
+    EXPECT_GE(slow.stretch_bytes, usual.stretch_bytes);
+    const uint64_t keys = uint64_t{usual.places} * usual.items_per_stretch;
+    EXPECT_GE(2 * uint64_t{slow.places} * slow.items_per_stretch, keys);
+    const double read_seconds = static_cast<double>(bytes) / disk.read_bytes_per_s;
+    const double look_seconds = slow.places * disk.switch_seconds.at(1, 0) +
+                                static_cast<double>(slow.bytes()) / disk.read_bytes_per_s;
+    if (bytes >= 8 * GiB) {
+      EXPECT_LT(look_seconds, 0.1 * read_seconds);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::external

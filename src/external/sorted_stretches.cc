@@ -1,0 +1,46 @@
+#include "external/sorted_stretches.h"
+
+#include "external/cursor.h"
+#include "external/file_io.h"
+#include "external/memory_plan.h"
+
+namespace penstock::external {
+namespace {
+
+constexpr uint32_t items_between_pulses = 4096;
+
+}  // namespace
+
+Result<std::vector<Piece>> find_stretches(Context& context, const std::vector<Piece>& pieces,
+                                          uint64_t memory_bytes, uint32_t stretches_max) {
+  size_t block_bytes = block_within(memory_bytes / 16);
+  constexpr uint32_t read_ahead_blocks = 6;
+  auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
+  if (!files) return std::unexpected(files.error());
+  std::vector<Piece> stretches;
+  for (const Piece& piece : pieces) {
+    auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
+    if (!reader) return std::unexpected(reader.error());
+    Cursor cursor(context.options, piece.file->path(), *reader);
+    LastItem last;
+    uint64_t start = 0;
+    uint64_t at = 0;
+    for (uint64_t count = 0; cursor.next(); ++count) {
+      if (count % items_between_pulses == 0) {
+        if (auto status = context.pulse(); !status) return std::unexpected(status.error());
+      }
+      if (last.any() && last.compare(context.options, cursor) > 0) {
+        stretches.push_back({.file = piece.file, .offset = start, .bytes = at - start});
+        start = at;
+        if (stretches.size() >= stretches_max) return std::vector<Piece>{};
+      }
+      last.set(cursor);
+      at += cursor.item().size();
+    }
+    if (auto status = cursor.status(); !status) return std::unexpected(status.error());
+    stretches.push_back({.file = piece.file, .offset = start, .bytes = at - start});
+  }
+  return stretches;
+}
+
+}  // namespace penstock::external

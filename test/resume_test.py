@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""`penstock sort --resume`, killed at random points and started again until it is done: resume_test.py PENSTOCK [TEST...].
+
+It prints its seed; PENSTOCK_TEST_SEED repeats a run (as far as the time that a machine takes can be repeated).
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import end_to_end
+
+PROGRAM = sys.argv[1]
+MIB = 1 << 20
+SANITIZED = "ASAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+MEMORY = "48M" if SANITIZED else "40M"
+LARGE_BYTES = 96 * MIB
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+class Killed(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-resume-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.temporaries = self.folder / "temporaries"
+        self.temporaries.mkdir()
+
+    def run_program(self, *words, code=0, env=None):
+        done = subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                              env=env)
+        self.assertEqual(done.returncode, code, done.stderr.decode(errors="replace"))
+        return done
+
+    def sort_words(self, *more):
+        return ["sort", self.folder / "in", "-o", self.folder / "out", "-S", MEMORY, "-T", self.temporaries, *more]
+
+    def gen(self, format_name, item_bytes):
+        self.run_program("gen", "--format", format_name, "--count", LARGE_BYTES // item_bytes, "-o", self.folder / "in",
+                         "--seed", SEED)
+
+    def written_bytes(self, child):
+        return int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0])
+
+    def run_until(self, words, written_bytes, number):
+        """Runs it until it has written so much, and sends it the signal. False: it ended before that."""
+        child = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        with child:
+            while child.poll() is None and self.written_bytes(child) < written_bytes:
+                time.sleep(0.0005)
+            killed = child.poll() is None
+            if killed:
+                child.send_signal(number)
+            self.messages = child.communicate(timeout=120)[1].decode(errors="replace")
+            if not killed or child.returncode == 0:
+                self.assertEqual(child.returncode, 0, self.messages)
+                return False
+            self.assertEqual(child.returncode, -number, self.messages)
+        return True
+
+    def assert_nothing_left(self):
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["in", "out", "temporaries"])
+        self.assertEqual(list(self.temporaries.iterdir()), [])
+
+    def wanted(self, *more):
+        self.run_program(*self.sort_words(*more))
+        found = digest(self.folder / "out")
+        (self.folder / "out").unlink()
+        return found
+
+    def test_killed_at_random_points_it_comes_to_its_end(self):
+        for format_name, item_bytes, more in (("u64", 8, ()), ("kv64", 16, ("-u", "-r")), ("lines", 40, ())):
+            with self.subTest(format=format_name, seed=SEED):
+                self.gen(format_name, item_bytes)
+                words = self.sort_words("--format", format_name, *more)
+                wanted = self.wanted("--format", format_name, *more)
+                kills = 0
+                most = LARGE_BYTES
+                while self.run_until([*words, "--resume"], self.random.randrange(most), signal.SIGKILL):
+                    self.assertFalse((self.folder / "out").exists())
+                    kills += 1
+                    most += LARGE_BYTES // 4  # so that it does end
+                    self.assertLess(kills, 60)
+                self.assertEqual(digest(self.folder / "out"), wanted)
+                self.assert_nothing_left()
+                (self.folder / "out").unlink()
+                print(f"{format_name}: killed {kills} times", file=sys.stderr)
+
+    def test_a_signal_says_how_to_go_on(self):
+        self.gen("u64", 8)
+        words = self.sort_words("--format", "u64", "--resume")
+        wanted = self.wanted("--format", "u64")
+        self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGINT))
+        state, = self.temporaries.iterdir()
+        self.assertIn(f"what is finished is kept in {state}: the same command goes on from there", self.messages)
+        self.assertIn("stopped by SIGINT", self.messages)
+        stats = self.folder / "stats"
+        done = self.run_program(*words, "--stats", stats)
+        self.assertIn("resuming: ", done.stderr.decode())
+        self.assertLess(json.loads(stats.read_text())["bytes_written"], LARGE_BYTES * 3 // 4)
+        stats.unlink()
+        self.assertEqual(digest(self.folder / "out"), wanted)
+        self.assert_nothing_left()
+
+    def test_without_the_option_nothing_stays(self):
+        self.gen("u64", 8)
+        self.assertTrue(self.run_until(self.sort_words("--format", "u64"), LARGE_BYTES // 2, signal.SIGTERM))
+        self.assertNotIn("kept", self.messages)
+        self.assertEqual(list(self.temporaries.iterdir()), [])
+
+    def test_a_full_disk_can_be_resumed(self):
+        self.gen("u64", 8)
+        words = self.sort_words("--format", "u64", "--resume")
+        wanted = self.wanted("--format", "u64")
+        for after in range(200, 3000, 200):
+            inject = dict(os.environ, PENSTOCK_INJECT=f"seed=1,error=ENOSPC@write:{after}")
+            done = subprocess.run([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, env=inject, timeout=300)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("No space left", done.stderr.decode())
+            if b"kept in" in done.stderr.splitlines()[-2] + done.stderr.splitlines()[-1] and any(self.temporaries.iterdir()):
+                break
+        self.assertIn("resuming: ", self.run_program(*words).stderr.decode())
+        self.assertEqual(digest(self.folder / "out"), wanted)
+        self.assert_nothing_left()
+
+    def test_pipes_are_refused(self):
+        (self.folder / "in").write_bytes(bytes(80))
+        for words in (["sort", "-", "-o", self.folder / "out", "--resume"], ["sort", self.folder / "in", "--resume"],
+                      ["sort", "-m", self.folder / "in", "-o", self.folder / "out", "--resume"],
+                      ["sort", "-c", self.folder / "in", "--resume"]):
+            with self.subTest(words=words):
+                self.assertIn("resume", self.run_program(*words, code=2).stderr.decode())
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)", file=sys.stderr)
+    end_to_end.main("resume_end_to_end")
