@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <stxxl/io>
 #include <stxxl/sort>
 #include <stxxl/stream>
@@ -30,6 +31,14 @@ constexpr unsigned block_bytes = 2 << 20;
 using Numbers = stxxl::vector<uint64_t, 1, stxxl::lru_pager<4>, block_bytes>;
 constexpr uint64_t vector_bytes = uint64_t{4} * block_bytes;
 
+// With STXXL_SORT_SYSTEM_CALLS in the environment by plain system calls, which a trace can see.
+std::unique_ptr<stxxl::file> open_file(const char* path, int mode) {
+  mode |= stxxl::file::DIRECT;
+  if (std::getenv("STXXL_SORT_SYSTEM_CALLS") != nullptr)
+    return std::make_unique<stxxl::syscall_file>(path, mode);
+  return std::make_unique<stxxl::linuxaio_file>(path, mode);
+}
+
 int complain(const char* what) {
   std::printf("%s\n", what);
   return 1;
@@ -45,12 +54,11 @@ int main(int argc, char** argv) {
   alarm(static_cast<unsigned>(std::strtoul(argv[4], nullptr, 10)));
   if (memory_bytes <= 2 * vector_bytes) return complain("too little memory");
   try {
-    using stxxl::file;
-    stxxl::linuxaio_file input_file(argv[1], file::RDONLY | file::DIRECT);
-    stxxl::linuxaio_file output_file(argv[2],
-                                     file::RDWR | file::CREAT | file::TRUNC | file::DIRECT);
-    const Numbers input(&input_file);
-    Numbers output(&output_file);
+    const auto input_file = open_file(argv[1], stxxl::file::RDONLY);
+    const auto output_file =
+        open_file(argv[2], stxxl::file::RDWR | stxxl::file::CREAT | stxxl::file::TRUNC);
+    const Numbers input(input_file.get());
+    Numbers output(output_file.get());
     output.resize(input.size());
 
     auto source = stxxl::stream::streamify(input.begin(), input.end());
