@@ -28,6 +28,7 @@ struct Command {
 
 Command add_cat(CLI::App& program);
 Command add_check(CLI::App& program);
+Command add_compare(CLI::App& program);
 Command add_convert(CLI::App& program);
 Command add_disk(CLI::App& program);
 Command add_doctor(CLI::App& program);
@@ -38,6 +39,7 @@ Command add_join(CLI::App& program);
 Command add_merge(CLI::App& program);
 Command add_partition(CLI::App& program);
 Command add_plan(CLI::App& program);
+Command add_replay(CLI::App& program);
 Command add_report(CLI::App& program);
 Command add_sort(CLI::App& program);
 Command add_trace(CLI::App& program);

@@ -82,7 +82,8 @@ int run(int argc, char** argv) {
                                    add_check(program),     add_gen(program),    add_disk(program),
                                    add_plan(program),      add_doctor(program), add_trace(program),
                                    add_convert(program),   add_report(program), add_merge(program),
-                                   add_partition(program), add_group(program),  add_join(program)};
+                                   add_partition(program), add_group(program),  add_join(program),
+                                   add_replay(program),    add_compare(program)};
   program.add_subcommand("help", "explain the program, or one of its commands");
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(program, argc > 2 ? argv[2] : "");

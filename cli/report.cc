@@ -1,7 +1,6 @@
 // penstock report: traces as a page with pictures, or in a few lines on a terminal.
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/request_range.h"
 #include "cli/sort_report.h"
 #include "cli/write_file.h"
 #include "trace/report/page.h"
@@ -41,29 +41,6 @@ struct ReportArguments {
 std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
   return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
                  std::move(hint));
-}
-
-// "FROM..TO": the requests from FROM on, in front of TO; either may be left out.
-Status parse_requests(std::string_view text, trace::report::SummaryOptions& options) {
-  auto refuse = [&] {
-    return misuse("read this as a part of the trace", "--requests " + std::string(text),
-                  "FROM..TO, for example 1000000..1100000");
-  };
-  const size_t dots = text.find("..");
-  if (dots == text.npos) return refuse();
-  auto number = [](std::string_view digits, uint64_t otherwise) -> std::optional<uint64_t> {
-    if (digits.empty()) return otherwise;
-    uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-    return value;
-  };
-  const auto from = number(text.substr(0, dots), 0);
-  const auto to = number(text.substr(dots + 2), ~uint64_t{0});
-  if (!from || !to || *to <= *from) return refuse();
-  options.first_request = *from;
-  options.requests = *to - *from;
-  return {};
 }
 
 // What the locale says of characters beyond ASCII.
@@ -111,9 +88,10 @@ Result<int> make_report(const ReportArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
   trace::report::SummaryOptions options{.convert = {.under = arguments.under}};
   if (!arguments.requests.empty()) {
-    if (Status part = parse_requests(arguments.requests, options); !part) {
-      return std::unexpected(part.error());
-    }
+    const auto part = parse_request_range(arguments.requests);
+    if (!part) return std::unexpected(part.error());
+    options.first_request = part->first;
+    options.requests = part->count;
   }
   // Several traces share the room of a page.
   const bool page = !arguments.output.empty();
@@ -159,7 +137,9 @@ Command add_report(CLI::App& program) {
   ReportArguments& a = *arguments;
   CLI::App* app = program.add_subcommand(
       "report", "show where a program's requests went: on a page, or on the terminal");
-  app->add_option("TRACE", a.traces, "what penstock trace wrote; several are shown side by side");
+  app->add_option("TRACE", a.traces,
+                  "what penstock trace wrote, strace -o or fio --write_iolog; several are "
+                  "shown side by side");
   app->add_option("-o,--output", a.output,
                   "write a page (HTML, complete in itself; -: to stdout) instead of text");
   app->add_option("--stats", a.stats,

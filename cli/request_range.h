@@ -1,0 +1,20 @@
+#pragma once
+
+// --requests FROM..TO: a part of a trace.
+
+#include <cstdint>
+#include <string_view>
+
+#include "penstock/error.h"
+
+namespace penstock::cli {
+
+struct RequestRange {
+  uint64_t first = 0;
+  uint64_t count = ~uint64_t{0};
+};
+
+// "FROM..TO": the requests from FROM on, in front of TO; either may be left out.
+Result<RequestRange> parse_request_range(std::string_view text);
+
+}  // namespace penstock::cli

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""penstock replay and penstock compare from end to end: a replay under our own tracer, fio, programs side by side.
+
+replay_test.py PENSTOCK [TEST...]. What is not installed, or not allowed, is skipped.
+"""
+
+import csv
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import end_to_end
+
+PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
+TRACE = [PROGRAM, "trace", "-q", "--backend", "ptrace"]
+
+# A program with a pattern of its own, in whole sectors: two files, reads and writes, two processes.
+PATTERN = """
+import os, random
+random.seed(5)
+a = os.open("a", os.O_RDWR | os.O_CREAT)
+b = os.open("b", os.O_RDWR | os.O_CREAT)
+os.pwrite(a, bytes(1 << 20), 0)
+os.pwrite(b, bytes(1 << 20), 0)
+for i in range(150):
+    f = random.choice((a, b))
+    n = 4096 * random.randint(1, 8)
+    at = 4096 * random.randrange(240)
+    os.pread(f, n, at) if random.random() < 0.6 else os.pwrite(f, bytes(n), at)
+    if i == 100 and os.fork():
+        os.wait()
+        os._exit(0)
+"""
+
+
+def run(*words, cwd, code=0, environment=None):
+    done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True, timeout=120,
+                          env={**os.environ, **(environment or {})})
+    assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def requests_of(folder, trace, under):
+    run(PROGRAM, "convert", trace, "-o", "requests.csv", "-q", "--under", under, cwd=folder)
+    with open(folder / "requests.csv", newline="") as file:
+        return [(r["access"], r["file"], int(r["offset"]), int(r["bytes"])) for r in csv.DictReader(file)]
+
+
+class ReplayTest(unittest.TestCase):
+    def setUp(self):
+        probe = subprocess.run([*TRACE, "-o", "/dev/null", "true"], capture_output=True, text=True)
+        if probe.returncode != 0 and "ptrace" in probe.stderr:
+            self.skipTest("ptrace is not allowed here")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        (self.folder / "data").mkdir()
+        (self.folder / "disk").mkdir()
+
+    def trace_pattern(self):
+        run(*TRACE, "-o", "../run.trace", sys.executable, "-c", PATTERN, cwd=self.folder / "data")
+        return requests_of(self.folder, "run.trace", f"{self.folder}/data/")
+
+    def on_disk(self, *more, code=0):
+        """Replays run.trace in disk/; skipped where the page cache cannot be avoided."""
+        words = [PROGRAM, "replay", "run.trace", "--on", "disk", "--under", f"{self.folder}/data/", "--json", *more]
+        done = subprocess.run([str(w) for w in words], cwd=self.folder, capture_output=True, text=True)
+        if done.returncode == 2 and "past the page cache" in done.stderr:
+            self.skipTest("no direct I/O in the temporary directory")
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    def check_round_trip(self, *more, caching=()):
+        asked = self.trace_pattern()
+        assert len(asked) == 152, len(asked)
+        known = self.on_disk("--serial", "--no-fill", *caching, *more)
+        places = {f["path"]: f for f in known["files"]}
+        run(*TRACE, "-o", "again.trace", PROGRAM, "replay", "run.trace", "--on", "disk", "--serial",
+            "--pace", "fast", "--no-fill", "--under", f"{self.folder}/data/", *caching, *more, cwd=self.folder)
+        again = requests_of(self.folder, "again.trace", f"{self.folder}/disk/")
+        assert len({file for _, file, _, _ in again}) == 1, "one region"
+        expected = [(access, places[file]["region_offset"] + offset - places[file]["file_offset"], size)
+                    for access, file, offset, size in asked]
+        found = [(access, offset, size) for access, _, offset, size in again]
+        assert found == expected, next((i, f, e) for i, (f, e) in enumerate(zip(found, expected)) if f != e)
+        assert known["seeks"] == known["trace_seeks"]
+
+    def test_a_replay_under_our_own_tracer_is_the_same_sequence(self):
+        self.check_round_trip()
+
+    def test_and_with_only_the_room_that_is_touched(self):
+        self.check_round_trip("--room", "touched")
+
+    def test_and_through_the_page_cache(self):
+        self.check_round_trip(caching=["--buffered"])
+
+    def test_what_lines_of_text_ask_for_is_the_same_through_the_page_cache(self):
+        folder = self.folder
+        (folder / "data/in.txt").write_text("".join(f"{random.random()}\n" for _ in range(30000)))
+        run(*TRACE, "-o", "../run.trace", "env", "LC_ALL=C", "sort", "-S", "300K", "-T", ".", "-o",
+            "out.txt", "in.txt", cwd=folder / "data")
+        asked = requests_of(folder, "run.trace", f"{folder}/data/")
+        run(*TRACE, "-o", "again.trace", PROGRAM, "replay", "run.trace", "--on", "disk", "--serial",
+            "--buffered", "--no-fill", "--under", f"{folder}/data/", cwd=folder)
+        again = requests_of(folder, "again.trace", f"{folder}/disk/")
+        assert [(a, n) for a, _, _, n in asked] == [(a, n) for a, _, _, n in again]
+
+    def test_fio_moves_what_we_move(self):
+        folder = self.folder
+        if not shutil.which("fio"):
+            self.skipTest("no fio")
+        self.trace_pattern()
+        ours = self.on_disk("--serial")
+        run(PROGRAM, "convert", "run.trace", "-o", "run.iolog", "-q", "--under", f"{folder}/data/", "--files", "fio",
+            cwd=folder)
+        done = run("fio", "--name=replay", "--read_iolog=../run.iolog", "--ioengine=psync", "--replay_no_stall=1",
+                   "--output-format=json", cwd=folder / "fio")
+        job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+        assert job["read"]["io_bytes"] == ours["read_bytes"], (job["read"], ours)
+        assert job["write"]["io_bytes"] == ours["written_bytes"], (job["write"], ours)
+
+    def test_simulated_and_emulated(self):
+        self.trace_pattern()
+        simulated = json.loads(run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", "--under",
+                                   f"{self.folder}/data/", "--json", cwd=self.folder).stdout)
+        assert simulated["simulated"] and simulated["seconds"] > 0.5, simulated
+        device = "read=1e9,write=1e9,switch=0.001"
+        emulated = self.on_disk("--emulate", device, "--serial")
+        assert emulated["seeks"] == simulated["seeks"], (emulated, simulated)
+        least = emulated["seeks"] * 0.001 + (emulated["moved_read_bytes"] + emulated["moved_written_bytes"]) / 1e9
+        assert abs(emulated["emulated_busy_seconds"] - least) < 1e-6, emulated
+        assert emulated["seconds"] > 0.99 * least, emulated
+        by_environment = json.loads(run(PROGRAM, "replay", "run.trace", "--on", "disk", "--serial", "--under",
+                                        f"{self.folder}/data/", "--json", cwd=self.folder,
+                                        environment={"PENSTOCK_EMULATE": device}).stdout)
+        assert "emulated" in by_environment["device"], by_environment
+
+    def test_command_line(self):
+        folder = self.folder
+        self.trace_pattern()
+
+        def refused(*words):
+            return run(PROGRAM, "replay", *words, cwd=folder, code=2).stderr
+
+        assert "--on DIRECTORY" in refused("run.trace")
+        assert "two places" in refused("run.trace", "--on", "disk", "--simulate", "hdd")
+        assert "nonesuch" in refused("run.trace", "--simulate", "nonesuch")
+        assert "no block device" in refused("run.trace", "--on", "disk", "--overwrite-device")
+        assert "--serial and --ahead" in refused("run.trace", "--on", "disk", "--serial", "--ahead", "3")
+        assert "1 to 64" in refused("run.trace", "--on", "disk", "--ahead", "65")
+        assert "FROM..TO" in refused("run.trace", "--simulate", "hdd", "--requests", "7")
+        assert "no request" in refused("run.trace", "--simulate", "hdd", "--under", "/nonesuch")
+        assert "No such file" in refused("none.trace", "--simulate", "hdd")
+        assert "--join" in refused("run.trace", "--simulate", "hdd", "--join", "--pace", "original")
+        whole = (folder / "run.trace").read_bytes()
+        (folder / "cut.trace").write_bytes(whole[:-10])
+        done = run(PROGRAM, "replay", "cut.trace", "--simulate", "hdd", cwd=folder, code=1)
+        assert "cut off" in done.stdout
+        (folder / "bad.trace").write_bytes(whole[:200] + b"xxxx" + whole[204:])
+        run(PROGRAM, "replay", "bad.trace", "--simulate", "hdd", cwd=folder, code=2)
+        text = run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", "--requests", "..10", cwd=folder).stdout
+        assert "10 requests" in text and "seeks" in text, text
+
+    def test_a_file_too_large_for_the_disk_is_an_error_before_anything_is_written(self):
+        folder = self.folder
+        code = ("import os; f = os.open('big', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 1 << 43); "
+                "os.pread(f, 4096, 1 << 42); os.pread(f, 4096, 5 << 20)")
+        run(*TRACE, "-o", "../run.trace", sys.executable, "-c", code, cwd=folder / "data")
+        under = ["--under", f"{folder}/data/"]
+        told = run(PROGRAM, "replay", "run.trace", "--on", "disk", *under, cwd=folder, code=2).stderr
+        assert "8192.00 GiB" in told and "--room touched" in told and "--requests" in told, told
+        assert not list((folder / "disk").iterdir())
+        run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", *under, cwd=folder)
+
+    def test_ctrl_c_ends_it_and_leaves_nothing(self):
+        folder = self.folder
+        code = ("import os, time; f = os.open('a', os.O_RDWR | os.O_CREAT); os.pwrite(f, bytes(4096), 0); "
+                "time.sleep(1.2); os.pwrite(f, bytes(4096), 0)")
+        run(*TRACE, "-o", "../run.trace", sys.executable, "-c", code, cwd=folder / "data")
+        child = subprocess.Popen([PROGRAM, "replay", "run.trace", "--on", "disk", "--buffered", "--pace", "original",
+                                  "--under", f"{folder}/data/"], cwd=folder, stderr=subprocess.PIPE, text=True)
+        time.sleep(0.5)
+        child.send_signal(signal.SIGINT)
+        told = child.communicate(timeout=30)[1]
+        assert child.returncode == -signal.SIGINT, (child.returncode, told)
+        assert not list((folder / "disk").iterdir())
+
+    def test_programs_side_by_side(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("".join(f"{random.random()}{'x' * 60}\n" for _ in range(60000)))
+        words = ["compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+                 "gnu-sort", "penstock", "stxxl", "--run", "copy=cat {input} > {output}",
+                 "--run", "broken=echo it hurts; exit 3", "--traces", "kept", "--report", "page.html"]
+        table = run(PROGRAM, *words, cwd=folder, code=1)
+        lines = table.stdout.splitlines()
+        row = {line.split()[0]: line for line in lines if line.strip()}
+        assert "it sorts lines" not in table.stdout
+        assert "u64" in row["stxxl"] and "it hurts" in row["broken"], table.stdout
+        for name in ("gnu-sort", "penstock", "copy"):
+            assert " x " in row[name], table.stdout
+        assert not list((folder / "data").iterdir())
+        assert len(list((folder / "kept").iterdir())) == 4, "one for each that ran"
+        page = (folder / "page.html").read_text()
+        assert "gnu-sort" in page and "penstock" in page
+        found = {p["program"]: p for p in json.loads(
+            run(PROGRAM, *words, "--json", cwd=folder, code=1).stdout)["programs"]}
+        assert abs(found["copy"]["passes"] - 1) < 0.001, found["copy"]
+        assert found["copy"]["seeks"] >= 2 and found["gnu-sort"]["passes"] >= 1, found
+        assert found["broken"]["problem"].startswith("it ended with exit code 3"), found["broken"]
+        assert "limited_by" in found["penstock"]
+
+    def test_comparisons_that_make_no_sense(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        (folder / "empty").write_text("")
+
+        def refused(*words):
+            return run(PROGRAM, "compare", *words, cwd=folder, code=2).stderr
+
+        given = ["--input", "in.txt", "--memory", "64M", "--simulate", "hdd"]
+        assert "gnu-sort" in refused(*given)
+        assert "nonesuch" in refused(*given, "nonesuch")
+        assert "--run" in refused(*given, "--run", "x")
+        assert "empty" in refused("--input", "empty", "--memory", "64M", "--simulate", "hdd", "gnu-sort")
+        assert "No such file" in refused("--input", "none", "--memory", "64M", "--simulate", "hdd", "gnu-sort")
+
+
+if __name__ == "__main__":
+    end_to_end.main("replay_end_to_end")
