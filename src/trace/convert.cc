@@ -433,8 +433,8 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
   if (trace.complete()) {
     result.complete = true;
     result.exit_code = trace.totals().exit_code;
-    for (size_t i = 0; i < result.unseen.size(); ++i) result.unseen[i] += trace.totals().unseen[i];
   }
+  for (size_t i = 0; i < result.unseen.size(); ++i) result.unseen[i] += trace.unseen()[i];
   return result;
 }
 

@@ -219,7 +219,9 @@ Status make_iolog_files(const Conversion& conversion, const std::string& folder)
     if (file.reads + file.writes == 0) continue;
     const std::filesystem::path path =
         std::filesystem::path(folder) / iolog_name(i, file.first_path);
-    if (std::filesystem::exists(path)) {
+    const bool is_there = std::filesystem::exists(path, error);
+    if (error) break;
+    if (is_there) {
       return failure(ErrorCode::invalid_argument, "make this file: it exists", path.string(),
                      "an empty folder");
     }

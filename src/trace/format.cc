@@ -761,6 +761,9 @@ const Totals& TraceReader::totals() const {
   PENSTOCK_CHECK(source_->complete, "the end of the trace has not been read");
   return source_->totals;
 }
+const UnseenCounts& TraceReader::unseen() const {
+  return source_->totals.unseen;
+}
 bool TraceReader::complete() const {
   return source_->complete;
 }

@@ -281,6 +281,8 @@ class TraceReader {
   std::string_view string(uint32_t id) const;  // REQUIRES: id was given with an event
   // REQUIRES: next() has returned 0.
   const Totals& totals() const;
+  // Of a log whatever was met so far; of a trace of ours nothing before its end.
+  const UnseenCounts& unseen() const;
   // Whether the end has been reached.
   bool complete() const;
   // Whether the last error was that the trace is cut off, and not that it is damaged.

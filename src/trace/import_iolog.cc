@@ -48,17 +48,6 @@ std::string_view last_word(std::string_view& text) {
   return word;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-FileKind kind_of(std::string_view name) {
-  return name.starts_with("/dev/") && !name.starts_with("/dev/shm/") ? FileKind::block_device
-                                                                     : FileKind::regular;
-}
-
 class IologSource final : public LogSource {
  public:
   IologSource(Lines lines, std::string_view head) : LogSource(std::move(lines)) {
@@ -191,7 +180,7 @@ class IologSource final : public LogSource {
     if (last_ != nullptr && name == last_name_) return *last_;
     last_name_ = name;
     last_ = &files_[last_name_];
-    if (last_->id == 0) last_->id = add_file(kind_of(name), name);
+    if (last_->id == 0) last_->id = add_file(kind_of_path(name), name);
     return *last_;
   }
 

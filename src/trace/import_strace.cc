@@ -165,12 +165,13 @@ class StraceSource final : public StraceFiles {
     }
     const uint64_t at_ns = now(*line);
     if (line->kind == Kind::nothing) return {};
-    if (Status status = place(*line, {text, line_number(), at_ns}); !status) return status;
+    if (Status status = place(*line, {text, line_number(), at_ns}, false); !status) return status;
     return drain();
   }
 
-  Status place(const StraceLine& line, const Said& said) {
-    const int32_t thread = thread_of(line);
+  // `has_waited`: it is not held again, or a log could have all its lines copied for each of them.
+  Status place(const StraceLine& line, const Said& said, bool has_waited) {
+    const int32_t thread = thread_of(line, has_waited);
     if (thread != 0) return take_line(line, thread, said);
     HeldLine held{std::string(said.text), said.at_ns};
     held_bytes_ += held.held_bytes();
@@ -193,7 +194,7 @@ class StraceSource final : public StraceFiles {
   // ---- whose line it is
 
   // 0: that will be known later.
-  int32_t thread_of(const StraceLine& line) {
+  int32_t thread_of(const StraceLine& line, bool has_waited) {
     const int32_t named = line.thread;
     if (named == 0) {
       // strace leaves the number out where there is one process alone.
@@ -210,7 +211,7 @@ class StraceSource final : public StraceFiles {
         has_unnamed_ && number_of_unnamed_ == 0 && !announced_.contains(named);
     // Whose call was cut in two is no new process.
     if (can_be_unnamed && line.kind == Kind::resumed) return name_unnamed(named);
-    if (forks_under_way_ > 0) return 0;
+    if (forks_under_way_ > 0 && !has_waited) return 0;
     if (can_be_unnamed) return name_unnamed(named);
     add_process(named);
     return named;
@@ -246,7 +247,7 @@ class StraceSource final : public StraceFiles {
         const HeldLine& held = next.mapped();
         const auto line = parse_strace_line(held.text);
         PENSTOCK_CHECK(line.has_value(), "a line that was held could be parsed before");
-        if (Status status = place(*line, {held.text, next.key(), held.at_ns}); !status) {
+        if (Status status = place(*line, {held.text, next.key(), held.at_ns}, true); !status) {
           return status;
         }
       } else if (!held_.empty() &&
@@ -267,6 +268,10 @@ class StraceSource final : public StraceFiles {
     forget_unfinished(found->second);
     const int32_t process = found->second.process;
     threads_.erase(found);
+    if (number == unnamed_thread) {  // its number may be another's now
+      number_of_unnamed_ = 0;
+      has_unnamed_ = false;
+    }
     const auto owner = processes_.find(process);
     if (owner == processes_.end()) return;
     owner->second.threads.erase(number);

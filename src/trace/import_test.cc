@@ -396,6 +396,57 @@ TEST(Strace, LongChainOfWaitingProcessesNeedsNoStack) {
   EXPECT_EQ(c.told(), Told{"/a read 0+5"});
 }
 
+// Each line ends the process that it is held for, and would be held again: 1.6 billion lines.
+TEST(Strace, WhatHasWaitedIsNotHeldAgain) {
+  std::string log = "1 open(\"/a\", O_RDONLY) = 3\n1 vfork( <unfinished ...>\n";
+  for (int i = 0; i < 40000; ++i) log += "2 +++ exited with 0 +++\n";
+  log += "3 open(\"/b\", O_RDONLY) = 3\n3 read(3, \"\", 7) = 7\n";
+  EXPECT_EQ(convert_log(log).told(), Told{"/b read 0+7"});
+}
+
+TEST(Strace, NumberOfTheFirstProcessMayBeAnothersLater) {
+  const Converted c = convert_log(
+      "100.5 clone(child_stack=NULL, flags=SIGCHLD) = 101\n"
+      "[pid 100] 100.6 +++ exited with 0 +++\n"
+      "[pid 101] 100.7 open(\"/a\", O_RDONLY) = 3\n"
+      "[pid 101] 100.8 fork() = 100\n"
+      "[pid 100] 100.9 read(3, \"\", 5) = 5\n"
+      "[pid 101] 101.0 read(3, \"\", 6) = 6\n");
+  EXPECT_EQ(c.told(), (Told{"/a read 0+5", "/a read 5+6"}));
+}
+
+TEST(Strace, HexadecimalAnnotationsNameFiles) {
+  const Converted c = convert_log(
+      "read(3<\\x2f\\x61>, \"\", 4) = 4\n"
+      "openat(AT_FDCWD<\\x2f\\x64>, \"\\x62\", O_RDONLY) = 4<\\x2f\\x64\\x2f\\x62>\n"
+      "read(4<\\x2f\\x64\\x2f\\x62>, \"\", 2) = 2\n");
+  EXPECT_EQ(c.told(), (Told{"/a read 0+4", "/d/b read 0+2"}));
+}
+
+TEST(Strace, DescriptorsThatAreLeftOutAreToldWhereTheyAreUsed) {
+  const Converted c = convert_log(
+      "pipe2([...], 0) = 0\n"
+      "pipe2([3<pipe:[1]>, ...], O_CLOEXEC) = 0\n"
+      "write(4<pipe:[1]>, \"\", 1) = 1\n"
+      "read(5</a>, \"\", 1) = 1\n");
+  EXPECT_EQ(c.told(), Told{"/a read 0+1"});
+}
+
+TEST(Strace, WhatWasUnseenIsToldOfALogThatWasCutOff) {
+  const Converted c = convert_log(
+      "open(\"/a\", O_RDONLY) = 3\nopen(\"/b\", O_RDONLY) = -1 ENOENT (No such file)\nread(3");
+  EXPECT_FALSE(c.conversion.complete);
+  EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::failed_calls)], 1u);
+}
+
+TEST(Iolog, StreamsAreNoDisk) {
+  const Converted c = convert_log(
+      "fio version 3 iolog\n"
+      "0 /dev/null add\n0 /a add\n0 /dev/null open\n0 /a open\n"
+      "1 /dev/null write 0 4096\n2 /a write 0 512\n");
+  EXPECT_EQ(c.told(), Told{"/a write 0+512"});
+}
+
 TEST(Import, KindIsRecognisedByContent) {
   EXPECT_EQ(convert_log("").error.code, ErrorCode::corrupt);
   EXPECT_EQ(convert_log("some text\n").error.code, ErrorCode::corrupt);

@@ -14,6 +14,24 @@ constexpr size_t line_bytes_told = 100;
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+FileKind kind_of_path(std::string_view path) {
+  if (path.starts_with("/proc/") || path.starts_with("/sys/")) return FileKind::pseudo;
+  if (path.starts_with("/memfd:")) return FileKind::other;
+  if (!path.starts_with("/dev/") || path.starts_with("/dev/shm/")) return FileKind::regular;
+  for (const std::string_view stream :
+       {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
+        "/dev/pts/", "/dev/std", "/dev/fd/", "/dev/console", "/dev/ptmx"}) {
+    if (path.starts_with(stream)) return FileKind::character_device;
+  }
+  return FileKind::block_device;
+}
+
 Lines::Lines(TraceFile file)
     : path_(file.path()), file_(std::make_unique<TraceFile>(std::move(file))) {}
 

@@ -16,6 +16,12 @@
 
 namespace penstock::trace {
 
+// Without the blanks around it.
+std::string_view trimmed(std::string_view text);
+
+// The kind of a file by its name: good enough where a log does not tell it (strace -yy does).
+FileKind kind_of_path(std::string_view path);
+
 // The lines of a text, one after the other.
 //
 // Thread safety: none.

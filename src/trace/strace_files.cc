@@ -8,19 +8,6 @@ namespace {
 
 using std::string_view;
 
-// The kind of a file by its name: good enough where strace does not tell it (-yy does).
-FileKind kind_of_path(string_view path) {
-  if (path.starts_with("/proc/") || path.starts_with("/sys/")) return FileKind::pseudo;
-  if (path.starts_with("/memfd:")) return FileKind::other;
-  if (!path.starts_with("/dev/") || path.starts_with("/dev/shm/")) return FileKind::regular;
-  for (const string_view stream :
-       {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty",
-        "/dev/pts/", "/dev/std", "/dev/fd/", "/dev/console", "/dev/ptmx"}) {
-    if (path.starts_with(stream)) return FileKind::character_device;
-  }
-  return FileKind::block_device;
-}
-
 struct Told {
   FileKind kind = FileKind::other;
   std::string path;
@@ -29,6 +16,10 @@ struct Told {
 // What -y and -yy tell of a descriptor: "/tmp/a", "/dev/sda<block 8:0>", "pipe:[12]", "TCP:[...]".
 Told told_of(string_view text) {
   Told told;
+  // -xx: all of it in hexadecimal, the device's angle too.
+  const bool is_escaped = text.starts_with("\\x");
+  const std::string plain = is_escaped ? strace_unescaped(text) : std::string();
+  if (is_escaped) text = plain;
   if (!text.starts_with('/')) {
     told.kind = text.starts_with("pipe:")            ? FileKind::pipe
                 : text.starts_with("anon_inode:[io") ? FileKind::ring
@@ -37,7 +28,8 @@ Told told_of(string_view text) {
     return told;
   }
   const size_t angle = std::min(text.find('<'), text.size());
-  told.path = strace_unescaped(text.substr(0, angle));
+  const string_view path = text.substr(0, angle);
+  told.path = is_escaped ? std::string(path) : strace_unescaped(path);
   const string_view device = text.substr(angle);
   told.kind = device.starts_with("<char")    ? FileKind::character_device
               : device.starts_with("<block") ? FileKind::block_device
@@ -274,7 +266,10 @@ bool StraceFiles::is_storage_file(uint32_t file) const {
 
 std::string StraceFiles::folder_of(string_view text) {
   const auto descriptor = strace_descriptor(text);
-  if (descriptor && descriptor->told.starts_with('/')) return strace_unescaped(descriptor->told);
+  if (descriptor && !descriptor->told.empty()) {
+    std::string told = strace_unescaped(descriptor->told);
+    if (told.starts_with('/')) return told;
+  }
   if (!descriptor || descriptor->number == StraceDescriptor::at_current_folder) {
     const auto found = folders_.find(context_.process);
     return found == folders_.end() ? std::string() : found->second;
@@ -360,6 +355,7 @@ StraceFiles::Understood StraceFiles::open_pair(const StraceCall& c) {
         c.arguments, [](string_view flags) { return flags.find("CLOEXEC") != flags.npos; });
     // "7<pipe:[12]>, 8<pipe:[12]>": the second one stands behind the last comma and space.
     const size_t comma = text.rfind(", ");
+    if (text.ends_with("...")) return {};  // -s 1: what they are is told where they are used
     if (comma == text.npos) break;
     const auto first = strace_descriptor(text.substr(0, comma));
     const auto second = strace_descriptor(text.substr(comma + 2));

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "trace/log_source.h"
+
 namespace penstock::trace {
 namespace {
 
@@ -297,12 +299,6 @@ size_t argument_end(string_view text, size_t at) {
     ++at;
   }
   return at;
-}
-
-string_view trimmed(string_view text) {
-  const size_t first = text.find_first_not_of(" \t");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 int digit_value(char c) {
