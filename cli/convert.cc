@@ -39,6 +39,10 @@ Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
 }
 
 int run_convert(const ConvertArguments& arguments) {
+  if (arguments.output.empty() && (!arguments.format.empty() || arguments.quiet)) {
+    return report("convert", {ErrorCode::invalid_argument, "convert to nothing",
+                              arguments.quiet ? "--quiet" : "--format", 0, "-o FILE"});
+  }
   const trace::ConvertOptions options{.under = arguments.under};
   Result<trace::Conversion> converted;
   auto kind = trace::LogKind::detect;

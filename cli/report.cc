@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -77,6 +78,19 @@ Status validate(const ReportArguments& arguments) {
   }
   if (!arguments.requests.empty() && arguments.traces.size() > 1) {
     return misuse("take one part of several traces", "--requests", "one trace");
+  }
+  if (arguments.traces.empty() && (!arguments.requests.empty() || !arguments.under.empty())) {
+    return misuse("take a part of a trace", arguments.under.empty() ? "--requests" : "--under",
+                  "TRACE");
+  }
+  for (const auto* read : {&arguments.traces, &arguments.stats}) {
+    for (const std::string& path : *read) {
+      std::error_code ignored;  // what is not there is not read either
+      if (!arguments.output.empty() &&
+          std::filesystem::equivalent(path, arguments.output, ignored)) {
+        return misuse("write over what is read", arguments.output, "another name for the page");
+      }
+    }
   }
   if (arguments.width && !arguments.output.empty()) {
     return misuse("give a page a width", "--width", "no -o");

@@ -115,6 +115,12 @@ class TraceFormatsTest(unittest.TestCase):
         assert "--under" in run(PROGRAM, "convert", "log", "-o", "x.trace", "--under", "/", cwd=folder, code=2).stderr
         assert "line 1 " in run(PROGRAM, "convert", "log", "--from", "iolog", cwd=folder, code=2).stderr
         assert "strace" in run(PROGRAM, "convert", "log", "--from", "x", cwd=folder, code=2).stderr
+        # Nothing is written over what is read, and no option is ignored.
+        before = (folder / "log").read_bytes()
+        for words in (["convert", "log"], ["report", "log"]):
+            assert "over" in run(PROGRAM, *words, "-o", "log", cwd=folder, code=2).stderr
+        assert (folder / "log").read_bytes() == before
+        assert "--format" in run(PROGRAM, "convert", "log", "--format", "csv", cwd=folder, code=2).stderr
         text = (folder / "log").read_text()
         (folder / "cut").write_text(text[:len(text) // 2].rstrip("\n"))
         assert "cut off within line" in run(PROGRAM, "convert", "cut", cwd=folder, code=1).stdout
