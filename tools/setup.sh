@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
 # terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
-# penstock-bench measures against, two of them from PyPI, in build/rivals) or "check" (what ./check needs).
+# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals) or "check" (what ./check needs).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
