@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "os/limits.h"
+#include "os/memory.h"
 #include "os/standard_streams.h"
 
 namespace penstock::cli {
@@ -105,6 +106,7 @@ int run(int argc, char** argv) {
 }  // namespace penstock::cli
 
 int main(int argc, char** argv) {
+  penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
   // A merge opens all of its inputs at once. A traced program gets the limit that it would have.
   if (argc < 2 || std::string_view(argv[1]) != "trace") {

@@ -67,6 +67,13 @@ class Reservation {
 [[nodiscard]] int guard(std::byte* address, size_t bytes,
                         bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
 
+// Freed memory of the heap goes back to the system, always in the same way. Left alone, glibc keeps
+// more the larger the blocks are that a program frees: after one of 10 MB, blocks of that size come
+// from the arenas of the threads that ask for them, and up to 20 MB stay there, of each thread that
+// ever lived. To whoever has a memory budget that is lost. Once, before other threads start; where
+// the system's allocator has nothing of the kind it does nothing.
+void keep_heap_trimmed();
+
 // The peak and the present resident memory of this process, every physical page counted once as far
 // as the process alone can know: anonymous and file pages from /proc/self/status; shared pools
 // report themselves. The peak is the kernel's VmHWM, which counts shared pages too, once per view:

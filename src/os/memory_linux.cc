@@ -12,6 +12,7 @@
 // would be, under vm.overcommit_memory=2.
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -182,6 +183,14 @@ int wipe_on_fork(std::byte* address, size_t bytes) {
 
 int guard(std::byte* address, size_t bytes, bool on) {
   return advise(address, bytes, on ? MADV_GUARD_INSTALL : MADV_GUARD_REMOVE);
+}
+
+void keep_heap_trimmed() {
+#ifdef __GLIBC__
+  // Glibc's own first value: what is set is not moved any more, nor is the size from which blocks
+  // are mapped one by one, which moves with it.
+  mallopt(M_TRIM_THRESHOLD, 128 << 10);
+#endif
 }
 
 Resident resident_memory() {
