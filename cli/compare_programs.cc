@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/shell_word.h"
 #include "penstock/units.h"
 
 namespace penstock::cli {
@@ -157,19 +158,6 @@ using Prepare = void (*)(ComparedProgram&, const SharedWork&, const std::string&
 constexpr std::array<std::pair<const char*, Prepare>, 4> presets = {
     std::pair{"gnu-sort", &gnu_sort}, std::pair{"penstock", &penstock_sort},
     std::pair{"duckdb", &duckdb}, std::pair{"stxxl", &stxxl}};
-
-// For the shell: in single quotes, which nothing inside of them ends but a single quote.
-std::string shell_word(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      result += "'\\''";
-    } else {
-      result += c;
-    }
-  }
-  return result + "'";
-}
 
 }  // namespace
 

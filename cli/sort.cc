@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -77,26 +76,8 @@ Status validate(const SortArguments& arguments) {
   return {};
 }
 
-// What a run that failed has kept for the next one.
-void tell_what_is_kept(const external::SortOptions& options) {
-  if (!options.resume) return;
-  std::string kept;
-  std::error_code ignored;
-  for (const std::string& path : external::resume_paths(options)) {
-    if (std::filesystem::exists(path, ignored)) kept += " " + path;
-  }
-  const std::string folder = external::resume_folder(options);
-  if (!std::filesystem::exists(folder, ignored)) return;
-  print_to(stderr,
-           "penstock sort: what is finished is kept in {}: the same command goes on from there "
-           "(rm -r{} gives it up)\n",
-           folder, kept);
-}
-
 // How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
-int report_failure(const Error& error, const StopSignals& signals,
-                   const external::SortOptions& options) {
-  tell_what_is_kept(options);
+int report_failure(const Error& error, const StopSignals& signals) {
   if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
   // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
   // do.
@@ -151,7 +132,7 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
     if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
     return external::sort_files(options);
   }();
-  if (!stats) return report_failure(stats.error(), signals, options);
+  if (!stats) return report_failure(stats.error(), signals);
 
   return tell(arguments, options, stats_json(*stats));
 }

@@ -1,6 +1,7 @@
 #include "cli/sort_words.h"
 
 #include <algorithm>
+#include <charconv>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -27,6 +28,15 @@ std::unexpected<Error> misuse(std::string attempted, std::string subject, std::s
 uint64_t machine_memory_bytes() {
   os::Limits limits = os::limits();
   return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+}
+
+// Nothing if it is a whole number that can be counted to.
+std::string what_is_wrong_with_a_count(const std::string& text) {
+  uint64_t count = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, count);
+  if (error == std::errc{} && at == end) return {};
+  return "cannot take " + text + " items (try: a whole number)";
 }
 
 Result<pool::Mechanism> parse_mechanism(std::string_view name) {
@@ -71,7 +81,7 @@ void add_sort_words(CLI::App& app, SortWords& words) {
   app.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
   app.add_option("--top", words.top,
                  "the first so many items of the output alone, as head -n would leave them")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Validator(what_is_wrong_with_a_count, ""));
   app.add_option(
       "--device,--profile", words.device,
       "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "

@@ -235,8 +235,12 @@ class Lines(Case):
         paths = [self.write(f"in{i}", part) for i, part in enumerate(parts)]
         head = self.head(900, gnu_sort(data=b"".join(parts)))
         self.assertEqual(run("sort", "-m", "--top", "900", *paths).stdout, head)
-        for count in ("-1", "1.5", "x", ""):
+        for count in ("-1", ""):
             run("sort", "--top", count, path, code=2)
+        for count in ("1.5", "x", "1K", 2**64):
+            message = run("sort", "--top", count, path, code=2).stderr.decode()
+            self.assertIn(f"--top: cannot take {count} items (try: a whole number)", message)
+        run("sort", "--top", 2**64 - 1, path)
 
     def test_several_inputs_and_one_of_them_twice(self):
         a, b = self.lines(500), self.lines(700, end=b"")

@@ -435,6 +435,24 @@ TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
   EXPECT_EQ(stats.temp_bytes, 0u);
 }
 
+// A merge holds shorter lines than a distribution does: one that is too long for it is no reason to
+// fail where any other order of the same lines is sorted.
+TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {
+  SortOptions chosen = options({Type::lines, 1});
+  Random random(41);
+  std::string data;
+  for (int stretch = 0; stretch < 24; ++stretch) {
+    std::vector<std::string> lines(60'000);
+    for (std::string& line : lines) line = std::to_string(random.next());
+    if (stretch == 11) lines[777] = std::string(220'000, '7');
+    std::sort(lines.begin(), lines.end());
+    for (const std::string& line : lines) data += line + "\n";
+  }
+  const SortStats stats = sort_and_check(chosen, data);
+  EXPECT_EQ(stats.predicted.method, Method::merge);
+  EXPECT_EQ(stats.method, Method::distribute);
+}
+
 TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
   SortOptions chosen = options({Type::lines, 1});
   write(path("in"), "a\nb\nb\nd\nc\n");

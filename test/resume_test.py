@@ -4,6 +4,7 @@
 It prints its seed; PENSTOCK_TEST_SEED repeats a run (as far as the time that a machine takes can be repeated).
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -107,6 +108,7 @@ class Killed(unittest.TestCase):
         self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGINT))
         state, = self.temporaries.iterdir()
         self.assertIn(f"what is finished is kept in {state}: the same command goes on from there", self.messages)
+        self.assertIn(f"rm -r '{state}' '{self.folder}/.{state.name}.part' gives it up", self.messages)
         self.assertIn("stopped by SIGINT", self.messages)
         stats = self.folder / "stats"
         done = self.run_program(*words, "--stats", stats)
@@ -114,6 +116,52 @@ class Killed(unittest.TestCase):
         self.assertLess(json.loads(stats.read_text())["bytes_written"], LARGE_BYTES * 3 // 4)
         stats.unlink()
         self.assertEqual(digest(self.folder / "out"), wanted)
+        self.assert_nothing_left()
+
+    def test_states_in_two_directories_do_not_meet(self):
+        self.gen("u64", 8)
+        wanted = self.wanted("--format", "u64")
+        others = self.folder / "others"
+        others.mkdir()
+        here = self.sort_words("--format", "u64", "--resume")
+        there = [others if word == self.temporaries else word for word in here]
+        for words in here, there:
+            self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGKILL))
+        self.assertIn("resuming: ", self.run_program(*here).stderr.decode())
+        self.assertEqual(digest(self.folder / "out"), wanted)
+        # The other one loses nothing to it.
+        self.assertRegex(self.run_program(*there).stderr.decode(), "resuming: [1-9]")
+        self.assertEqual(digest(self.folder / "out"), wanted)
+        self.assertEqual(list(others.iterdir()), [])
+        others.rmdir()
+        self.assert_nothing_left()
+
+    def test_a_run_that_is_refused_says_nothing_of_giving_up(self):
+        self.gen("u64", 8)
+        words = self.sort_words("--format", "u64", "--resume")
+        self.assertTrue(self.run_until(words, LARGE_BYTES + LARGE_BYTES // 2, signal.SIGKILL))
+        state, = self.temporaries.iterdir()
+        with open(state / "journal", "rb") as journal:
+            fcntl.flock(journal, fcntl.LOCK_EX)
+            told = self.run_program(*words, code=2).stderr.decode()
+        self.assertIn("another process is at it", told)
+        self.assertNotIn("rm -r", told)
+        self.assertNotIn("goes on from there", told)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's memory is in no budget")
+    def test_with_less_memory_than_before_the_budget_is_kept(self):
+        self.run_program("gen", "--format", "u64", "--dist", "zipf", "--count", 3 * LARGE_BYTES // 8, "-o", self.folder / "in",
+                         "--seed", SEED)
+        words = self.sort_words("--format", "u64", "--resume")
+        words[words.index(MEMORY)] = "128M"
+        self.assertTrue(self.run_until(words, 3 * LARGE_BYTES, signal.SIGKILL))
+        words[words.index("128M")] = "32M"
+        done = self.run_program(*words, "--json")
+        self.assertIn("resuming: ", done.stderr.decode())
+        stats = json.loads(done.stdout)
+        self.assertLessEqual(stats["peak_rss_bytes"], stats["budget_bytes"])
+        print(f"peak {stats['peak_rss_bytes'] / MIB:.1f} MiB of 32", file=sys.stderr)
+        self.run_program("check", "--format", "u64", self.folder / "out")
         self.assert_nothing_left()
 
     def test_without_the_option_nothing_stays(self):

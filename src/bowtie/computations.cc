@@ -18,11 +18,16 @@ namespace {
 // their targets to stay in the first cache.
 constexpr size_t batch_items_max = 1024;
 
-std::unexpected<Error> bad_item(const record::Format& format, uint32_t input) {
+// Of a fixed size, and cut off by the end; or a line of more than `item_bytes_max`.
+std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
+                                size_t item_bytes_max) {
+  if (format.fixed()) {
+    return failure(ErrorCode::corrupt, "read whole items of its size",
+                   fmt::format("input {}", input), "another --format or --record");
+  }
   return failure(ErrorCode::corrupt,
-                 format.fixed() ? "read whole items of its size" : "read a line that fits a window",
-                 fmt::format("input {}", input),
-                 format.fixed() ? "another --format or --record" : "more memory, or larger blocks");
+                 fmt::format("read a line of more than {} bytes", item_bytes_max),
+                 fmt::format("input {}", input), "more memory (a larger -S)");
 }
 
 }  // namespace
@@ -123,7 +128,7 @@ bool ItemReader::next_line() {
 
 Status ItemReader::status() const {
   if (auto status = input_->status(); !status) return status;
-  if (malformed_) return bad_item(format_, input_->index());
+  if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
   return {};
 }
 
@@ -244,6 +249,8 @@ Status merge_all(Streams& streams, const record::Format& format, const MergeOpti
       last_prefix = tree.prefix();
       if (!format.numeric()) last.assign(item);
     }
+    // What comes behind the last item that is wanted is nobody's business: it need not be in order.
+    if (items == options.items_max) break;
     if (auto status = tree.next(); !status) return status;
   }
   if (options.items != nullptr) *options.items = items;
@@ -272,7 +279,7 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
       const size_t items = std::min(window.size() / item_bytes, batch_items_max);
       if (items == 0) {
         if (auto status = input.status(); !status) return status;
-        if (!window.empty()) return bad_item(format, input.index());
+        if (!window.empty()) return bad_item(format, input.index(), item_bytes_max);
         return {};
       }
       if (auto status = take(Items(window.data(), item_bytes, items)); !status) return status;
@@ -291,12 +298,12 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
       if (newline == nullptr) break;
       const auto end =
           static_cast<size_t>(static_cast<const std::byte*>(newline) - window.data()) + 1;
-      if (end - at > item_bytes_max) return bad_item(format, input.index());
+      if (end - at > item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
       lines.emplace_back(reinterpret_cast<const char*>(window.data()) + at, end - at);
       at = end;
     }
     if (lines.empty() && window.size() >= wanted) {
-      if (window.size() >= item_bytes_max) return bad_item(format, input.index());
+      if (window.size() >= item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
       wanted = window.size() + 1;
       continue;
     }

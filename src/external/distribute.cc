@@ -166,7 +166,8 @@ Status route_piece(Context& context, const std::string& name, PieceReader& reade
     if (stop == at && bytes == window) {
       if (window >= item_bytes_max) {
         return failure(ErrorCode::out_of_memory,
-                       "hold an item that is longer than " + std::to_string(window) + " bytes",
+                       "hold the item at byte " + std::to_string(at - reader.begin()) +
+                           ": it is longer than " + std::to_string(window) + " bytes",
                        name, "a larger -S");
       }
       window *= 2;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 
 #include "base/bits.h"
 #include "external/bucket_runner.h"
@@ -76,11 +75,6 @@ std::vector<std::string> temp_directories(const SortOptions& options) {
   return {from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp"};
 }
 
-std::string directory_of(const std::string& path) {
-  std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
 // The opened inputs of a run.
 struct Inputs {
   std::vector<std::unique_ptr<file::File>> files;
@@ -130,13 +124,16 @@ class Run {
   Status sample_files();
   void look_at_disk();
   void decide();
+  bool first_items_fit() const;
   bool decide_top();
+  void decide_output();
   void decide_distribution(uint64_t bytes);
   bool is_piped() const;
   void plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs);
   void sum_up_plan();
   bool writes_a_file() const;
-  Status check_space() const;
+  Status check_space(uint64_t temp_bytes, uint64_t output_bytes) const;
+  Status check_space_for_all() const;
   Status check_resumable() const;
   Status open_resume();
   // What is sorted when its pieces are read: the input, or a bucket, whose temporaries may go then.
@@ -191,11 +188,13 @@ class Run {
   Sample sample_;
   SortPlan plan_;
   std::optional<LongRunsPlan> long_runs_;
+  uint64_t output_bytes_max_ = 0;  // that it takes on the disk
   // Of the first K items: they are too many for memory; and what is looked for first (1: nothing).
   bool cuts_ = false;
   double kept_share_ = 1;
   std::unique_ptr<file::File> kept_file_;
   std::unique_ptr<Resume> resume_;  // where the sort can be resumed
+  uint64_t total_bytes_ = 0;        // of reading and writing, as far as it is planned
   uint64_t temp_bytes_ = 0;
   uint64_t kept_bytes_ = 0;
   PipelineTimes pipeline_times_;
@@ -231,12 +230,16 @@ Status Run::prepare() {
   plan_.device = known_device(options_);
   if (auto status = look_at_pipes(); !status) return status;
   if (auto status = sample_files(); !status) return status;
+  if (sample_.item_bytes == 0)
+    sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   plan_phase({.name = "sample", .bytes_read = sample_.bytes_read, .seeks = sample_.places}, 1, 0);
   look_at_disk();
   decide();
+  decide_output();
   if (!inputs_.known) plan_.phases.clear();
   sum_up_plan();
-  return check_space();
+  total_bytes_ = plan_.bytes_read + plan_.bytes_written;
+  return check_space(plan_.temp_bytes, output_bytes_max_);
 }
 
 // A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
@@ -364,9 +367,11 @@ void Run::sum_up_plan() {
   }
 }
 
-// Where nobody said what the disk can do: the speeds that the temporary directory's has now.
+// Where nobody said what the disk can do: the speeds that the temporary directory's has now. Not of
+// a run that has no temporaries.
 void Run::look_at_disk() {
   if (plan_.device || !inputs_.known || inputs_.bytes < probe_input_bytes_min) return;
+  if (options_.top == 0u || first_items_fit()) return;
   const std::string directory = temp_directories(options_).front();
   context_.set_step("probe the disk");
   auto speed = probe_disk(directory, {.depth = 4});
@@ -395,8 +400,6 @@ void Run::decide() {
     plan_.why = "none of the items is wanted";
     return;
   }
-  if (sample_.item_bytes == 0)
-    sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   if (decide_top()) return;
   const auto files = static_cast<uint32_t>(inputs_.pieces.size());
   // (Merging them has no steps that could be taken over.)
@@ -436,6 +439,13 @@ void Run::decide() {
   }
 }
 
+// The first K items are not all of them, and memory holds them.
+bool Run::first_items_fit() const {
+  if (!options_.top) return false;
+  if (inputs_.known && *options_.top >= inputs_.bytes / options_.format.record_bytes) return false;
+  return top_fits(options_, usable_bytes_, sample_.item_bytes, *options_.top);
+}
+
 // False: the first K items are nothing special, because they are all.
 bool Run::decide_top() {
   if (!options_.top) return false;
@@ -444,7 +454,7 @@ bool Run::decide_top() {
   if (inputs_.known && count >= items_max) return false;
   const auto files = static_cast<uint32_t>(inputs_.pieces.size());
   const double top_bytes = static_cast<double>(count) * sample_.item_bytes;
-  if (top_fits(options_, usable_bytes_, sample_.item_bytes, count)) {
+  if (first_items_fit()) {
     plan_.method = Method::top;
     plan_.why = "the items that are wanted fit in memory, and the others are passed over";
     plan_.passes = 1;
@@ -484,9 +494,23 @@ bool Run::decide_top() {
     plan_.why = "so many items are wanted that all are sorted, and the rest is cut off";
     decide_distribution(expected_bytes());
   }
-  // What is no file gets its items from another temporary.
-  if (inputs_.known && !writes_a_file()) plan_.temp_bytes += inputs_.bytes;
   return true;
+}
+
+// What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
+// what is no file gets its items from another temporary, which has them instead.
+void Run::decide_output() {
+  if (plan_.method == Method::empty) return;
+  output_bytes_max_ = inputs_.bytes;
+  if (plan_.method == Method::top) {
+    output_bytes_max_ = 0;
+    for (const SortPhase& phase : plan_.phases) {
+      if (phase.name == "write") output_bytes_max_ += phase.bytes_written;
+    }
+  } else if (kept_share_ < 1) {
+    output_bytes_max_ = static_cast<uint64_t>(kept_share_ * static_cast<double>(inputs_.bytes));
+  }
+  if (cuts_ && inputs_.known && !writes_a_file()) plan_.temp_bytes += output_bytes_max_;
 }
 
 void Run::decide_distribution(uint64_t bytes) {
@@ -570,7 +594,7 @@ void Run::decide_distribution(uint64_t bytes) {
     double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
-    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, sample_.item_bytes,
+    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, sample_,
                                     options_.unique || !writes_a_file(), *plan_.device);
     if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
       plan_.long_runs = true;
@@ -597,58 +621,24 @@ void Run::decide_distribution(uint64_t bytes) {
 }
 
 bool Run::writes_a_file() const {
-  std::error_code ignored;  // opening the output will tell
-  auto status = std::filesystem::status(options_.output, ignored);
-  return options_.output != "-" &&
-         (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
+  return names_a_file(options_.output);
 }
 
-// Temporaries shrink while the output grows, so on one file system both together take little more
-// than the data once.
-Status Run::check_space() const {
+Status Run::check_space(uint64_t temp_bytes, uint64_t output_bytes) const {
   if (!inputs_.known) return {};
   // A run that goes on has its temporaries already.
   std::error_code ignored;
   if (options_.resume && std::filesystem::exists(resume_folder(options_), ignored)) return {};
-  struct Need {
-    uint64_t temp_bytes = 0;
-    uint64_t output_bytes = 0;
-    uint64_t free_bytes = 0;
-    std::string directory;
-  };
-  std::map<uint64_t, Need> needs;  // by device
-  auto need_at = [&](const std::string& directory) -> Result<Need*> {
-    auto space = file::space_of(directory);
-    if (!space) return std::unexpected(space.error());
-    Need& need = needs[space->device];
-    need.free_bytes = space->free_bytes;
-    need.directory = directory;
-    return &need;
-  };
-  if (writes_a_file()) {
-    auto need = need_at(directory_of(options_.output));
-    if (!need) return std::unexpected(need.error());
-    (*need)->output_bytes += inputs_.bytes;
-  }
-  if (plan_.temp_bytes > 0) {
-    auto directories = temp_directories(options_);
-    for (const std::string& directory : directories) {
-      auto need = need_at(directory);
-      if (!need) return std::unexpected(need.error());
-      uint64_t each = plan_.temp_bytes / directories.size();
-      (*need)->temp_bytes += each + each / 16;
-    }
-  }
-  for (const auto& [device, need] : needs) {
-    uint64_t bytes = std::max(need.temp_bytes, need.output_bytes);
-    if (bytes > need.free_bytes) {
-      return failure(ErrorCode::out_of_space,
-                     "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
-                         std::to_string(need.free_bytes / MiB) + " MiB are free",
-                     need.directory, "-T with a directory on a larger disk, or -o on one");
-    }
-  }
-  return {};
+  return external::check_space({.output = options_.output,
+                                .output_bytes = output_bytes,
+                                .temp_directories = temp_directories(options_),
+                                .temp_bytes = temp_bytes});
+}
+
+// Of a sort of the first items that turns out to need all of them sorted, and cuts the output.
+Status Run::check_space_for_all() const {
+  const uint64_t sorted_bytes = fits_in_memory() ? 0 : inputs_.bytes;
+  return check_space(sorted_bytes + (writes_a_file() ? 0 : inputs_.bytes), inputs_.bytes);
 }
 
 Result<Stored> Run::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
@@ -668,7 +658,7 @@ Result<Stored> Run::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes
 }
 
 Result<Stored> Run::sort_numbers(const Target& target) {
-  context_.set_phase("distribute", plan_.bytes_read + plan_.bytes_written);
+  context_.set_phase("distribute", total_bytes_);
   NumberSort sort(context_, usable_bytes_, temp_directories(options_), resume_.get());
   auto stored =
       sort.run(inputs_.pieces, expected_bytes(), inputs_.known, std::move(sample_), target);
@@ -687,8 +677,7 @@ Result<Stored> Run::sort_in_memory(const std::vector<Piece>& pieces, uint64_t by
   moved_block_bytes_ = plan.sort_block_bytes;
   // A bucket that is sorted alone belongs to the phase of all of them.
   const bool alone = method_ == Method::in_memory;
-  context_.set_phase(alone ? "read" : "sort",
-                     alone ? 2 * bytes : plan_.bytes_read + plan_.bytes_written);
+  context_.set_phase(alone ? "read" : "sort", alone ? 2 * bytes : total_bytes_);
   auto sorter = BucketSorter::open(context_, plan);
   if (!sorter) return std::unexpected(sorter.error());
   Bucket bucket{.pieces = pieces, .bytes = bytes, .items = bytes / options_.format.record_bytes};
@@ -727,8 +716,7 @@ Result<Stored> Run::sort_by_distribution(const std::vector<Piece>& pieces, uint6
     plan = plan_distribution(usable_bytes, expected, sorter);
   }
 
-  context_.set_phase("distribute",
-                     depth == 0 && inputs_.known ? plan_.bytes_read + plan_.bytes_written : 0);
+  context_.set_phase("distribute", depth == 0 && inputs_.known ? total_bytes_ : 0);
   const bool begun = resume_ != nullptr && resume_->has_split(origin.id);
   auto parts = begun ? take_distribution(origin.id)
                      : distribute_pieces(pieces, std::move(sample), plan, origin);
@@ -736,8 +724,7 @@ Result<Stored> Run::sort_by_distribution(const std::vector<Piece>& pieces, uint6
   sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes,
                        std::min(parts->spills.block_bytes(), plan.write_block_bytes));
   moved_block_bytes_ = sorter.sort_block_bytes;
-  context_.set_phase("sort",
-                     depth == 0 && inputs_.known ? plan_.bytes_read + plan_.bytes_written : 0);
+  context_.set_phase("sort", depth == 0 && inputs_.known ? total_bytes_ : 0);
   auto stored = sort_buckets(*parts, sorter, target, depth);
   temp_bytes_ += parts->spills.placed_bytes();
   return stored;
@@ -854,7 +841,7 @@ Result<Stored> Run::sort_large_bucket(const Bucket& bucket, SpillSet& spills, co
 
 // What killed runs left where the file system knows no unnamed files.
 void Run::remove_stale() const {
-  if (options_.output != "-") file::remove_stale_temporaries(directory_of(options_.output));
+  if (options_.output != "-") file::remove_stale_temporaries(file::directory_of(options_.output));
   for (const std::string& directory : temp_directories(options_)) {
     file::remove_stale_temporaries(directory);
   }
@@ -877,22 +864,22 @@ Status Run::check_resumable() const {
   return {};
 }
 
-// What an earlier run left is used, whatever this one would do. Without it an input that fits has
-// no steps: its sort begins anew.
+// What an earlier run left is used, whatever this one would do. Without it an input that is empty
+// or fits has no steps: its sort begins anew.
 Status Run::open_resume() {
-  if (plan_.method == Method::empty) return {};
+  const bool has_steps = plan_.method != Method::empty && plan_.method != Method::in_memory;
   std::error_code ignored;
-  const bool found = std::filesystem::exists(resume_folder(options_), ignored);
-  if (!found && plan_.method == Method::in_memory) {
-    if (options_.notice) options_.notice("the input fits in memory: there is nothing to resume");
-    return {};
+  if (has_steps || std::filesystem::exists(resume_folder(options_), ignored)) {
+    auto resume = Resume::open(options_, inputs_.files, temp_directories(options_), options_.notice,
+                               has_steps ? Resume::Otherwise::begin : Resume::Otherwise::give_up);
+    if (!resume) return std::unexpected(resume.error());
+    resume_ = std::move(*resume);
   }
-  auto resume = Resume::open(options_, inputs_.files, temp_directories(options_), options_.notice);
-  if (!resume) return std::unexpected(resume.error());
-  resume_ = std::move(*resume);
-  if (plan_.method == Method::in_memory && !resume_->completed() && !resume_->has_split({})) {
-    resume_->keep_or_remove();
-    resume_.reset();
+  if (resume_ == nullptr && plan_.method == Method::in_memory && options_.notice)
+    options_.notice("the input fits in memory: there is nothing to resume");
+  if (resume_ != nullptr && resume_->has_split({})) {
+    const uint64_t done_bytes = std::min(resume_->progress().bytes_done, inputs_.bytes);
+    total_bytes_ = sample_.bytes_read + 2 * (inputs_.bytes - done_bytes);
   }
   return {};
 }
@@ -943,11 +930,16 @@ Result<Stored> Run::sort_all(const Target& target) {
         context_, inputs_.pieces, usable_bytes_,
         std::min<uint32_t>(stretches_max(options_.format, usable_bytes_), 4 * sample_descents_max));
     if (!stretches) return std::unexpected(stretches.error());
-    if (!stretches->empty()) {
+    // A merge holds shorter items than a distribution does.
+    const uint64_t merge_bytes = std::min(usable_bytes_, usable_memory(options_.memory_bytes));
+    if (!stretches->pieces.empty() &&
+        (options_.format.fixed() ||
+         stretches->item_bytes_max <=
+             stretch_item_bytes_max(options_.format, stretches->pieces.size(), merge_bytes))) {
       deepest_ = 1;
       method_ = Method::merge;
       context_.set_step("merge");
-      return merge_stretches(options_, *stretches, target);
+      return merge_stretches(context_, stretches->pieces, merge_bytes, target);
     }
   }
   if (plan_.long_runs) return sort_long_runs(target);
@@ -957,7 +949,7 @@ Result<Stored> Run::sort_all(const Target& target) {
 }
 
 // What comes after a key that the sample gives is left out, if as many items are left as are
-// wanted.
+// wanted, and none of them is too long to be looked at one by one. Otherwise all are sorted.
 Status Run::keep_what_may_be_first() {
   context_.set_phase("keep what may be first", plan_.bytes_read + plan_.bytes_written);
   auto file = file::File::create_temporary(temp_directories(options_).front());
@@ -965,10 +957,13 @@ Status Run::keep_what_may_be_first() {
   kept_file_ = std::make_unique<file::File>(std::move(*file));
   auto kept = keep_below(context_, inputs_.pieces, usable_bytes_,
                          limit_of_share(options_, sample_, kept_share_), *kept_file_);
-  if (!kept) return std::unexpected(kept.error());
-  temp_bytes_ += kept->bytes;
+  if (!kept && kept.error().code != ErrorCode::out_of_memory) return std::unexpected(kept.error());
   deepest_ = 1;
-  if (kept->items < *options_.top) return {};  // the sample was wrong: all of it
+  if (kept) temp_bytes_ += kept->bytes;
+  if (!kept || kept->items < *options_.top) {
+    kept_file_.reset();
+    return check_space_for_all();
+  }
   inputs_.pieces = {{.file = kept_file_.get(), .bytes = kept->bytes}};
   inputs_.bytes = kept->bytes;
   sample_ = {};
@@ -1025,6 +1020,7 @@ Result<Stored> Run::sort_input(const Target& target) {
     // Items were longer than the sample said, nothing is written yet, and files can be read again.
     if (stored || stored.error().code != ErrorCode::out_of_memory || is_piped()) return stored;
     cuts_ = true;
+    if (auto status = check_space_for_all(); !status) return std::unexpected(status.error());
   }
   return cuts_ ? sort_and_cut(target) : sort_all(target);
 }
@@ -1131,16 +1127,6 @@ uint64_t minimum_memory_bytes(const SortOptions&) {
 
 std::string resume_folder(const SortOptions& options) {
   return Resume::folder_of(options, temp_directories(options));
-}
-
-std::vector<std::string> resume_paths(const SortOptions& options) {
-  std::vector<std::string> paths;
-  for (const std::string& directory : temp_directories(options))
-    paths.push_back(Resume::folder_of(options, {directory}));
-  std::error_code ignored;  // of a link, beside what it leads to
-  const std::string output = std::filesystem::weakly_canonical(options.output, ignored).string();
-  paths.push_back(directory_of(output) + "/" + Resume::output_name_of(options));
-  return paths;
 }
 
 Result<SortPlan> plan_sort(const SortOptions& options) {

@@ -45,7 +45,8 @@ struct SortOptions {
   // What is finished is kept on the disk until all is, so that a run with the same options goes on
   // from there if this one ends early, in whichever way. Inputs and output must be files.
   bool resume = false;
-  // Told what a resumed run takes over, in a sentence. From the thread that called sort_files().
+  // Told what a resumed run takes over, and what it leaves when it fails, in a sentence. From the
+  // thread that called sort_files().
   std::function<void(const std::string&)> notice = {};
   // The first so many items of the output alone.
   std::optional<uint64_t> top = {};
@@ -145,8 +146,6 @@ Result<SortStats> sort_files(const SortOptions& options);
 
 // Where a sort with `resume` keeps its state: it is there while there is something to go on with.
 std::string resume_folder(const SortOptions& options);
-// All that such a sort may leave, this folder first: who gives it up removes what is there.
-std::vector<std::string> resume_paths(const SortOptions& options);
 
 // The first place where order (or with `unique`, strictness) is broken, if any. For -c and -C.
 struct Disorder {

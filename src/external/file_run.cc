@@ -73,6 +73,21 @@ PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t
   return shape;
 }
 
+namespace {
+
+// What the blocks of a pass may take.
+uint64_t memory_of_blocks(uint32_t streams, uint64_t memory_bytes) {
+  return memory_bytes - std::min(memory_bytes, streams * bytes_beside_blocks);
+}
+
+}  // namespace
+
+uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
+                                uint64_t memory_bytes) {
+  const PassShape shape = shape_of_pass(format, streams, memory_of_blocks(streams, memory_bytes));
+  return shape.block_bytes * std::max<uint64_t>(1, shape.comeback_blocks);
+}
+
 FileRun::FileRun(const FilesOptions& options, const char* verb)
     : options_(options), verb_(verb), temp_directories_(directories_of(options)) {}
 
@@ -139,9 +154,9 @@ uint32_t FileRun::streams_max(const record::Format& format, uint64_t memory_byte
 }
 
 bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
-  const uint64_t beside_bytes = streams * bytes_beside_blocks;
-  const uint64_t memory_bytes = options.memory_bytes - std::min(options.memory_bytes, beside_bytes);
+  const uint64_t memory_bytes = memory_of_blocks(streams, options.memory_bytes);
   const PassShape shape = shape_of_pass(options.format, streams, memory_bytes);
+  stats_.block_bytes = shape.block_bytes;
   bowtie::RunOptions run{.memory_bytes = memory_bytes,
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,

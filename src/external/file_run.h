@@ -40,6 +40,7 @@ struct FilesStats {
   // How often the device went on to another file, and the bytes between two such times.
   uint64_t switches = 0;
   double run_bytes = 0;
+  size_t block_bytes = 0;  // of the last pass
   uint64_t peak_rss_bytes = 0;
   uint64_t budget_bytes = 0;
   std::string emulated;  // the emulated device on which this happened; empty: none
@@ -56,6 +57,9 @@ struct PassShape {
   uint32_t comeback_blocks = 0;
 };
 PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t memory_bytes);
+// The longest item of a pass of so many streams that has so much memory.
+uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
+                                uint64_t memory_bytes);
 // What a stream needs at least.
 uint64_t stream_bytes_min(const record::Format& format);
 
@@ -96,6 +100,7 @@ class FileRun {
               std::vector<bowtie::Output> outputs, const bowtie::SteppedComputation& computation,
               const PassOptions& options);
 
+  const std::vector<std::string>& temp_directories() const { return temp_directories_; }
   // In the temporary directories in turn; gone when it is closed.
   Result<std::unique_ptr<file::File>> temporary();
   void count_temporary_bytes(uint64_t bytes) { stats_.temp_bytes += bytes; }

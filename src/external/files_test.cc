@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bits.h"
 #include "base/random.h"
 #include "bowtie/computations.h"
 #include "external/group_files.h"
@@ -22,6 +23,7 @@
 #include "external/merge_files.h"
 #include "external/partition_files.h"
 #include "file/engine.h"
+#include "file/file.h"
 #include "os/memory.h"
 #include "record/check_file.h"
 
@@ -261,6 +263,63 @@ TEST(MergeFiles, ThatIsToldOfManyFilesToo) {
   EXPECT_EQ(done.error().subject, folder.file("in600"));
   EXPECT_NE(done.error().attempted.find("item 2"), std::string::npos) << done.error().message();
   EXPECT_EQ(folder.files(), 700u);
+}
+
+TEST(MergeFiles, WhatIsBehindTheFirstItemsNeedsNoOrder) {
+  const Folder folder;
+  write_items(folder.file("a"), {"a\n", "c\n", "b\n"});
+  write_items(folder.file("b"), {"d\n"});
+  for (const bool both : {false, true}) {
+    MergeFilesOptions options{
+        .files = files_options(folder, format_of("lines"), {folder.file("a")}),
+        .output = folder.file("out"),
+        .top = 2};
+    if (both) options.files.inputs.push_back(folder.file("b"));
+    const auto done = merge_files(options);
+    ASSERT_TRUE(done.has_value()) << done.error().message();
+    EXPECT_EQ(read_all(folder.file("out")), "a\nc\n");
+    options.top = 3;
+    EXPECT_FALSE(merge_files(options));
+  }
+}
+
+TEST(MergeFiles, APlanTellsWhatLiesBetweenItsPasses) {
+  Random random(9);
+  const Folder folder;
+  const record::Format format = format_of("lines");
+  const Inputs inputs = random_inputs(random, folder, format, 1500, 6, 100'000, true);
+  MergeFilesOptions options{.files = files_options(folder, format, inputs.paths),
+                            .output = folder.file("out")};
+  const auto planned = plan_merge(options);
+  ASSERT_TRUE(planned.has_value()) << planned.error().message();
+  ASSERT_GT(planned->passes, 1u);
+  const uint64_t most = std::min(2u, planned->passes - 1) * planned->input_bytes;
+  EXPECT_GE(planned->temp_bytes, planned->input_bytes);
+  EXPECT_LE(planned->temp_bytes, most + planned->input_bytes / 16);
+  // Of the first items alone nobody knows how much of it will be read.
+  options.top = 5;
+  const auto first = plan_merge(options);
+  ASSERT_TRUE(first.has_value()) << first.error().message();
+  EXPECT_EQ(first->bytes_read, 0u);
+  EXPECT_EQ(first->seconds, 0.0);
+}
+
+TEST(MergeFiles, IsRefusedWhereTheOutputHasNoRoom) {
+  const Folder folder;
+  const std::string in = folder.file("in");
+  write_items(in, {});
+  const auto space = file::space_of(file::directory_of(in));
+  ASSERT_TRUE(space.has_value());
+  std::error_code error;
+  std::filesystem::resize_file(in, round_up(space->free_bytes / 2 + 64 * GiB, MiB), error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  MergeFilesOptions options{.files = files_options(folder, format_of("u64"), {in, in}),
+                            .output = folder.file("out")};
+  for (const auto& refused : {plan_merge(options).error(), merge_files(options).error()})
+    EXPECT_EQ(refused.code, ErrorCode::out_of_space) << refused.message();
+  EXPECT_EQ(folder.files(), 1u);
+  options.top = 5;
+  EXPECT_TRUE(plan_merge(options));
 }
 
 TEST(MergeFiles, NothingButEmptyFilesGivesAnEmptyFile) {

@@ -25,7 +25,9 @@
 // device.
 //
 // Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
-// the sort then does with it what it does with any input.
+// the sort then does with it what it does with any input. Of numbers that costs nothing: what has
+// one key is sorted. Texts would be distributed once more, while their first file still lies there:
+// where the sample shows such a key, these buckets are not made.
 
 namespace penstock::external {
 namespace {
@@ -49,6 +51,18 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
   while (bytes > MiB && !plan_numbers(options, memory_bytes, bytes, true, ordered).fits)
     bytes -= bytes / 16;
   return bytes;
+}
+
+// The share of the sample that the most frequent text has. What came once says nothing.
+double heaviest_text(const Sample& sample) {
+  std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
+  std::ranges::sort(texts);
+  size_t most = 0;
+  for (size_t from = 0, to = 0; from < texts.size(); from = to) {
+    while (to < texts.size() && texts[to] == texts[from]) ++to;
+    most = std::max(most, to - from);
+  }
+  return most > 1 ? static_cast<double>(most) / static_cast<double>(texts.size()) : 0;
 }
 
 // An item of the format that has this key, and nothing else.
@@ -142,14 +156,15 @@ bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bou
 }  // namespace
 
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
-                                           uint64_t input_bytes, double item_bytes, bool ordered,
+                                           uint64_t input_bytes, const Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device) {
   const auto bytes = static_cast<double>(input_bytes);
-  const uint64_t most = bucket_bytes_max(options, memory_bytes, item_bytes, ordered);
+  const uint64_t most = bucket_bytes_max(options, memory_bytes, sample.item_bytes, ordered);
   const double wanted = std::ceil(size_error * bytes / static_cast<double>(most));
   const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
   if (wanted + static_cast<double>(options.inputs.size()) > static_cast<double>(streams_max))
     return {};
+  if (heaviest_text(sample) * bytes > static_cast<double>(most)) return {};
   LongRunsPlan plan;
   plan.buckets = std::max(2u, static_cast<uint32_t>(wanted));
   const bowtie::Bowtie bowtie{

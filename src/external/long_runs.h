@@ -25,10 +25,10 @@ struct LongRunsPlan {
   double seconds() const { return distribution.seconds + sort_seconds; }
 };
 
-// How it would go; nothing where there are more buckets than streams. `item_bytes`: on average;
-// `ordered`: the output takes items in order only.
+// How it would go; nothing where there are more buckets than streams, or a text key makes a bucket
+// that does not fit. `ordered`: the output takes items in order only.
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
-                                           uint64_t input_bytes, double item_bytes, bool ordered,
+                                           uint64_t input_bytes, const Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device);
 
 // The items of a range of keys, in the order of the input.

@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <system_error>
 
 #include "bowtie/computations.h"
 #include "bowtie/planner.h"
-#include "external/context.h"
 #include "external/file_io.h"
 #include "external/sort_prediction.h"
 
 namespace penstock::external {
 namespace {
+
+constexpr int64_t report_every_ns = 100'000'000;
 
 // The executor says that a file is not in order, and of a single pass which one. Where in it, or of
 // several passes in which of all of them, is worth another look.
@@ -42,12 +45,15 @@ class Merge {
  public:
   Merge(const MergeFilesOptions& options, FileRun& run) : options_(options), run_(run) {}
 
+  // Fails where the disks have no room for it.
   Status plan();
   const MergeFilesPlan& planned() const { return planned_; }
   // The items of the output.
   Result<uint64_t> go(const bowtie::Output& output);
 
  private:
+  Status choose();
+
   const MergeFilesOptions& options_;
   FileRun& run_;
   MergeFilesPlan planned_;
@@ -55,6 +61,32 @@ class Merge {
 };
 
 Status Merge::plan() {
+  if (auto status = choose(); !status) return status;
+  if (planned_.input_bytes == 0) return {};
+  if (options_.top) {
+    // Where the first items lie is known when they have come.
+    planned_.seconds = 0;
+    planned_.bytes_read = planned_.bytes_written = planned_.switches = 0;
+    return {};
+  }
+  return check_space({.output = options_.output,
+                      .output_bytes = planned_.input_bytes,
+                      .temp_directories = run_.temp_directories(),
+                      .temp_bytes = planned_.temp_bytes});
+}
+
+// What a plan's passes hold beside the output: each reads what the one before it wrote, and that
+// goes when it has ended.
+uint64_t temp_bytes_of(const bowtie::Plan& plan) {
+  double most = 0;
+  for (size_t i = 0; i + 1 < plan.passes.size(); ++i) {
+    const double before = i > 0 ? plan.passes[i - 1].written_bytes : 0;
+    most = std::max(most, before + plan.passes[i].written_bytes);
+  }
+  return static_cast<uint64_t>(most);
+}
+
+Status Merge::choose() {
   planned_.files = static_cast<uint32_t>(run_.inputs().size());
   const bool known = run_.input_bytes() != bowtie::unknown_bytes;
   if (known) planned_.input_bytes = run_.input_bytes();
@@ -89,7 +121,7 @@ Status Merge::plan() {
     planned_.bytes_read += static_cast<uint64_t>(pass.read_bytes);
     planned_.bytes_written += static_cast<uint64_t>(pass.written_bytes);
   }
-  if (planned_.passes > 1) planned_.temp_bytes = static_cast<uint64_t>(plan_.disk_bytes_max);
+  planned_.temp_bytes = temp_bytes_of(plan_);
   return {};
 }
 
@@ -156,7 +188,8 @@ SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options)
     plan.device = *options.device;
     plan.seconds = planned.seconds;
   }
-  if (planned.input_bytes > 0) {
+  // Nothing is predicted of pipes, nor of the first items alone.
+  if (planned.bytes_read > 0) {
     plan.phases = {{.name = "merge",
                     .seconds = plan.seconds,
                     .bytes_read = plan.bytes_read,
@@ -208,11 +241,20 @@ uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes) {
   return FileRun(none, "merge").streams_max(format, memory_bytes) - 1;
 }
 
-Result<Stored> merge_stretches(const SortOptions& options, const std::vector<Piece>& stretches,
-                               const Target& target) {
+uint64_t stretch_item_bytes_max(const record::Format& format, size_t stretches,
+                                uint64_t memory_bytes) {
+  return item_bytes_max_of_pass(format, static_cast<uint32_t>(stretches) + 1, memory_bytes);
+}
+
+Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stretches,
+                               uint64_t memory_bytes, const Target& target) {
+  const SortOptions& options = context.options;
   MergeFilesOptions merging = options_of(options);
   // What was found to be in order is not searched for disorder.
   merging.files.inputs.clear();
+  // The merge is a phase of the sort, and goes on counting where that was.
+  if (options.progress)
+    merging.files.progress = [&context](const Progress&) { (void)context.pulse(); };
   FileRun run(merging.files, "sort");
   std::vector<bowtie::Input> inputs;
   Stored stored;
@@ -229,7 +271,7 @@ Result<Stored> merge_stretches(const SortOptions& options, const std::vector<Pie
   auto status = run.pass(
       run.inputs(), {{.file = target.file, .offset = target.offset, .bytes_max = stored.bytes}},
       bowtie::merge(format, how),
-      {.format = format, .memory_bytes = run.usable_bytes(), .phase = "merge"});
+      {.format = format, .memory_bytes = memory_bytes, .phase = "merge"});
   if (!status) return std::unexpected(status.error());
   stored.bytes = run.output_bytes();
   return stored;
@@ -248,7 +290,22 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   const SortOptions options = with_device(given);
   Context context(options);
   context.set_step("merge");
-  auto done = merge_files(options_of(options));
+  MergeFilesOptions merging = options_of(options);
+  // The executor tells of every action; a reader wants ten lines a second.
+  std::atomic<int64_t> next_report_ns = 0;
+  if (options.progress) {
+    merging.files.progress = [&](const Progress& progress) {
+      const int64_t now =
+          std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+      int64_t due = next_report_ns.load(std::memory_order_relaxed);
+      // Relaxed: only one of those who come at once tells, and nothing is handed over with it.
+      if (now < due || !next_report_ns.compare_exchange_strong(due, now + report_every_ns,
+                                                               std::memory_order_relaxed))
+        return;
+      options.progress(progress);
+    };
+  }
+  auto done = merge_files(merging);
   if (!done) return std::unexpected(done.error());
 
   SortStats stats;
@@ -269,8 +326,10 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
     stats.seeks += phase.seeks;
     stats.phase_seconds.emplace_back(phase.name, phase.seconds);
   }
-  stats.pool = pool::name_of(sort_mechanism(options, 2 * MiB));
-  stats.engine = engine_name(options);
+  // The executor chooses both by itself.
+  stats.pool = pool::name_of(
+      sort_mechanism(options, done->block_bytes != 0 ? done->block_bytes : size_t{2 * MiB}));
+  stats.engine = engine_name({});
   stats.emulated = done->emulated;
   return stats;
 }

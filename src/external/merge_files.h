@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "external/bucket_sorter.h"
+#include "external/context.h"
 #include "external/file_run.h"
 
 namespace penstock::external {
@@ -25,8 +26,8 @@ struct MergeFilesPlan {
   uint32_t passes = 0;
   uint64_t input_bytes = 0;  // 0 with pipes: not known
   std::string factors;       // of the passes: "90 x 89"
-  uint64_t temp_bytes = 0;   // on disk between the passes, at most
-  uint64_t bytes_read = 0;   // in all passes; 0: not known
+  uint64_t temp_bytes = 0;   // on disk at once, beside the output, at most
+  uint64_t bytes_read = 0;   // in all passes; 0: not known, or only the first items are wanted
   uint64_t bytes_written = 0;
   uint64_t switches = 0;
   double seconds = 0;  // by equation 1 of FilesOptions::device; 0: not predicted
@@ -48,11 +49,15 @@ Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options);
 // output's name is untouched and nothing else is left.
 Result<MergeFilesStats> merge_files(const MergeFilesOptions& options);
 
-// How many sorted stretches merge_stretches() takes at once.
+// How many sorted stretches merge_stretches() takes at once; and how long their items may be, where
+// they are so many.
 uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes);
-// Sorted stretches of files, no more than stretches_max(), in one pass. Stable.
-Result<Stored> merge_stretches(const SortOptions& options, const std::vector<Piece>& stretches,
-                               const Target& target);
+uint64_t stretch_item_bytes_max(const record::Format& format, size_t stretches,
+                                uint64_t memory_bytes);
+// Sorted stretches of files, no more than stretches_max(), in one pass. Stable. REQUIRES: no item
+// is longer than stretch_item_bytes_max().
+Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stretches,
+                               uint64_t memory_bytes, const Target& target);
 
 // ---- For `penstock sort -m`, which is penstock merge with the words and the figures of a sort.
 Result<SortPlan> plan_merge_only(const SortOptions& options);

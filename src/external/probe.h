@@ -1,6 +1,6 @@
 #pragma once
 
-// A look of a tenth of a second at a disk, by the device that penstock disk measures with: its
+// A short look at a disk, by the device that penstock disk measures with: its
 // speeds in sequence, right now, and nothing of its switch delay.
 
 #include <cstdint>

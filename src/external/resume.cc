@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/random.h"
+#include "base/shell_word.h"
 
 // A sort of a terabyte takes hours, and the machine may not last that long. What can be kept of it?
 // The naive way writes down from time to time how far everything is, and hopes that the disk has it
@@ -20,7 +21,10 @@
 // buckets that are in them, are written down.
 //
 // On the disk. In the first directory for temporaries a folder that is named after what is sorted,
-// in which way, and to where (in the other directories: a folder of the same name):
+// in which way, and to where, and after that directory (in the other directories: a folder of the
+// same name). The directory belongs to the name because the journal's lock stands there: runs with
+// another first directory know nothing of it, and must not meet its files anywhere, neither beside
+// the output nor in a directory that both use.
 //
 //   penstock-resume-0123456789abcdef/
 //     journal            the steps (journal.h draws its entries); locked by the run that is at it
@@ -32,28 +36,30 @@
 //
 //   begin      the version of all this; text: the purpose, from which the name comes; the number of
 //              inputs, and of each the text of its path, and inode, bytes, and the time of its last
-//              change in ns (8 each); the number of folders, and their texts
+//              change in ns (8 each); the number of folders, and their texts; text: the path of
+//              the output in progress
+//   output     the inode of the output in progress (8): another file under its name is not it
 //   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
 //              bytes of a block (8); buckets
 //   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
 //              each), its part, whether all of its keys are equal
 //   blocks     the numbers of the next blocks of that bucket, as many as there are
 //   split end  its number: now it counts
-//   done       of each bucket: split and bucket; place in the output, bytes and items there (8
-//   each) complete   texts: the output's name so far, and its last one; inode, bytes and items (8
-//   each)
+//   done       of each bucket: split and bucket; its place in the output, and bytes and items
+//              there (8 each)
+//   complete   texts: the output's name so far, and its last one; inode, bytes and items (8 each)
 //
 // The order in which things reach the disk (each line waits for the one above it):
 //
 //   split   the temporaries' bytes; their names; the entries up to "split end"; then the
-//   temporaries
-//           of the bucket that was split may go
+//           temporaries of the bucket that was split may go
 //   done    the output's bytes; the entry; then its temporaries may go
 //   end     the output's bytes and length; "complete"; the output's name; then all of it may go
 //
 // What an entry says is believed because of its check; that temporaries are whole, because they
 // never change once their split is written down. Whether they are still there is looked at before
-// anything is believed: if not (somebody cleaned up), the sort begins anew and says so.
+// anything is believed: if not (somebody cleaned up), the sort begins anew and says so. The first
+// error of a step ends all steps of its run: see broken_.
 //
 // An input that is not what it was when the sort began (inode, length, time of its last change) is
 // an error: the buckets that are done and those that are not would not belong to one input.
@@ -61,15 +67,17 @@
 // Costs. Nothing stays in memory between the phases, so that what the memory could have kept is
 // written and read once more. To bring a bucket to the disk takes one fdatasync() of the output and
 // one of the journal, beside the writes of the next ones. Temporaries go when their buckets are
-// done, not when they are read: at most the memory's worth of disk space more.
+// done, not when they are read. Nobody waits for that: usually that is the memory's worth of disk
+// space more, but on a disk that takes long over fdatasync() the sorters run ahead of the journal,
+// and what they have written by then lies there twice.
 
 namespace penstock::external {
 namespace {
 
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 constexpr size_t blocks_per_entry = 16384;
 
-enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete };
+enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
 
 std::string absolute(const std::string& path) {
   std::error_code ignored;  // then it stays as it is
@@ -77,9 +85,16 @@ std::string absolute(const std::string& path) {
   return ignored ? path : result.lexically_normal().string();
 }
 
-// All that tells sorts apart: the same purpose makes the same output of the same inputs. (How much
-// memory there is, how many threads, makes no difference.)
-std::string purpose_of(const SortOptions& options) {
+// The same for all ways to write a directory's name.
+std::string canonical(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::path result = std::filesystem::canonical(directory, error);
+  return error ? absolute(directory) : result.string();
+}
+
+// All that tells states apart. The same inputs, in the same way, to the same output: the same
+// bytes. (How much memory there is, how many threads, makes no difference.) And where the state is.
+std::string purpose_of(const SortOptions& options, const std::vector<std::string>& directories) {
   const record::Format& format = options.format;
   std::string text(record::name_of(format.type));
   if (!format.numeric() && format.fixed()) {
@@ -90,23 +105,18 @@ std::string purpose_of(const SortOptions& options) {
   if (options.unique) text += " unique";
   text += '\0' + absolute(options.output);
   for (const std::string& input : options.inputs) text += '\0' + absolute(input);
+  text += '\0' + canonical(directories.front());
   return text;
 }
 
 // The same in all versions.
-std::string name_of(const SortOptions& options) {
-  const std::string purpose = purpose_of(options);
+std::string name_of(const std::string& purpose) {
   uint64_t hash = purpose.size();
   for (char c : purpose) hash = mix64(hash ^ static_cast<unsigned char>(c));
   static constexpr char digits[] = "0123456789abcdef";
   std::string name = "penstock-resume-";
   for (int shift = 60; shift >= 0; shift -= 4) name += digits[(hash >> shift) & 15];
   return name;
-}
-
-std::string directory_of(const std::string& path) {
-  std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  return parent.empty() ? "." : parent.string();
 }
 
 std::string journal_of(const std::string& folder) {
@@ -143,6 +153,9 @@ class Resume::Replay {
         return take_done(reader);
       case Kind::complete:
         return take_complete(reader);
+      case Kind::output:
+        told_.part_inode = reader.get<uint64_t>();
+        return reader.ended_well();
     }
     return false;
   }
@@ -165,6 +178,7 @@ class Resume::Replay {
     count = reader.get<uint32_t>();
     for (uint32_t i = 0; i < count && reader.whole(); ++i)
       told_.folders.push_back(reader.get_text());
+    told_.part = reader.get_text();
     return reader.ended_well() && !told_.folders.empty();
   }
 
@@ -254,35 +268,44 @@ class Resume::Replay {
 
 std::string Resume::folder_of(const SortOptions& options,
                               const std::vector<std::string>& directories) {
-  return absolute(directories.front()) + "/" + name_of(options);
+  return absolute(directories.front()) + "/" + name_of(purpose_of(options, directories));
 }
 
-std::string Resume::output_name_of(const SortOptions& options) {
-  return "." + name_of(options) + ".part";
+std::string Resume::output_name_of(const SortOptions& options,
+                                   const std::vector<std::string>& directories) {
+  return "." + name_of(purpose_of(options, directories)) + ".part";
 }
 
-Result<std::unique_ptr<Resume>> Resume::open(
-    const SortOptions& options, const std::vector<std::unique_ptr<file::File>>& inputs,
-    const std::vector<std::string>& directories,
-    const std::function<void(const std::string&)>& notice) {
+Result<std::unique_ptr<Resume>> Resume::open(const SortOptions& options,
+                                             const std::vector<std::unique_ptr<file::File>>& inputs,
+                                             const std::vector<std::string>& directories,
+                                             const std::function<void(const std::string&)>& notice,
+                                             Otherwise otherwise) {
   std::unique_ptr<Resume> resume(new Resume);
-  resume->purpose_ = purpose_of(options);
+  resume->purpose_ = purpose_of(options, directories);
   resume->output_ = options.output;
-  resume->output_name_ = output_name_of(options);
+  resume->output_name_ = output_name_of(options, directories);
   resume->notice_ = notice ? notice : [](const std::string&) {};
+  resume->otherwise_ = otherwise;
+  auto part = file::File::kept_output_path(options.output, resume->output_name_);
+  if (!part) return std::unexpected(part.error());
+  resume->part_ = absolute(*part);
   for (const auto& input : inputs) {
     auto identity = input->identity();
     if (!identity) return std::unexpected(identity.error());
     resume->inputs_.push_back({absolute(input->path()), *identity});
   }
+  const std::string name = name_of(resume->purpose_);
   for (const std::string& directory : directories)
-    resume->folders_.push_back(folder_of(options, {directory}));
+    resume->own_folders_.push_back(absolute(directory) + "/" + name);
+  resume->folders_ = resume->own_folders_;
   if (auto status = resume->take_over(); !status) return std::unexpected(status.error());
+  if (resume->removed_ && !resume->completed_) resume.reset();
   return resume;
 }
 
 Status Resume::take_over() {
-  const std::string& folder = folders_.front();
+  const std::string folder = own_folders_.front();
   if (auto status = file::make_private_directory(folder); !status) return status;
   auto journal = Journal::open(journal_of(folder));
   if (!journal) {
@@ -302,15 +325,16 @@ Status Resume::take_over() {
   if (told_.version != 0 && (told_.version != version || told_.purpose != purpose_ ||
                              told_.inputs.size() != inputs_.size())) {
     return failure(ErrorCode::unsupported, "go on with what another version of penstock left",
-                   folder, "that version; or rm -r it, to begin anew");
+                   folder, "that version; or, to begin anew: " + removal());
   }
   if (auto status = journal->cut(position); !status) return status;
   {
     MutexLock lock(mutex_);
     journal_ = std::move(*journal);
   }
+  const bool begins = otherwise_ == Otherwise::begin;
   if (told_.version == 0) {
-    notice_("what is finished is kept in " + folder + " until the sort is done");
+    if (begins) notice_("what is finished is kept in " + folder + " until the sort is done");
     return begin_anew();
   }
   if (was_published()) {
@@ -329,23 +353,27 @@ Status Resume::take_over() {
       remove_all();
       return {};
     }
+    notice_("resuming: an output was complete, but it or the input is another one now" +
+            std::string(begins ? ": beginning anew" : ""));
     return begin_anew();
   }
   if (told_.splits.empty()) {
-    notice_("resuming: nothing was finished; what is, is kept in " + folder);
+    if (begins) notice_("resuming: nothing was finished; what is, is kept in " + folder);
     return begin_anew();
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i] == told_.inputs[i]) continue;
     return failure(ErrorCode::invalid_argument, "go on: it is not what it was when the sort began",
-                   inputs_[i].path, "rm -r " + folder + ", to begin anew");
+                   inputs_[i].path, "to begin anew: " + removal());
   }
   folders_ = told_.folders;
   if (!temporaries_are_there()) {
-    notice_("resuming: temporaries are missing in " + folder + ": beginning anew");
+    notice_("resuming: temporaries are missing in " + folder +
+            (begins ? ": beginning anew" : ": nothing of it is used"));
     return begin_anew();
   }
   remove_leftovers();
+  otherwise_ = Otherwise::begin;  // this run has steps, even if its output turns out to be gone
   next_split_ = told_.next_split;
   worth_keeping_ = true;
   ResumeProgress now;
@@ -363,14 +391,44 @@ Status Resume::take_over() {
   return {};
 }
 
+// What is removed first is what the journal tells of: a kill in between finds it told, and missing.
 Status Resume::begin_anew() {
-  told_ = {};
   next_split_ = 0;
   worth_keeping_ = false;
-  for (const std::string& folder : folders_) {
-    if (auto status = file::make_private_directory(folder); !status) return status;
+  std::vector<std::string> old_folders = std::move(told_.folders);
+  std::erase_if(old_folders, [&](const std::string& folder) {
+    return std::ranges::find(own_folders_, folder) != own_folders_.end();
+  });
+  std::error_code ignored;
+  if (!told_.part.empty()) std::filesystem::remove(told_.part, ignored);
+  told_ = {};
+  folders_ = std::move(old_folders);
+  remove_leftovers();
+  for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
+  folders_ = own_folders_;
+  if (otherwise_ == Otherwise::give_up) {
+    keep_or_remove();
+    return {};
+  }
+  auto status = make_folders();
+  if (status) status = write_beginning();
+  if (!status) keep_or_remove();
+  return status;
+}
+
+// After an error the folders are those that are this user's own.
+Status Resume::make_folders() {
+  for (size_t i = 0; i < folders_.size(); ++i) {
+    if (auto status = file::make_private_directory(folders_[i]); !status) {
+      folders_.resize(i);
+      return status;
+    }
   }
   remove_leftovers();
+  return {};
+}
+
+Status Resume::write_beginning() {
   PayloadWriter writer;
   writer.put(version);
   writer.put_text(purpose_);
@@ -383,6 +441,7 @@ Status Resume::begin_anew() {
   }
   writer.put(static_cast<uint32_t>(folders_.size()));
   for (const std::string& folder : folders_) writer.put_text(folder);
+  writer.put_text(part_);
   {
     MutexLock lock(mutex_);
     progress_ = {};
@@ -392,7 +451,7 @@ Status Resume::begin_anew() {
   }
   for (const std::string& folder : folders_) {
     if (auto status = file::sync_directory(folder); !status) return status;
-    if (auto status = file::sync_directory(directory_of(folder)); !status) return status;
+    if (auto status = file::sync_directory(file::directory_of(folder)); !status) return status;
   }
   return {};
 }
@@ -446,6 +505,7 @@ void Resume::remove_leftovers() const {
   auto needed = needed_files();
   for (const std::string& folder : folders_) {
     std::error_code ignored;
+    if (std::filesystem::is_symlink(folder, ignored)) continue;  // we make none
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
       std::string path = entry.path().string();
       bool ours = entry.path().filename().string().starts_with("split-");
@@ -458,12 +518,44 @@ void Resume::remove_all() {
   told_ = {};
   remove_leftovers();
   std::error_code ignored;
-  std::filesystem::remove(journal_of(folders_.front()), ignored);
+  std::filesystem::remove(journal_of(own_folders_.front()), ignored);
   for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
+  removed_ = true;  // from now on another process may begin there
+}
+
+// The command that gives the state up, for a shell.
+std::string Resume::removal() const {
+  std::vector<std::string> paths = own_folders_;
+  for (const std::string& folder : told_.folders) {
+    if (std::ranges::find(paths, folder) == paths.end()) paths.push_back(folder);
+  }
+  paths.push_back(part_);
+  if (!told_.part.empty() && told_.part != part_) paths.push_back(told_.part);
+  std::string command = "rm -r";
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) command += " " + shell_word(path);
+  }
+  return command;
+}
+
+// The one of the state, and no other file that has its name.
+Result<file::File> Resume::reopen_output() const {
+  auto gone = [&] {
+    return failure(ErrorCode::not_found, "go on with an output that is gone", told_.part);
+  };
+  if (told_.part != part_) return gone();  // a link leads to somewhere else now
+  auto output = file::File::open_kept_output(output_, output_name_, told_.output_bytes);
+  if (!output) return output;
+  auto identity = output->identity();
+  if (!identity) return std::unexpected(identity.error());
+  if (identity->inode != told_.part_inode) return gone();
+  return output;
 }
 
 Result<file::File> Resume::open_output() {
-  auto output = file::File::open_kept_output(output_, output_name_, told_.output_bytes);
+  auto output = told_.output_bytes > 0 ? reopen_output()
+                                       : file::File::open_kept_output(output_, output_name_, 0);
   if (!output && told_.output_bytes > 0 &&
       (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
     notice_("resuming: the output as far as it was is gone: beginning anew");
@@ -471,9 +563,18 @@ Result<file::File> Resume::open_output() {
     output = file::File::open_kept_output(output_, output_name_, 0);
   }
   if (!output) return output;
-  output_in_progress_ = output->name_in_progress();
-  if (auto status = file::sync_directory(directory_of(output_in_progress_)); !status)
+  if (auto status = file::sync_directory(file::directory_of(part_)); !status)
     return std::unexpected(status.error());
+  auto identity = output->identity();
+  if (!identity) return std::unexpected(identity.error());
+  if (identity->inode != told_.part_inode) {
+    PayloadWriter writer;
+    writer.put(identity->inode);
+    MutexLock lock(mutex_);
+    if (auto status = journal_.append(Kind::output, writer.text()); !status)
+      return std::unexpected(status.error());
+    if (auto status = journal_.commit(); !status) return std::unexpected(status.error());
+  }
   return output;
 }
 
@@ -529,8 +630,20 @@ Status Resume::look_at_inputs() const {
   return {};
 }
 
+Status Resume::note(Status step) {
+  if (!step && !broken_) broken_ = step.error();
+  return step;
+}
+
 Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
                           const std::function<ResumeBucket(uint32_t)>& bucket) {
+  MutexLock lock(mutex_);
+  if (broken_) return std::unexpected(*broken_);
+  return note(write_split(of, spills, buckets, bucket));
+}
+
+Status Resume::write_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+                           const std::function<ResumeBucket(uint32_t)>& bucket) {
   if (of.split == BucketId::no_split) {
     if (auto status = look_at_inputs(); !status) return status;
   }
@@ -538,9 +651,6 @@ Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
   for (const std::string& folder : folders_) {
     if (auto status = file::sync_directory(folder); !status) return status;
   }
-  MutexLock lock(mutex_);
-  auto append = [&](Kind kind, const PayloadWriter& writer)
-                    REQUIRES_LOCK(mutex_) { return journal_.append(kind, writer.text()); };
   PayloadWriter head;
   head.put(next_split_);
   head.put(of.split);
@@ -548,7 +658,7 @@ Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
   head.put(spills.parts());
   head.put(uint64_t{spills.block_bytes()});
   head.put(buckets);
-  if (auto status = append(Kind::split, head); !status) return status;
+  if (auto status = journal_.append(Kind::split, head.text()); !status) return status;
   for (uint32_t number = 0; number < buckets; ++number) {
     const ResumeBucket saved = bucket(number);
     PayloadWriter table;
@@ -559,17 +669,17 @@ Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
     table.put(uint64_t{saved.blocks.size()});
     table.put(saved.part);
     table.put(uint32_t{saved.constant});
-    if (auto status = append(Kind::bucket, table); !status) return status;
+    if (auto status = journal_.append(Kind::bucket, table.text()); !status) return status;
     for (size_t first = 0; first < saved.blocks.size(); first += blocks_per_entry) {
       PayloadWriter list;
       size_t last = std::min(first + blocks_per_entry, saved.blocks.size());
       for (size_t i = first; i < last; ++i) list.put(saved.blocks[i]);
-      if (auto status = append(Kind::blocks, list); !status) return status;
+      if (auto status = journal_.append(Kind::blocks, list.text()); !status) return status;
     }
   }
   PayloadWriter end;
   end.put(next_split_);
-  if (auto status = append(Kind::split_end, end); !status) return status;
+  if (auto status = journal_.append(Kind::split_end, end.text()); !status) return status;
   if (auto status = journal_.commit(); !status) return status;
   ++next_split_;
   worth_keeping_ = true;
@@ -578,6 +688,12 @@ Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
 }
 
 Status Resume::finished(std::span<const ResumeDone> done, const file::File& output) {
+  MutexLock lock(mutex_);
+  if (broken_) return std::unexpected(*broken_);
+  return note(write_done(done, output));
+}
+
+Status Resume::write_done(std::span<const ResumeDone> done, const file::File& output) {
   PayloadWriter writer;
   for (const ResumeDone& one : done) {
     writer.put(one.id.split);
@@ -586,7 +702,6 @@ Status Resume::finished(std::span<const ResumeDone> done, const file::File& outp
     writer.put(one.stored.bytes);
     writer.put(one.stored.items);
   }
-  MutexLock lock(mutex_);
   if (auto status = output.sync(); !status) return status;
   if (auto status = journal_.append(Kind::done, writer.text()); !status) return status;
   if (auto status = journal_.commit(); !status) return status;
@@ -598,32 +713,42 @@ Status Resume::finished(std::span<const ResumeDone> done, const file::File& outp
 }
 
 Status Resume::publish(file::File& output, const Stored& stored) {
-  if (auto status = output.set_size(stored.bytes); !status) return status;
-  if (auto status = output.sync(); !status) return status;
-  auto identity = output.identity();
-  if (!identity) return std::unexpected(identity.error());
-  const std::string directory = directory_of(output.final_name());
-  PayloadWriter writer;
-  writer.put_text(absolute(output.name_in_progress()));
-  writer.put_text(absolute(output.final_name()));
-  writer.put(identity->inode);
-  writer.put(stored.bytes);
-  writer.put(stored.items);
   {
     MutexLock lock(mutex_);
-    if (auto status = journal_.append(Kind::complete, writer.text()); !status) return status;
-    if (auto status = journal_.commit(); !status) return status;
+    if (broken_) return std::unexpected(*broken_);
+    if (auto status = note(write_complete(output, stored)); !status) return status;
   }
+  const std::string directory = file::directory_of(output.final_name());
   if (auto status = output.publish(); !status) return status;
   if (auto status = file::sync_directory(directory); !status) return status;
   remove_all();
   return {};
 }
 
+Status Resume::write_complete(file::File& output, const Stored& stored) {
+  if (auto status = output.set_size(stored.bytes); !status) return status;
+  if (auto status = output.sync(); !status) return status;
+  auto identity = output.identity();
+  if (!identity) return std::unexpected(identity.error());
+  PayloadWriter writer;
+  writer.put_text(absolute(output.name_in_progress()));
+  writer.put_text(absolute(output.final_name()));
+  writer.put(identity->inode);
+  writer.put(stored.bytes);
+  writer.put(stored.items);
+  if (auto status = journal_.append(Kind::complete, writer.text()); !status) return status;
+  return journal_.commit();
+}
+
 bool Resume::keep_or_remove() {
-  if (worth_keeping_) return true;
+  if (removed_) return false;
+  if (worth_keeping_) {
+    notice_("what is finished is kept in " + folders_.front() +
+            ": the same command goes on from there (" + removal() + " gives it up)");
+    return true;
+  }
   std::error_code ignored;
-  if (!output_in_progress_.empty()) std::filesystem::remove(output_in_progress_, ignored);
+  std::filesystem::remove(part_, ignored);
   remove_all();
   return false;
 }

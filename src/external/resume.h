@@ -53,7 +53,8 @@ struct ResumeProgress {
 };
 
 // Thread safety: finished() and progress() from any thread; everything else from one.
-// Invariants: a bucket that done() tells of stands in the output, on the disk; every other one of a
+// Invariants: a state is one first directory's: two of them share no file, so that one's lock is
+// enough. A bucket that done() tells of stands in the output, on the disk; every other one of a
 // split that split() tells of lies in temporaries that are whole. Temporaries are removed only when
 // nobody needs them.
 class Resume {
@@ -62,15 +63,20 @@ class Resume {
   static std::string folder_of(const SortOptions& options,
                                const std::vector<std::string>& directories);
   // The output's name until it is complete, in its directory.
-  static std::string output_name_of(const SortOptions& options);
+  static std::string output_name_of(const SortOptions& options,
+                                    const std::vector<std::string>& directories);
 
-  // Takes what an earlier run left, or begins. `inputs`: opened, regular files. `notice`: is told
-  // in a sentence what is taken over, and what is not. Errors: the inputs are not what they were; a
-  // process is at it; it was left by another version.
+  // What to do where there is nothing to go on with: give up says that this run has no steps.
+  enum class Otherwise { begin, give_up };
+  // Takes what an earlier run left, or else begins, or removes what there is (and returns nullptr).
+  // `inputs`: opened, regular files. `notice`: is told in a sentence what is taken over, and what
+  // is not. Errors: the inputs are not what they were; a process is at it; it was left by another
+  // version.
   static Result<std::unique_ptr<Resume>> open(
       const SortOptions& options, const std::vector<std::unique_ptr<file::File>>& inputs,
       const std::vector<std::string>& directories,
-      const std::function<void(const std::string&)>& notice);
+      const std::function<void(const std::string&)>& notice,
+      Otherwise otherwise = Otherwise::begin);
 
   // An earlier run completed the output and only failed to clean up. Nothing else: it has not.
   std::optional<Stored> completed() const { return completed_; }
@@ -100,8 +106,8 @@ class Resume {
 
   // The output is written: it gets its name, and all else is removed.
   Status publish(file::File& output, const Stored& stored);
-  // The run has failed: what a later one can go on with stays, and if there is nothing, nothing
-  // does. True: it stays.
+  // The run has failed: what a later one can go on with stays, and the notice says how; if there is
+  // nothing, nothing stays. True: it stays.
   bool keep_or_remove();
 
  private:
@@ -122,6 +128,8 @@ class Resume {
     std::string purpose;
     std::vector<Input> inputs;
     std::vector<std::string> folders;
+    std::string part;         // the path of the output in progress
+    uint64_t part_inode = 0;  // 0: it was not opened so far
     std::map<BucketId, ResumeSplit> splits;
     std::map<BucketId, ResumeDone> done;
     std::optional<Complete> complete;
@@ -132,30 +140,49 @@ class Resume {
 
   Resume() = default;
   Status take_over();
+  // Removes whatever an earlier run left, and makes place for a new one, or does not.
   Status begin_anew() EXCLUDES_LOCK(mutex_);
+  Status make_folders();
+  Status write_beginning() EXCLUDES_LOCK(mutex_);
+  Result<file::File> reopen_output() const;
+  Status write_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+                     const std::function<ResumeBucket(uint32_t)>& bucket) REQUIRES_LOCK(mutex_);
+  Status write_done(std::span<const ResumeDone> done, const file::File& output)
+      REQUIRES_LOCK(mutex_);
+  Status write_complete(file::File& output, const Stored& stored) REQUIRES_LOCK(mutex_);
+  // A step's result, which is that of all that follow if it is an error.
+  Status note(Status step) REQUIRES_LOCK(mutex_);
   bool was_published() const;
   Status look_at_inputs() const;
   bool temporaries_are_there() const;
   std::map<std::string, uint64_t> needed_files() const;
   void remove_leftovers() const;
   void remove_all();
+  std::string removal() const;
 
   std::string purpose_;  // what tells sorts apart
   std::string output_;
   std::string output_name_;
-  std::vector<std::string> folders_;  // the journal is in the first
-  std::vector<Input> inputs_;         // as they are now
+  std::string part_;                      // the path of the output in progress
+  std::vector<std::string> own_folders_;  // as this run was told
+  // That are used: the own ones, or those of the state. The journal is in the first of both.
+  std::vector<std::string> folders_;
+  std::vector<Input> inputs_;  // as they are now
   std::function<void(const std::string&)> notice_;
+  Otherwise otherwise_ = Otherwise::begin;
 
   Told told_;
   std::optional<Stored> completed_;
   uint32_t next_split_ = 0;
-  bool worth_keeping_ = false;      // a split is saved
-  std::string output_in_progress_;  // its path, once it is open
+  bool worth_keeping_ = false;  // a split is saved
+  bool removed_ = false;        // all that there was
 
   mutable Mutex mutex_;
   Journal journal_ GUARDED_BY(mutex_);
   ResumeProgress progress_ GUARDED_BY(mutex_);
+  // The first error of a step. The system tells an error of a file once, to whoever asks first;
+  // whoever asks next would hear that all is on the disk, and write down what is not true.
+  std::optional<Error> broken_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::external

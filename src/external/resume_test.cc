@@ -40,6 +40,7 @@ class ResumeTest : public testing::Test {
         std::filesystem::temp_directory_path() / ("penstock-resume-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_ / "one");
     std::filesystem::create_directories(directory_ / "two");
+    std::filesystem::create_directories(directory_ / "three");
     ballast_.assign(16 * MiB, 1);  // so that the least budget is below what the program has
     const char* given = std::getenv("PENSTOCK_TEST_SEED");
     seed_ = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
@@ -114,33 +115,53 @@ class ResumeTest : public testing::Test {
   }
   // Fails again and again, until the state has so many buckets that are done.
   void fail_late(const SortOptions& options, uint32_t done_min) {
-    ResumeProgress now;
-    for (uint64_t after = 150; now.buckets_done < done_min; after += now.buckets == 0 ? 40 : 10) {
-      if (now.buckets != 0 && after > 100) after = 20;
-      auto stats = sort_failing_after(options, after);
-      ASSERT_FALSE(stats) << "it never failed with enough buckets done";
-      now = found(options);
+    uint64_t first = 150;  // requests of a run that distributes
+    uint64_t later = 2;    // of one that goes on: how its steps mix is the threads' business
+    for (int attempt = 0; attempt < 300; ++attempt) {
+      const bool goes_on = found(options).buckets != 0;
+      if (sort_failing_after(options, goes_on ? later++ : first)) {
+        // It got to its end: once more, from the beginning.
+        ASSERT_NE(options.output, options.inputs.front()) << "it never failed in time";
+        std::filesystem::remove(options.output);
+        first -= goes_on ? 0 : 15;
+        later = 2;
+        continue;
+      }
+      const ResumeProgress now = found(options);
+      if (now.buckets_done >= done_min) return;
+      if (now.buckets == 0) first += 40;
     }
+    FAIL() << "it never failed with enough buckets done";
   }
   // A state that can be had again, as it is now. `bytes`: of the whole output.
   void save(const SortOptions& options, uint64_t bytes) {
     // What is longer than it need be takes long to be copied.
-    std::filesystem::resize_file(path(Resume::output_name_of(options)), bytes);
+    std::filesystem::resize_file(path(part_name(options)), bytes);
     for (const std::string& part : parts_of_state(options))
       std::filesystem::copy(path(part), path("saved-" + part), copying);
+    // The output in progress has to be the same file, and not another one like it.
+    std::filesystem::create_hard_link(path(part_name(options)), path("saved-file"));
   }
   void restore(const SortOptions& options) {
     for (const std::string& part : parts_of_state(options)) {
       std::filesystem::remove_all(path(part));
-      std::filesystem::copy(path("saved-" + part), path(part), copying);
+      if (part != part_name(options))
+        std::filesystem::copy(path("saved-" + part), path(part), copying);
     }
+    std::filesystem::remove(options.output);
+    write(path("saved-file"), read(path("saved-" + part_name(options))));
+    std::filesystem::create_hard_link(path("saved-file"), path(part_name(options)));
   }
   void forget(const SortOptions& options) {
+    std::filesystem::remove(path("saved-file"));
     for (const std::string& part : parts_of_state(options))
       std::filesystem::remove_all(path("saved-" + part));
   }
+  static std::string part_name(const SortOptions& options) {
+    return Resume::output_name_of(options, options.temp_directories);
+  }
   static std::vector<std::string> parts_of_state(const SortOptions& options) {
-    return {"one", "two", Resume::output_name_of(options)};
+    return {"one", "two", part_name(options)};
   }
   static constexpr auto copying = std::filesystem::copy_options::recursive;
   // How far the state is.
@@ -157,11 +178,28 @@ class ResumeTest : public testing::Test {
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
       std::string name = entry.path().filename().string();
       EXPECT_TRUE(name == "in" || name == "out" || name == "one" || name == "two" ||
-                  name == "expected" || std::ranges::find(more, name) != more.end())
+                  name == "three" || name == "expected" ||
+                  std::ranges::find(more, name) != more.end())
           << name << " was left";
     }
     EXPECT_TRUE(std::filesystem::is_empty(directory_ / "one"));
     EXPECT_TRUE(std::filesystem::is_empty(directory_ / "two"));
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "three"));
+  }
+  std::vector<std::unique_ptr<file::File>> opened_inputs() const {
+    std::vector<std::unique_ptr<file::File>> inputs;
+    inputs.push_back(std::make_unique<file::File>(*file::File::open_read(path("in"))));
+    return inputs;
+  }
+  // What a run leaves that is killed while it distributes: of its temporaries one in each
+  // directory.
+  void leave_as_killed_early(const SortOptions& options) {
+    auto resume = Resume::open(options, opened_inputs(), options.temp_directories, {});
+    ASSERT_TRUE(resume) << resume.error().message();
+    ASSERT_TRUE((*resume)->open_output());
+    const SpillPlace place = (*resume)->place_for_split();
+    for (uint32_t i = 0; i < place.directories.size(); ++i)
+      write(Spill::path_of(place.directories[i], SpillSet::name_of(place, 0), i), "begun");
   }
   bool noticed(const std::string& part) const {
     return std::ranges::any_of(notices_, [&](const std::string& notice) {
@@ -364,6 +402,8 @@ TEST_F(ResumeTest, AChangedInputIsRefusedUntilTheStateIsGivenUp) {
   EXPECT_EQ(stats.error().code, ErrorCode::invalid_argument);
   EXPECT_EQ(stats.error().subject, path("in"));
   EXPECT_NE(stats.error().hint.find(resume_folder(chosen)), std::string::npos);
+  EXPECT_NE(stats.error().hint.find(part_name(chosen)), std::string::npos);
+  EXPECT_FALSE(noticed("goes on from there"));
   EXPECT_TRUE(std::filesystem::exists(resume_folder(chosen)));
   std::filesystem::remove_all(resume_folder(chosen));
   ASSERT_TRUE(sort(chosen));
@@ -401,6 +441,7 @@ TEST_F(ResumeTest, TwoAtOnceAreRefused) {
     ASSERT_FALSE(stats);
     EXPECT_NE(stats.error().message().find("another process"), std::string::npos);
     EXPECT_EQ(stats.error().subject, resume_folder(chosen));
+    EXPECT_FALSE(noticed("gives it up")) << "whoever did that would spoil the other run";
   }
   ASSERT_TRUE(sort(chosen));
   EXPECT_TRUE(noticed("resuming"));
@@ -452,13 +493,21 @@ TEST_F(ResumeTest, TemporariesAndOutputsThatAreGoneAreMadeAnew) {
         if (what == 1) std::filesystem::resize_file(entry.path(), 1000);
       }
     }
-    const std::string output = path(Resume::output_name_of(chosen));
+    const std::string output = path(part_name(chosen));
     if (what == 2) std::filesystem::remove(output);
     if (what == 3) std::filesystem::resize_file(output, 10);
+    if (what == 4) {
+      // Another file, as long.
+      std::filesystem::remove(output);
+      write(output, std::string(wanted.size(), 'x'));
+    }
   };
   fail_late(chosen, 2);
   save(chosen, wanted.size());
-  for (int what = 0; what < 4; ++what) {
+  restore(chosen);
+  ASSERT_TRUE(sort(chosen));
+  EXPECT_FALSE(noticed("beginning anew"));
+  for (int what = 0; what < 5; ++what) {
     SCOPED_TRACE(what);
     restore(chosen);
     spoil(what);
@@ -479,7 +528,7 @@ TEST_F(ResumeTest, AnOutputThatIsCompleteIsNotMadeAgain) {
     fail_late(chosen, 2);
     const std::string wanted = expected(chosen);
     write(path("out"), wanted);
-    std::filesystem::remove(path(Resume::output_name_of(chosen)));
+    std::filesystem::remove(path(part_name(chosen)));
     {
       auto journal = Journal::open(resume_folder(chosen) + "/journal");
       ASSERT_TRUE(journal);
@@ -488,7 +537,7 @@ TEST_F(ResumeTest, AnOutputThatIsCompleteIsNotMadeAgain) {
       }
       ASSERT_TRUE(journal->cut(journal->position()));
       PayloadWriter writer;
-      writer.put_text(path(Resume::output_name_of(chosen)));
+      writer.put_text(path(part_name(chosen)));
       writer.put_text(path("out"));
       writer.put(file::File::open_read(path("out"))->identity()->inode);
       writer.put(uint64_t{wanted.size()});
@@ -501,6 +550,7 @@ TEST_F(ResumeTest, AnOutputThatIsCompleteIsNotMadeAgain) {
     auto stats = sort(chosen);
     ASSERT_TRUE(stats) << stats.error().message();
     EXPECT_EQ(noticed("complete already"), !in_changes);
+    EXPECT_EQ(noticed("beginning anew"), in_changes);
     EXPECT_EQ(stats->items, (wanted.size() - (in_changes ? 8 : 0)) / 8);
     EXPECT_TRUE(read(path("out")) == expected(chosen));
     expect_nothing_left();
@@ -560,6 +610,174 @@ TEST_F(ResumeTest, AFolderThatOthersMayEnterIsRefused) {
   std::filesystem::remove(resume_folder(chosen));
   std::filesystem::create_directory_symlink(path("two"), resume_folder(chosen));
   EXPECT_FALSE(sort(chosen));
+  std::filesystem::remove(resume_folder(chosen));
+
+  // In the second directory, too; and nothing stays in the first.
+  SortOptions second = chosen;
+  second.temp_directories = {path("three"), path("one")};
+  const std::filesystem::path folder = resume_folder(second);
+  const std::filesystem::path entered = directory_ / "one" / folder.filename();
+  std::filesystem::create_directory(entered);
+  std::filesystem::permissions(entered, std::filesystem::perms::all);
+  stats = sort(second);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, ErrorCode::permission);
+  EXPECT_FALSE(noticed("goes on from there"));
+  EXPECT_TRUE(std::filesystem::exists(entered)) << "it is not ours";
+  std::filesystem::remove(entered);
+  expect_nothing_left();
+}
+
+// Another first directory is another state, of which nothing is in common: neither the output in
+// progress, nor temporaries in a directory that both use.
+TEST_F(ResumeTest, StatesInDifferentDirectoriesDoNotMeet) {
+  SortOptions here = options({Type::u64, 8});
+  SortOptions there = here;
+  here.temp_directories = {path("one"), path("two")};
+  there.temp_directories = {path("three"), path("two")};
+  write(path("in"), generate(here.format, Distribution::uniform, input_bytes));
+  const std::string wanted = expected(here);
+  fail_late(here, 2);
+  fail_late(there, 2);
+  // The same, by another way to it.
+  SortOptions other_way = here;
+  std::filesystem::create_directory_symlink(path("one"), path("link"));
+  other_way.temp_directories = {path("link/"), path("two")};
+  EXPECT_EQ(part_name(other_way), part_name(here));
+  std::filesystem::remove(path("link"));
+  {
+    // One is at it, and the other goes on.
+    auto resume = Resume::open(there, opened_inputs(), there.temp_directories, {});
+    ASSERT_TRUE(resume) << resume.error().message();
+    auto output = (*resume)->open_output();
+    ASSERT_TRUE(output) << output.error().message();
+    ASSERT_TRUE(sort(here));
+    EXPECT_TRUE(noticed("resuming"));
+    EXPECT_FALSE(noticed("beginning anew"));
+    EXPECT_TRUE(read(path("out")) == wanted);
+  }
+  std::filesystem::remove(path("out"));
+  ASSERT_TRUE(sort(there));
+  EXPECT_TRUE(noticed("resuming"));
+  EXPECT_FALSE(noticed("beginning anew"));
+  EXPECT_TRUE(read(path("out")) == wanted);
+  expect_nothing_left();
+}
+
+TEST_F(ResumeTest, DirectoriesMayChangeFromRunToRun) {
+  Random random(seed_);
+  for (const Format& format : {Format{Type::u64, 8}, Format{Type::record, 100, 0, 10}}) {
+    SortOptions chosen = options(format);
+    write(path("in"), generate(format, Distribution::uniform, input_bytes));
+    const std::string wanted = expected(chosen);
+    const auto check = [&] {
+      EXPECT_TRUE(read(path("out")) == wanted);
+      std::filesystem::remove(path("out"));
+    };
+    std::vector<std::string> directories = {path("one"), path("two"), path("three")};
+    for (int run = 0; run < 12; ++run) {
+      std::vector<std::string> some = directories;
+      for (size_t i = some.size(); i > 1; --i) std::swap(some[i - 1], some[random.below(i)]);
+      some.resize(1 + random.below(some.size()));
+      chosen.temp_directories = some;
+      if (random.below(6) == 0 && !std::filesystem::exists(resume_folder(chosen)))
+        leave_as_killed_early(chosen);
+      if (sort_failing_after(chosen, random.below(600))) check();
+    }
+    for (const std::string& directory : directories) {
+      chosen.temp_directories = {directory};
+      ASSERT_TRUE(sort(chosen));
+      check();
+    }
+    expect_nothing_left();
+  }
+}
+
+TEST_F(ResumeTest, ADirectoryThatIsGoneIsNotNeededToBeginAnew) {
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  fail_late(chosen, 2);
+  std::filesystem::remove_all(path("two"));
+  chosen.temp_directories = {path("one"), path("three")};
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_TRUE(noticed("beginning anew"));
+  EXPECT_TRUE(read(path("out")) == expected(chosen));
+  std::filesystem::create_directory(path("two"));
+  expect_nothing_left();
+}
+
+TEST_F(ResumeTest, WhatAKilledRunLeftGoesWhateverTheNextOneDoes) {
+  for (int what = 0; what < 3; ++what) {
+    SCOPED_TRACE(what);
+    SortOptions chosen = options({Type::u64, 8});
+    write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+    leave_as_killed_early(chosen);
+    if (what == 0) {
+      chosen.temp_directories = {path("one")};
+      ASSERT_TRUE(sort(chosen));
+    } else if (what == 1) {
+      chosen.memory_bytes = 1 * GiB;
+      notices_.clear();
+      ASSERT_TRUE(sort_files(chosen));
+      EXPECT_TRUE(noticed("fits in memory"));
+      EXPECT_FALSE(noticed("is kept in"));
+    } else {
+      write(path("in"), "");
+      ASSERT_TRUE(sort(chosen));
+      EXPECT_EQ(read(path("out")), "");
+    }
+    expect_nothing_left();
+    std::filesystem::remove(path("out"));
+  }
+  // What was finished is not given up for an input that is not the same.
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  fail_late(chosen, 2);
+  write(path("in"), "");
+  auto stats = sort(chosen);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, ErrorCode::invalid_argument);
+}
+
+TEST_F(ResumeTest, AfterAnErrorNoStepIsWrittenDown) {
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  fail_late(chosen, 2);
+  const ResumeProgress before = found(chosen);
+  {
+    auto resume = Resume::open(chosen, opened_inputs(), chosen.temp_directories, {});
+    ASSERT_TRUE(resume) << resume.error().message();
+    auto output = (*resume)->open_output();
+    ASSERT_TRUE(output) << output.error().message();
+    const ResumeDone done{.id = {0, before.buckets - 1}, .offset = 0, .stored = {8, 1}};
+    // A file that cannot be brought to the disk; and then one that can.
+    EXPECT_FALSE((*resume)->finished({&done, 1}, file::File()));
+    EXPECT_FALSE((*resume)->finished({&done, 1}, *output));
+    EXPECT_FALSE((*resume)->publish(*output, {8, 1}));
+  }
+  EXPECT_EQ(found(chosen).buckets_done, before.buckets_done);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  ASSERT_TRUE(sort(chosen));
+  EXPECT_TRUE(read(path("out")) == expected(chosen));
+  expect_nothing_left();
+}
+
+TEST_F(ResumeTest, HowToGiveUpIsTheShellsLanguage) {
+  std::filesystem::create_directory(path("it's one"));
+  SortOptions chosen = options({Type::u64, 8});
+  chosen.temp_directories = {path("it's one"), path("two")};
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  fail_late(chosen, 1);
+  ASSERT_FALSE(sort_failing_after(chosen, 5));
+  ASSERT_TRUE(noticed("goes on from there"));
+  const std::string& notice = notices_.back();
+  const size_t begin = notice.find("rm -r "), end = notice.find(" gives it up");
+  ASSERT_NE(end, std::string::npos);
+  ASSERT_EQ(std::system(notice.substr(begin, end - begin).c_str()), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(path("it's one")));
+  std::filesystem::remove(path("it's one"));
+  expect_nothing_left();
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <map>
 
 #include "base/bits.h"
 #include "bowtie/model.h"
 #include "file/emulation.h"
+#include "file/file.h"
 
 // The naive prediction counts bytes alone, which is right for a disk without a switch delay and
 // wrong by any factor for one with it. What is counted here are the requests in the order in which
@@ -91,6 +94,56 @@ std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options) {
                                .read_bytes_per_s = emulated->read_bytes_per_s,
                                .write_bytes_per_s = emulated->write_bytes_per_s,
                                .switch_seconds = bowtie::SwitchDelay(emulated->switch_seconds)};
+}
+
+bool names_a_file(const std::string& output) {
+  std::error_code ignored;  // opening the output will tell
+  const auto status = std::filesystem::status(output, ignored);
+  return output != "-" &&
+         (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
+}
+
+// Temporaries shrink while the output grows, so on one file system both together take little more
+// than the data once.
+Status check_space(const SpaceNeeded& needed) {
+  struct Need {
+    uint64_t temp_bytes = 0;
+    uint64_t output_bytes = 0;
+    uint64_t free_bytes = 0;
+    std::string directory;
+  };
+  std::map<uint64_t, Need> needs;  // by device
+  auto need_at = [&](const std::string& directory) -> Result<Need*> {
+    auto space = file::space_of(directory);
+    if (!space) return std::unexpected(space.error());
+    Need& need = needs[space->device];
+    need.free_bytes = space->free_bytes;
+    need.directory = directory;
+    return &need;
+  };
+  if (needed.output_bytes > 0 && names_a_file(needed.output)) {
+    auto need = need_at(file::directory_of(needed.output));
+    if (!need) return std::unexpected(need.error());
+    (*need)->output_bytes += needed.output_bytes;
+  }
+  if (needed.temp_bytes > 0) {
+    for (const std::string& directory : needed.temp_directories) {
+      auto need = need_at(directory);
+      if (!need) return std::unexpected(need.error());
+      const uint64_t each = needed.temp_bytes / needed.temp_directories.size();
+      (*need)->temp_bytes += each + each / 16;
+    }
+  }
+  for (const auto& [device, need] : needs) {
+    const uint64_t bytes = std::max(need.temp_bytes, need.output_bytes);
+    if (bytes > need.free_bytes) {
+      return failure(ErrorCode::out_of_space,
+                     "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
+                         std::to_string(need.free_bytes / MiB) + " MiB are free",
+                     need.directory, "-T with a directory on a larger disk, or -o on one");
+    }
+  }
+  return {};
 }
 
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,

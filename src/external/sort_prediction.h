@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "external/external_sort.h"
 
@@ -37,6 +39,18 @@ SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
 
 // What is known of the disk without a look at it: what the options say, or what is emulated.
 std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options);
+
+// What a run needs of the disks before it writes anything. Fails where there is less.
+struct SpaceNeeded {
+  std::string output;  // a path; what is no regular file, nor becomes one, needs nothing
+  uint64_t output_bytes = 0;
+  std::vector<std::string> temp_directories;
+  uint64_t temp_bytes = 0;  // in equal parts
+};
+Status check_space(const SpaceNeeded& needed);
+
+// Whether there is a regular file, or nothing yet.
+bool names_a_file(const std::string& output);
 
 // Equation 1 of the model, with so many streams.
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,

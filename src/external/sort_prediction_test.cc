@@ -153,8 +153,16 @@ TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
     EXPECT_EQ(stats->method, Method::distribute);
     EXPECT_FALSE(stats->predicted.long_runs);
     expect_as_predicted(*stats, "distribute", 1.5);
-    // Of texts several sorters read and write side by side: who is when at it is nobody's plan.
-    expect_as_predicted(*stats, "sort", format.numeric() ? 2 : 5);
+    if (format.numeric()) {
+      expect_as_predicted(*stats, "sort", 2);
+      continue;
+    }
+    // Of texts several sorters read and write side by side: who is when at it is nobody's plan. On
+    // a busy machine it may be one after the other, a run to read and one to write for each bucket.
+    const SortPhase* sort = find(stats->phases, "sort");
+    ASSERT_NE(sort, nullptr);
+    EXPECT_LE(sort->seeks, 5 * find(stats->predicted.phases, "sort")->seeks);
+    EXPECT_GE(sort->seeks, stats->predicted.buckets / 2);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "external/sorted_stretches.h"
 
+#include <algorithm>
+
 #include "external/cursor.h"
 #include "external/file_io.h"
 #include "external/memory_plan.h"
@@ -11,13 +13,13 @@ constexpr uint32_t items_between_pulses = 4096;
 
 }  // namespace
 
-Result<std::vector<Piece>> find_stretches(Context& context, const std::vector<Piece>& pieces,
-                                          uint64_t memory_bytes, uint32_t stretches_max) {
+Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
+                                 uint64_t memory_bytes, uint32_t stretches_max) {
   size_t block_bytes = block_within(memory_bytes / 16);
   constexpr uint32_t read_ahead_blocks = 6;
   auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
   if (!files) return std::unexpected(files.error());
-  std::vector<Piece> stretches;
+  Stretches found;
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
@@ -30,17 +32,23 @@ Result<std::vector<Piece>> find_stretches(Context& context, const std::vector<Pi
         if (auto status = context.pulse(); !status) return std::unexpected(status.error());
       }
       if (last.any() && last.compare(context.options, cursor) > 0) {
-        stretches.push_back({.file = piece.file, .offset = start, .bytes = at - start});
+        found.pieces.push_back({.file = piece.file, .offset = start, .bytes = at - start});
         start = at;
-        if (stretches.size() >= stretches_max) return std::vector<Piece>{};
+        if (found.pieces.size() >= stretches_max) return Stretches{};
       }
       last.set(cursor);
       at += cursor.item().size();
+      found.item_bytes_max = std::max<uint64_t>(
+          found.item_bytes_max, cursor.item().size() + (cursor.lacks_newline() ? 1 : 0));
     }
-    if (auto status = cursor.status(); !status) return std::unexpected(status.error());
-    stretches.push_back({.file = piece.file, .offset = start, .bytes = at - start});
+    if (auto status = cursor.status(); !status) {
+      // An item that is too long for a look may still be sorted.
+      if (status.error().code == ErrorCode::out_of_memory) return Stretches{};
+      return std::unexpected(status.error());
+    }
+    found.pieces.push_back({.file = piece.file, .offset = start, .bytes = at - start});
   }
-  return stretches;
+  return found;
 }
 
 }  // namespace penstock::external

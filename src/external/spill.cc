@@ -16,8 +16,13 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
   spill->named_ = !options.name.empty();
   for (const std::string& directory : directories) {
     std::string path = path_of(directory, options.name, spill->files_.size());
-    if (options.must_exist && !std::filesystem::exists(path))
-      return failure(ErrorCode::not_found, "go on with temporaries that are gone", path);
+    if (options.must_exist) {
+      std::error_code error;
+      const bool is_there = std::filesystem::exists(path, error);
+      if (error) return system_error(error.value(), "look for", path);
+      if (!is_there)
+        return failure(ErrorCode::not_found, "go on with temporaries that are gone", path);
+    }
     auto file =
         spill->named_ ? file::File::open_kept(path) : file::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());

@@ -69,6 +69,12 @@ uint64_t room_bytes(uint64_t memory_bytes) {
   return memory_bytes > taken ? memory_bytes - taken : 0;
 }
 
+// Items and entries lie in two places, and huge pages reach up to one behind the end of each.
+uint64_t text_room_bytes(uint64_t memory_bytes) {
+  const uint64_t room = room_bytes(memory_bytes);
+  return room - std::min(room, uint64_t{2} * os::huge_page_bytes);
+}
+
 // ---- Numbers and pairs.
 
 template <class Use>
@@ -277,7 +283,7 @@ class TopTexts {
 
   // `item_bytes`: on average, as far as is known.
   Status open(uint64_t memory_bytes, double item_bytes) {
-    memory_bytes_ = room_bytes(memory_bytes);
+    memory_bytes_ = text_room_bytes(memory_bytes);
     const double each = item_bytes + sizeof(Entry);
     budget_bytes_ = std::min<uint64_t>(
         memory_bytes_,
@@ -467,7 +473,7 @@ bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_byt
   // Three quarters hold what is kept, and a third of that is for lines longer than the sample's.
   constexpr uint64_t entry_bytes = 24;
   return 2 * (item_bytes + entry_bytes) * static_cast<double>(count) <=
-         static_cast<double>(room_bytes(memory_bytes));
+         static_cast<double>(text_room_bytes(memory_bytes));
 }
 
 Result<Stored> sort_top(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,

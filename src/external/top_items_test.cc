@@ -187,6 +187,51 @@ TEST_F(TopTest, ReadsTheInputOnceAndWritesNothingElse) {
   }
 }
 
+// As many as it holds, each of them a candidate when it comes.
+TEST_F(TopTest, StaysWithinItsMemory) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer takes memory of its own";
+  const Format& format = formats[8];
+  std::string text;
+  for (int i = 0; i < 1'000'000; ++i) text += fmt::format("{:039}\n", 2'000'000 - i);
+  std::ofstream(path("in"), std::ios::binary) << text;
+  std::string().swap(text);
+  SortOptions chosen = options(format);
+  ::malloc_trim(0);
+  if (!os::reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written";
+  bool any = false;
+  for (const uint64_t count : {70'000, 100'000, 115'000, 125'000, 135'000}) {
+    chosen.top = count;
+    auto stats = sort(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    any = any || stats->method == Method::top;
+    EXPECT_LE(stats->peak_rss_bytes, stats->budget_bytes) << count;
+  }
+  EXPECT_TRUE(any) << "none of them was kept in memory";
+}
+
+// Neither room for what is never written, nor a look at a disk that is not used.
+TEST_F(TopTest, OfMoreThanTheDiskHasRoomFor) {
+  auto space = file::space_of(directory_.string());
+  ASSERT_TRUE(space);
+  write(path("in"), {});
+  std::error_code error;
+  std::filesystem::resize_file(path("in"), (space->free_bytes / MiB + 64 * KiB) * MiB, error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  SortOptions chosen = options(formats[1]);
+  chosen.memory_bytes = 1 * GiB;
+  for (const uint64_t count : {0, 10, 1'000'000}) {
+    chosen.top = count;
+    auto plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->method, count == 0 ? Method::empty : Method::top);
+    for (const SortPhase& phase : plan->phases) EXPECT_NE(phase.name, "probe the disk");
+  }
+  chosen.top.reset();
+  auto plan = plan_sort(chosen);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::out_of_space);
+}
+
 // More than memory holds: what may be among them is sorted, or all.
 TEST_F(TopTest, MoreThanMemoryHoldsGoesThroughTemporaries) {
   Random random(7);
@@ -299,6 +344,7 @@ TEST_F(TopTest, OfAMergeEndsItEarly) {
     ASSERT_TRUE(stats) << stats.error().message();
     EXPECT_TRUE(read(path("out")) == model(all, chosen));
     EXPECT_EQ(stats->items, 700u);
+    EXPECT_TRUE(stats->predicted.phases.empty()) << "nobody knows how much of it is read";
   }
 }
 

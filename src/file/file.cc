@@ -28,6 +28,12 @@
 
 namespace penstock::file {
 
+std::string directory_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
 namespace {
 
 constexpr std::string_view temporary_prefix = ".penstock-";
@@ -42,12 +48,6 @@ constexpr uint64_t growth_bytes = GiB;
 
 std::string descriptor_path(int fd) {
   return fmt::format("/proc/self/fd/{}", fd);
-}
-
-std::string directory_of(const std::string& path) {
-  size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 // Where a chain of symbolic links ends, whether or not something is there.
@@ -216,6 +216,7 @@ File& File::operator=(File&& other) noexcept {
   next_offset_.store(other.next_offset_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   buffered_bytes_.store(other.buffered_bytes_.load(std::memory_order_relaxed),
                         std::memory_order_relaxed);
+  write_error_.store(other.write_error_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return *this;
 }
 
@@ -312,8 +313,16 @@ Result<File> File::create_output(const std::string& path, Caching wanted) {
   if (!target) return std::unexpected(target.error());
   if (target->exists && kind_of(target->status) != Kind::regular) {
     const Kind kind = kind_of(target->status);
-    const int flags = kind == Kind::stream ? O_WRONLY : O_RDWR;
+    // O_EXCL: of a block device the kernel refuses one that is mounted, swapped to or part of
+    // another, it or a part of it, by whatever name and in whatever namespace.
+    const int flags = kind == Kind::stream         ? O_WRONLY
+                      : kind == Kind::block_device ? O_RDWR | O_EXCL
+                                                   : O_RDWR;
     int fd = ::open(target->name.c_str(), flags | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0 && errno == EBUSY) {
+      return failure(ErrorCode::permission, "write over a device that is in use", path,
+                     "a device that nothing uses");
+    }
     if (fd < 0) return system_error(errno, "write", path);
     File file(fd, path, kind);
     if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
@@ -350,6 +359,12 @@ Result<File> File::open_kept(const std::string& path, Caching wanted) {
   return open_named(path, path, true, 0600, wanted);
 }
 
+Result<std::string> File::kept_output_path(const std::string& path, const std::string& name) {
+  auto followed = follow_links(path);
+  if (!followed) return followed;
+  return fmt::format("{}/{}", directory_of(*followed), name);
+}
+
 Result<File> File::open_kept_output(const std::string& path, const std::string& name,
                                     uint64_t bytes, Caching wanted) {
   auto target = path == "-" ? Result<OutputTarget>(OutputTarget{}) : resolve_output(path);
@@ -358,10 +373,17 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
     return failure(ErrorCode::unsupported, "write, in several runs, what is no regular file", path,
                    "the name of a file");
   }
-  std::string in_progress = fmt::format("{}/{}", directory_of(target->name), name);
-  auto file = open_named(in_progress, path, bytes == 0, target->mode(), wanted);
+  auto in_progress = kept_output_path(path, name);
+  if (!in_progress) return std::unexpected(in_progress.error());
+  auto file = open_named(*in_progress, path, bytes == 0, target->mode(), wanted);
   if (!file) return file;
-  file->name_ = std::move(in_progress);
+  // Before it is cut. (A file system without locks has to trust the caller.)
+  auto locked = file->try_lock();
+  if (locked && (!*locked || !file->has_name(*in_progress))) {
+    return failure(ErrorCode::invalid_argument, "write what another process is writing",
+                   *in_progress, "wait until it has ended");
+  }
+  file->name_ = std::move(*in_progress);
   file->final_ = std::move(target->name);
   file->keeps_name_ = true;
   if (bytes == 0) {
@@ -472,6 +494,10 @@ Status File::discard(uint64_t offset, uint64_t bytes) {
 }
 
 Status File::sync() const {
+  // Relaxed: the writes are complete, and who waited for them was told so by another thread's
+  // release.
+  if (const int error = write_error_.load(std::memory_order_relaxed))
+    return system_error(error, "bring to the disk", path_);
   if (kind_ == Kind::stream || ::fdatasync(buffered_fd_) == 0) return {};
   return system_error(errno, "bring to the disk", path_);
 }
@@ -492,6 +518,8 @@ Status File::link_under_temporary_name() {
 }
 
 Status File::publish() {
+  if (const int error = write_error_.load(std::memory_order_relaxed))  // relaxed: as in sync()
+    return system_error(error, "bring to the disk", path_);
   if (final_.empty()) return {};
   if (grows_ahead_) {
     if (auto cut = set_size(end_.load(std::memory_order_relaxed)); !cut)
@@ -529,7 +557,12 @@ void File::wrote_buffered(uint64_t bytes) const {
   // Relaxed: whichever thread crosses the threshold does the work, no data are handed over.
   if (buffered_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes < dirty_bytes_max) return;
   buffered_bytes_.store(0, std::memory_order_relaxed);
-  ::sync_file_range(buffered_fd_, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+  // To wait takes the descriptor's write-back error away, and the next fdatasync() says that all is
+  // well: so it is kept. Other errors say that the call itself is not known here.
+  if (::sync_file_range(buffered_fd_, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE) !=
+          0 &&
+      (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+    write_error_.store(errno, std::memory_order_relaxed);
   ::posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_DONTNEED);
 }
 

@@ -59,10 +59,13 @@ class File {
   static Result<File> open_kept(const std::string& path, Caching wanted = Caching::direct);
   // As create_output(), but in the same directory under a name of its own until publish(), which it
   // keeps when it is closed. Of what an earlier run left there `bytes` are known to be whole: 0
-  // begins anew; with others the file must be there, and be as long (not_found, corrupt). Fails
-  // where `path` is something else than a regular file (unsupported).
+  // begins anew; with others the file must be there, and be as long (not_found, corrupt). It is
+  // this File's alone while it is open, where the file system knows locks. Fails where `path` is
+  // something else than a regular file (unsupported), and where another run has it open.
   static Result<File> open_kept_output(const std::string& path, const std::string& name,
                                        uint64_t bytes, Caching wanted = Caching::direct);
+  // Where that file is, or would be: beside what `path` leads to, if it is a link.
+  static Result<std::string> kept_output_path(const std::string& path, const std::string& name);
 
   File() = default;
   File(File&& other) noexcept;
@@ -82,6 +85,8 @@ class File {
   Status preallocate(uint64_t bytes);  // fallocate; unsupported is no error
   Status discard(uint64_t offset,
                  uint64_t bytes);  // punch a hole: the space is free again; unsupported is no error
+  // Everything that was written is on the disk. What the system could not write back since the file
+  // was opened is an error of every call, though the system tells it only once.
   Status sync() const;
   // Gives an output its final name, replacing what was there, with that file's mode (and owner, if
   // we may) if it existed. Atomic (rename), durable only after sync(). For what was opened as it is
@@ -137,7 +142,11 @@ class File {
   mutable std::atomic<uint64_t> next_offset_{0};  // where the last request ended
   mutable std::atomic<uint64_t> buffered_bytes_{
       0};  // written through the page cache since it was last told to drain
+  mutable std::atomic<int> write_error_{0};  // errno, of what the page cache could not write back
 };
+
+// Where a file of that name stands: what is in front of the last slash.
+std::string directory_of(const std::string& path);
 
 // Bytes free for an ordinary user on the file system of `directory`, and an id that tells file
 // systems apart.

@@ -353,6 +353,9 @@ TEST_F(FileTest, AKeptOutputGoesOnUntilItIsPublished) {
     ASSERT_TRUE(more);
     EXPECT_EQ(*more->size(), 5u);
     EXPECT_EQ(more->name_in_progress(), path(".part"));
+    EXPECT_EQ(*File::kept_output_path(path("out"), ".part"), path(".part"));
+    EXPECT_FALSE(File::open_kept_output(path("out"), ".part", 0)) << "it is open already";
+    EXPECT_EQ(get(path(".part")).substr(0, 5), "half ");
     ASSERT_TRUE(write_exactly(*more, 5, reinterpret_cast<const std::byte*>("more"), 4));
     ASSERT_TRUE(more->publish());
   }
