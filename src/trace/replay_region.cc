@@ -1,6 +1,8 @@
 #include "trace/replay_region.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <array>
@@ -33,9 +35,18 @@ double in_gib(uint64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(GiB);
 }
 
-std::string canonical_name(const std::string& path) {
+// The system's own name of a device, whatever its node is called.
+std::string device_name(const std::string& path, const std::string& root) {
+  struct stat status = {};
   std::error_code error;
-  const fs::path real = fs::canonical(path, error);
+  fs::path real;
+  if (::stat(path.c_str(), &status) == 0 && S_ISBLK(status.st_mode)) {
+    const std::string number = fmt::format("{}:{}", major(status.st_rdev), minor(status.st_rdev));
+    real = fs::canonical(root + "/sys/dev/block/" + number, error);
+    if (error) return number;
+  } else {
+    real = fs::canonical(path, error);
+  }
   return error ? "" : real.filename().string();
 }
 
@@ -96,7 +107,7 @@ void ReplayBuffers::renew(unsigned buffer, size_t bytes) {
 }
 
 std::string in_use(const std::string& device, const std::string& root) {
-  const std::string name = canonical_name(device);
+  const std::string name = device_name(device, root);
   if (name.empty()) return "";
   std::error_code error;
   std::vector<std::string> parts = {name};
@@ -118,7 +129,7 @@ std::string in_use(const std::string& device, const std::string& root) {
   for (const char* table : {"/proc/self/mounts", "/proc/swaps"}) {
     for (const std::string& source : first_words(root + table)) {
       if (!source.starts_with('/')) continue;
-      const std::string used = canonical_name(source);
+      const std::string used = device_name(source, root);
       if (std::ranges::find(parts, used) != parts.end()) {
         return fmt::format("{} is {}", used,
                            std::string_view(table).ends_with("swaps") ? "swapped to" : "mounted");
@@ -145,7 +156,8 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
       return failure(ErrorCode::permission, "overwrite this device: " + why, options.device,
                      "a device that nothing uses");
     }
-    // What exists and is no regular file is opened as it is.
+    // What exists and is no regular file is opened as it is, and a device for us alone: in_use()
+    // has the better words, but knows only what this process can see.
     auto device = file::File::create_output(options.device, caching);
     if (!device) return std::unexpected(device.error());
     auto bytes = device->size();

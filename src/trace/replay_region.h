@@ -94,7 +94,8 @@ class ReplayRegion {
 };
 
 // Why a block device must not be overwritten: mounted, swapped to, or part of something else, it or
-// a partition of it. Empty: nothing is known against it. `root` is for tests.
+// a partition of it, as far as this process sees. Empty: nothing is known against it. `root` is for
+// tests.
 std::string in_use(const std::string& device, const std::string& root = "");
 
 }  // namespace penstock::trace
