@@ -6,12 +6,12 @@
 // the order of the trace, and keeps the device busy; what is left are bytes and seeks.
 
 #include <fmt/core.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -55,9 +55,12 @@ constexpr uint64_t group_bytes(uint64_t memory_bytes) {
   return memory_bytes + memory_bytes / 4 + 64 * MiB;
 }
 
-// SIGHUP, SIGINT, SIGTERM: who stops a program that we run, stops us.
-constexpr bool is_stopped(int exit_code) {
-  return exit_code == 128 + 1 || exit_code == 128 + 2 || exit_code == 128 + 15;
+// SIGHUP, SIGINT, SIGTERM: who stops a program that we run, stops us; and who stops us while we run
+// one, means us, whatever the program made of it. 0: nobody did.
+int stopping_signal(const trace::Captured& captured) {
+  if (captured.handed_signal != 0) return captured.handed_signal;
+  const int signal = captured.totals.exit_code - 128;
+  return signal == SIGHUP || signal == SIGINT || signal == SIGTERM ? signal : 0;
 }
 
 struct CompareArguments {
@@ -136,10 +139,17 @@ class WorkFolder {
   fs::path folder_;
 };
 
-// The last line of what a program said, for its row.
+// The last line of what a program said, for its row: of a long one the end.
 std::string last_line(const std::string& path) {
+  constexpr std::streamoff tail_bytes = 4096;  // however much it said
   std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  file.seekg(0, std::ios::end);
+  const std::streamoff bytes = file.tellg();
+  if (bytes <= 0) return {};
+  file.seekg(std::max<std::streamoff>(0, bytes - tail_bytes));
+  std::string text(static_cast<size_t>(std::min(bytes, tail_bytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   return printable(text.substr(text.rfind('\n') + 1), 100);
 }
@@ -160,9 +170,11 @@ std::vector<std::string> wrapped(const std::vector<std::string>& words, const st
   return all;
 }
 
-// Runs a program under trace; what goes wrong with it is its row's. Fails when it was stopped from
-// the terminal: the signal is the traced program's, and means all of us.
-Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_bytes) {
+// Runs a program under trace; what goes wrong with it is its row's. Fails when it was stopped:
+// while it runs, signals of the terminal are its own, and mean all of us. Then `stopped_by` is the
+// signal.
+Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_bytes,
+                   int& stopped_by) {
   const std::string log = row.folder + ".log";
   auto fail = [&](std::string problem) -> Status {
     const std::string said = last_line(log);
@@ -178,6 +190,8 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
                                           .backend = trace::Backend::ptrace,
                                           .command = wrapped(row.program.prepare, log, "")});
     if (!prepared) return fail(prepared.error().message());
+    stopped_by = stopping_signal(*prepared);
+    if (stopped_by != 0) return failure(ErrorCode::interrupted, "compare", row.program.name);
     if (prepared->totals.exit_code != 0) {
       return fail("its input could not be made: " + exit_text(prepared->totals.exit_code));
     }
@@ -198,9 +212,8 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
     row.limited = true;
     row.peak_bytes = group->peak_bytes();
   }
-  if (is_stopped(captured->totals.exit_code)) {
-    return failure(ErrorCode::interrupted, "compare", row.program.name);
-  }
+  stopped_by = stopping_signal(*captured);
+  if (stopped_by != 0) return failure(ErrorCode::interrupted, "compare", row.program.name);
   if (captured->totals.exit_code != 0) return fail(exit_text(captured->totals.exit_code));
   std::error_code error;
   row.input_bytes = fs::file_size(row.program.input, error);
@@ -379,7 +392,9 @@ Status write_page(const CompareArguments& arguments, const std::vector<Row>& row
                     trace::report::make_page(summaries, {}, {.version = PENSTOCK_VERSION}));
 }
 
-Result<int> compare(const CompareArguments& arguments, const StopSignals& signals) {
+// `stopped_by`: as run_program() has it.
+Result<int> compare(const CompareArguments& arguments, const StopSignals& signals,
+                    int& stopped_by) {
   if (arguments.names.empty() && arguments.commands.empty()) {
     return failure(ErrorCode::invalid_argument, "compare nothing", "PROGRAM",
                    fmt::format("{}; or --run 'NAME=COMMAND {{input}} {{output}}'",
@@ -459,7 +474,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
     if (stopped()) return failure(ErrorCode::interrupted, "compare", arguments.input);
     if (row.problem.empty()) {
       print_to(stderr, "penstock compare: running {}\n", row.program.name);
-      if (Status ran = run_program(row, arguments, *memory); !ran) {
+      if (Status ran = run_program(row, arguments, *memory, stopped_by); !ran) {
         return std::unexpected(ran.error());
       }
     }
@@ -496,6 +511,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
     print_table(arguments, rows, *stage, *memory);
   }
   if (!arguments.page.empty()) {
+    if (stopped()) return failure(ErrorCode::interrupted, "compare", arguments.input);
     if (Status written = write_page(arguments, rows); !written) {
       return std::unexpected(written.error());
     }
@@ -506,10 +522,17 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
 }
 
 int run_compare(const CompareArguments& arguments) {
-  const StopSignals signals({.command = "compare", .outcome = "its files are gone"});
-  const Result<int> code = compare(arguments, signals);
+  const StopSignals signals(
+      {.command = "compare",
+       .outcome = "its files are gone",
+       .outcome_at_once = "a folder penstock-compare-* may be left in the work folder"});
+  int stopped_by = 0;
+  const Result<int> code = compare(arguments, signals, stopped_by);
   if (code) return *code;
-  if (code.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
+  if (code.error().code == ErrorCode::interrupted) {
+    if (signals.caught() != 0) return signals.die();
+    if (stopped_by != 0) return signals.die(stopped_by);
+  }
   return report("compare", code.error());
 }
 

@@ -18,6 +18,22 @@ bool write_number(const fs::path& file, uint64_t number) {
   return out.good();
 }
 
+// A folder of that name may be there: of a process that had our number and was killed. Then it is
+// empty and can be removed; where it cannot, the next name is as good.
+std::optional<fs::path> make_folder(const fs::path& parent) {
+  constexpr int tries = 8;
+  static int made = 0;
+  for (int i = 0; i < tries; ++i) {
+    const fs::path folder = parent / fmt::format("penstock-compare-{}-{}", ::getpid(), ++made);
+    std::error_code error;
+    if (fs::create_directory(folder, error)) return folder;
+    if (error) return std::nullopt;  // not allowed, or no such parent
+    fs::remove(folder, error);
+    if (fs::create_directory(folder, error)) return folder;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<MemoryGroup> MemoryGroup::make(uint64_t bytes_max) {
@@ -29,12 +45,11 @@ std::optional<MemoryGroup> MemoryGroup::make(uint64_t bytes_max) {
   static constexpr std::array<Version, 2> versions = {
       Version{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes"},
       Version{"/sys/fs/cgroup", "memory.max", "memory.peak"}};
-  static int made = 0;
   for (const Version& version : versions) {
-    const fs::path folder =
-        fs::path(version.parent) / fmt::format("penstock-compare-{}-{}", ::getpid(), ++made);
+    const std::optional<fs::path> folder_made = make_folder(version.parent);
+    if (!folder_made) continue;
+    const fs::path& folder = *folder_made;
     std::error_code failed;
-    if (!fs::create_directory(folder, failed) || failed) continue;
     MemoryGroup group(folder, folder / version.peak);
     if (!fs::exists(folder / version.limit, failed)) continue;
     if (!write_number(folder / version.limit, bytes_max)) continue;

@@ -25,7 +25,7 @@ struct Stopping {
 };
 constexpr std::array stopping = {Stopping{SIGINT, "SIGINT"}, Stopping{SIGTERM, "SIGTERM"},
                                  Stopping{SIGHUP, "SIGHUP"}};
-constexpr std::array ignored = {SIGPIPE, SIGXFSZ};
+constexpr std::array harmless = {SIGPIPE, SIGXFSZ};
 
 // Written by the handler, read by the work's threads: two lone values that guard no others, so
 // relaxed order is enough.
@@ -40,14 +40,16 @@ constexpr int ticks_max = 20;
 
 // Made before any handler is installed, constant while one is.
 struct Farewell {
-  std::array<std::string, stopping.size()> messages;
+  using Messages = std::array<std::string, stopping.size()>;
+  Messages in_order;
+  Messages at_once;               // by the timer
   std::array<pollfd, 2> streams;  // a descriptor of -1 is none
 };
 Farewell farewell;
 int ticks = 0;  // of the timer's handler alone
 
 std::array<struct sigaction, stopping.size()> stopping_before;
-std::array<struct sigaction, ignored.size()> ignored_before;
+std::array<struct sigaction, harmless.size()> harmless_before;
 struct sigaction alarm_before;
 
 void set_timer(int every_ms) {
@@ -57,10 +59,10 @@ void set_timer(int every_ms) {
 }
 
 // Safe in a signal handler.
-void write_message(int signal) {
+void write_message(const Farewell::Messages& messages, int signal) {
   for (size_t i = 0; i < stopping.size(); ++i) {
     if (stopping[i].signal != signal) continue;
-    const std::string& message = farewell.messages[i];
+    const std::string& message = messages[i];
     if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;  // nobody to tell
   }
 }
@@ -83,7 +85,7 @@ void on_tick(int) {
   ++ticks;
   if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits_for_a_stream())) {
     const int signal = stop_signal.load(std::memory_order_relaxed);
-    write_message(signal);
+    write_message(farewell.at_once, signal);
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);
@@ -92,14 +94,21 @@ void on_tick(int) {
   errno = saved_errno;
 }
 
+void do_nothing(int) {}
+
 }  // namespace
 
 StopSignals::StopSignals(const StopOptions& options) {
   // A progress line may stand on the terminal: the message begins where it did, and is longer.
   const char* start = isatty(STDERR_FILENO) != 0 ? "\r" : "";
   for (size_t i = 0; i < stopping.size(); ++i) {
-    farewell.messages[i] = fmt::format("{}penstock {}: stopped by {}; {}\n", start, options.command,
-                                       stopping[i].name, options.outcome);
+    const auto message = [&](const std::string& outcome) {
+      return fmt::format("{}penstock {}: stopped by {}; {}\n", start, options.command,
+                         stopping[i].name, outcome);
+    };
+    farewell.in_order[i] = message(options.outcome);
+    farewell.at_once[i] =
+        message(options.outcome_at_once.empty() ? options.outcome : options.outcome_at_once);
   }
   farewell.streams = {pollfd{options.reads_stdin ? STDIN_FILENO : -1, POLLIN, 0},
                       pollfd{options.writes_stdout ? STDOUT_FILENO : -1, POLLOUT, 0}};
@@ -117,9 +126,14 @@ StopSignals::StopSignals(const StopOptions& options) {
     sigaction(stopping[i].signal, nullptr, &stopping_before[i]);
     if (stopping_before[i].sa_handler != SIG_IGN) sigaction(stopping[i].signal, &stop, nullptr);
   }
-  struct sigaction ignore = {};
-  ignore.sa_handler = SIG_IGN;
-  for (size_t i = 0; i < ignored.size(); ++i) sigaction(ignored[i], &ignore, &ignored_before[i]);
+  // Caught, not ignored: what is ignored stays so in a program that we start.
+  struct sigaction nothing = {};
+  nothing.sa_handler = do_nothing;
+  nothing.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < harmless.size(); ++i) {
+    sigaction(harmless[i], nullptr, &harmless_before[i]);
+    if (harmless_before[i].sa_handler != SIG_IGN) sigaction(harmless[i], &nothing, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
@@ -128,7 +142,7 @@ StopSignals::~StopSignals() {
   }
   set_timer(0);
   sigaction(SIGALRM, &alarm_before, nullptr);
-  for (size_t i = 0; i < ignored.size(); ++i) sigaction(ignored[i], &ignored_before[i], nullptr);
+  for (size_t i = 0; i < harmless.size(); ++i) sigaction(harmless[i], &harmless_before[i], nullptr);
 }
 
 const std::atomic<bool>& StopSignals::flag() const {
@@ -138,10 +152,10 @@ int StopSignals::caught() const {
   return stop_signal.load(std::memory_order_relaxed);
 }
 
-int StopSignals::die() const {
+int StopSignals::die(int signal) const {
   set_timer(0);
-  write_message(caught());
-  return die_by(caught());
+  write_message(farewell.in_order, signal);
+  return die_by(signal);
 }
 
 int die_by(int signal) {

@@ -12,6 +12,8 @@ namespace penstock::cli {
 struct StopOptions {
   std::string command;  // "sort"
   std::string outcome;  // what is left of a stopped run: "no output was written"
+  // The same where the work did not end in order, but the program at once; empty: no difference.
+  std::string outcome_at_once;
   // Which of the program's streams the work may wait for.
   bool reads_stdin = false;
   bool writes_stdout = false;
@@ -21,8 +23,9 @@ struct StopOptions {
 // So does the first, with the same message, when the work has not ended half a second later because
 // it waits for a silent stdin or an stdout that nobody reads, or not some seconds later whatever it
 // does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and
-// SIGXFSZ are ignored meanwhile: a closed pipe and a limit on file sizes are errors of a write,
-// which has temporaries to clean up.
+// SIGXFSZ do nothing meanwhile: a closed pipe and a limit on file sizes are errors of a write,
+// which has temporaries to clean up. (They are caught and not ignored: programs that are started
+// meanwhile must not inherit that.)
 //
 // Thread safety: one object at a time, made and destroyed by the main thread; the flag may be read
 // anywhere.
@@ -37,7 +40,9 @@ class StopSignals {
   int caught() const;  // the signal that set the flag, or 0
   // For work that ended because of the flag: tells that it was stopped, and dies by the signal.
   // REQUIRES: caught() is not 0.
-  int die() const;
+  int die() const { return die(caught()); }
+  // Likewise for one of the three signals that came by another way.
+  int die(int signal) const;
 };
 
 // Ends the program as if the signal had not been caught. Returns only where the signal is blocked

@@ -4,10 +4,12 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/command.h"
@@ -45,9 +47,12 @@ Result<trace::Backend> backend_of(const std::string& name) {
                  "auto, ptrace, preload or bpf");
 }
 
-// A summary needs the trace to be read again, from a file.
+// A summary needs the trace to be read again, from a file: a pipe would never end, and what went to
+// /dev/null is gone.
 void summarize(const trace::Captured& captured, const TraceArguments& arguments) {
   if (arguments.quiet || arguments.output == "-") return;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(arguments.output, error)) return;
   const auto converted = trace::convert_file(arguments.output, {}, {});
   if (!converted) {
     report("trace", converted.error());

@@ -4,6 +4,7 @@
 replay_test.py PENSTOCK [TEST...]. What is not installed, or not allowed, is skipped.
 """
 
+import contextlib
 import csv
 import json
 import os
@@ -46,6 +47,14 @@ def run(*words, cwd, code=0, environment=None):
                           env={**os.environ, **(environment or {})})
     assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
     return done
+
+
+def open_files(process):
+    names = []
+    for link in pathlib.Path(f"/proc/{process}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            names.append(os.readlink(link))
+    return names
 
 
 def requests_of(folder, trace, under):
@@ -187,11 +196,21 @@ class ReplayTest(unittest.TestCase):
         run(*TRACE, "-o", "../run.trace", sys.executable, "-c", code, cwd=folder / "data")
         child = subprocess.Popen([PROGRAM, "replay", "run.trace", "--on", "disk", "--buffered", "--pace", "original",
                                   "--under", f"{folder}/data/"], cwd=folder, stderr=subprocess.PIPE, text=True)
-        time.sleep(0.5)
+        # Until the region is there; the handlers are, by then.
+        end = time.monotonic() + 30
+        while not any(name.startswith(f"{folder}/disk/") for name in open_files(child.pid)):
+            assert child.poll() is None and time.monotonic() < end, "the region was never opened"
+            time.sleep(0.005)
         child.send_signal(signal.SIGINT)
         told = child.communicate(timeout=30)[1]
         assert child.returncode == -signal.SIGINT, (child.returncode, told)
+        assert "the region is gone" in told, told
         assert not list((folder / "disk").iterdir())
+
+    def test_a_trace_in_a_pipe_is_refused(self):
+        os.mkfifo(self.folder / "pipe")
+        told = run(PROGRAM, "replay", "pipe", "--simulate", "hdd", cwd=self.folder, code=2).stderr
+        assert "twice" in told and "keep the trace in a file" in told, told
 
     def test_programs_side_by_side(self):
         folder = self.folder
@@ -216,6 +235,49 @@ class ReplayTest(unittest.TestCase):
         assert found["copy"]["seeks"] >= 2 and found["gnu-sort"]["passes"] >= 1, found
         assert found["broken"]["problem"].startswith("it ended with exit code 3"), found["broken"]
         assert "limited_by" in found["penstock"]
+
+    def test_who_stops_a_comparison_means_all_of_it(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        # Whatever the program makes of the signal: the first dies of it, the second ends well.
+        for kind, program in ((signal.SIGTERM, "touch ready; exec sleep 60"),
+                              (signal.SIGHUP, "trap 'exit 0' HUP; touch ready; while :; do sleep 0.05; done")):
+            ready = folder / "ready"
+            ready.unlink(missing_ok=True)
+            child = subprocess.Popen([PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data",
+                                      "--simulate", "hdd", "--limit", "own", "--run", f"one={program}",
+                                      "--run", "two=cp {input} {output}"],
+                                     cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            end = time.monotonic() + 30
+            while not ready.exists():
+                assert child.poll() is None and time.monotonic() < end, "the program never ran"
+                time.sleep(0.005)
+            child.send_signal(kind)
+            out, told = child.communicate(timeout=30)
+            assert child.returncode == -kind, (child.returncode, told)
+            assert f"stopped by {kind.name}; its files are gone" in told and not out, (out, told)
+            assert "two" not in told, told
+            assert not list((folder / "data").iterdir())
+
+    def test_programs_under_comparison_have_their_signals(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        run(PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+            "--run", "ignored=grep SigIgn /proc/self/status > " + str(folder / "ignored") + "; cp {input} {output}",
+            cwd=folder)
+        ignored = int((folder / "ignored").read_text().split()[1], 16)
+        assert not ignored >> (signal.SIGPIPE - 1) & 1, hex(ignored)
+        assert not ignored >> (signal.SIGXFSZ - 1) & 1, hex(ignored)
+
+    def test_a_program_that_says_a_lot_costs_little(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        code = "import sys; sys.stdout.write('x' * (64 << 20) + 'the end'); sys.exit(3)"
+        words = [PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+                 "--run", f"loud={sys.executable} -c \"{code}\""]
+        done = subprocess.run(["sh", "-c", 'ulimit -v 1000000; exec "$@"', "sh", *words], cwd=folder,
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "the end" in done.stdout, (done.returncode, done.stdout, done.stderr)
 
     def test_comparisons_that_make_no_sense(self):
         folder = self.folder

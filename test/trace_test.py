@@ -6,6 +6,7 @@ trace_test.py PENSTOCK [TEST...]. What is not installed is skipped.
 
 import csv
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -145,6 +146,21 @@ class TraceTest(unittest.TestCase):
         run(PROGRAM, "trace", "-q", "nonesuch", cwd=folder, code=2)
         assert (folder / "run.trace").read_bytes() == before
         assert [p.name for p in folder.iterdir()] == ["run.trace"]
+
+    def test_where_a_trace_goes(self):
+        folder = self.folder
+        os.mkfifo(folder / "pipe")
+        with subprocess.Popen(["cat", "pipe"], cwd=folder, stdout=subprocess.PIPE) as reader:
+            done = subprocess.run([PROGRAM, "trace", "-o", "pipe", "true"], cwd=folder, capture_output=True,
+                                  timeout=60)
+            assert done.returncode == 0 and reader.stdout.read().startswith(b"PENTRACE"), done.stderr
+        assert run(PROGRAM, "trace", "-o", "/dev/null", "true", cwd=folder).stderr == ""
+        # Standard output, also where a file has its name.
+        (folder / "-").write_text("mine")
+        done = subprocess.run([PROGRAM, "trace", "-o", "-", "true"], cwd=folder, capture_output=True)
+        assert done.returncode == 0 and done.stdout.startswith(b"PENTRACE"), done.stderr
+        assert sorted(p.name for p in folder.iterdir()) == ["-", "pipe"]
+        assert (folder / "-").read_text() == "mine"
 
     def test_command_line(self):
         folder = self.folder

@@ -32,9 +32,19 @@ class MemoryGroup {
     };
     for (Place place : {Place{"/sys/fs/cgroup/memory", "memory.max_usage_in_bytes"},
                         Place{"/sys/fs/cgroup", "memory.peak"}}) {
-      fs::path folder = fs::path(place.parent) / fmt::format("penstock-bench-{}", getpid());
+      // One of that name may be there, of a process that had our number and was killed: it is empty
+      // and can be removed, or else the next name is as good.
+      fs::path folder;
       std::error_code failed;
-      if (!fs::create_directory(folder, failed) || failed) continue;
+      bool made = false;
+      for (int number = 1; number <= 8 && !made && !failed; ++number) {
+        folder = fs::path(place.parent) / fmt::format("penstock-bench-{}-{}", getpid(), number);
+        made = fs::create_directory(folder, failed);
+        if (made || failed) continue;
+        fs::remove(folder, failed);
+        made = fs::create_directory(folder, failed);
+      }
+      if (!made) continue;
       MemoryGroup group(folder, folder / place.peak);
       if (fs::exists(group.peak_, failed)) return group;
     }

@@ -1,13 +1,16 @@
 #include "trace/capture.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <utility>
 
 #include "trace/backends.h"
+#include "trace/tracee.h"
 
 namespace penstock::trace {
 namespace {
@@ -27,15 +30,16 @@ std::string command_line(const CaptureOptions& options) {
 
 // Where the trace is written. One that is there already is not touched before the program runs: a
 // word that is misspelt must not cost the trace of yesterday. Until then the new one has a name
-// beside it.
+// beside it, which nobody else has: neither a file of the user's nor another capture.
 class Output {
  public:
   explicit Output(const std::string& path) : path_(path) {
     std::error_code error;
-    existed_ = std::filesystem::exists(path, error);
-    if (!std::filesystem::is_regular_file(path, error)) return;  // "-", a pipe, /dev/null
+    // "-" is standard output, also where a file has that name.
+    existed_ = path == "-" || std::filesystem::exists(path, error);
+    if (path == "-" || !std::filesystem::is_regular_file(path, error)) return;  // pipe, /dev/null
     final_ = std::filesystem::canonical(path, error).string();
-    if (!error) path_ = final_ + ".starting";
+    if (error) final_.clear();
   }
   ~Output() {
     std::error_code error;
@@ -45,10 +49,8 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   Result<TraceWriter> create(const Header& header) {
-    auto writer = TraceWriter::create(path_, header);
-    if (writer || final_.empty()) return writer;
     // A folder where nothing can be added may hold a file that can be written.
-    path_ = std::exchange(final_, {});
+    if (!final_.empty() && !make_beside()) path_ = std::exchange(final_, {});
     return TraceWriter::create(path_, header);
   }
 
@@ -63,6 +65,16 @@ class Output {
   }
 
  private:
+  bool make_beside() {
+    for (int number = 0;; ++number) {
+      path_ = final_ + ".starting-" + std::to_string(::getpid()) +
+              (number == 0 ? "" : "-" + std::to_string(number));
+      if (std::ofstream(path_, std::ios::out | std::ios::noreplace)) return true;
+      std::error_code error;
+      if (!std::filesystem::exists(std::filesystem::symlink_status(path_, error))) return false;
+    }
+  }
+
   std::string path_;   // as it is written
   std::string final_;  // what it replaces; empty: nothing
   bool existed_ = false;
@@ -113,7 +125,11 @@ Result<Captured> capture(const CaptureOptions& options) {
   recorder.program_runs();  // also where that was not seen
   auto finished = recorder.finish(*exit_code);
   if (!finished) return std::unexpected(finished.error());
-  return Captured{backend, std::move(reason), finished->totals, finished->trace_bytes};
+  return Captured{.backend = backend,
+                  .reason = std::move(reason),
+                  .totals = finished->totals,
+                  .trace_bytes = finished->trace_bytes,
+                  .handed_signal = options.attach != 0 ? 0 : handed_signal()};
 }
 
 }  // namespace penstock::trace

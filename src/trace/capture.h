@@ -33,6 +33,7 @@ struct Captured {
   std::string reason;  // why it is not bpf, where the backend was left open
   Totals totals;       // with exit_code: the program's own, or 128 + the signal that ended it
   uint64_t trace_bytes = 0;
+  int handed_signal = 0;  // the last SIGTERM or SIGHUP that was handed to the program; 0: none
 };
 
 // Runs the program, or attaches to a process, until all its processes have ended, and writes the

@@ -673,10 +673,16 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Re
     auto process = WaitedProcess::of(options.attach);
     if (!process) return std::unexpected(process.error());
     recorder.program_runs();
-    while (!process->wait(wait_ms) && !options.stop->load(std::memory_order_relaxed)) {
+    // Its children may outlive it.
+    while ((!process->wait(wait_ms) || watch.counters().running != 0) &&
+           !options.stop->load(std::memory_order_relaxed)) {
       capture.drain();
     }
-    while (capture.drain()) {
+    // It may run on, and faster than we read: what was in the ring by now is enough.
+    const uint64_t ring_bytes =
+        options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes;
+    for (uint64_t left = ring_bytes / sizeof(RecordHead) / KernelWatch::drained_at_once + 1;
+         left > 0 && capture.drain(); --left) {
     }
     capture.finish();
     return 0;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -18,6 +19,8 @@
 #include <tuple>
 #include <vector>
 
+#include "file/engine.h"
+#include "file/file.h"
 #include "trace/convert.h"
 
 // Captures of a program whose accesses are known (target/known_pattern.cc), compared with what it
@@ -273,6 +276,56 @@ TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST_P(EachBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
+  Folder folder, traces;
+  const std::string path = folder / "grown";
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    // Until somebody traces us: `go` is there once the trace is.
+    for (int i = 0; i < 5000 && !std::filesystem::exists(traces / "go"); ++i) {
+      (void)!::write(fd, "0123456789", 10);
+      ::usleep(1000);
+    }
+    if (::fork() == 0) {
+      ::usleep(100'000);  // its parent is gone
+      const int own = ::open((folder / "late").c_str(), O_RDWR | O_CREAT, 0600);
+      for (int i = 0; i < 20; ++i) {
+        (void)!::write(own, "0123456789", 10);
+        ::usleep(5000);
+      }
+    }
+    ::_exit(0);
+  }
+  while (!std::filesystem::exists(path) || std::filesystem::file_size(path) < 100) ::usleep(1000);
+  std::atomic<bool> stop{false};
+  std::thread starter([&] {
+    while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
+    const auto before = std::filesystem::file_size(path);
+    while (std::filesystem::file_size(path) < before + 300) ::usleep(1000);
+    std::ofstream(traces / "go") << "";
+  });
+  const Traced traced =
+      trace_of(folder, traces, {.backend = GetParam(), .attach = child, .stop = &stop});
+  starter.join();
+  ::waitpid(child, nullptr, 0);  // where the tracer has not
+  EXPECT_EQ(std::ranges::count(traced.accesses, std::string("late"), &KnownAccess::file), 20);
+}
+
+TEST_P(EachBackend, TraceBesideAnotherOneTakesNobodysName) {
+  Folder folder;
+  for (const char* name : {"run.trace", "run.trace.starting"}) {
+    std::ofstream(folder / name) << "mine";
+  }
+  EXPECT_TRUE(
+      capture({.output = folder / "run.trace", .backend = GetParam(), .command = {"true"}}));
+  std::string text;
+  std::getline(std::ifstream(folder / "run.trace.starting"), text);
+  EXPECT_EQ(text, "mine");
+  EXPECT_TRUE(convert_file(folder / "run.trace", {}, {}));
+}
+
 TEST_P(EachBackend, ManyChildrenAndThreadsComeToTheirEnd) {
   Folder folder, traces;
   const std::string script = "cd '" + folder.path() +
@@ -416,6 +469,109 @@ TEST(BpfCapture, PolledRingsAndRegisteredFilesAreSeen) {
   EXPECT_EQ(traced.accesses, expected_of(folder));
   EXPECT_EQ(unseen(traced, Unseen::polled_rings), 0u);
   EXPECT_EQ(unseen(traced, Unseen::ring_unconfirmed), 0u);
+}
+
+TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder, traces;
+  const std::string path = folder / "ring";
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto engine = file::Engine::open({.depth = 1, .kind = file::EngineKind::io_uring});
+    auto data = file::File::open_kept(path, file::Caching::buffered);
+    if (!engine || !data) ::_exit(18);
+    std::array<std::byte, 512> buffer{};
+    for (uint64_t i = 0; i < 2000; ++i) {
+      file::Request request{.operation = file::Operation::write,
+                            .file = &*data,
+                            .offset = i * buffer.size(),
+                            .data = buffer.data(),
+                            .bytes = buffer.size()};
+      (*engine)->submit(request);
+      if ((*engine)->wait_any() != &request || request.error != 0) ::_exit(18);
+      ::usleep(2000);
+    }
+    ::_exit(0);
+  }
+  const auto bytes = [&] {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    return error ? uint64_t{0} : size;
+  };
+  int status = 0;
+  while (bytes() < 5120) {
+    if (::waitpid(child, &status, WNOHANG) == child) GTEST_SKIP() << "no io_uring here";
+    ::usleep(1000);
+  }
+  std::atomic<bool> stop{false};
+  std::thread stopper([&] {
+    while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
+    const uint64_t before = bytes();
+    while (bytes() < before + 30 * 512) ::usleep(1000);
+    stop = true;
+  });
+  const Traced traced =
+      trace_of(folder, traces, {.backend = Backend::bpf, .attach = child, .stop = &stop});
+  stopper.join();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_GT(traced.accesses.size(), 10u);
+  uint64_t end = traced.accesses.front().offset;
+  EXPECT_GE(end, 5120u - 512);
+  for (const KnownAccess& access : traced.accesses) {
+    EXPECT_EQ(access, (KnownAccess{"ring", 'w', end, 512}));
+    end += 512;
+  }
+}
+
+// File systems on which the number and the generation of an inode do not say which file it is.
+// `script` mounts one on "m"; what it mounts is gone with it.
+std::vector<std::string> files_of_mounted(const Folder& folder, const std::string& script) {
+  Folder traces;
+  const Traced traced = trace_of(
+      folder, traces,
+      {.backend = Backend::bpf,
+       .command = {"unshare", "-m", "sh", "-ec", "cd '" + folder.path() + "'; mkdir m;" + script}});
+  if (traced.captured.totals.exit_code != 0) return {};
+  std::vector<std::string> names;
+  for (const ConvertedFile& file : traced.conversion.files) {
+    if (file.first_path.starts_with(folder / "m/")) {
+      names.push_back(std::filesystem::path(file.first_path).filename());
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+TEST(BpfCapture, FilesOfAnOverlayAreToldApart) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder;
+  for (const char* name : {"lower", "other", "upper", "work"}) {
+    std::filesystem::create_directory(folder / name);
+  }
+  std::ofstream(folder / "lower/low") << "low\n";
+  std::ofstream(folder / "other/lower") << "lower\n";
+  // A file that is removed leaves its number to the next one.
+  const auto names = files_of_mounted(
+      folder,
+      "mount -t overlay overlay -o lowerdir=lower:other,upperdir=upper,workdir=work m;"
+      "cat m/low m/lower; cat m/low;"
+      "for i in 1 2 3; do echo $i > m/a$i; cat m/a$i; rm m/a$i; done");
+  if (names.empty()) GTEST_SKIP() << "no overlay can be mounted here";
+  EXPECT_EQ(names, (std::vector<std::string>{"a1", "a2", "a3", "low", "lower"}));
+}
+
+TEST(BpfCapture, FilesOfSubvolumesAreToldApart) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder;
+  const auto names =
+      files_of_mounted(folder,
+                       "truncate -s 128M disk; mkfs.btrfs -q disk; mount -o loop disk m;"
+                       "for i in 1 2 3; do btrfs -q subvolume create m/v$i; done;"
+                       "for i in 1 2 3; do echo $i > m/v$i/a$i; cat m/v$i/a$i; done");
+  if (names.empty()) GTEST_SKIP() << "no btrfs can be mounted here";
+  EXPECT_EQ(names, (std::vector<std::string>{"a1", "a2", "a3"}));
 }
 
 TEST(Capture, BackendThatIsLeftOpenIsToldWithItsReason) {

@@ -35,7 +35,9 @@ class KernelWatch {
   Status trace(int32_t process);
 
   // Gives records that are there, in order: their first bytes are a RecordHead, and all are as long
-  // as their kind says. They lie in the ring and are gone afterwards. Whether there may be more.
+  // as their kind says. They lie in the ring and are gone afterwards. Whether there may be more:
+  // programs that are faster than we are must not keep us here for ever.
+  static constexpr size_t drained_at_once = size_t{1} << 17;
   bool drain(const std::function<void(std::span<const std::byte>)>& take);
 
   kernel::Counters counters() const;

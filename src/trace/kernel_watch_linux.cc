@@ -202,7 +202,7 @@ Error load_error(int error) {
   const bool denied = error == EPERM || error == EACCES;
   return system_error(error, "load programs into the kernel", "bpf",
                       denied ? "as root (CAP_BPF and CAP_PERFMON), or the ptrace backend"
-                             : "Linux 5.11 or later, or the ptrace backend")
+                             : "Linux 5.13 or later, or the ptrace backend")
       .error();
 }
 
@@ -324,10 +324,8 @@ Status KernelWatch::trace(int32_t process) {
 }
 
 bool KernelWatch::drain(const std::function<void(std::span<const std::byte>)>& take) {
-  // Programs that are faster than we are must not keep us here for ever.
-  constexpr size_t at_once = size_t{1} << 17;
   state_->take = &take;
-  state_->left = at_once;
+  state_->left = drained_at_once;
   ::ring_buffer__consume(state_->ring);
   state_->take = nullptr;
   return state_->left == 0;

@@ -7,7 +7,9 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -42,10 +44,6 @@ constexpr auto nap = std::chrono::milliseconds(50);
 bool cancelled(const ReplayOptions& options) {
   // Relaxed: a lone flag.
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
-}
-
-uint64_t saturating_sum(uint64_t a, uint64_t b) {
-  return a > ~uint64_t{0} - b ? ~uint64_t{0} : a + b;
 }
 
 // Which requests of a trace are wanted. The same in both readings.
@@ -91,8 +89,9 @@ class Tally {
     run_bytes_ = saturating_sum(run_bytes_, transfer.bytes);
     for (ReplayFigures* figures : {&result_.totals, &result_.files[transfer.file]}) {
       ++figures->transfers;
-      (transfer.access == Access::read ? figures->moved_read_bytes
-                                       : figures->moved_written_bytes) += transfer.bytes;
+      uint64_t& moved = transfer.access == Access::read ? figures->moved_read_bytes
+                                                        : figures->moved_written_bytes;
+      moved = saturating_sum(moved, transfer.bytes);
       figures->seeks += seek;
     }
     return seek;
@@ -193,7 +192,8 @@ class Feed {
     for (ReplayFigures* figures : {&result_.totals, &result_.files[request.file]}) {
       const bool is_read = request.access == Access::read;
       ++(is_read ? figures->reads : figures->writes);
-      (is_read ? figures->read_bytes : figures->written_bytes) += request.bytes;
+      uint64_t& asked = is_read ? figures->read_bytes : figures->written_bytes;
+      asked = saturating_sum(asked, request.bytes);
       figures->trace_seeks += seek;
     }
   }
@@ -435,7 +435,8 @@ class ImaginedDevice final : public Device {
     double begin = now_;
     if (options_.pace == Pace::original) {
       const double due = static_cast<double>(transfer.start_ns) * s_per_ns;
-      tally_.late(static_cast<uint64_t>(std::max(0.0, now_ - due) * ns_per_s));
+      // A hostile trace has more than 64 bits of nanoseconds.
+      tally_.late(static_cast<uint64_t>(std::clamp((now_ - due) * ns_per_s, 0.0, 1.8e19)));
       begin = std::max(now_, due);
     }
     const double speed =
@@ -506,9 +507,13 @@ Status check(const ReplayOptions& options) {
 
 Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& options) {
   if (Status valid = check(options); !valid) return std::unexpected(valid.error());
-  if (path == "-") {
-    return failure(ErrorCode::unsupported, "read the trace twice", "standard input",
-                   "keep the trace in a file");
+  // Also of a pipe with a name, which would keep us waiting.
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (path == "-" ||
+      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))) {
+    return failure(ErrorCode::unsupported, "read the trace twice",
+                   path == "-" ? "standard input" : path, "keep the trace in a file");
   }
   ReplayPlan plan;
   std::vector<Touched> touched;

@@ -95,6 +95,11 @@ struct ReplayPlan {
 // contradict each other, or leave no request.
 Result<ReplayPlan> plan_replay(const std::string& trace, const ReplayOptions& options);
 
+// A trace may be made to have more bytes than a number holds.
+constexpr uint64_t saturating_sum(uint64_t a, uint64_t b) {
+  return a > ~uint64_t{0} - b ? ~uint64_t{0} : a + b;
+}
+
 struct ReplayFigures {
   uint64_t reads = 0, writes = 0;  // requests
   uint64_t read_bytes = 0, written_bytes = 0;
@@ -107,8 +112,8 @@ struct ReplayFigures {
   double slowest_seconds = 0;
 
   uint64_t requests() const { return reads + writes; }
-  uint64_t bytes() const { return read_bytes + written_bytes; }
-  uint64_t moved_bytes() const { return moved_read_bytes + moved_written_bytes; }
+  uint64_t bytes() const { return saturating_sum(read_bytes, written_bytes); }
+  uint64_t moved_bytes() const { return saturating_sum(moved_read_bytes, moved_written_bytes); }
   double mean_run_bytes() const {  // moved between two seeks
     return seeks == 0 ? 0 : static_cast<double>(moved_bytes()) / static_cast<double>(seeks);
   }

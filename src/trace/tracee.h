@@ -67,6 +67,8 @@ Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
                         const std::function<Status(int32_t process)>& prepare = {});
 int launch_error(const Launched& launched);  // 0 or an errno
 void end_launched(Launched& launched);
+// The last SIGTERM or SIGHUP of ours that the last one launched was handed; 0: none.
+int handed_signal();
 // Waits for the end of an ordinary one: as a shell tells it.
 int exit_code_of(const Launched& launched);
 

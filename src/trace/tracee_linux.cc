@@ -123,10 +123,14 @@ long trace(int request, int32_t thread, uint64_t address, uint64_t data) {
 }
 
 // The process that our SIGTERM and SIGHUP are handed to: written before the handlers are installed
-// and after they are gone.
+// and after they are gone. The signal is set to 0 then, and is otherwise the handler's: a lone
+// value, so relaxed order is enough.
 std::atomic<int32_t> launched_process{0};
+std::atomic<int> signal_handed_on{0};
+static_assert(std::atomic<int32_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 void hand_on(int signal) {
   const int saved_errno = errno;
+  signal_handed_on.store(signal, std::memory_order_relaxed);
   ::kill(launched_process.load(std::memory_order_relaxed), signal);
   errno = saved_errno;
 }
@@ -142,6 +146,7 @@ std::array<SignalChange, 4> changes = {SignalChange{SIGINT, true}, SignalChange{
 
 void change_signals(int32_t process) {
   launched_process.store(process, std::memory_order_relaxed);
+  signal_handed_on.store(0, std::memory_order_relaxed);
   for (SignalChange& change : changes) {
     struct sigaction action = {};
     action.sa_handler = change.ignored ? SIG_IGN : hand_on;
@@ -226,6 +231,10 @@ void end_launched(Launched& launched) {
   launched_process.store(0, std::memory_order_relaxed);
   ::close(launched.error_pipe);
   launched.error_pipe = -1;
+}
+
+int handed_signal() {
+  return signal_handed_on.load(std::memory_order_relaxed);
 }
 
 int exit_code_of(const Launched& launched) {

@@ -55,6 +55,7 @@ struct super_block {
   unsigned long s_flags;
   unsigned long s_magic;
 };
+// (A file of ours is several inodes on some file systems: see real_inode().)
 struct inode {
   uint16_t i_mode;
   struct super_block* i_sb;
@@ -73,6 +74,7 @@ struct dentry {
   struct hlist_bl_node d_hash;
   struct dentry* d_parent;
   struct qstr d_name;
+  struct inode* d_inode;
 };
 struct vfsmount {
   struct dentry* mnt_root;
@@ -120,6 +122,30 @@ struct task_struct {
   struct fs_struct* fs;
   struct files_struct* files;
   struct signal_struct* signal;
+};
+
+// overlayfs and btrfs, which may be modules, or not there at all.
+struct ovl_path {
+  struct dentry* dentry;
+};
+struct ovl_entry {
+  unsigned int __numlower;
+  struct ovl_path __lowerstack[];
+};
+struct ovl_inode {
+  struct inode vfs_inode;
+  struct dentry* __upperdentry;
+  struct ovl_entry* oe;
+};
+struct btrfs_key {
+  uint64_t objectid;
+};
+struct btrfs_root {
+  struct btrfs_key root_key;
+};
+struct btrfs_inode {
+  struct btrfs_root* root;
+  struct inode vfs_inode;
 };
 
 // io_uring. A request begins with a part that each kind of operation has its own structure for.
@@ -170,6 +196,8 @@ struct io_uring_cqe {
 #define AT_FDCWD (-100)
 #define MAP_ANONYMOUS 0x20
 #define SB_KERNMOUNT (1ul << 22)  // of the kernel's own: memfd, sockets, io_urings
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define BTRFS_SUPER_MAGIC 0x9123683e
 
 // ---- what is kept
 
@@ -256,7 +284,11 @@ static __always_inline int send_copy(void* record, uint64_t bytes) {
 static __always_inline struct ThreadState* state_of(struct task_struct* task) {
   struct ThreadState* state = bpf_task_storage_get(&threads, task, 0, 0);
   if (state || settings.attached == 0 || task->tgid != settings.attached) return state;
-  return bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+  // A thread that was there before us. It counts like one that we saw begin, since what it begins
+  // may outlive its process.
+  state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+  if (state) add(&counters.running, 1);
+  return state;
 }
 
 // 32-bit calls have numbers of their own.
@@ -366,6 +398,28 @@ static __noinline int tell(struct file* file, struct FileFacts* facts) {
   return storage;
 }
 
+// The inode that identifies a file. One of overlayfs has no generation, and a number that may be
+// that of another layer's file: the file below it has both. Nothing known: the inode itself.
+static __noinline struct inode* real_inode(struct inode* inode) {
+  if (!bpf_core_field_exists(struct ovl_inode, __upperdentry)) return inode;
+  struct ovl_inode* overlay =
+      (struct ovl_inode*)((char*)inode - bpf_core_field_offset(struct ovl_inode, vfs_inode));
+  struct inode* real = BPF_CORE_READ(overlay, __upperdentry, d_inode);
+  if (!real && bpf_core_field_exists(struct ovl_inode, oe) &&
+      bpf_core_field_exists(struct ovl_entry, __lowerstack)) {
+    real = BPF_CORE_READ(overlay, oe, __lowerstack[0].dentry, d_inode);
+  }
+  return real ? real : inode;
+}
+
+// Subvolumes of btrfs use the same numbers on one device.
+static __noinline uint32_t btrfs_subvolume(struct inode* inode) {
+  if (!bpf_core_field_exists(struct btrfs_root, root_key)) return 0;
+  struct btrfs_inode* of =
+      (struct btrfs_inode*)((char*)inode - bpf_core_field_offset(struct btrfs_inode, vfs_inode));
+  return (uint32_t)BPF_CORE_READ(of, root, root_key.objectid);
+}
+
 // Looks at an open file. 0: there is none.
 static __always_inline int look(struct file* file, struct FileFacts* facts) {
   facts->file = (uint64_t)file;
@@ -379,10 +433,18 @@ static __always_inline int look(struct file* file, struct FileFacts* facts) {
   facts->flags = BPF_CORE_READ(file, f_flags);
   facts->position = (uint64_t)BPF_CORE_READ(file, f_pos);
   facts->bytes = (uint64_t)BPF_CORE_READ(inode, i_size);
-  facts->identity.inode = BPF_CORE_READ(inode, i_ino);
-  facts->identity.generation = BPF_CORE_READ(inode, i_generation);
-  facts->identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
   facts->close_on_exec = 0;
+  uint32_t apart = 0;
+  const uint64_t file_system = BPF_CORE_READ(inode, i_sb, s_magic);
+  if (file_system == OVERLAYFS_SUPER_MAGIC) {
+    inode = real_inode(inode);
+    // One overlay may lie on another one: the kernel allows two.
+    if (BPF_CORE_READ(inode, i_sb, s_magic) == OVERLAYFS_SUPER_MAGIC) inode = real_inode(inode);
+  }
+  if (file_system == BTRFS_SUPER_MAGIC) apart = btrfs_subvolume(inode);
+  facts->identity.inode = BPF_CORE_READ(inode, i_ino);
+  facts->identity.generation = BPF_CORE_READ(inode, i_generation) ^ apart * 0x9e3779b9u;
+  facts->identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
   return 1;
 }
 
@@ -685,7 +747,15 @@ SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(at_submit, struct io_kiocb* request) {
   const uint64_t key = (uint64_t)request->ctx;
   const int32_t* process = bpf_map_lookup_elem(&rings, &key);
-  if (!process) return 0;
+  if (!process) {
+    // One that is older than the trace is a traced process's from its first request on.
+    struct task_struct* task = bpf_get_current_task_btf();
+    if (!state_of(task)) return 0;
+    const int32_t owner = task->tgid;
+    bpf_map_update_elem(&rings, &key, &owner, BPF_ANY);
+    process = bpf_map_lookup_elem(&rings, &key);
+    if (!process) return 0;
+  }
   const uint8_t operation = request->opcode;
   if (!is_watched(operation)) {
     add(&counters.other_requests, 1);
