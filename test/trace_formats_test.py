@@ -117,7 +117,7 @@ class TraceFormatsTest(unittest.TestCase):
         assert "strace" in run(PROGRAM, "convert", "log", "--from", "x", cwd=folder, code=2).stderr
         # Nothing is written over what is read, and no option is ignored.
         before = (folder / "log").read_bytes()
-        for words in (["convert", "log"], ["report", "log"]):
+        for words in (["convert", "log", "--format", "csv"], ["report", "log"]):
             assert "over" in run(PROGRAM, *words, "-o", "log", cwd=folder, code=2).stderr
         assert (folder / "log").read_bytes() == before
         assert "--format" in run(PROGRAM, "convert", "log", "--format", "csv", cwd=folder, code=2).stderr
