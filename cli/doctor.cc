@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +12,7 @@
 #include "cli/print.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "file/temporaries.h"
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
@@ -316,16 +316,11 @@ void print_text(const Diagnosis& diagnosis) {
   if (diagnosis.advice.empty()) print("  nothing to change that we know of\n");
 }
 
-std::string default_directory() {
-  const char* directory = std::getenv("TMPDIR");
-  return directory != nullptr && *directory != '\0' ? directory : "/tmp";
-}
-
 }  // namespace
 
 Command add_doctor(CLI::App& program) {
   struct Arguments {
-    std::string directory = default_directory();
+    std::string directory = file::default_temp_directory();
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();

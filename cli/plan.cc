@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +27,7 @@
 #include "external/external_sort.h"
 #include "external/probe.h"
 #include "file/emulation.h"
+#include "file/temporaries.h"
 
 namespace penstock::cli {
 namespace {
@@ -219,8 +219,7 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
 
 std::string temp_directory_of(const external::SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories.front();
-  const char* from_environment = std::getenv("TMPDIR");
-  return from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp";
+  return file::default_temp_directory();
 }
 
 // The device that was named, or the disk of the temporaries with what a short look at it tells.

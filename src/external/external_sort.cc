@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/bits.h"
@@ -20,6 +19,7 @@
 #include "external/sorted_stretches.h"
 #include "external/top_items.h"
 #include "file/emulation.h"
+#include "file/temporaries.h"
 #include "os/memory.h"
 #include "record/codec.h"
 
@@ -71,8 +71,7 @@ constexpr uint64_t lists_free_bytes = 64 * KiB;
 
 std::vector<std::string> temp_directories(const SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
-  const char* from_environment = std::getenv("TMPDIR");
-  return {from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp"};
+  return {file::default_temp_directory()};
 }
 
 // The opened inputs of a run.

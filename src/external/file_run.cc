@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/bits.h"
 #include "external/in_turn.h"
 #include "external/memory_plan.h"
+#include "file/temporaries.h"
 #include "os/memory.h"
 #include "record/codec.h"
 
@@ -41,8 +41,7 @@ uint64_t item_bytes_held(const record::Format& format) {
 
 std::vector<std::string> directories_of(const FilesOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
-  const char* from_environment = std::getenv("TMPDIR");
-  return {from_environment != nullptr && *from_environment != '\0' ? from_environment : "/tmp"};
+  return {file::default_temp_directory()};
 }
 
 // What plans reckon with where nobody measured.

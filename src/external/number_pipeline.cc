@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "external/number_type.h"
 #include "external/resume.h"
 #include "file/engine.h"
 #include "record/codec.h"
@@ -685,15 +686,9 @@ Result<Stored> sort_number_buckets(Context& context, std::span<const NumberBucke
                                    const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times) {
-  switch (record::item_bytes_of(context.options.format.type)) {
-    case 4:
-      return run<uint32_t>(context, buckets, plan, arena, spills, target, ordered, resume, times);
-    case 16:
-      return run<sorting::KeyValue>(context, buckets, plan, arena, spills, target, ordered, resume,
-                                    times);
-    default:
-      return run<uint64_t>(context, buckets, plan, arena, spills, target, ordered, resume, times);
-  }
+  return with_number_type(context.options.format.type, [&]<class T>() {
+    return run<T>(context, buckets, plan, arena, spills, target, ordered, resume, times);
+  });
 }
 
 }  // namespace penstock::external

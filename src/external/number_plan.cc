@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "external/memory_plan.h"
+#include "external/number_type.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/memory.h"
@@ -42,21 +43,9 @@ constexpr uint64_t bytes_per_bucket = 512;       // lines and tables of the dist
 constexpr uint64_t fixed_bytes = 1 * MiB;        // stacks, requests
 constexpr uint64_t lists_free_bytes = 64 * KiB;  // of the above, for where blocks lie
 
-template <class Use>
-auto with_item(record::Type type, Use use) {
-  switch (record::item_bytes_of(type)) {
-    case 4:
-      return use.template operator()<uint32_t>();
-    case 16:
-      return use.template operator()<sorting::KeyValue>();
-    default:
-      return use.template operator()<uint64_t>();
-  }
-}
-
 // What a sort of so many bytes in place takes beside them.
 uint64_t sort_extra_bytes(const SortOptions& options, uint64_t bytes, unsigned threads) {
-  return with_item(options.format.type, [&]<class T>() {
+  return with_number_type(options.format.type, [&]<class T>() {
     // Pairs keep the order of equal keys (number_pipeline.cc).
     return sorting::extra_bytes<T>(
         bytes / sizeof(T),

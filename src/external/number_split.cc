@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/thread.h"
 #include "external/file_io.h"
+#include "external/number_type.h"
 #include "external/splitters.h"
 #include "file/engine.h"
 #include "record/codec.h"
@@ -366,14 +367,9 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
 Result<SplitResult> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
                                   const sorting::KeyRange& keys, const NumberPlan& plan,
                                   const SpillPlace& place, BlockArena& arena) {
-  switch (record::item_bytes_of(context.options.format.type)) {
-    case 4:
-      return split<uint32_t>(context, pieces, std::move(sample), keys, plan, place, arena);
-    case 16:
-      return split<sorting::KeyValue>(context, pieces, std::move(sample), keys, plan, place, arena);
-    default:
-      return split<uint64_t>(context, pieces, std::move(sample), keys, plan, place, arena);
-  }
+  return with_number_type(context.options.format.type, [&]<class T>() {
+    return split<T>(context, pieces, std::move(sample), keys, plan, place, arena);
+  });
 }
 
 }  // namespace penstock::external

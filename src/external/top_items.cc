@@ -11,6 +11,7 @@
 #include "external/file_io.h"
 #include "external/item_view.h"
 #include "external/memory_plan.h"
+#include "external/number_type.h"
 #include "os/memory.h"
 #include "record/codec.h"
 #include "sort/in_place_sort.h"
@@ -76,18 +77,6 @@ uint64_t text_room_bytes(uint64_t memory_bytes) {
 }
 
 // ---- Numbers and pairs.
-
-template <class Use>
-auto with_number(record::Type type, Use use) {
-  switch (record::item_bytes_of(type)) {
-    case 4:
-      return use.template operator()<uint32_t>();
-    case 16:
-      return use.template operator()<sorting::KeyValue>();
-    default:
-      return use.template operator()<uint64_t>();
-  }
-}
 
 template <class T>
 sorting::InPlaceOptions sort_options(const SortOptions& options) {
@@ -466,7 +455,7 @@ bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_byt
   // Far beyond any memory, and safe to reckon with.
   if (count > memory_bytes) return false;
   if (options.format.numeric()) {
-    const uint64_t capacity = with_number(
+    const uint64_t capacity = with_number_type(
         options.format.type, [&]<class T>() { return number_capacity<T>(options, memory_bytes); });
     return capacity >= count + std::max(count / 2, new_items_min);
   }
@@ -481,7 +470,7 @@ Result<Stored> sort_top(Context& context, const std::vector<Piece>& pieces, uint
   if (count == 0 || pieces.empty()) return Stored{};
   const record::Format& format = context.options.format;
   if (!format.numeric()) return top_texts(context, pieces, memory_bytes, count, target);
-  return with_number(format.type, [&]<class T>() {
+  return with_number_type(format.type, [&]<class T>() {
     return top_numbers<T>(context, pieces, memory_bytes, count, target);
   });
 }
@@ -526,7 +515,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
   Stored stored;
   Status status;
   if (options.format.numeric()) {
-    status = with_number(options.format.type, [&]<class T>() {
+    status = with_number_type(options.format.type, [&]<class T>() {
       return for_each_number<T>(
           context, *files, pieces,
           [&](const T* encoded, const T* original, size_t count) -> Result<bool> {

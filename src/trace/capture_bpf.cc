@@ -506,20 +506,6 @@ class BpfCapture {
 
   // ---- io_uring
 
-  enum Operation : uint8_t {
-    op_readv = 1,
-    op_writev = 2,
-    op_fsync = 3,
-    op_read_fixed = 4,
-    op_write_fixed = 5,
-    op_fallocate = 17,
-    op_openat = 18,
-    op_close = 19,
-    op_read = 22,
-    op_write = 23,
-    op_openat2 = 28,
-  };
-
   void submitted(const SubmitRecord& record) {
     const auto [place, is_new] = under_way_.try_emplace(record.request, record);
     if (is_new) return;

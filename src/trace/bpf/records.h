@@ -28,6 +28,21 @@ enum RecordKind {
   record_done = 8,    // DoneRecord: its answer
 };
 
+// io_uring's operations that are of interest: IORING_OP_*.
+enum RingOperation {
+  op_readv = 1,
+  op_writev = 2,
+  op_fsync = 3,
+  op_read_fixed = 4,
+  op_write_fixed = 5,
+  op_fallocate = 17,
+  op_openat = 18,
+  op_close = 19,
+  op_read = 22,
+  op_write = 23,
+  op_openat2 = 28,
+};
+
 struct RecordHead {
   uint32_t kind;
   uint32_t lost;  // records that found no room so far: where it grows, something is missing here

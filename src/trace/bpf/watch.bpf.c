@@ -710,20 +710,6 @@ int BPF_PROG(at_end, struct task_struct* task) {
 
 // ---- io_uring
 
-enum {
-  op_readv = 1,
-  op_writev = 2,
-  op_fsync = 3,
-  op_read_fixed = 4,
-  op_write_fixed = 5,
-  op_fallocate = 17,
-  op_openat = 18,
-  op_close = 19,
-  op_read = 22,
-  op_write = 23,
-  op_openat2 = 28,
-};
-
 static __always_inline int is_transfer(uint8_t operation) {
   return operation == op_readv || operation == op_writev || operation == op_read_fixed ||
          operation == op_write_fixed || operation == op_read || operation == op_write;
