@@ -1,11 +1,9 @@
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "trace/convert.h"
+#include "check_trace.h"
 #include "trace/import.h"
 
 // Fuzzing the readers of other programs' logs, and the conversion of what they tell:
@@ -18,12 +16,6 @@
 
 namespace penstock::trace {
 namespace {
-
-void require(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "import_fuzz: %s\n", what);
-  std::abort();
-}
 
 void check_events(TraceReader& trace) {
   std::vector<Event> events(64);
@@ -50,13 +42,7 @@ void try_log(std::string_view text, LogKind kind) {
   if (!trace) return;
   check_events(*trace);
   auto again = trace_of_text(text, kind);
-  const auto converted = convert(*again, {.reorder_requests = 4}, [](auto batch) -> Status {
-    for (const Request& request : batch) {
-      require(request.bytes > 0 && request.offset <= largest_offset - request.bytes, "a request");
-    }
-    return {};
-  });
-  require(!converted || converted->requests == converted->reads + converted->writes, "the sums");
+  check_conversion(*again);
 }
 
 }  // namespace

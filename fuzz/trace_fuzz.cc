@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
 
+#include "check_trace.h"
 #include "record/crc32.h"
-#include "trace/convert.h"
 
 // Fuzzing the reader of traces and the conversion. Checksums keep random bytes out, so the input
 // becomes a chunk's body, behind a header and in a chunk that are right:
@@ -55,12 +53,6 @@ Bytes trace_around(std::span<const std::byte> body, uint32_t events) {
   return trace;
 }
 
-void require(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "trace_fuzz: %s\n", what);
-  std::abort();
-}
-
 void try_trace(std::span<const std::byte> trace) {
   auto reader = TraceReader::of_memory(trace);
   if (!reader) return;
@@ -77,13 +69,7 @@ void try_trace(std::span<const std::byte> trace) {
     }
   }
   auto again = TraceReader::of_memory(trace);
-  const auto converted = convert(*again, {.reorder_requests = 4}, [](auto batch) -> Status {
-    for (const Request& request : batch) {
-      require(request.bytes > 0 && request.offset <= largest_offset - request.bytes, "a request");
-    }
-    return {};
-  });
-  require(!converted || converted->requests == converted->reads + converted->writes, "the sums");
+  check_conversion(*again);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "external/sort_fixture.h"
 #include "os/memory.h"
 #include "record/checker.h"
 #include "record/generator.h"
@@ -47,47 +48,21 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-// What a sort may use beyond what the test program itself takes.
-constexpr uint64_t spare_bytes = 20 * MiB;
 constexpr uint64_t input_bytes = 14 * MiB;
 constexpr uint64_t too_little_bytes = 1 * MiB;
 
-class ExternalSortTest : public testing::Test {
+class ExternalSortTest : public SortFixture {
  protected:
   void SetUp() override {
     directory_ =
         std::filesystem::temp_directory_path() / ("penstock-test-" + std::to_string(::getpid()));
     std::filesystem::create_directories(directory_ / "temporaries");
-    ballast_.assign(16 * MiB, 1);  // so that the least budget is below what the program has
   }
   void TearDown() override {
     EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
     std::filesystem::remove_all(directory_);
   }
 
-  std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void write(const std::string& file, std::string_view data) {
-    std::ofstream(file, std::ios::binary)
-        .write(data.data(), static_cast<std::streamsize>(data.size()));
-  }
-  static std::string generate(const Format& format, Distribution distribution, uint64_t bytes) {
-    uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
-    auto generator =
-        record::Generator::open({.format = format, .distribution = distribution, .count = count});
-    EXPECT_TRUE(generator) << generator.error().message();
-    std::string data;
-    std::string piece(1000 * generator->item_bytes_max(), '\0');
-    for (uint64_t first = 0; first < count; first += 1000) {
-      uint64_t items = std::min<uint64_t>(1000, count - first);
-      data.append(piece, 0,
-                  generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data())));
-    }
-    return data;
-  }
   static record::CheckResult check(const Format& format, const std::string& data,
                                    bool descending = false) {
     record::Checker checker({.format = format, .descending = descending});
@@ -95,10 +70,6 @@ class ExternalSortTest : public testing::Test {
     auto result = checker.finish();
     EXPECT_TRUE(result) << result.error().message();
     return *result;
-  }
-  static uint64_t budget_bytes() {
-    ::malloc_trim(0);
-    return std::max<uint64_t>(32 * MiB, os::resident_memory().bytes * 32 / 31 + spare_bytes);
   }
   SortOptions options(const Format& format) const {
     SortOptions options;
@@ -128,9 +99,6 @@ class ExternalSortTest : public testing::Test {
     EXPECT_EQ(stats->items, expected.count);
     return *stats;
   }
-
-  std::filesystem::path directory_;
-  std::vector<char> ballast_;
 };
 
 class EveryFormat : public ExternalSortTest,

@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "external/external_sort.h"
 #include "external/number_sort.h"
+#include "external/sort_fixture.h"
 #include "file/engine.h"
 #include "os/memory.h"
 #include "record/generator.h"
@@ -29,11 +30,10 @@ using record::Distribution;
 using record::Format;
 using record::Type;
 
-constexpr uint64_t spare_bytes = 20 * MiB;
 constexpr uint64_t input_bytes = 20 * MiB;
 constexpr uint32_t complete_entry = 7;  // see resume.cc
 
-class ResumeTest : public testing::Test {
+class ResumeTest : public SortFixture {
  protected:
   void SetUp() override {
     directory_ =
@@ -41,7 +41,6 @@ class ResumeTest : public testing::Test {
     std::filesystem::create_directories(directory_ / "one");
     std::filesystem::create_directories(directory_ / "two");
     std::filesystem::create_directories(directory_ / "three");
-    ballast_.assign(16 * MiB, 1);  // so that the least budget is below what the program has
     const char* given = std::getenv("PENSTOCK_TEST_SEED");
     seed_ = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
     RecordProperty("seed", std::to_string(seed_));
@@ -52,33 +51,6 @@ class ResumeTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& file) {
-    std::ifstream in(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void write(const std::string& file, std::string_view data) {
-    std::ofstream(file, std::ios::binary | std::ios::trunc)
-        .write(data.data(), static_cast<std::streamsize>(data.size()));
-  }
-  static std::string generate(const Format& format, Distribution distribution, uint64_t bytes) {
-    uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
-    auto generator =
-        record::Generator::open({.format = format, .distribution = distribution, .count = count});
-    EXPECT_TRUE(generator) << generator.error().message();
-    std::string data;
-    std::string piece(1000 * generator->item_bytes_max(), '\0');
-    for (uint64_t first = 0; first < count; first += 1000) {
-      uint64_t items = std::min<uint64_t>(1000, count - first);
-      data.append(piece, 0,
-                  generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data())));
-    }
-    return data;
-  }
-  static uint64_t budget_bytes() {
-    ::malloc_trim(0);
-    return std::max<uint64_t>(32 * MiB, os::resident_memory().bytes * 32 / 31 + spare_bytes);
-  }
   SortOptions options(const Format& format) {
     SortOptions options;
     options.inputs = {path("in")};
@@ -207,8 +179,6 @@ class ResumeTest : public testing::Test {
     });
   }
 
-  std::filesystem::path directory_;
-  std::vector<char> ballast_;
   std::vector<std::string> notices_;
   uint64_t seed_ = 0;
 };

@@ -1,0 +1,28 @@
+#pragma once
+
+// What the fuzzers of src/trace ask of what comes out.
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "trace/convert.h"
+
+namespace penstock::trace {
+
+inline void require(bool good, const char* what) {
+  if (good) return;
+  std::fprintf(stderr, "fuzz: %s\n", what);
+  std::abort();
+}
+
+inline void check_conversion(TraceReader& trace) {
+  const auto converted = convert(trace, {.reorder_requests = 4}, [](auto batch) -> Status {
+    for (const Request& request : batch) {
+      require(request.bytes > 0 && request.offset <= largest_offset - request.bytes, "a request");
+    }
+    return {};
+  });
+  require(!converted || converted->requests == converted->reads + converted->writes, "the sums");
+}
+
+}  // namespace penstock::trace
