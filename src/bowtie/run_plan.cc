@@ -39,6 +39,19 @@ uint64_t before(uint64_t all, uint64_t parts, uint64_t part) {
   return all * part / parts;
 }
 
+void add(std::vector<Staircases>& sums, Staircases one) {
+  auto same = std::ranges::find_if(sums, [&](const Staircases& sum) {
+    return sum.inputs == one.inputs && sum.outputs == one.outputs;
+  });
+  if (same == sums.end()) {
+    if (sums.size() < staircases_max) sums.push_back(std::move(one));
+    return;
+  }
+  same->schedule = one.schedule;
+  same->input.add(one.input);
+  same->output.add(one.output);
+}
+
 void add(RunResult& sum, RunResult one) {
   sum.bytes_read += one.bytes_read;
   sum.bytes_written += one.bytes_written;
@@ -57,6 +70,7 @@ void add(RunResult& sum, RunResult one) {
   sum.block_bytes = std::max(sum.block_bytes, one.block_bytes);
   sum.schedule = one.schedule;
   sum.emulated = std::move(one.emulated);
+  for (Staircases& stairs : one.staircases) add(sum.staircases, std::move(stairs));
   if (const uint64_t switches = sum.switches(); switches > 0) {
     sum.run_bytes =
         static_cast<double>(sum.bytes_read + sum.bytes_written) / static_cast<double>(switches);
@@ -150,8 +164,10 @@ class PlanRun {
       }
       auto file = temporary();
       if (!file) return std::unexpected(file.error());
-      next.push_back({{}, std::make_unique<file::File>(std::move(*file)), range});
-      outputs.push_back({.file = next.back().temporary.get()});
+      Data& data = next.emplace_back();
+      data.temporary = std::make_unique<file::File>(std::move(*file));
+      data.range = range;
+      outputs.push_back({.file = data.temporary.get()});
     }
     RunOptions run_options = options_.run;
     run_options.scheduler = nullptr;
