@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "trace/exporter.h"
 
 namespace penstock::trace {
@@ -19,29 +20,6 @@ namespace {
 std::string_view last_part(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
-// How many bytes the UTF-8 character at the front takes; 0: it is none (RFC 3629: no overlong
-// forms, no surrogates, nothing above U+10FFFF).
-size_t character_bytes(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const auto follows = [&](size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const bool good = follows(1, first == 0xe0 ? 0xa0 : 0x80, first == 0xed ? 0x9f : 0xbf);
-    return good && follows(2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const bool good = follows(1, first == 0xf0 ? 0x90 : 0x80, first == 0xf4 ? 0x8f : 0xbf);
-    return good && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
 }
 
 class CsvExporter final : public Exporter {
@@ -235,7 +213,7 @@ Status make_iolog_files(const Conversion& conversion, const std::string& folder)
 std::string utf8_of(std::string_view text) {
   std::string valid;
   while (!text.empty()) {
-    const size_t bytes = character_bytes(text);
+    const size_t bytes = first_character(text).bytes;
     if (bytes == 0) {
       valid += "\xef\xbf\xbd";
     } else {
@@ -249,7 +227,7 @@ std::string utf8_of(std::string_view text) {
 std::string json_string(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const size_t bytes = character_bytes(text);
+    const size_t bytes = first_character(text).bytes;
     const char c = text.front();
     if (bytes == 0) {
       quoted += "\\ufffd";

@@ -3,38 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <vector>
 
+#include "base/utf8.h"
+
 namespace penstock::trace::report {
 namespace {
-
-// The length of the UTF-8 character that begins `text`, and its number; 0 bytes where none does.
-struct Character {
-  size_t bytes = 0;
-  uint32_t code = 0;
-};
-
-Character first_character(std::string_view text) {
-  auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return {1, lead};
-  const size_t bytes = lead >= 0xf0 && lead < 0xf8   ? 4
-                       : lead >= 0xe0 && lead < 0xf0 ? 3
-                       : lead >= 0xc0 && lead < 0xe0 ? 2
-                                                     : 0;
-  if (bytes == 0 || text.size() < bytes) return {};
-  uint32_t code = lead & (0x7fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  // Longer than it need be, half of a pair of UTF-16, or past the last one: no character.
-  constexpr std::array<uint32_t, 5> least = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < least[bytes] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return {};
-  return {bytes, code};
-}
 
 // What would act on the text around it instead of being seen.
 bool acts(uint32_t code) {
@@ -63,7 +38,7 @@ std::string printable(std::string_view name, size_t characters_max) {
   std::vector<std::string> pieces;
   pieces.reserve(std::min(name.size(), size_t{4096}));
   while (!name.empty()) {
-    const Character character = first_character(name);
+    const Utf8Character character = first_character(name);
     if (character.bytes == 0) {
       pieces.push_back(fmt::format("\\x{:02x}", static_cast<uint8_t>(name[0])));
       name.remove_prefix(1);
