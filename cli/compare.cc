@@ -319,6 +319,12 @@ std::string limit_text(const std::vector<Row>& rows, uint64_t memory_bytes) {
   return fmt::format("their own options; {} of {} also by {}", groups, runs, group);
 }
 
+// "1.084 x", "14,066 x".
+std::string times_text(double ratio) {
+  return ratio < 1000 ? fmt::format("{:.4g} x", ratio)
+                      : grouped(static_cast<uint64_t>(ratio)) + " x";
+}
+
 void print_table(const CompareArguments& arguments, const std::vector<Row>& rows,
                  const Stage& stage, uint64_t memory_bytes) {
   std::error_code error;
@@ -349,9 +355,7 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
       print("{:<16}{:>11}{:>8.2f}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n",
             whole ? printable(row.program.name, 15) : "  " + part.name,
             bytes_text(static_cast<double>(part.plan.bytes)), row.passes(part), grouped(all.seeks),
-            whole ? fmt::format("{:.4g} x",
-                                static_cast<double>(all.seeks) / static_cast<double>(fewest))
-                  : "",
+            whole ? times_text(static_cast<double>(all.seeks) / static_cast<double>(fewest)) : "",
             bytes_text(all.mean_run_bytes()), rate_text(row.rate(part)),
             duration_text(part.result->seconds), whole ? duration_text(row.run_seconds) : "");
     }
@@ -443,6 +447,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
                    .concurrency = trace::Concurrency::ahead,
                    .depth = arguments.ahead,
                    .join = !arguments.no_join,
+                   .sync = stage->sync(),
                    .buffered = stage->buffered(),
                    .cancel = &signals.flag()};
     rows.push_back(std::move(row));

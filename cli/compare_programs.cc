@@ -154,10 +154,45 @@ void stxxl(ComparedProgram& program, const SharedWork& work, const std::string& 
   program.same_bytes = true;
 }
 
+// All in one JVM, which sorts lines by their bytes, as the others do.
+void spark(ComparedProgram& program, const SharedWork& work, const std::string& folder) {
+  const auto submit = find_program("spark-submit");
+  // It refuses to start with less than 450 MiB of heap. A quarter is for what is no heap.
+  constexpr uint64_t heap_mib_min = 480;
+  const uint64_t heap_mib = work.memory_bytes / MiB * 3 / 4;
+  if (work.format != "lines") {
+    program.problem = "it sorts lines of text (--format lines)";
+  } else if (!submit) {
+    program.problem = "there is no program spark-submit here (pip install pyspark)";
+  } else if (!find_program("java") && std::getenv("JAVA_HOME") == nullptr) {
+    program.problem = "it needs a JVM, and there is no program java here";
+  } else if (heap_mib < heap_mib_min) {
+    program.problem = fmt::format("it needs --memory {}M at least", heap_mib_min * 4 / 3);
+  } else {
+    const std::string script = folder + "/spark_sort.py";
+    std::ofstream(script) << "import sys\n"
+                             "from pyspark.sql import SparkSession\n"
+                             "SparkSession.builder.getOrCreate().read.text(sys.argv[1])"
+                             ".sort('value').write.text(sys.argv[2])\n";
+    program.words = {submit->string(),
+                     "--master",
+                     fmt::format("local[{}]", work.threads),
+                     "--driver-memory",
+                     fmt::format("{}m", heap_mib),
+                     "--conf",
+                     "spark.local.dir=" + make_folder(folder + "/tmp"),
+                     "--conf",
+                     "spark.ui.enabled=false",
+                     script,
+                     work.input,
+                     program.output};
+  }
+}
+
 using Prepare = void (*)(ComparedProgram&, const SharedWork&, const std::string&);
-constexpr std::array<std::pair<const char*, Prepare>, 4> presets = {
+constexpr std::array<std::pair<const char*, Prepare>, 5> presets = {
     std::pair{"gnu-sort", &gnu_sort}, std::pair{"penstock", &penstock_sort},
-    std::pair{"duckdb", &duckdb}, std::pair{"stxxl", &stxxl}};
+    std::pair{"duckdb", &duckdb}, std::pair{"stxxl", &stxxl}, std::pair{"spark", &spark}};
 
 }  // namespace
 

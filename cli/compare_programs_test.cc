@@ -45,11 +45,13 @@ TEST_F(ComparedPrograms, PresetsThatCannotDoTheWorkSayWhy) {
   EXPECT_FALSE(preset("gnu-sort", numbers, folder_)->problem.empty());
   EXPECT_FALSE(preset("duckdb", lines, folder_)->problem.empty());
   EXPECT_FALSE(preset("stxxl", lines, folder_)->problem.empty());
+  EXPECT_FALSE(preset("spark", numbers, folder_)->problem.empty());
+  EXPECT_FALSE(preset("spark", lines, folder_)->problem.empty());  // whatever is installed: memory
   EXPECT_TRUE(preset("penstock", lines, folder_)->problem.empty());
   EXPECT_TRUE(preset("penstock", numbers, folder_)->problem.empty());
   const auto none = preset("nonesuch", lines, folder_);
   ASSERT_FALSE(none);
-  EXPECT_NE(none.error().hint.find("gnu-sort, penstock, duckdb, stxxl"), std::string::npos);
+  EXPECT_NE(none.error().hint.find("gnu-sort, penstock, duckdb, stxxl, spark"), std::string::npos);
 }
 
 }  // namespace

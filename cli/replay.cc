@@ -57,6 +57,7 @@ Result<ReplayOptions> options_of(const ReplayArguments& arguments, const Stage& 
       .room = stage.room(),
       .pace = arguments.pace == "original" ? trace::Pace::original : trace::Pace::fast,
       .join = arguments.join,
+      .sync = stage.sync(),
       .buffered = stage.buffered()};
   if (arguments.serial && arguments.ahead) {
     return failure(ErrorCode::invalid_argument, "use both", "--serial and --ahead",
@@ -121,6 +122,11 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
   print("  {} seeks ({} in the trace), {} in a run between two of them\n", grouped(all.seeks),
         grouped(all.trace_seeks), bytes_text(all.mean_run_bytes()));
   print("  runs from these lengths up: {}\n", runs_text(result.runs));
+  if (all.syncs != 0) {
+    print("  {} syncs, {} each in the mean, the slowest {}\n", grouped(all.syncs),
+          duration_text(all.sync_seconds / static_cast<double>(all.syncs)),
+          duration_text(all.slowest_sync_seconds));
+  }
 
   const std::vector<size_t> files = busiest(result);
   print("\n  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "read", "written", "seeks", "run", "busy at");

@@ -51,6 +51,9 @@ void add_stage_options(CLI::App& app, StageWords& words) {
   app.add_flag("--no-fill", words.no_fill,
                "do not write the whole region first: reads of what was never written cost nothing "
                "on most file systems");
+  app.add_flag("--no-sync", words.no_sync,
+               "leave fsync and fdatasync out (default: each in its place, behind what was written "
+               "to its file before it)");
   app.add_option("--room", words.room,
                  "peak (default): each file as long as it became; touched: only from its first to "
                  "its last accessed byte")
@@ -72,6 +75,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
   stage.on_ = words.on;
   stage.buffered_ = words.buffered;
   stage.fill_ = !words.no_fill;
+  stage.sync_ = !words.no_sync;
   stage.room_ = words.room == "touched" ? trace::Room::touched : trace::Room::peak;
   if (!words.simulate.empty()) {
     for (const auto& [given, name] :
@@ -211,7 +215,10 @@ Json figures_json(const ReplayFigures& figures) {
           {"seeks", figures.seeks},
           {"run_bytes_mean", figures.mean_run_bytes()},
           {"busy_seconds", figures.busy_seconds},
-          {"slowest_seconds", figures.slowest_seconds}};
+          {"slowest_seconds", figures.slowest_seconds},
+          {"syncs", figures.syncs},
+          {"sync_seconds", figures.sync_seconds},
+          {"slowest_sync_seconds", figures.slowest_sync_seconds}};
 }
 
 Json result_json(const ReplayResult& result) {
@@ -251,8 +258,10 @@ std::vector<std::string> replay_notes(const ReplayPlan& plan, const ReplayResult
   std::vector<std::string> notes = plan.conversion.caveats();
   uint64_t syncs = 0;
   for (const trace::ConvertedFile& file : plan.conversion.files) syncs += file.syncs;
-  if (syncs != 0) {
-    notes.push_back(fmt::format("{} syncs of the trace are not replayed.", grouped(syncs)));
+  if (syncs > result.totals.syncs) {
+    notes.push_back(fmt::format(
+        "{} syncs of the trace are not replayed{}.", grouped(syncs - result.totals.syncs),
+        options.sync ? ": their files are not, or they are in another part" : ""));
   }
   const uint64_t asked = result.totals.bytes(), moved = result.totals.moved_bytes();
   if (result.widened + result.shared_sector != 0) {

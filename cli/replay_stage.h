@@ -25,6 +25,7 @@ struct StageWords {
   std::string emulate;
   bool buffered = false;
   bool no_fill = false;
+  bool no_sync = false;
   std::string room = "peak";
 
   // What is simulated or emulated, if it is a profile: its name or file.
@@ -43,6 +44,7 @@ class Stage {
   bool simulated() const { return profile_.has_value(); }
   trace::Room room() const { return room_; }
   bool buffered() const { return buffered_; }
+  bool sync() const { return sync_; }
 
   // What a plan needs; call it for each before prepare().
   void make_room_for(const trace::ReplayPlan& plan);
@@ -67,6 +69,7 @@ class Stage {
   bool is_device_ = false;
   bool buffered_ = false;
   bool fill_ = true;
+  bool sync_ = true;
   trace::Room room_ = trace::Room::peak;
   std::optional<bowtie::DeviceProfile> profile_;           // simulated on
   std::optional<bowtie::DeviceProfile> emulated_profile_;  // its delay depends on the plan

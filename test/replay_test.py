@@ -141,6 +141,30 @@ class ReplayTest(unittest.TestCase):
         assert job["read"]["io_bytes"] == ours["read_bytes"], (job["read"], ours)
         assert job["write"]["io_bytes"] == ours["written_bytes"], (job["write"], ours)
 
+    def test_syncs_stand_in_their_place_or_are_left_out(self):
+        program = ("import os\n"
+                   "f = os.open('log', os.O_RDWR | os.O_CREAT)\n"
+                   "for i in range(20):\n"
+                   "    os.write(f, bytes(100))\n"
+                   "    (os.fsync if i % 2 else os.fdatasync)(f)\n")
+        run(*TRACE, "-o", "synced.trace", "--", sys.executable, "-c", program, cwd=self.folder)
+        for where in (("--on", self.folder), ("--simulate", "hdd")):
+            def replayed(*words):
+                done = run(PROGRAM, "replay", "synced.trace", "--under", f"{self.folder}/", "--serial", *where, *words,
+                           "--json", cwd=self.folder)
+                return json.loads(done.stdout)
+            synced, without = replayed(), replayed("--no-sync")
+            self.assertEqual((synced["syncs"], without["syncs"]), (20, 0))
+            self.assertEqual((synced["requests"], without["requests"]), (20, 20))
+            # The last sector, once more after each sync.
+            self.assertEqual((synced["moved_written_bytes"], without["moved_written_bytes"]), (20 * 4096, 4096))
+            self.assertGreater(synced["sync_seconds"], 0)
+            self.assertTrue(any("20 syncs of the trace are not replayed" in note for note in without["notes"]))
+            self.assertFalse(any("syncs" in note for note in synced["notes"]))
+        self.assertAlmostEqual(synced["sync_seconds"], 20 * 0.012, places=3)
+        shown = run(PROGRAM, "replay", "synced.trace", "--under", f"{self.folder}/", "--simulate", "hdd", cwd=self.folder)
+        self.assertIn("20 syncs, 12.0 ms each", shown.stdout)
+
     def test_simulated_and_emulated(self):
         self.trace_pattern()
         simulated = json.loads(run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", "--under",

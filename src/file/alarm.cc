@@ -1,18 +1,11 @@
 #include "file/alarm.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <string>
 #include <thread>
 
-#include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "file/doorbell.h"
 
 namespace penstock::file {
 namespace {
@@ -22,53 +15,34 @@ using Clock = std::chrono::steady_clock;
 // How long an alarm that is not wanted any more may keep the thread from ending.
 constexpr auto nap = std::chrono::milliseconds(20);
 
-class PipeAlarm final : public Alarm {
+class AlarmThread final : public Alarm {
  public:
-  explicit PipeAlarm(Engine& engine) : engine_(engine) {}
-
-  ~PipeAlarm() override {
+  ~AlarmThread() override {
     {
       MutexLock lock(mutex_);
       closing_ = true;
       wanted_.notify_one();
     }
     if (thread_.joinable()) thread_.join();  // it has rung, if it was set
-    if (is_set_) engine_.wait(request_);
-    if (write_end_ >= 0) ::close(write_end_);
   }
 
-  Status open() {
-    std::array<int, 2> ends;
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error(errno, "make a pipe", "an alarm");
-    write_end_ = ends[1];
-    auto read_end = File::open_read(fmt::format("/proc/self/fd/{}", ends[0]), Caching::buffered);
-    ::close(ends[0]);
-    if (!read_end) return std::unexpected(read_end.error());
-    read_end_ = std::move(*read_end);
+  Status open(Engine& engine) {
+    auto bell = Doorbell::open(engine);
+    if (!bell) return std::unexpected(bell.error());
+    bell_ = std::move(*bell);
     return start_thread(thread_, [this] { ring_in_time(); });
   }
 
   void set(Clock::time_point time) override {
-    PENSTOCK_CHECK(!is_set_, "an alarm is set once at a time");
-    is_set_ = true;
-    request_.operation = Operation::read;
-    request_.file = &read_end_;
-    request_.data = &byte_;
-    request_.bytes = 1;
-    engine_.submit(request_);
+    bell_->set();
     MutexLock lock(mutex_);
     time_ = time;
     wants_ = true;
     wanted_.notify_one();
   }
 
-  bool is_set() const override { return is_set_; }
-
-  bool rang(const Request* done) override {
-    if (done != &request_) return false;
-    is_set_ = false;
-    return true;
-  }
+  bool is_set() const override { return bell_->is_set(); }
+  bool rang(const Request* done) override { return bell_->rang(done); }
 
  private:
   void ring_in_time() {
@@ -87,8 +61,7 @@ class PipeAlarm final : public Alarm {
         MutexLock lock(mutex_);
         wants_ = false;
       }
-      while (::write(write_end_, "", 1) < 0 && errno == EINTR) {
-      }
+      bell_->ring();
     }
   }
 
@@ -97,12 +70,7 @@ class PipeAlarm final : public Alarm {
     return closing_;
   }
 
-  Engine& engine_;
-  File read_end_;
-  int write_end_ = -1;
-  Request request_;
-  std::byte byte_{};
-  bool is_set_ = false;
+  std::unique_ptr<Doorbell> bell_;
 
   Mutex mutex_;
   Condition wanted_;
@@ -115,8 +83,8 @@ class PipeAlarm final : public Alarm {
 }  // namespace
 
 Result<std::unique_ptr<Alarm>> Alarm::open(Engine& engine) {
-  auto alarm = std::make_unique<PipeAlarm>(engine);
-  if (auto opened = alarm->open(); !opened) return std::unexpected(opened.error());
+  auto alarm = std::make_unique<AlarmThread>();
+  if (auto opened = alarm->open(engine); !opened) return std::unexpected(opened.error());
   return alarm;
 }
 

@@ -2,13 +2,8 @@
 
 // A time at which somebody who waits for requests is woken.
 //
-// Engine::wait_any() returns when a request is complete, and not before. Who has to start another
-// one at a certain time, while some are in flight, sets an alarm: a request on the engine that is
-// complete at that time. It is a read of one byte from a pipe, into which a thread writes when the
-// time has come; so it wakes every engine, with nothing of its own inside of them.
-//
-// On an emulated device the alarm may come as late as the end of the oldest request in flight, for
-// which an engine sleeps. The emulated device loses nothing by that: it is busy until then.
+// Who has to start another request at a certain time, while some are in flight, sets an alarm: a
+// thread that rings a doorbell (doorbell.h) when the time has come.
 
 #include <chrono>
 #include <memory>

@@ -44,6 +44,7 @@ class Counter {
 
  private:
   void count(Request& request) {
+    if (request.is_sync()) return;
     ConvertedFile& file = result_.files[request.file];
     if (last_end_.size() < result_.files.size()) last_end_.resize(result_.files.size());
     uint64_t& last_end = last_end_[request.file];
@@ -198,13 +199,15 @@ class Follower {
         return {};
       case Call::truncate:
       case Call::allocate:
-      case Call::sync:
       case Call::rename:
       case Call::unlink:
       case Call::map:
       case Call::size:
         change_file(event);
         return {};
+      case Call::sync:
+        change_file(event);
+        return sync(event);
       case Call::ring_setup:
         return {};
     }
@@ -356,6 +359,17 @@ class Follower {
                         .process = event.process,
                         .thread = event.thread,
                         .access = access});
+  }
+
+  Status sync(const Event& event) {
+    const File* file = file_of(event.file);
+    if (!options_.syncs || file == nullptr || file->index == no_index) return {};
+    return window_.add({.start_ns = event.start_ns,
+                        .latency_ns = event.latency_ns,
+                        .file = file->index,
+                        .process = event.process,
+                        .thread = event.thread,
+                        .access = Access::write});
   }
 
   void change_file(const Event& event) {

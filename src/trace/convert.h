@@ -33,7 +33,8 @@ namespace penstock::trace {
 
 enum class Access : uint8_t { read, write };
 
-// One access to storage: bytes [offset, offset + bytes) of a file. Never of 0 bytes.
+// One access to storage: bytes [offset, offset + bytes) of a file. Never of 0 bytes, but for syncs
+// (ConvertOptions::syncs).
 struct Request {
   uint64_t start_ns = 0;  // since the trace began; never falls from one request to the next,
                           // but where one was late
@@ -48,6 +49,9 @@ struct Request {
   bool file_seek = false;  // not where the last access to this file ended (of the first: not at 0)
   bool device_seek = false;  // not where the last access of all ended: another file, or another
                              // place. The first request of all is one.
+
+  // fsync, fdatasync and their like: what was written to the file is brought to the disk.
+  bool is_sync() const { return bytes == 0; }
 
   bool operator==(const Request&) const = default;
 };
@@ -109,6 +113,9 @@ struct ConvertOptions {
   // Sees the events as well, in their order, before they are followed; when it is called, files()
   // and string() of the trace tell what they name. An error ends the conversion with it.
   std::function<Status(std::span<const Event>)> event_sink = {};
+  // Syncs of files are given to the sink as well, in their place among the requests: writes of no
+  // bytes. They are no requests: Conversion counts them by file alone, and they break no run.
+  bool syncs = false;
 };
 
 // What takes the requests: batches, in order. An error ends the conversion with it.

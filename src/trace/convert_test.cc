@@ -83,6 +83,37 @@ class Script {
   uint64_t time_ = 0;
 };
 
+// Of the same time, too: what was asked first stands first.
+TEST(Conversion, SyncsStandWhereTheyWereMadeAndAreNoRequests) {
+  Script script;
+  const uint32_t a = script.file("/a"), pipe = script.file("pipe", 0, FileKind::pipe);
+  auto sync = [&](uint32_t file, uint64_t start_ns) {
+    script.add({.start_ns = start_ns,
+                .process = 1,
+                .descriptor = 3,
+                .file = file,
+                .flags = flag::data_only,
+                .call = Call::sync});
+  };
+  script.open(1, 3, a);
+  script.write(1, 3, 10);
+  sync(a, 200);
+  script.write(1, 3, 10);
+  sync(pipe, 0);
+  script.write(1, 3, 10);
+  sync(a, 0);
+  const Conversion conversion = script.convert({.syncs = true});
+  std::vector<std::pair<uint64_t, bool>> found;
+  for (const Request& request : script.requests)
+    found.emplace_back(request.offset, request.is_sync());
+  EXPECT_EQ(found, (std::vector<std::pair<uint64_t, bool>>{
+                       {0, false}, {0, true}, {10, false}, {20, false}, {0, true}}));
+  EXPECT_EQ(conversion.requests, 3u);
+  EXPECT_EQ(conversion.writes, 3u);
+  EXPECT_EQ(conversion.device_seeks, 1u);
+  EXPECT_EQ(conversion.files[0].syncs, 2u);
+}
+
 // Section VI.C of the paper: "one process may issue a read of size x at offset y within a given
 // file, followed by a seek to the end of the stream. Then, another process, which has an open
 // handle to the same file, requests a seek to offset x + y and a read of size z. Our platform

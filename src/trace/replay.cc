@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "file/alarm.h"
+#include "file/background_sync.h"
 #include "file/emulation.h"
 
 // From the trace to the device:
@@ -52,15 +54,11 @@ class Choice {
   Choice(const ReplayOptions& options, const std::vector<ConvertedFile>* const& files)
       : options_(options), files_(files) {}
 
+  // A sync belongs to the request before it.
   bool wants(const Request& request) {
-    if (!options_.under.empty()) {
-      while (wanted_.size() < files_->size()) {
-        const std::string& path = (*files_)[wanted_.size()].first_path;
-        wanted_.push_back(std::ranges::any_of(
-            options_.under, [&](const std::string& prefix) { return path.starts_with(prefix); }));
-      }
-      if (!wanted_[request.file]) return false;
-    }
+    if (!wants_file(request)) return false;
+    if (request.is_sync())
+      return seen_ > options_.first_request && seen_ - options_.first_request <= options_.requests;
     const uint64_t order = seen_++;
     return order >= options_.first_request && order - options_.first_request < options_.requests;
   }
@@ -69,6 +67,18 @@ class Choice {
   uint64_t seen() const { return seen_; }
 
  private:
+  bool wants_file(const Request& request) {
+    if (!options_.under.empty()) {
+      while (wanted_.size() < files_->size()) {
+        const std::string& path = (*files_)[wanted_.size()].first_path;
+        wanted_.push_back(std::ranges::any_of(
+            options_.under, [&](const std::string& prefix) { return path.starts_with(prefix); }));
+      }
+      return wanted_[request.file];
+    }
+    return true;
+  }
+
   const ReplayOptions& options_;
   const std::vector<ConvertedFile>* const& files_;  // points to them once the conversion runs
   std::vector<bool> wanted_;
@@ -82,6 +92,7 @@ class Tally {
 
   // Whether it is a seek.
   bool started(const Transfer& transfer) {
+    if (transfer.is_sync()) return false;
     const bool seek = !any_ || transfer.address != end_;
     any_ = true;
     end_ = transfer.address + transfer.bytes;
@@ -99,6 +110,11 @@ class Tally {
 
   void ended(const Transfer& transfer, double seconds) {
     for (ReplayFigures* figures : {&result_.totals, &result_.files[transfer.file]}) {
+      if (transfer.is_sync()) {
+        figures->sync_seconds += seconds;
+        figures->slowest_sync_seconds = std::max(figures->slowest_sync_seconds, seconds);
+        continue;
+      }
       figures->busy_seconds += seconds;
       figures->slowest_seconds = std::max(figures->slowest_seconds, seconds);
     }
@@ -124,7 +140,7 @@ class Tally {
 class Device {
  public:
   virtual ~Device() = default;
-  // In the order of the trace. Never of 0 bytes.
+  // In the order of the trace.
   virtual Status take(const Transfer& transfer) = 0;
   // After the last one: until all are done.
   virtual Status finish() = 0;
@@ -138,6 +154,7 @@ class Feed {
   }
 
   Status take(const Request& request) {
+    if (request.is_sync()) return take_sync(request);
     if (requests_++ == 0) first_ns_ = request.start_ns;
     auto address = plan_.layout.address(request.file, request.offset, request.bytes);
     if (!address) return std::unexpected(address.error());
@@ -145,7 +162,7 @@ class Feed {
     if (options_.progress && (requests_ & 1023) == 0) {
       options_.progress(result_.totals.bytes(), plan_.bytes);
     }
-    const uint64_t start_ns = request.start_ns - std::min(first_ns_, request.start_ns);
+    const uint64_t start_ns = start_of(request);
     const Transfer transfer{.address = *address,
                             .bytes = request.bytes,
                             .start_ns = start_ns,
@@ -176,6 +193,31 @@ class Feed {
     Access access = Access::read;
     bool any = false;
   };
+
+  uint64_t start_of(const Request& request) const {
+    return request.start_ns - std::min(first_ns_, request.start_ns);
+  }
+
+  // What was joined stands before it. What was written is on the disk after it, so that the sector
+  // in which more is appended is written once more.
+  Status take_sync(const Request& request) {
+    if (plan_.syncs == 0 || request.file >= plan_.layout.places.size()) return {};
+    const FilePlace& place = plan_.layout.places[request.file];
+    if (place.bytes == 0) return {};
+    if (Status status = pass_on(); !status) return status;
+    Last& last = last_[request.file];
+    if (last.access == Access::write) last.any = false;
+    ++result_.totals.syncs;
+    ++result_.files[request.file].syncs;
+    const uint64_t start_ns = start_of(request);
+    return device_.take({.address = place.base,
+                         .bytes = 0,
+                         .start_ns = start_ns,
+                         .end_ns = saturating_sum(start_ns, request.latency_ns),
+                         .file = request.file,
+                         .thread = request.thread,
+                         .access = Access::write});
+  }
 
   bool joins(const Transfer& transfer) const {
     return joined_.bytes != 0 && transfer.file == joined_.file &&
@@ -240,9 +282,10 @@ class Feed {
 // the device is that of transfers.
 class RealDevice final : public Device {
  public:
-  RealDevice(const ReplayRegion& region, const ReplayOptions& options, Tally& tally,
-             ReplayResult& result)
+  RealDevice(const ReplayRegion& region, const ReplayPlan& plan, const ReplayOptions& options,
+             Tally& tally, ReplayResult& result)
       : region_(region),
+        has_syncs_(plan.syncs > 0),
         options_(options),
         tally_(tally),
         result_(result),
@@ -259,10 +302,15 @@ class RealDevice final : public Device {
       free_parts_.push_back(i);  // the last one is taken first: few buffers are touched
       free_flights_.push_back(i);
     }
-    // One more: the alarm.
-    auto engine = file::Engine::open({.depth = replay_depth_max + 1, .kind = options_.engine});
+    // Two more: the alarm, and a sync.
+    auto engine = file::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
     if (!engine) return std::unexpected(engine.error());
     engine_ = std::move(*engine);
+    if (has_syncs_) {
+      auto sync = file::BackgroundSync::open(*engine_, region_.file());
+      if (!sync) return std::unexpected(sync.error());
+      sync_ = std::move(*sync);
+    }
     if (options_.pace == Pace::original) {
       auto alarm = file::Alarm::open(*engine_);
       if (!alarm) return std::unexpected(alarm.error());
@@ -353,6 +401,11 @@ class RealDevice final : public Device {
     flight = {.transfer = transfer,
               .parts_left = ceil_div(transfer.bytes, transfer_bytes_max),
               .start = Clock::now()};
+    if (transfer.is_sync()) {
+      syncs_.push_back(number);
+      if (!sync_->running()) sync_->start();
+      return {};
+    }
     for (uint64_t at = 0; at < transfer.bytes; at += transfer_bytes_max) {
       while (free_parts_.empty()) {
         if (Status status = take_one(); !status) return status;
@@ -378,6 +431,7 @@ class RealDevice final : public Device {
     file::Request* const done = engine_->wait_any();
     PENSTOCK_CHECK(done != nullptr, "something is in flight");
     if (alarm_ && alarm_->rang(done)) return {};
+    if (sync_ && sync_->ended(done)) return take_sync();
     free_parts_.push_back(static_cast<unsigned>(done - requests_.data()));
     if (done->error != 0) {
       return system_error(done->error,
@@ -390,11 +444,25 @@ class RealDevice final : public Device {
       return failure(ErrorCode::io, "replay: the region is shorter than it was", region_.place());
     }
     const auto number = static_cast<unsigned>(done->tag);
-    Flight& flight = flights_[number];
-    if (--flight.parts_left > 0) return {};
+    if (--flights_[number].parts_left == 0) end(number);
+    return {};
+  }
+
+  void end(unsigned number) {
+    const Flight& flight = flights_[number];
     tally_.ended(flight.transfer, seconds_between(flight.start, Clock::now()));
     queue_.ended(flight.transfer);
     free_flights_.push_back(number);
+  }
+
+  // The disk has all that was written before the first one in the row. Those behind it have their
+  // own.
+  Status take_sync() {
+    const unsigned number = syncs_.front();
+    syncs_.pop_front();
+    if (!syncs_.empty()) sync_->start();
+    if (const Status& made = sync_->status(); !made) return made;
+    end(number);
     return {};
   }
 
@@ -403,6 +471,7 @@ class RealDevice final : public Device {
   }
 
   const ReplayRegion& region_;
+  const bool has_syncs_;
   const ReplayOptions& options_;
   Tally& tally_;
   ReplayResult& result_;
@@ -413,8 +482,10 @@ class RealDevice final : public Device {
   std::vector<unsigned> free_parts_;  // numbers of requests_, and of buffers of writes
   ReplayBuffers buffers_;
   std::array<file::Request, replay_depth_max> requests_;
-  std::unique_ptr<file::Engine> engine_;  // before what it works on goes, it waits
-  std::unique_ptr<file::Alarm> alarm_;    // uses the engine
+  std::unique_ptr<file::Engine> engine_;        // before what it works on goes, it waits
+  std::unique_ptr<file::Alarm> alarm_;          // uses the engine
+  std::unique_ptr<file::BackgroundSync> sync_;  // the same; where there are syncs
+  std::deque<unsigned> syncs_;                  // flights; the first one is under way
 };
 
 // One arm, equation 1 of the paper: bytes over speed, and a delay for each seek.
@@ -441,8 +512,8 @@ class ImaginedDevice final : public Device {
     }
     const double speed =
         transfer.access == Access::read ? profile_.read_bytes_per_s : profile_.write_bytes_per_s;
-    now_ = begin + static_cast<double>(transfer.bytes) / speed +
-           (tally_.started(transfer) ? switch_seconds_ : 0);
+    const bool switches = tally_.started(transfer) || transfer.is_sync();
+    now_ = begin + static_cast<double>(transfer.bytes) / speed + (switches ? switch_seconds_ : 0);
     tally_.ended(transfer, now_ - begin);
     result_.in_flight_max = 1;
     return {};
@@ -474,7 +545,7 @@ Status play(const std::string& path, const ReplayPlan& plan, const ReplayOptions
   const std::vector<ConvertedFile>* files = nullptr;
   Choice choice(options, files);
   auto converted = convert_file(
-      path, {},
+      path, {.syncs = options.sync},
       [&](std::span<const Request> batch) -> Status {
         for (const Request& request : batch) {
           if (!choice.wants(request)) continue;
@@ -518,10 +589,11 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
   ReplayPlan plan;
   std::vector<Touched> touched;
   std::vector<uint8_t> accessed;  // by file: 1 read, 2 written
+  std::vector<uint64_t> syncs;    // by file
   const std::vector<ConvertedFile>* files = nullptr;
   Choice choice(options, files);
   auto converted = convert_file(
-      path, {},
+      path, {.syncs = options.sync},
       [&](std::span<const Request> batch) -> Status {
         if (cancelled(options)) return failure(ErrorCode::interrupted, "read the trace", path);
         for (const Request& request : batch) {
@@ -529,7 +601,12 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
           if (touched.size() <= request.file) {
             touched.resize(request.file + 1);
             accessed.resize(request.file + 1);
+            syncs.resize(request.file + 1);
             plan.last_request_end.resize(request.file + 1);
+          }
+          if (request.is_sync()) {
+            ++syncs[request.file];
+            continue;
           }
           touched[request.file].add(request.offset, request.bytes);
           accessed[request.file] |= request.access == Access::read ? uint8_t{1} : uint8_t{2};
@@ -556,6 +633,9 @@ Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& opt
   auto layout = lay_out(plan.conversion.files, touched, options.room);
   if (!layout) return std::unexpected(layout.error());
   plan.layout = std::move(*layout);
+  for (size_t i = 0; i < syncs.size(); ++i) {
+    if (plan.layout.places[i].bytes != 0) plan.syncs += syncs[i];
+  }
   if (auto small = lay_out(plan.conversion.files, touched, Room::touched)) {
     plan.touched_bytes = small->bytes;
   }
@@ -568,7 +648,7 @@ Result<ReplayResult> replay(const std::string& path, const ReplayPlan& plan, Rep
   ReplayResult result;
   result.files.resize(plan.conversion.files.size());
   Tally tally(result);
-  RealDevice device(region, options, tally, result);
+  RealDevice device(region, plan, options, tally, result);
   if (Status opened = device.open(); !opened) return std::unexpected(opened.error());
   if (Status played = play(path, plan, options, device, result); !played) {
     return std::unexpected(played.error());

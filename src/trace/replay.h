@@ -33,8 +33,14 @@
 // Memory: 128 MiB of buffers at most, of which those in use are touched; per file some hundred
 // bytes; 256 waiting transfers. Nothing per request.
 //
-// What is not replayed: sync, truncation, allocation, the metadata of the file system, and the time
-// that the program computed (but at the original pace it passes).
+// A sync (fsync, fdatasync) stands in the order of requests. When what the trace wrote to its file
+// before it is done, the region is brought to the disk, whole: it is one file. What the program
+// asked after it waits for it. After it a file's last sector is written again if more of it is. On
+// a profile a sync costs one switch: the arm goes to where the disk writes down what it has.
+//
+// What is not replayed: truncation, allocation, renaming and all other metadata of the file system,
+// which move no bytes of a file, and the time that the program computed (but at the original pace
+// it passes).
 
 #include <atomic>
 #include <cstdint>
@@ -69,6 +75,7 @@ struct ReplayOptions {
   Concurrency concurrency = Concurrency::original;
   unsigned depth = 16;  // of Concurrency::ahead, at most replay_depth_max
   bool join = false;
+  bool sync = true;       // syncs, too
   bool buffered = false;  // as the region was opened
   file::EngineKind engine = file::EngineKind::automatic;
 
@@ -83,6 +90,7 @@ struct ReplayPlan {
   uint64_t touched_bytes = 0;  // the region that Room::touched would need
   uint64_t requests = 0;       // that are replayed
   uint64_t bytes = 0;
+  uint64_t syncs = 0;  // that are replayed: of files that have requests
   // By file: behind the number of its last request that is replayed, as `first_request` counts; 0:
   // it has none.
   std::vector<uint64_t> last_request_end;
@@ -110,6 +118,9 @@ struct ReplayFigures {
   uint64_t seeks = 0;       // that do not begin where the last one to be started ended
   double busy_seconds = 0;  // of each from its start to its end, added up
   double slowest_seconds = 0;
+  uint64_t syncs = 0;
+  double sync_seconds = 0;  // of each from its start to its end, added up
+  double slowest_sync_seconds = 0;
 
   uint64_t requests() const { return reads + writes; }
   uint64_t bytes() const { return saturating_sum(read_bytes, written_bytes); }

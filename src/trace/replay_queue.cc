@@ -21,6 +21,8 @@ uint32_t ReplayQueue::concurrent_at(const Transfer& transfer) {
 void ReplayQueue::add(const Transfer& transfer) {
   PENSTOCK_CHECK(!full(), "a place in the window");
   Waiting waiting{.transfer = transfer};
+  waiting.transfer.order = ++added_;
+  if (passed_over_.size() <= transfer.file) passed_over_.resize(transfer.file + size_t{1});
   switch (options_.concurrency) {
     case Concurrency::original:
       waiting.concurrent = concurrent_at(transfer);
@@ -37,6 +39,14 @@ void ReplayQueue::add(const Transfer& transfer) {
   ++waiting_count_;
 }
 
+// Whether what was written to its file before it is done, of a sync that the present scan is at.
+bool ReplayQueue::is_written_before(const Transfer& sync) const {
+  return passed_over_[sync.file] != scans_ &&
+         std::ranges::none_of(flying_writes_, [&](const Write& write) {
+           return write.file == sync.file && write.order < sync.order;
+         });
+}
+
 std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
   due_ns_.reset();
   ++scans_;
@@ -49,6 +59,7 @@ std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
       return std::nullopt;
     }
     bool may = in_flight_ < waiting.concurrent;
+    if (may && transfer.is_sync()) may = is_written_before(transfer);
     if (options_.concurrency == Concurrency::original) {
       Thread& thread = threads_.find(transfer.thread)->second;
       if (thread.scan != scans_) {
@@ -68,7 +79,12 @@ std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
     } else if (!may) {
       return std::nullopt;
     }
-    if (!may) continue;
+    const bool writes = transfer.access == Access::write && !transfer.is_sync();
+    if (!may) {
+      if (writes) passed_over_[transfer.file] = scans_;
+      continue;
+    }
+    if (writes) flying_writes_.push_back({transfer.order, transfer.file});
     const Transfer started = transfer;
     waiting.started = true;
     ++in_flight_;
@@ -82,6 +98,7 @@ std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
 void ReplayQueue::ended(const Transfer& transfer) {
   PENSTOCK_CHECK(in_flight_ > 0, "it was in flight");
   --in_flight_;
+  std::erase_if(flying_writes_, [&](const Write& write) { return write.order == transfer.order; });
   if (options_.concurrency != Concurrency::original) return;
   const auto found = threads_.find(transfer.thread);
   PENSTOCK_CHECK(found != threads_.end(), "its thread is known");

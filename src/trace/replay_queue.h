@@ -17,6 +17,10 @@
 //      more at once than the program had, whoever made them;
 //   3. at the original pace: its time has come.
 //
+// A sync has one more: what was written to its file before it, in the trace's order, is done. It
+// counts as a request of its thread, so that what the program did after it comes after it. (With
+// Concurrency::ahead, what comes after it waits only as long as it has not started.)
+//
 // Among those that may, the first in the trace's order goes first. One whose thread is still busy
 // is overtaken, but never by requests `window` places behind it, so that the order on the disk
 // stays close to the trace's. With Concurrency::serial rule 2 allows one; with Concurrency::ahead a
@@ -45,15 +49,18 @@ namespace penstock::trace {
 enum class Concurrency : uint8_t { original, serial, ahead };
 enum class Pace : uint8_t { fast, original };
 
-// What is moved for one request, or for several that were joined.
+// What is moved for one request, or for several that were joined; or a sync, which moves nothing.
 struct Transfer {
-  uint64_t address = 0;  // in the region
-  uint64_t bytes = 0;
+  uint64_t address = 0;   // in the region
+  uint64_t bytes = 0;     // 0: a sync
   uint64_t start_ns = 0;  // in the trace, since the first request that is replayed
   uint64_t end_ns = 0;
   uint32_t file = 0;
   int32_t thread = 0;
   Access access = Access::read;
+  uint64_t order = 0;  // the queue's own
+
+  bool is_sync() const { return bytes == 0; }
 };
 
 struct ReplayQueueOptions {
@@ -100,6 +107,7 @@ class ReplayQueue {
   };
 
   uint32_t concurrent_at(const Transfer& transfer);
+  bool is_written_before(const Transfer& sync) const;
 
   const ReplayQueueOptions options_;
   std::deque<Waiting> waiting_;  // the front one has not started
@@ -110,6 +118,14 @@ class ReplayQueue {
   uint64_t scans_ = 0;
   std::optional<uint64_t> due_ns_;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ends_;  // the latest ones
+  // For syncs: writes in flight, and by file the last scan that passed over a write.
+  struct Write {
+    uint64_t order = 0;
+    uint32_t file = 0;
+  };
+  uint64_t added_ = 0;
+  std::vector<Write> flying_writes_;
+  std::vector<uint64_t> passed_over_;
 };
 
 }  // namespace penstock::trace

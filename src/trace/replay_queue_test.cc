@@ -107,6 +107,54 @@ TEST(ReplayQueue, AtTheOriginalPaceNothingStartsBeforeItsTime) {
   EXPECT_EQ(start_all(queue, 71), Numbers{2});
 }
 
+Transfer access_of(uint32_t file, Access access, Transfer made) {
+  made.file = file;
+  made.access = access;
+  return made;
+}
+Transfer sync_of(uint32_t file, Transfer made) {
+  made.bytes = 0;
+  return access_of(file, Access::write, made);
+}
+
+// What several threads wrote to one file, and a sync by one of them.
+TEST(ReplayQueue, ASyncWaitsForWhatWasWrittenToItsFileBeforeIt) {
+  for (const Concurrency concurrency : {Concurrency::original, Concurrency::ahead}) {
+    ReplayQueue queue({.concurrency = concurrency, .depth_max = 8});
+    queue.add(access_of(7, Access::write, transfer(0, 1, 0, 100)));
+    queue.add(access_of(7, Access::read, transfer(1, 2, 0, 100)));
+    queue.add(access_of(8, Access::write, transfer(2, 3, 0, 100)));
+    queue.add(sync_of(7, transfer(3, 4, 10, 200)));
+    queue.add(access_of(7, Access::write, transfer(4, 5, 20, 200)));
+    std::vector<Transfer> started;
+    while (auto next = queue.start(0)) started.push_back(*next);
+    // Of other threads, what comes behind it in the trace need not wait for it.
+    ASSERT_EQ(started.size(), concurrency == Concurrency::original ? 4u : 3u);
+    EXPECT_EQ(started[2].file, 8u);
+    queue.ended(started[1]);
+    queue.ended(started[2]);
+    if (started.size() == 4) {
+      EXPECT_EQ(started[3].address / 4096, 4u);
+    }
+    EXPECT_FALSE(queue.start(0)) << "one write before it is under way";
+    queue.ended(started[0]);
+    const auto sync = queue.start(0);
+    ASSERT_TRUE(sync && sync->is_sync());
+    EXPECT_EQ(sync->file, 7u);
+  }
+}
+
+TEST(ReplayQueue, WhatAThreadDidAfterASyncComesAfterIt) {
+  ReplayQueue queue({});
+  queue.add(sync_of(7, transfer(0, 1, 0, 100)));
+  queue.add(access_of(7, Access::write, transfer(1, 1, 100, 200)));
+  const auto sync = queue.start(0);
+  ASSERT_TRUE(sync && sync->is_sync());
+  EXPECT_FALSE(queue.start(0));
+  queue.ended(*sync);
+  EXPECT_EQ(start_all(queue), Numbers{1});
+}
+
 // What the header promises, of random traces on a device that ends what it likes.
 TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
@@ -127,7 +175,11 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
       if (!rings) time = std::max(time, free_at[thread]);
       const uint64_t end = time + random.below(100);
       free_at[thread] = end;
-      all.push_back(transfer(i, static_cast<int32_t>(thread), time, end));
+      Transfer made = transfer(i, static_cast<int32_t>(thread), time, end);
+      const auto file = static_cast<uint32_t>(random.below(3));
+      const uint64_t kind = random.below(4);
+      all.push_back(kind == 0 ? sync_of(file, made)
+                              : access_of(file, kind == 1 ? Access::read : Access::write, made));
     }
     const ReplayQueueOptions options{
         .concurrency = std::array{Concurrency::original, Concurrency::serial,
@@ -142,6 +194,7 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
     };
     ReplayQueue queue(options);
     std::vector<size_t> flying;
+    std::vector<Transfer> started(count);
     std::vector<int> starts(count, 0);
     std::vector<bool> ended(count, false);
     size_t added = 0, done = 0;
@@ -150,6 +203,13 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
       while (auto next = queue.start(0)) {
         const size_t i = next->address / 4096;
         ASSERT_EQ(++starts[i], 1);
+        started[i] = *next;
+        for (size_t k = 0; next->is_sync() && k < i; ++k) {
+          const bool written = all[k].file == next->file && all[k].access == Access::write;
+          if (written && !all[k].is_sync()) {
+            ASSERT_TRUE(ended[k]) << k << " before the sync " << i;
+          }
+        }
         switch (options.concurrency) {
           case Concurrency::serial:
             ASSERT_EQ(i, done);
@@ -178,7 +238,7 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
       ASSERT_FALSE(flying.empty()) << "stuck";
       ASSERT_EQ(queue.in_flight(), flying.size());
       const size_t which = random.below(flying.size());
-      queue.ended(all[flying[which]]);
+      queue.ended(started[flying[which]]);
       ended[flying[which]] = true;
       flying.erase(flying.begin() + static_cast<ptrdiff_t>(which));
       ++done;

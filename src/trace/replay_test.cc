@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -75,6 +77,15 @@ class Script {
                              .descriptor = static_cast<int32_t>(file),
                              .call = access == Access::read ? Call::read : Call::write}));
   }
+  void sync(uint32_t file, int32_t thread = 1) {
+    EXPECT_TRUE(writer_.add({.start_ns = time_ += 1000,
+                             .latency_ns = 500,
+                             .process = 1,
+                             .thread = thread,
+                             .descriptor = static_cast<int32_t>(file),
+                             .file = file,
+                             .call = Call::sync}));
+  }
   const std::string& finish() {
     EXPECT_TRUE(writer_.finish({}));
     return path_;
@@ -124,6 +135,50 @@ TEST(SimulatedReplay, TakesTheTimeOfEquationOne) {
   EXPECT_EQ(result.files[1].seeks, 2u);
   EXPECT_EQ(result.files[0].mean_run_bytes(), 4.5 * mib);
   EXPECT_NEAR(result.totals.busy_seconds, result.seconds, 1e-9);
+}
+
+TEST(SimulatedReplay, ASyncCostsASwitchAndIsNoSeek) {
+  Folder folder;
+  Script script(folder / "t");
+  const uint32_t a = script.file("/a", MiB), b = script.file("/b", MiB), c = script.file("/c", MiB);
+  script.sync(a);  // before anything
+  script.request(a, Access::write, 0, 4096);
+  script.sync(a);
+  script.request(a, Access::write, 4096, 4096);
+  script.sync(b);
+  script.sync(c);  // nothing of it is replayed
+  script.request(b, Access::read, 0, 4096);
+  const std::string trace = script.finish();
+  const ReplayResult result = simulated(trace);
+  EXPECT_EQ(result.totals.syncs, 2u);
+  EXPECT_EQ(result.files[0].syncs, 1u);
+  EXPECT_EQ(result.totals.seeks, 2u);
+  EXPECT_EQ(result.totals.requests(), 3u);
+  EXPECT_NEAR(result.totals.sync_seconds, 0.02, 1e-9);
+  EXPECT_NEAR(result.seconds, 8192 / 50e6 + 4096 / 100e6 + 4 * 0.01, 1e-9);
+  const ReplayResult without = simulated(trace, {.sync = false});
+  EXPECT_EQ(without.totals.syncs, 0u);
+  EXPECT_NEAR(without.seconds, result.seconds - 0.02, 1e-9);
+  EXPECT_EQ(planned(trace).syncs, 2u);
+  // A part has the syncs behind its requests.
+  EXPECT_EQ(planned(trace, {.requests = 1}).syncs, 1u);
+  EXPECT_EQ(planned(trace, {.first_request = 1}).syncs, 1u);
+}
+
+// A log that is appended to and synced moves the sector of its end again and again.
+TEST(Transfers, AfterASyncTheLastSectorIsWrittenAgain) {
+  for (const bool syncs : {false, true}) {
+    Folder folder;
+    Script script(folder / "t");
+    const uint32_t a = script.file("/a", MiB);
+    for (uint64_t i = 0; i < 40; ++i) {
+      script.request(a, Access::write, i * 100, 100);
+      if (syncs) script.sync(a);
+    }
+    const ReplayResult result = simulated(script.finish());
+    EXPECT_EQ(result.totals.moved_written_bytes, syncs ? 40 * sector_bytes : sector_bytes);
+    EXPECT_EQ(result.totals.syncs, syncs ? 40u : 0u);
+  }
 }
 
 // Going on from the end of one file to the beginning of the next one is a jump, although they are
@@ -602,6 +657,45 @@ TEST_P(OnFiles, AnErrorOfTheDiskEndsTheReplayWithThatError) {
   EXPECT_FALSE(space.fill());
   file::inject({.seed = 5, .short_transfer = 0.3, .delay = 0.1, .delay_us_max = 200});
   EXPECT_TRUE(replay(trace, plan, space, options()));
+}
+
+TEST_P(OnFiles, SyncsAreMadeInTheirPlace) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  Random random(seed);
+  Script script(folder_ / "t");
+  const std::array<uint32_t, 2> files = {script.file("/a", MiB), script.file("/b", MiB)};
+  uint64_t syncs = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    const uint32_t file = files[i < 2 ? i : random.below(2)];
+    const auto thread = static_cast<int32_t>(random.below(5));
+    if (i >= 2 && random.below(4) == 0) {
+      script.sync(file, thread);
+      ++syncs;
+    } else {
+      script.request(file, random.below(3) == 0 ? Access::read : Access::write,
+                     random.below(250) * 4096, 4096, thread);
+    }
+  }
+  const std::string trace = script.finish();
+  for (const Concurrency concurrency :
+       {Concurrency::original, Concurrency::serial, Concurrency::ahead}) {
+    for (const bool buffered : {false, true}) {
+      ReplayOptions how = options();
+      how.concurrency = concurrency;
+      how.buffered = buffered;
+      const ReplayPlan plan = planned(trace, how);
+      EXPECT_EQ(plan.syncs, syncs);
+      ReplayRegion space = region(plan.layout.bytes, buffered);
+      const auto result = replay(trace, plan, space, how);
+      ASSERT_TRUE(result) << result.error().message();
+      EXPECT_EQ(result->totals.syncs, syncs);
+      EXPECT_EQ(result->files[0].syncs + result->files[1].syncs, syncs);
+      EXPECT_EQ(result->totals.requests(), 300 - syncs);
+      EXPECT_GT(result->totals.sync_seconds, 0);
+      EXPECT_GE(result->totals.sync_seconds, result->totals.slowest_sync_seconds);
+    }
+  }
 }
 
 TEST_P(OnFiles, EndsSoonWhenAskedTo) {
