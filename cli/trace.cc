@@ -131,11 +131,12 @@ Command add_trace(CLI::App& program) {
   app->add_option(
       "--backend", a.backend,
       "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
-      "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
+      "the program), preload (a library in the program: no rights needed and the cheapest, but "
+      "not for static programs), or auto: bpf where it can be had, and ptrace otherwise (default)");
   app->add_option(
          "--ring", a.ring,
-         "bpf: room for calls between the kernel and penstock, 4K to 1G (default 32M); more "
-         "where events were lost")
+         "bpf, preload: room for calls on their way to penstock, 4K to 1G (default 32M); more "
+         "where events were lost (bpf), or where the program has to wait (preload)")
       ->type_name("SIZE");
   app->add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
       ->type_name("PID");

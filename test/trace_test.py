@@ -43,6 +43,24 @@ func main() {
   os.Exit(9)
 }
 """
+PYTHON = """
+import os, subprocess, threading
+def work(i):
+    with open(f"made{i}", "wb") as file:
+        for k in range(50):
+            file.write(b"x" * 1000)
+            file.flush()
+threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+for i in range(3):
+    subprocess.run(["sh", "-c", f"echo hello > made-sub{i}; cat made-sub{i}"], stdout=subprocess.DEVNULL)
+os.closerange(3, 1000)
+work(9)
+if os.fork() == 0:
+    os.execve("/bin/sh", ["sh", "-c", "echo last > made-last"], {})
+os.wait()
+"""
 KNOWN = [("write", 16384 * i, 8192) for i in range(10)] + [("read", 16384 * i, 8192) for i in range(9, -1, -1)]
 
 
@@ -63,8 +81,8 @@ def usable(backend):
     return subprocess.run(probe, capture_output=True).returncode == 0
 
 
-def check_known(folder, command, code):
-    for backend in filter(usable, ["ptrace", "bpf"]):
+def check_known(folder, command, code, backends=("ptrace", "preload", "bpf")):
+    for backend in filter(usable, backends):
         run(PROGRAM, "trace", "-q", "--backend", backend, *command, cwd=folder, code=code)
         found = requests_of(folder, "--under", f"{folder}/data")
         assert [(r["access"], int(r["offset"]), int(r["bytes"])) for r in found] == KNOWN, (backend, found)
@@ -94,7 +112,37 @@ class TraceTest(unittest.TestCase):
             self.skipTest("no go")
         (folder / "known.go").write_text(GO)
         run("env", "CGO_ENABLED=0", f"HOME={folder}", go, "build", "-o", "known", "known.go", cwd=folder)
-        check_known(folder, ["./known"], 9)
+        check_known(folder, ["./known"], 9, ("ptrace", "bpf"))
+        if usable("preload"):
+            refused = run(PROGRAM, "trace", "--backend", "preload", "-o", "no.trace", "./known", cwd=folder, code=2)
+            assert "static" in refused.stderr and "ptrace" in refused.stderr, refused.stderr
+            assert not (folder / "no.trace").exists()
+
+    def test_preload_sees_of_other_peoples_programs_what_ptrace_sees(self):
+        if not usable("preload"):
+            self.skipTest("preload cannot be used here")
+        folder = self.folder
+        (folder / "lines").write_text("".join(f"{(i * 7919) % 100003:06d} {'x' * 30}\n" for i in range(40000)))
+        (folder / "hello.c").write_text("int main(void) { return 0; }\n")
+        (folder / "work.py").write_text(PYTHON)
+        commands = {
+            "sort": ["env", "LC_ALL=C", "sort", "--parallel=2", "-S", "500K", "-T", ".", "-o", "made", "lines"],
+            "bash": ["bash", "-c", "for i in 1 2 3 4; do (echo $i >> made; cat lines | head -$i >> made); done"],
+            "gcc": ["gcc", "-pipe", "-o", "made", "hello.c"],
+            "python3": [sys.executable, "-S", "work.py"],
+        }
+        for name, command in commands.items():
+            if not shutil.which(command[0]) or not shutil.which(name):
+                continue
+            seen = {}
+            for backend in ("ptrace", "preload"):
+                for left in folder.glob("made*"):
+                    left.unlink()
+                run(PROGRAM, "trace", "-q", "--backend", backend, *command, cwd=folder)
+                requests = requests_of(folder, "--under", f"{folder}/")
+                # (Temporary files have names by chance; processes run beside each other.)
+                seen[backend] = sorted((r["access"], int(r["offset"]), int(r["bytes"])) for r in requests)
+            assert seen["ptrace"] and seen["preload"] == seen["ptrace"], (name, len(seen["ptrace"]), len(seen["preload"]))
 
     def test_fio_replays_what_sort_did(self):
         folder = self.folder

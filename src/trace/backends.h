@@ -6,6 +6,7 @@
 #include "penstock/error.h"
 #include "trace/capture.h"
 #include "trace/kernel_watch.h"
+#include "trace/preload_watch.h"
 #include "trace/recorder.h"
 
 namespace penstock::trace {
@@ -13,5 +14,7 @@ namespace penstock::trace {
 Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
 // Errors from before the program runs leave the recorder untouched.
 Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Recorder& recorder);
+Result<int> capture_by_preload(const CaptureOptions& options, PreloadWatch& watch,
+                               Recorder& recorder);
 
 }  // namespace penstock::trace

@@ -5,7 +5,7 @@
 //   ptrace   no rights needed, any program: static ones, JVMs, Go. The program stops at the calls
 //            of interest, and at no others, while we look (capture_ptrace.cc).
 //   preload  the lowest cost. A library inside the program writes to memory that we share with it;
-//            dynamic programs only. Not built yet: `unsupported`.
+//            dynamic programs on x86-64 only (capture_preload.cc).
 //   bpf      as root: programs in the kernel write to a ring that we read (capture_bpf.cc).
 
 #include <atomic>
@@ -25,7 +25,8 @@ struct CaptureOptions {
   int32_t attach = 0;                  // a process that runs (not preload)
   // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
   const std::atomic<bool>* stop = nullptr;
-  uint64_t ring_bytes = 0;  // bpf: what lies between the kernel and us, a power of two; 0: 32 MiB
+  // bpf, preload: what lies between the kernel or the program and us, a power of two; 0: 32 MiB.
+  uint64_t ring_bytes = 0;
 };
 
 struct Captured {

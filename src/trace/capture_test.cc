@@ -135,8 +135,15 @@ class EachBackend : public ::testing::TestWithParam<Backend> {
 std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return std::string(name_of(info.param));
 }
-INSTANTIATE_TEST_SUITE_P(Capture, EachBackend, ::testing::Values(Backend::ptrace, Backend::bpf),
+INSTANTIATE_TEST_SUITE_P(Capture, EachBackend,
+                         ::testing::Values(Backend::ptrace, Backend::preload, Backend::bpf),
                          backend_name);
+
+// Those that need nothing of the program that is there already: no library of theirs is in it.
+class EachOutsideBackend : public EachBackend {};
+INSTANTIATE_TEST_SUITE_P(Capture, EachOutsideBackend,
+                         ::testing::Values(Backend::ptrace, Backend::bpf), backend_name);
+
 #define SKIP_WITHOUT(backend) \
   if (const std::string why = why_not(backend); !why.empty()) GTEST_SKIP() << why
 
@@ -172,7 +179,7 @@ TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
 }
 
 #if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
-TEST_P(EachBackend, StaticProgramIsTracedLikeAnyOther) {
+TEST_P(EachOutsideBackend, StaticProgramIsTracedLikeAnyOther) {
   Folder folder, traces;
   const Traced traced =
       trace_of(folder, traces,
@@ -239,7 +246,7 @@ TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
   EXPECT_EQ(end, 5000u);
 }
 
-TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
+TEST_P(EachOutsideBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   Folder folder, traces;
   const std::string path = folder / "grown";
   const pid_t child = ::fork();
@@ -276,7 +283,7 @@ TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_P(EachBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
+TEST_P(EachOutsideBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
   Folder folder, traces;
   const std::string path = folder / "grown";
   const pid_t child = ::fork();
@@ -384,9 +391,8 @@ std::vector<std::tuple<size_t, char, uint64_t, uint64_t>> without_names(const Ac
   return accesses;
 }
 
-TEST(Capture, BackendsSeeTheSameOfGnuSort) {
+TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
   SKIP_WITHOUT(Backend::ptrace);
-  SKIP_WITHOUT(Backend::bpf);
   Folder folder, traces;
   {
     std::ofstream lines(folder / "in");
@@ -402,10 +408,143 @@ TEST(Capture, BackendsSeeTheSameOfGnuSort) {
             .accesses);
   };
   const auto by_ptrace = of(Backend::ptrace);
-  const auto by_bpf = of(Backend::bpf);
+  const auto by_other = of(GetParam());
   EXPECT_GT(by_ptrace.size(), 500u);
-  ASSERT_EQ(by_ptrace.size(), by_bpf.size());
-  for (size_t i = 0; i < by_ptrace.size(); ++i) ASSERT_EQ(by_ptrace[i], by_bpf[i]) << i;
+  ASSERT_EQ(by_ptrace.size(), by_other.size());
+  for (size_t i = 0; i < by_ptrace.size(); ++i) ASSERT_EQ(by_ptrace[i], by_other[i]) << i;
+}
+
+// What comes of a command line, in a folder of its own.
+Traced preload_trace_of(const Folder& folder, const std::string& script, uint64_t ring_bytes = 0) {
+  Folder traces;
+  return trace_of(folder, traces,
+                  {.backend = Backend::preload,
+                   .command = {"sh", "-c", "cd '" + folder.path() + "'; " + script},
+                   .ring_bytes = ring_bytes});
+}
+
+std::string line_of(const std::string& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
+}
+
+TEST(PreloadCapture, ProgramWaitsWhereTheRingIsFullAndNothingIsLost) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  constexpr uint64_t reads = 4000, read_bytes = 512;
+  std::ofstream(folder / "in") << std::string(reads * read_bytes, 'x');
+  // Four at once, with room for sixteen calls.
+  const Traced traced = preload_trace_of(
+      folder, "for i in 1 2 3 4; do dd if=in of=/dev/null bs=512 status=none & done; wait", 4096);
+  EXPECT_EQ(unseen(traced, Unseen::dropped_events), 0u);
+  EXPECT_EQ(traced.conversion.reads, 4 * reads);
+  EXPECT_EQ(traced.conversion.read_bytes, 4 * reads * read_bytes);
+  EXPECT_EQ(traced.conversion.processes, 4u);
+}
+
+TEST(PreloadCapture, ProgramsFindTheirEnvironmentAndDescriptorsAsWithout) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const std::string script =
+      "env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > seen; ls /proc/self/fd | wc -l > open";
+  (void)preload_trace_of(folder, script);
+  const std::string seen = line_of(folder / "seen"), open = line_of(folder / "open");
+  EXPECT_EQ(seen, "0");
+  ASSERT_EQ(std::system(("cd '" + folder.path() + "'; " + script).c_str()), 0);
+  EXPECT_EQ(line_of(folder / "open"), open);
+}
+
+TEST(PreloadCapture, EnvironmentsOfTheProgramsChoiceDoNotHideItsChildren) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const Traced traced = preload_trace_of(
+      folder, "env -i /bin/sh -c 'echo one > a'; env -u LD_PRELOAD /bin/sh -c 'echo two > b'");
+  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 4}}));
+  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 0u);
+}
+
+TEST(PreloadCapture, PositionsStaySharedOverForksAndPrograms) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  // Each program inherits the descriptor; the last word is the shell's own again.
+  const Traced traced =
+      preload_trace_of(folder,
+                       "exec 5> out; printf 12 >&5; /bin/echo 345 >&5; (/bin/echo 6 >&5); "
+                       "env -i /bin/echo 78 >&5; printf 9 >&5");
+  EXPECT_EQ(traced.accesses, (Accesses{{"out", 'w', 0, 2},
+                                       {"out", 'w', 2, 4},
+                                       {"out", 'w', 6, 2},
+                                       {"out", 'w', 8, 3},
+                                       {"out", 'w', 11, 1}}));
+}
+
+TEST(PreloadCapture, KilledProgramLeavesWhatItDid) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const Traced traced =
+      preload_trace_of(folder, "echo one > a; echo two > b; kill -KILL $$; echo three > c");
+  EXPECT_EQ(traced.captured.totals.exit_code, 128 + SIGKILL);
+  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 4}}));
+  EXPECT_TRUE(traced.conversion.complete);
+}
+
+TEST(PreloadCapture, DaemonIsFollowedToItsEnd) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const Traced traced =
+      preload_trace_of(folder, "(sleep 0.3; echo late > late) > /dev/null 2>&1 & exit 3");
+  EXPECT_EQ(traced.captured.totals.exit_code, 3);
+  EXPECT_EQ(traced.accesses, (Accesses{{"late", 'w', 0, 5}}));
+}
+
+TEST(PreloadCapture, ProgramRunsOnWhereTheCaptureIsKilled) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const pid_t capturing = ::fork();
+  ASSERT_GE(capturing, 0);
+  if (capturing == 0) {
+    (void)preload_trace_of(folder,
+                           "i=0; while [ $i -lt 3000 ]; do echo $i >> grown; i=$((i+1)); done; "
+                           "echo whole > end",
+                           4096);
+    ::_exit(0);
+  }
+  while (!std::filesystem::exists(folder / "grown")) ::usleep(1000);
+  ::kill(capturing, SIGKILL);
+  ::waitpid(capturing, nullptr, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder / "end"));
+  for (int i = 0; i < 3000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10000);
+  EXPECT_EQ(line_of(folder / "end"), "whole");
+}
+
+#if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
+TEST(PreloadCapture, StaticProgramIsRefusedBeforeItRunsAndCountedLater) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder, traces;
+  const auto refused = capture({.output = traces / "t",
+                                .backend = Backend::preload,
+                                .command = {PENSTOCK_KNOWN_PATTERN_STATIC, folder.path()}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_NE(refused.error().message().find("static"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "expected"));
+  EXPECT_FALSE(std::filesystem::exists(traces / "t"));
+  const Traced traced = preload_trace_of(
+      folder, std::string(PENSTOCK_KNOWN_PATTERN_STATIC) + " --unwatched 1; echo one > a");
+  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 1u);
+  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}}));
+}
+#endif
+
+TEST(PreloadCapture, ProcessThatRunsIsRefused) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder traces;
+  std::atomic<bool> stop{true};
+  const auto refused = capture(
+      {.output = traces / "t", .backend = Backend::preload, .attach = ::getpid(), .stop = &stop});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
 }
 
 TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {
