@@ -10,6 +10,8 @@ mkdir -p "$build"
 
 # ccache takes precompiled headers only when told that their times do not matter.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
+# What a file includes, it takes from the compiler, which writes it anyway, instead of asking the preprocessor first.
+export CCACHE_DEPEND=1
 launcher=()
 command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 targets=()

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""The parts of ./check, one after the other; a part that fails does not keep the others from running.
+"""The parts of ./check; a part that fails does not keep the others from running.
+
+While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
+children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
+were theirs.
 
 A test is counted where it reports itself: each GoogleTest case, and each case of the end-to-end test, both of which write
 JUnit files; a ctest test that writes none (a bench, the demonstration) counts as one.
 """
 
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -65,6 +70,27 @@ def command(tally, name, *words):
         print(done.stdout, end="", flush=True)
     tally.add(name, failure=None if done.returncode == 0 else f"exit code {done.returncode}")
     return done.returncode == 0
+
+
+class Build:
+    """A build that goes on beside what else is done, until it is waited for. It counts as one test."""
+
+    def __init__(self, preset, targets=()):
+        self.preset = preset
+        self.start = time.monotonic()
+        self.output = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(["nice", "-n", "19", "tools/build.sh", preset, *targets], cwd=ROOT,
+                                        stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
+
+    def wait(self, tally):
+        """Returns whether it went through. What it printed appears now."""
+        good = self.process.wait() == 0
+        print(f"build {self.preset}: {'ok' if good else 'FAILED'}, {time.monotonic() - self.start:.0f} s", flush=True)
+        self.output.seek(0)
+        print(self.output.read(), end="", flush=True)
+        self.output.close()
+        tally.add(f"build {self.preset}", failure=None if good else f"exit code {self.process.returncode}")
+        return good
 
 
 def one_line(text):
@@ -133,21 +159,27 @@ def run_unprivileged(tally):
     failures = 0
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
         os.chmod(folder, 0o777)
-        for program in programs:
+
+        def run(program):
             copy = pathlib.Path(shutil.copy(program, folder))
             copy.chmod(0o755)
             results = pathlib.Path(folder) / f"{program.name}.xml"
             environment = dict(os.environ, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, GTEST_OUTPUT=f"xml:{results}",
                                GTEST_COLOR="no", PENSTOCK_STRESS_TRIALS="100")
             done = subprocess.run([copy], env=environment, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-            failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
-            if done.returncode != 0:
-                failures += 1
-                print(done.stdout, end="", flush=True)
-                if failed == 0:
-                    tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  errors="replace")
             copy.unlink()
+            return program, results, done
+
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
+            for program, results, done in two.map(run, programs):
+                failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
+                if done.returncode != 0:
+                    failures += 1
+                    print(done.stdout, end="", flush=True)
+                    if failed == 0:
+                        tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
     print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
 
 
@@ -169,14 +201,17 @@ def main():
     command(tally, "include directions", "tools/check_includes.py")
     command(tally, "format", "tools/format.sh", "--check")
     check_readme(tally)
-    for preset in ("dev", "asan-ubsan"):
-        if command(tally, f"build {preset}", "tools/build.sh", preset):
-            run_tests(tally, preset)
+    threaded = threaded_tests()
+    parts = [("dev", (), None), ("asan-ubsan", (), None), ("tsan", threaded, f"^({'|'.join(threaded)})$")]
+    build = Build(*parts[0][:2])
+    for i, (preset, _, selection) in enumerate(parts):
+        built = build.wait(tally)
+        if i + 1 < len(parts):
+            build = Build(*parts[i + 1][:2])
+        if built:
+            run_tests(tally, preset, selection)
             if preset == "dev":
                 run_unprivileged(tally)
-    threaded = threaded_tests()
-    if command(tally, "build tsan", "tools/build.sh", "tsan", *threaded):
-        run_tests(tally, "tsan", f"^({'|'.join(threaded)})$")
     print(f"all parts took {(time.monotonic() - start) / 60:.1f} minutes")
     tally.print()
     return 1 if tally.failed else 0
