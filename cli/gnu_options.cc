@@ -38,7 +38,7 @@ constexpr std::array refused = {
     Refused{"-z,--zero-terminated", false,
             "GNU sort -z, or lines that end with a newline, or --format record"},
     Refused{"--files0-from", true, "xargs -0 penstock sort -o FILE < LIST"},
-    Refused{"--compress-program", true, "no compression, with more room for temporaries: -T DIR"},
+    Refused{"--compress-program", true, "--compress-temporaries always, which is LZ4"},
     Refused{"--batch-size", true, "-S, from which the number of files merged at once follows"},
     Refused{"--debug", false, "--json, which tells the plan and what happened"},
 };

@@ -307,9 +307,9 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
 
 // Without files, what is only about files would change nothing: an option is obeyed or refused.
 Status refuse_words_about_files(const PlanArguments& arguments) {
-  for (const char* name :
-       {"--output", "--format", "--record", "--key", "--temporary-directory", "--parallel",
-        "--reverse", "--unique", "--stable", "--merge", "--top", "--pool"}) {
+  for (const char* name : {"--output", "--format", "--record", "--key", "--temporary-directory",
+                           "--parallel", "--reverse", "--unique", "--stable", "--merge", "--top",
+                           "--compress-temporaries", "--pool"}) {
     if (arguments.app->count(name) > 0) {
       return misuse(fmt::format("plan with {} for no file", name), "--size",
                     "the size, -S, --inputs, --outputs and --device alone");
@@ -374,6 +374,8 @@ void print_sort(const external::SortPlan& plan) {
   print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
         in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
         in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
+  if (plan.compresses)
+    print("  temporaries: {} before they are compressed\n", in_bytes(plan.spilled_bytes));
   for (const external::SortPhase& phase : plan.phases) {
     print("  {:<26} {:>10} read {:>10} written {:>8} seeks {:>10} a run  {}\n", phase.name,
           in_bytes(phase.bytes_read), in_bytes(phase.bytes_written), phase.seeks,

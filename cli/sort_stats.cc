@@ -1,6 +1,10 @@
 #include "cli/sort_stats.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "cli/json_text.h"
+#include "cli/occupancy_json.h"
 
 namespace penstock::cli {
 namespace {
@@ -15,6 +19,46 @@ Json phase_object(const external::SortPhase& phase) {
           {"bytes_written", phase.bytes_written},
           {"seeks", phase.seeks},
           {"run_bytes", phase.run_bytes()}};
+}
+
+uint64_t whole(double bytes) {
+  return static_cast<uint64_t>(std::llround(bytes));
+}
+
+// To the microsecond.
+double rounded(double seconds) {
+  return std::round(seconds * 1e6) / 1e6;
+}
+
+Json whole_list(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(whole(value));
+  return list;
+}
+
+Json occupancy_object(const external::Occupancy& occupancy) {
+  Json object = {{"memory_bytes", occupancy.memory_bytes},
+                 {"start_seconds", rounded(occupancy.start_s)},
+                 {"bin_seconds", occupancy.bin_s}};
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage)
+    object[stage_keys[stage]] = whole_list(occupancy.stage_bytes[stage]);
+  object["buckets_seen"] = occupancy.buckets_seen;
+  object["bucket_columns"] = bucket_columns;
+  object["buckets"] = Json::array();
+  for (const external::Occupancy::Bucket& bucket : occupancy.buckets) {
+    object["buckets"].push_back(Json::array(
+        {bucket.offset_bytes, bucket.bytes, rounded(bucket.begin_s), rounded(bucket.read_s),
+         rounded(bucket.waited_s), rounded(bucket.sorted_s), rounded(bucket.written_s)}));
+  }
+  return object;
+}
+
+Json staircase_object(const external::Staircase& stairs) {
+  return {{"title", stairs.title},
+          {"streams", stairs.streams},
+          {"steps", stairs.steps},
+          {"measured_bytes", whole_list(stairs.measured_bytes)},
+          {"predicted_bytes", whole_list(stairs.predicted_bytes)}};
 }
 
 }  // namespace
@@ -47,6 +91,8 @@ Json plan_object(const external::SortPlan& plan) {
           {"bytes_read", plan.bytes_read},
           {"bytes_written", plan.bytes_written},
           {"temp_bytes", plan.temp_bytes},
+          {"spilled_bytes", plan.spilled_bytes},
+          {"compresses", plan.compresses},
           {"memory_bytes", plan.memory_bytes},
           {"long_runs", plan.long_runs},
           {"device", std::move(device)},
@@ -67,6 +113,7 @@ std::string stats_json(const external::SortStats& stats) {
                  {"bytes_read", stats.bytes_read},
                  {"bytes_written", stats.bytes_written},
                  {"temp_bytes", stats.temp_bytes},
+                 {"spilled_bytes", stats.spilled_bytes},
                  {"kept_bytes", stats.kept_bytes},
                  {"pool", stats.pool},
                  {"engine", stats.engine},
@@ -77,8 +124,13 @@ std::string stats_json(const external::SortStats& stats) {
   for (const external::SortPhase& phase : stats.phases)
     object["phases"].push_back(phase_object(phase));
   for (const auto& [phase, seconds] : stats.phase_seconds) object["phase_seconds"][phase] = seconds;
-  // A path in "why" may hold bytes that are no UTF-8.
-  return object.dump(2, ' ', false, Json::error_handler_t::replace);
+  if (stats.occupancy.buckets_seen > 0) object["occupancy"] = occupancy_object(stats.occupancy);
+  if (!stats.occupancy.staircases.empty()) {
+    object["staircases"] = Json::array();
+    for (const external::Staircase& stairs : stats.occupancy.staircases)
+      object["staircases"].push_back(staircase_object(stairs));
+  }
+  return json_text(object);
 }
 
 }  // namespace penstock::cli

@@ -48,6 +48,15 @@ Result<pool::Mechanism> parse_mechanism(std::string_view name) {
                 "automatic, mremap, uffd_move or shared");
 }
 
+Result<external::Compression> parse_compression(std::string_view name) {
+  using enum external::Compression;
+  if (name == "auto") return automatic;
+  if (name == "always") return always;
+  if (name == "never") return never;
+  return misuse("compress temporaries in this way", "--compress-temporaries " + std::string(name),
+                "auto, always or never");
+}
+
 }  // namespace
 
 const char* const sort_words_footer =
@@ -86,6 +95,9 @@ void add_sort_words(CLI::App& app, SortWords& words) {
       "--device,--profile", words.device,
       "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
       "(default: a short look at the disk of the temporaries)");
+  app.add_option("--compress-temporaries", words.compression,
+                 "of lines and records, with LZ4: auto (where it pays on this disk), always or "
+                 "never (default: auto)");
   app.add_option("--pool", words.pool,
                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
 }
@@ -109,6 +121,8 @@ Result<external::SortOptions> sort_options(const SortWords& words) {
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   Result<pool::Mechanism> mechanism = parse_mechanism(words.pool);
   if (!mechanism) return std::unexpected(mechanism.error());
+  Result<external::Compression> compression = parse_compression(words.compression);
+  if (!compression) return std::unexpected(compression.error());
 
   external::SortOptions options;
   options.inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs;
@@ -122,6 +136,7 @@ Result<external::SortOptions> sort_options(const SortWords& words) {
   options.stable = words.stable;
   options.merge_only = words.merge_only;
   options.mechanism = *mechanism;
+  options.compression = *compression;
   options.top = words.top;
   if (!words.device.empty()) {
     auto device = load_device(words.device);

@@ -34,6 +34,7 @@ struct SortWords : MemoryWords {
   std::optional<uint64_t> top;
   std::string pool = "automatic";
   std::string device;
+  std::string compression = "auto";
 
   SortWords();
 };

@@ -19,6 +19,9 @@ namespace {
 constexpr int idle_actions_max = 64;
 // Of inputs given by path. Each has two descriptors, a direct and a buffered one.
 constexpr uint32_t inputs_open_max = 200;
+// Of what the inputs hold: as the simulator takes it.
+constexpr double steady_from = 0.3;
+constexpr double steady_to = 0.9;
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -43,6 +46,7 @@ void Execution::work() {
   while (!failed()) {
     const Action action = scheduler_->next(look());
     if (options_.observe) options_.observe(view_, action);
+    if (options_.record_staircases) stairs_.note(view_, action, in_steady_state());
     if (action.kind == Action::Kind::finish) {
       bool left = false;
       {
@@ -120,6 +124,19 @@ const View& Execution::look() {
   for (uint32_t j = 0; j < out_.size(); ++j)
     view_out_[j] = out_[j].handed_bytes - out_[j].submitted_bytes;
   return view_;
+}
+
+// Between the first fill of the memory and the last flush, of the last picture. What passes in the
+// meantime is known where all inputs say how long they are.
+bool Execution::in_steady_state() const {
+  uint64_t consumed = 0, all = 0;
+  for (size_t i = 0; i < view_in_.size(); ++i) {
+    if (view_left_[i] == unknown_bytes) return false;
+    consumed += view_consumed_[i];
+    all += view_consumed_[i] + view_in_[i] + view_left_[i];
+  }
+  const auto done = static_cast<double>(consumed), total = static_cast<double>(all);
+  return done >= steady_from * total && done <= steady_to * total;
 }
 
 void Execution::open_gate(bool open) {

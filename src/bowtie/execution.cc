@@ -106,14 +106,6 @@ size_t usual_block_bytes(uint32_t streams, uint64_t memory_bytes) {
                             block_bytes_usual_max);
 }
 
-bool reads_overlap(Algorithm algorithm) {
-  return algorithm == Algorithm::a2 || algorithm == Algorithm::a3 || algorithm == Algorithm::a6r;
-}
-
-bool writes_overlap(Algorithm algorithm) {
-  return algorithm == Algorithm::a1 || algorithm == Algorithm::a4 || algorithm == Algorithm::a6w;
-}
-
 Error no_room(uint32_t inputs, uint32_t outputs, const RunOptions& options, size_t block_bytes) {
   return Error{ErrorCode::out_of_memory,
                fmt::format("run with {} inputs and {} outputs", inputs, outputs),
@@ -449,6 +441,13 @@ RunResult Execution::result() {
     result_.blocks_peak = held_peak_;
     for (size_t j = 0; j < out_.size(); ++j)
       result_.output_bytes.push_back(out_[j].submitted_bytes - output_places_[j].head_bytes);
+  }
+  if (options_.record_staircases) {
+    result_.staircases.push_back({.schedule = division_.schedule,
+                                  .inputs = static_cast<uint32_t>(inputs_.size()),
+                                  .outputs = static_cast<uint32_t>(outputs_.size()),
+                                  .input = stairs_.inputs(),
+                                  .output = stairs_.outputs()});
   }
   if (const uint64_t switches = result_.switches(); switches > 0) {
     result_.run_bytes = static_cast<double>(result_.bytes_read + result_.bytes_written) /

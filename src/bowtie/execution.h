@@ -185,6 +185,7 @@ class Execution final : public fault::Handler {
   // ---- device_side.cc: the device's thread
   void work();
   const View& look() EXCLUDES_LOCK(mutex_);
+  bool in_steady_state() const;
   Stalled stalled() const REQUIRES_LOCK(mutex_);
   void perform(const Action& action);
   void open_gate(bool open) EXCLUDES_LOCK(mutex_);
@@ -261,6 +262,7 @@ class Execution final : public fault::Handler {
   uint64_t uses_ = 0;
   std::vector<uint64_t> view_in_, view_left_, view_consumed_, view_out_;
   View view_;
+  StaircaseRecord stairs_;
   uint64_t submitted_bytes_ = 0;
   bool at_write_ = false;
   uint32_t at_stream_ = ~uint32_t{0};

@@ -129,6 +129,14 @@ const char* name_of(Algorithm algorithm) {
   return "";
 }
 
+bool reads_overlap(Algorithm algorithm) {
+  return algorithm == Algorithm::a2 || algorithm == Algorithm::a3 || algorithm == Algorithm::a6r;
+}
+
+bool writes_overlap(Algorithm algorithm) {
+  return algorithm == Algorithm::a1 || algorithm == Algorithm::a4 || algorithm == Algorithm::a6w;
+}
+
 double run_bytes_a1(const Bowtie& bowtie) {
   return divided(2 * memory(bowtie), bowtie.outputs - 1.0);
 }
@@ -311,6 +319,37 @@ Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups)
   schedule.input_memory_bytes = inputs;
   schedule.output_memory_bytes = bowtie.memory_bytes - inputs;
   return schedule;
+}
+
+namespace {
+
+// A group that was just emptied (filled) has one stair less (more) than the one before it, and each
+// of its streams has the same.
+std::vector<double> staircase_of_side(double memory_bytes, uint32_t streams, bool overlapped,
+                                      uint32_t group) {
+  if (streams == 0 || (overlapped && streams == 1)) return {};
+  if (overlapped) return overlapped_staircase(memory_bytes, streams);
+  const uint32_t groups = groups_of(streams, group);
+  double stairs = 0;
+  for (uint32_t g = 0; g < groups; ++g)
+    stairs += static_cast<double>(group_size(streams, groups, g)) * (groups - g);
+  std::vector<double> bytes;
+  for (uint32_t g = 0; g < groups; ++g)
+    bytes.insert(bytes.end(), group_size(streams, groups, g), memory_bytes * (groups - g) / stairs);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<double> input_staircase(const Schedule& schedule) {
+  return staircase_of_side(static_cast<double>(schedule.input_memory_bytes), schedule.bowtie.inputs,
+                           reads_overlap(schedule.algorithm), schedule.groups.inputs);
+}
+
+std::vector<double> output_staircase(const Schedule& schedule) {
+  return staircase_of_side(static_cast<double>(schedule.output_memory_bytes),
+                           schedule.bowtie.outputs, writes_overlap(schedule.algorithm),
+                           schedule.groups.outputs);
 }
 
 Schedule best_schedule(const Bowtie& bowtie) {

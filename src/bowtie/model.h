@@ -53,6 +53,9 @@ namespace penstock::bowtie {
 
 enum class Algorithm { a1, a2, a3, a4, a5, a6r, a6w };
 const char* name_of(Algorithm algorithm);
+// Whether the computation runs while the device works on the streams of that side.
+bool reads_overlap(Algorithm algorithm);
+bool writes_overlap(Algorithm algorithm);
 
 // The problem. REQUIRES of every function below: inputs + outputs > 0, input_share in [0, 1],
 // memory_bytes > 0.
@@ -152,6 +155,12 @@ Schedule schedule_with(const Bowtie& bowtie, Algorithm algorithm, Groups groups)
 // A1 and A3 where one side is empty, otherwise the better A6 (which is A2 for n = 1 and A4 for
 // m = 1) with its best whole group.
 Schedule best_schedule(const Bowtie& bowtie);
+// The staircases of any schedule, bytes of each stream, largest first: of the inputs when some were
+// just filled, of the outputs when the first of a group is about to be written. Where groups divide
+// this is theorems 1, 3, 6 and 8. Empty for a side without streams, and for one whose only stream
+// passes through.
+std::vector<double> input_staircase(const Schedule& schedule);
+std::vector<double> output_staircase(const Schedule& schedule);
 // The same run length without the vectors and the search through more than two candidates: what a
 // planner asks millions of times.
 double best_run_bytes(const Bowtie& bowtie);

@@ -180,6 +180,43 @@ TEST(Model, StaircasesFillTheMemoryAndDescendEvenly) {
   }
 }
 
+TEST(Model, StaircasesOfSchedulesAreTheTheorems) {
+  auto expect_same = [&](const std::vector<double>& stairs, const std::vector<double>& theorem,
+                         uint32_t group) {
+    ASSERT_EQ(stairs.size(), theorem.size() * group);
+    for (size_t i = 0; i < stairs.size(); ++i)
+      EXPECT_NEAR(stairs[i], theorem[i / group] / group,
+                  1e-3 * M / static_cast<double>(stairs.size()));
+  };
+  for (const uint32_t streams : {2u, 8u, 60u}) {
+    const Bowtie d0{.outputs = streams, .memory_bytes = memory};
+    expect_same(output_staircase(schedule_with(d0, Algorithm::a1, {})), staircase_a1(d0), 1);
+    const Bowtie m0{.inputs = streams, .memory_bytes = memory};
+    expect_same(input_staircase(schedule_with(m0, Algorithm::a3, {})), staircase_a3(m0), 1);
+    for (uint32_t c = 1; c <= streams; ++c) {
+      const Bowtie d1{.inputs = 1, .outputs = streams, .memory_bytes = memory};
+      const Bowtie m1{.inputs = streams, .outputs = 1, .memory_bytes = memory};
+      const Schedule a2 = schedule_with(d1, Algorithm::a2, {1, c});
+      const Schedule a4 = schedule_with(m1, Algorithm::a4, {c, 1});
+      EXPECT_TRUE(input_staircase(a2).empty());
+      EXPECT_TRUE(output_staircase(a4).empty());
+      // Whether groups divide or not: all of the side's memory, and none larger than the one
+      // before.
+      for (const auto& stairs : {output_staircase(a2), input_staircase(a4)}) {
+        ASSERT_EQ(stairs.size(), streams);
+        EXPECT_NEAR(sum(stairs) / M, 1, 1e-3);
+        EXPECT_TRUE(std::is_sorted(stairs.rbegin(), stairs.rend()));
+      }
+      if (streams % c != 0) continue;
+      expect_same(output_staircase(a2), staircase_a2(d1, c), c);
+      expect_same(input_staircase(a4), staircase_a4(m1, c), c);
+    }
+  }
+  const Schedule a6 =
+      schedule_with({.inputs = 16, .outputs = 64, .memory_bytes = memory}, Algorithm::a6r, {1, 3});
+  EXPECT_NEAR(sum(input_staircase(a6)) + sum(output_staircase(a6)), M, 1);
+}
+
 TEST(Model, OneStreamIsNeverLeft) {
   EXPECT_TRUE(std::isinf(best_run_bytes({.outputs = 1, .memory_bytes = 1})));
   EXPECT_TRUE(std::isinf(best_run_bytes({.inputs = 1, .memory_bytes = 1})));

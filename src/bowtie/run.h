@@ -50,6 +50,7 @@
 #include "bowtie/model.h"
 #include "bowtie/planner.h"
 #include "bowtie/scheduler.h"
+#include "bowtie/staircase_record.h"
 #include "file/file.h"
 #include "penstock/error.h"
 #include "penstock/error_policy.h"
@@ -242,6 +243,16 @@ struct RunOptions {
   file::Caching caching = file::Caching::direct;  // of what the run opens itself
   // Called from the device's thread with each action before it is carried out.
   std::function<void(const View&, const Action&)> observe;
+  // RunResult::staircases has what the buckets looked like, where the inputs say how long they are.
+  bool record_staircases = false;
+};
+
+// The buckets of runs of one shape in their steady state, mean over its steps.
+struct Staircases {
+  Schedule schedule;  // of the last one: what input_staircase() and output_staircase() are for
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+  MeasuredStairs input, output;
 };
 
 // What a run did. Of a plan: the sums over its passes.
@@ -268,12 +279,17 @@ struct RunResult {
   Schedule schedule;                     // as it was carried out (of a policy of one's own: empty)
   std::optional<Prediction> prediction;  // equation 2 with it, where the device is known
   std::string emulated;  // the emulated device on which all this happened; empty: none
+  // With RunOptions::record_staircases. Of a plan one for each shape of its bowties, as far as
+  // staircases_max.
+  std::vector<Staircases> staircases;
 
   uint64_t switches() const { return read_switches + write_switches; }
   double bytes_per_s() const {
     return seconds > 0 ? static_cast<double>(bytes_read + bytes_written) / seconds : 0;
   }
 };
+
+inline constexpr size_t staircases_max = 8;
 
 // One pass. Outputs that are given by path appear together at the end (each by itself is atomic);
 // after an error none does, and the first error is returned.

@@ -672,6 +672,42 @@ TEST(Run, SwitchesAsOftenAsTheSimulatorDoes) {
   }
 }
 
+// Figure 5 d of the paper, of the executor itself.
+TEST(Run, ItsBucketsAreTheTheoremsStaircase) {
+  for (auto [n, m] : {std::pair{1u, 16u}, {12u, 1u}, {6u, 10u}}) {
+    SCOPED_TRACE(fmt::format("{} x {}", n, m));
+    const Folder folder;
+    const uint64_t bytes = 48 * MiB;
+    std::vector<Input> inputs;
+    for (uint32_t i = 0; i < n; ++i) {
+      write_file(folder.file(fmt::format("in{}", i)), Bytes(bytes / n / 4096 * 4096));
+      inputs.push_back({.path = folder.file(fmt::format("in{}", i))});
+    }
+    std::vector<Output> outputs;
+    for (uint32_t j = 0; j < m; ++j)
+      outputs.push_back({.path = folder.file(fmt::format("out{}", j))});
+    const auto result = run(std::move(inputs), std::move(outputs), spread(n * 7 + m),
+                            {.memory_bytes = 4 * MiB,
+                             .block_bytes = 4096,
+                             .comeback_blocks = 0,
+                             .record_staircases = true});
+    ASSERT_TRUE(result.has_value()) << result.error().message();
+    ASSERT_EQ(result->staircases.size(), 1u);
+    const Staircases& stairs = result->staircases.front();
+    auto expect_near = [](const MeasuredStairs& measured, const std::vector<double>& predicted) {
+      if (predicted.empty()) return;
+      ASSERT_EQ(measured.bytes.size(), predicted.size());
+      EXPECT_GT(measured.steps, 2u);
+      for (size_t i = 0; i < predicted.size(); ++i)
+        EXPECT_NEAR(measured.bytes[i], predicted[i], 0.2 * predicted[0]) << "stair " << i;
+    };
+    expect_near(stairs.input, input_staircase(stairs.schedule));
+    expect_near(stairs.output, output_staircase(stairs.schedule));
+    EXPECT_FALSE(input_staircase(stairs.schedule).empty() &&
+                 output_staircase(stairs.schedule).empty());
+  }
+}
+
 TEST(Run, OnAnEmulatedDeviceSaysSoAndTakesWhatThatTakes) {
   const Folder folder;
   write_file(folder.file("in"), Bytes(8 * MiB));

@@ -79,13 +79,11 @@ StairScheduler::StairScheduler(const Schedule& schedule, Layout layout, const Op
                .correct = options.correct}) {}
 
 bool StairScheduler::reads_overlapped() const {
-  return schedule_.algorithm == Algorithm::a2 || schedule_.algorithm == Algorithm::a3 ||
-         schedule_.algorithm == Algorithm::a6r;
+  return reads_overlap(schedule_.algorithm);
 }
 
 bool StairScheduler::writes_overlapped() const {
-  return schedule_.algorithm == Algorithm::a1 || schedule_.algorithm == Algorithm::a4 ||
-         schedule_.algorithm == Algorithm::a6w;
+  return writes_overlap(schedule_.algorithm);
 }
 
 Action StairScheduler::next(const View& view) {

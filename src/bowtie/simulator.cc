@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "bowtie/staircase_record.h"
 #include "penstock/units.h"
 
 namespace penstock::bowtie {
@@ -45,8 +46,6 @@ class Simulation {
     total_ = to_do_ = total;
     result_.seed = options.seed;
     result_.run_bytes_min = infinite;
-    input_steps_.resize(inputs);
-    output_steps_.resize(options.outputs);
   }
 
   SimulationResult run() {
@@ -56,11 +55,10 @@ class Simulation {
       const Action action = scheduler_.next(view_);
       if (options_.observe) options_.observe(view_, action);
       if (action.kind == Action::Kind::finish) break;
-      record_step(action);
+      if (options_.record_staircases) stairs_.note(view_, action, steady());
       const double before = moved_ + (total_ - to_do_);
       perform(action);
       ++result_.actions;
-      last_kind_ = action.kind;
       streamed_ = action.kind == Action::Kind::read && action.overlapped ? action.stream : nobody;
       idle = moved_ + (total_ - to_do_) > before ? 0 : idle + 1;
     }
@@ -327,23 +325,6 @@ class Simulation {
     result_.input_bytes_peak = std::max(result_.input_bytes_peak, whole(held));
   }
 
-  void record_step(const Action& action) {
-    if (!options_.record_staircases || !steady()) return;
-    if (action.kind == Action::Kind::write &&
-        (action.overlapped || last_kind_ != Action::Kind::write)) {
-      add_sorted(view_out_, output_steps_, output_step_count_);
-    }
-    const bool filled =
-        action.kind == Action::Kind::read ? action.overlapped : last_kind_ == Action::Kind::read;
-    if (filled) add_sorted(view_in_, input_steps_, input_step_count_);
-  }
-
-  static void add_sorted(std::vector<uint64_t> bytes, std::vector<double>& sums, uint64_t& count) {
-    std::sort(bytes.begin(), bytes.end(), std::greater<>());
-    for (size_t i = 0; i < bytes.size(); ++i) sums[i] += static_cast<double>(bytes[i]);
-    ++count;
-  }
-
   void finish() {
     const double switches = static_cast<double>(result_.switches());
     if (switches > 0) result_.run_bytes = moved_ / switches;
@@ -356,12 +337,8 @@ class Simulation {
       result_.seconds += switches * options_.device->switch_seconds.at(
                                         static_cast<uint32_t>(in_.size()), options_.outputs);
     }
-    auto mean = [](std::vector<double>& sums, uint64_t count) {
-      for (double& sum : sums) sum /= static_cast<double>(std::max<uint64_t>(1, count));
-      return std::move(sums);
-    };
-    if (input_step_count_ > 0) result_.input_staircase = mean(input_steps_, input_step_count_);
-    if (output_step_count_ > 0) result_.output_staircase = mean(output_steps_, output_step_count_);
+    result_.input_staircase = stairs_.inputs().bytes;
+    result_.output_staircase = stairs_.outputs().bytes;
   }
 
   Scheduler& scheduler_;
@@ -388,14 +365,11 @@ class Simulation {
   double last_moved_ = 0;
   uint64_t first_switches_ = 0;
   uint64_t last_switches_ = 0;
-  Action::Kind last_kind_ = Action::Kind::compute;
   uint32_t streamed_ = nobody;  // by the last action: the computation waits for another one, if any
 
   std::vector<uint64_t> view_in_, view_left_, view_consumed_, view_out_;
   View view_;
-  std::vector<double> input_steps_, output_steps_;
-  uint64_t input_step_count_ = 0;
-  uint64_t output_step_count_ = 0;
+  StaircaseRecord stairs_;
   SimulationResult result_;
 };
 

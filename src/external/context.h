@@ -1,7 +1,7 @@
 #pragma once
 
 // What all parts of one run share: the options, the error that ends it, the pulse that reports
-// progress, and the account of what each phase asked of the disk.
+// progress, the account of what each phase asked of the disk, and that of what held the memory.
 
 #include <atomic>
 #include <chrono>
@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "external/external_sort.h"
+#include "external/occupancy.h"
 #include "file/engine.h"
 
 namespace penstock::external {
@@ -34,6 +35,8 @@ class Context {
   // runs two sorts at a time has both in both.)
   std::vector<SortPhase> phases() EXCLUDES_LOCK(mutex_);
 
+  OccupancyRecord& occupancy() { return occupancy_; }
+
   // Keeps the first error. Later ones follow from it.
   void fail(Error error) EXCLUDES_LOCK(mutex_);
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
@@ -55,6 +58,7 @@ class Context {
   bool pinned_ GUARDED_BY(mutex_) = false;
   file::Traffic booked_traffic_ GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point booked_until_ GUARDED_BY(mutex_);
+  OccupancyRecord occupancy_;
 };
 
 }  // namespace penstock::external

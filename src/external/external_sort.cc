@@ -5,8 +5,6 @@
 #include <filesystem>
 
 #include "base/bits.h"
-#include "external/bucket_runner.h"
-#include "external/distribute.h"
 #include "external/file_io.h"
 #include "external/long_runs.h"
 #include "external/memory_plan.h"
@@ -17,6 +15,8 @@
 #include "external/sample.h"
 #include "external/sort_prediction.h"
 #include "external/sorted_stretches.h"
+#include "external/spill_codec.h"
+#include "external/string_sort.h"
 #include "external/top_items.h"
 #include "file/emulation.h"
 #include "file/temporaries.h"
@@ -26,12 +26,9 @@
 // How a run goes. README.md of this folder tells it in words.
 //
 //   look at the inputs: sizes, a sample                                  -> SortPlan
-//   numbers:       split, sort the buckets (number_sort.cc)              in_memory or distribute
-//   it fits:       one sorter reads, sorts, writes                       in_memory
 //   it has few sorted stretches (so the sample says): merge them         merge
-//   otherwise:     distribute into buckets that fit; sort these          distribute
-//                  a bucket that turned out too large is itself an input: the same again, one level
-//                  deeper
+//   otherwise: split, sort the buckets; what memory holds is kept        in_memory or distribute
+//                  numbers: number_sort.cc; records and lines: string_sort.cc
 //                  on a disk that seeks slowly by the executor (long_runs.cc)
 //   the first K:   one read keeps them (top_items.cc); or, where they    top
 //                  are too many, what may be among them is sorted, and
@@ -39,23 +36,21 @@
 //
 // -m is not among these: merge_files.cc.
 //
-// Memory at any time: the first phase's readers and writers, or the second phase's sorters, never
-// both; each is planned within usable_memory().
+// Memory at any time: the first phase's reader and blocks, or the second phase's blocks and
+// sorters, never both; each is planned within usable_memory().
 
 namespace penstock::external {
 namespace {
 
-// Each level divides by a hundred or so; what is not done by then cannot be told apart.
-constexpr unsigned depth_max = 6;
 constexpr uint64_t minimum_bytes = 32 * MiB;
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
-// For predictions: the files that a split spills to (spill.cc), and the requests of the pipeline of
-// numbers (number_pipeline.cc).
+// For predictions: the files that a split spills to (block_keeper.cc), and the requests of the
+// pipelines (number_pipeline.cc, string_pipeline.cc).
 constexpr uint32_t spill_files_max = 16;
-constexpr uint64_t number_request_bytes = 2 * MiB;
-constexpr uint64_t number_requests = 32;
+constexpr uint64_t pipeline_request_bytes = 2 * MiB;
+constexpr uint64_t pipeline_requests = 32;
 // The executor's distribution has to be so much faster than the usual one, by the model: it has a
 // higher price per item, of which the model knows nothing.
 constexpr double long_runs_gain_min = 1.25;
@@ -66,8 +61,6 @@ constexpr double top_margin = 1.05;
 // A sample with no more descents than this may be of input that consists of a few sorted stretches.
 constexpr uint64_t sample_descents_max = 32;
 constexpr size_t sample_size_min = 1024;
-// What the memory's margin has room for, of lists of where blocks lie.
-constexpr uint64_t lists_free_bytes = 64 * KiB;
 
 std::vector<std::string> temp_directories(const SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
@@ -135,33 +128,9 @@ class Run {
   Status check_space_for_all() const;
   Status check_resumable() const;
   Status open_resume();
-  // What is sorted when its pieces are read: the input, or a bucket, whose temporaries may go then.
-  struct Origin {
-    BucketId id = {};
-    SpillSet* spills = nullptr;  // of a bucket
-    uint32_t spill = 0;
-    bool done_later = false;  // the sort can be resumed, but only with the whole bucket
-
-    void release() {
-      if (spills != nullptr) spills->release(spill);
-      spills = nullptr;
-    }
-  };
-  Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
-                             const Target& target, unsigned depth, Origin& origin);
-  Result<Stored> sort_large_bucket(const Bucket& bucket, SpillSet& spills, const Target& target,
-                                   unsigned depth);
-  Result<Distribution> distribute_pieces(const std::vector<Piece>& pieces, Sample sample,
-                                         const DistributionPlan& plan, Origin& origin);
-  Result<Distribution> take_distribution(BucketId id);
   Result<Stored> sort_numbers(const Target& target);
-  Result<Stored> sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,
-                                const SorterPlan& sorter, const Target& target);
-  Result<Stored> sort_by_distribution(const std::vector<Piece>& pieces, uint64_t bytes,
-                                      Sample sample, const Target& target, unsigned depth,
-                                      Origin& origin);
-  Result<Stored> sort_buckets(Distribution& parts, const SorterPlan& sorter, const Target& target,
-                              unsigned depth);
+  Result<Stored> sort_strings(const Target& target);
+  void account(const StringSortStats& done);
   Result<Stored> sort_input(const Target& target);
   Result<Stored> sort_all(const Target& target);
   Result<Stored> sort_long_runs(const Target& target);
@@ -173,8 +142,8 @@ class Run {
   void remove_stale() const;
   uint64_t expected_bytes() const;
   bool fits_in_memory() const;
-  bool fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, double item_bytes,
-                      SorterPlan* sorter) const;
+  void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
+                          uint64_t spilled);
 
   const SortOptions& options_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -199,7 +168,9 @@ class Run {
   PipelineTimes pipeline_times_;
   uint32_t deepest_ = 0;  // passes over the data beyond the first
   Method method_ = Method::empty;
-  size_t moved_block_bytes_ = 2 * MiB;  // of the pool that the sort used most
+  size_t moved_block_bytes_ = 2 * MiB;  // of the pool that reads the input
+  uint64_t spilled_bytes_ = 0;          // of what went to temporaries, before it was compressed
+  uint64_t temp_bytes_spared_ = 0;      // by compression, if the data shrink as a few of them did
 };
 
 Status Run::prepare() {
@@ -238,7 +209,7 @@ Status Run::prepare() {
   if (!inputs_.known) plan_.phases.clear();
   sum_up_plan();
   total_bytes_ = plan_.bytes_read + plan_.bytes_written;
-  return check_space(plan_.temp_bytes, output_bytes_max_);
+  return check_space(plan_.temp_bytes + temp_bytes_spared_, output_bytes_max_);
 }
 
 // A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
@@ -314,15 +285,6 @@ Status Run::sample_files() {
   return {};
 }
 
-bool Run::fits_in_memory(const std::vector<Piece>& pieces, uint64_t bytes, double item_bytes,
-                         SorterPlan* sorter) const {
-  *sorter = plan_sorter(options_, usable_bytes_, item_bytes, pieces.front().extent_bytes);
-  // Lines are only estimated: leave room for an eighth more of them.
-  double items = static_cast<double>(bytes) / item_bytes * (options_.format.fixed() ? 1.0 : 1.125);
-  return bytes <= sorter->bytes_max &&
-         fits(*sorter, bytes + pieces.size(), static_cast<uint64_t>(items) + 1);
-}
-
 uint64_t Run::expected_bytes() const {
   return inputs_.known ? inputs_.bytes : pipe_memory_multiple * options_.memory_bytes;
 }
@@ -334,8 +296,7 @@ bool Run::fits_in_memory() const {
                         options_.unique || !writes_a_file())
         .fits;
   }
-  SorterPlan sorter;
-  return fits_in_memory(inputs_.pieces, inputs_.bytes, sample_.item_bytes, &sorter);
+  return plan_strings(options_, usable_bytes_, inputs_.bytes, sample_.item_bytes, true).fits;
 }
 
 bool Run::is_piped() const {
@@ -549,44 +510,54 @@ void Run::decide_distribution(uint64_t bytes) {
          .spilled_block_bytes = numbers.block_bytes,
          .buckets = numbers.buckets,
          .buckets_per_spill_file = static_cast<uint32_t>(ceil_div(numbers.buckets, spill_files)),
-         .request_bytes = ordered ? numbers.read_block_bytes : number_request_bytes,
-         .in_flight_bytes = number_requests * number_request_bytes});
+         .request_bytes = ordered ? numbers.read_block_bytes : pipeline_request_bytes,
+         .in_flight_bytes = pipeline_requests * pipeline_request_bytes});
   } else {
-    SorterPlan each = plan_sorter(
-        options_, usable_bytes_ / sorters_for(options_.threads, usable_bytes_), sample_.item_bytes);
-    DistributionPlan distribution = plan_distribution(usable_bytes_, bytes, each);
-    const uint32_t spill_files = std::min(spill_files_max, distribution.buckets);
-    plan_.buckets = distribution.buckets;
-    spilled = bytes;
+    StringPlan strings =
+        plan_strings(options_, usable_bytes_, bytes, sample_.item_bytes, inputs_.known);
+    plan_.buckets = strings.buckets;
+    if (options_.resume) strings.kept_bytes = 0;
+    spilled = bytes - std::min(bytes, strings.kept_bytes);
+    const uint32_t spill_files = std::min(spill_files_max, strings.buckets);
     SplitTraffic split{.input_bytes = bytes,
                        .input_files = static_cast<uint32_t>(inputs_.pieces.size()),
-                       .spilled_bytes = bytes,
-                       .read_block_bytes = distribution.read_block_bytes,
-                       .write_block_bytes = distribution.write_block_bytes,
+                       .spilled_bytes = spilled,
+                       .kept_bytes = strings.kept_bytes,
+                       .read_block_bytes = strings.read_block_bytes,
+                       .write_block_bytes = strings.block_bytes,
                        .spill_files = spill_files,
-                       .buckets = distribution.buckets};
+                       .buckets = strings.buckets};
     splits.push_back(predict_split("distribute", split));
-    split.read_block_bytes = distribution.write_block_bytes;
-    for (uint64_t bucket = bytes / distribution.buckets; bucket > each.bytes_max;
-         bucket /= distribution.buckets) {
+    split.input_bytes = split.spilled_bytes = bytes;
+    split.kept_bytes = 0;
+    split.read_block_bytes = strings.block_bytes;
+    const double region_share =
+        static_cast<double>(string_region_bytes(
+            MiB, static_cast<uint64_t>(static_cast<double>(MiB) / sample_.item_bytes))) /
+        static_cast<double>(MiB);
+    for (uint64_t bucket = bytes / strings.buckets;
+         region_share * static_cast<double>(bucket) > static_cast<double>(strings.region_bytes_max);
+         bucket /= strings.buckets) {
       ++plan_.passes;
+      spilled = bytes;
       splits.push_back(predict_split("distribute", split));
     }
     buckets_phase = predict_buckets(
-        "sort", {.output_bytes = bytes,
-                 .spilled_bytes = bytes,
-                 .spilled_block_bytes = distribution.write_block_bytes,
-                 .buckets = distribution.buckets,
-                 .buckets_per_spill_file =
-                     static_cast<uint32_t>(ceil_div(distribution.buckets, spill_files)),
-                 .request_bytes = distribution.write_block_bytes,
-                 .in_flight_bytes = 2 * each.read_ahead_blocks * distribution.write_block_bytes});
+        "sort",
+        {.output_bytes = bytes,
+         .spilled_bytes = spilled,
+         .spilled_block_bytes = strings.block_bytes,
+         .buckets = strings.buckets,
+         .buckets_per_spill_file = static_cast<uint32_t>(ceil_div(strings.buckets, spill_files)),
+         .request_bytes = strings.output_block_bytes,
+         .in_flight_bytes = output_blocks * strings.output_block_bytes});
   }
   if (!inputs_.known) {
     plan_.phases.clear();
     return;
   }
   plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * file::sector_bytes;
+  plan_.spilled_bytes = spilled;
 
   // Or by the executor, where the device says that seeks are what it costs.
   if (plan_.device && !is_piped() && !cuts_ && !options_.resume) {
@@ -601,6 +572,7 @@ void Run::decide_distribution(uint64_t bytes) {
       plan_.buckets = long_runs->buckets;
       plan_.passes = 2;
       plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes;
+      plan_.spilled_bytes = bytes;
       plan_phase({.name = "distribute",
                   .bytes_read = bytes,
                   .bytes_written = bytes,
@@ -615,8 +587,49 @@ void Run::decide_distribution(uint64_t bytes) {
       return;
     }
   }
+  decide_compression(splits, buckets_phase, bytes, spilled);
   for (SortPhase& split : splits) plan_phase(std::move(split), 1, plan_.buckets);
   plan_phase(std::move(buckets_phase), 1, 1);
+}
+
+// Of numbers nothing is compressed (they are written and read where they lie), nor where the sort
+// can be resumed, nor what is distributed more than once (string_sort.cc): only if it was asked
+// for.
+void Run::decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase,
+                             uint64_t bytes, uint64_t spilled) {
+  const bool always = options_.compression == Compression::always;
+  if (options_.format.numeric() || options_.resume || options_.compression == Compression::never)
+    return;
+  plan_.compresses = always;
+  if (!inputs_.known || spilled == 0 || is_piped()) return;
+  if (!always && (!plan_.device || splits.size() > 1)) return;
+  auto trial = try_compression(context_, inputs_.pieces);
+  if (!trial) return;  // the sort will tell what is wrong with the input
+  SortPhase split = splits.front();
+  SortPhase sorted = buckets_phase;
+  auto shrunk = [&](uint64_t of) {
+    return static_cast<uint64_t>(static_cast<double>(of) * trial->ratio);
+  };
+  split.bytes_written = shrunk(split.bytes_written);
+  sorted.bytes_read = shrunk(sorted.bytes_read);
+  if (!always) {
+    const bowtie::DeviceProfile& device = *plan_.device;
+    plan_.compresses =
+        compression_pays({.trial = *trial,
+                          .bytes = bytes,
+                          .spilled_bytes = spilled,
+                          .threads = options_.threads,
+                          .split_seconds = seconds_of(splits.front(), device, 1, plan_.buckets),
+                          .split_seconds_compressed = seconds_of(split, device, 1, plan_.buckets),
+                          .sort_seconds = seconds_of(buckets_phase, device, 1, 1),
+                          .sort_seconds_compressed = seconds_of(sorted, device, 1, 1)});
+  }
+  if (!plan_.compresses) return;
+  plan_.why += "; temporaries are compressed";
+  plan_.temp_bytes = shrunk(spilled) + uint64_t{plan_.buckets} * file::sector_bytes;
+  temp_bytes_spared_ = spilled - shrunk(spilled);
+  splits.front() = split;
+  buckets_phase = sorted;
 }
 
 bool Run::writes_a_file() const {
@@ -640,22 +653,6 @@ Status Run::check_space_for_all() const {
   return check_space(sorted_bytes + (writes_a_file() ? 0 : inputs_.bytes), inputs_.bytes);
 }
 
-Result<Stored> Run::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, Sample sample,
-                                const Target& target, unsigned depth, Origin& origin) {
-  SorterPlan sorter;
-  bool known = depth > 0 || inputs_.known;
-  bool begun = resume_ != nullptr && resume_->has_split(origin.id);
-  if (known && !begun && fits_in_memory(pieces, bytes, sample.item_bytes, &sorter)) {
-    auto stored = sort_in_memory(pieces, bytes, sorter, target);
-    // More lines than the sample let expect: nothing is written yet.
-    if (stored || stored.error().code != ErrorCode::out_of_memory) {
-      origin.done_later = resume_ != nullptr;
-      return stored;
-    }
-  }
-  return sort_by_distribution(pieces, bytes, std::move(sample), target, depth, origin);
-}
-
 Result<Stored> Run::sort_numbers(const Target& target) {
   context_.set_phase("distribute", total_bytes_);
   NumberSort sort(context_, usable_bytes_, temp_directories(options_), resume_.get());
@@ -665,177 +662,29 @@ Result<Stored> Run::sort_numbers(const Target& target) {
   deepest_ = done.levels;
   method_ = done.levels == 0 ? Method::in_memory : Method::distribute;
   kept_bytes_ = done.kept_bytes;
-  temp_bytes_ = done.spilled_bytes;
+  temp_bytes_ += done.spilled_bytes;
+  spilled_bytes_ += done.spilled_bytes;
   pipeline_times_ = done.times;
   return stored;
 }
 
-Result<Stored> Run::sort_in_memory(const std::vector<Piece>& pieces, uint64_t bytes,
-                                   const SorterPlan& plan, const Target& target) {
-  if (deepest_ == 0) method_ = Method::in_memory;
-  moved_block_bytes_ = plan.sort_block_bytes;
-  // A bucket that is sorted alone belongs to the phase of all of them.
-  const bool alone = method_ == Method::in_memory;
-  context_.set_phase(alone ? "read" : "sort", alone ? 2 * bytes : total_bytes_);
-  auto sorter = BucketSorter::open(context_, plan);
-  if (!sorter) return std::unexpected(sorter.error());
-  Bucket bucket{.pieces = pieces, .bytes = bytes, .items = bytes / options_.format.record_bytes};
-  if (!options_.format.fixed()) bucket.items = 0;
-  if (auto status = (*sorter)->load(bucket); !status) return std::unexpected(status.error());
-  if (alone) context_.set_step("sort and write");
-  auto stored = (*sorter)->store(target);
-  if (!stored) return stored;
-  if (auto status = (*sorter)->finish(); !status) return std::unexpected(status.error());
+Result<Stored> Run::sort_strings(const Target& target) {
+  context_.set_phase("distribute", total_bytes_);
+  StringSort sort(context_, usable_bytes_, temp_directories(options_), plan_.compresses,
+                  resume_.get());
+  auto stored =
+      sort.run(inputs_.pieces, expected_bytes(), inputs_.known, std::move(sample_), target);
+  deepest_ = sort.stats().levels;
+  method_ = deepest_ == 0 ? Method::in_memory : Method::distribute;
+  kept_bytes_ = sort.stats().kept_bytes;
+  account(sort.stats());
   return stored;
 }
 
-Result<Stored> Run::sort_by_distribution(const std::vector<Piece>& pieces, uint64_t bytes,
-                                         Sample sample, const Target& target, unsigned depth,
-                                         Origin& origin) {
-  if (depth == depth_max) {
-    return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
-                   "a larger -S");
-  }
-  deepest_ = std::max(deepest_, depth + 1);
-  if (depth == 0) method_ = Method::distribute;
-  double item_bytes = sample.item_bytes;
-  uint64_t expected = depth > 0 ? bytes : expected_bytes();
-  // To know where blocks lie takes memory, too: less of it makes smaller blocks, and more of them.
-  uint64_t usable_bytes = usable_bytes_;
-  unsigned sorters = sorters_for(options_.threads, usable_bytes);
-  SorterPlan sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes);
-  DistributionPlan plan = plan_distribution(usable_bytes, expected, sorter);
-  for (uint64_t lists = 0, needed = 0;; lists = needed) {
-    needed = expected / plan.write_block_bytes * BucketBlocks::bytes_per_block;
-    needed = std::min(needed, usable_bytes_ / 2);
-    if (needed <= std::max<uint64_t>(lists, lists_free_bytes)) break;
-    usable_bytes = usable_bytes_ - needed;
-    sorters = sorters_for(options_.threads, usable_bytes);
-    sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes);
-    plan = plan_distribution(usable_bytes, expected, sorter);
-  }
-
-  context_.set_phase("distribute", depth == 0 && inputs_.known ? total_bytes_ : 0);
-  const bool begun = resume_ != nullptr && resume_->has_split(origin.id);
-  auto parts = begun ? take_distribution(origin.id)
-                     : distribute_pieces(pieces, std::move(sample), plan, origin);
-  if (!parts) return std::unexpected(parts.error());
-  sorter = plan_sorter(options_, usable_bytes / sorters, item_bytes,
-                       std::min(parts->spills.block_bytes(), plan.write_block_bytes));
-  moved_block_bytes_ = sorter.sort_block_bytes;
-  context_.set_phase("sort", depth == 0 && inputs_.known ? total_bytes_ : 0);
-  auto stored = sort_buckets(*parts, sorter, target, depth);
-  temp_bytes_ += parts->spills.placed_bytes();
-  return stored;
-}
-
-Result<Distribution> Run::distribute_pieces(const std::vector<Piece>& pieces, Sample sample,
-                                            const DistributionPlan& plan, Origin& origin) {
-  const SpillPlace place = resume_ != nullptr
-                               ? resume_->place_for_split()
-                               : SpillPlace{.directories = temp_directories(options_)};
-  auto parts = distribute(context_, pieces, std::move(sample), plan, place);
-  if (parts && resume_ != nullptr) {
-    std::vector<Bucket>& buckets = parts->buckets;
-    for (uint32_t i = 0; i < buckets.size(); ++i) buckets[i].id = {resume_->next_split(), i};
-    auto saved = [&](uint32_t i) {
-      return ResumeBucket{.bytes = buckets[i].bytes,
-                          .items = buckets[i].items,
-                          .constant = buckets[i].constant,
-                          .part = buckets[i].spill,
-                          .blocks = buckets[i].spilled};
-    };
-    auto status =
-        resume_->save_split(origin.id, parts->spills, static_cast<uint32_t>(buckets.size()), saved);
-    if (!status) return std::unexpected(status.error());
-  }
-  if (parts) origin.release();
-  return parts;
-}
-
-// What an earlier run has distributed.
-Result<Distribution> Run::take_distribution(BucketId id) {
-  ResumeSplit saved = resume_->take_split(id);
-  auto spills = resume_->open_spills(saved);
-  if (!spills) return std::unexpected(spills.error());
-  Distribution parts{.buckets = {}, .spills = std::move(*spills)};
-  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
-    ResumeBucket& bucket = saved.buckets[i];
-    parts.buckets.push_back({.bytes = bucket.bytes,
-                             .items = bucket.items,
-                             .constant = bucket.constant,
-                             .spilled = std::move(bucket.blocks),
-                             .spill = bucket.part,
-                             .id = {saved.number, i}});
-  }
-  return parts;
-}
-
-// Runs of buckets that fit, with a bucket that does not between them, and what an earlier run has
-// done.
-Result<Stored> Run::sort_buckets(Distribution& parts, const SorterPlan& sorter,
-                                 const Target& target, unsigned depth) {
-  const std::vector<Bucket>& buckets = parts.buckets;
-  Stored total;
-  Target next = target;
-  auto advance = [&](const Stored& stored) {
-    total.bytes += stored.bytes;
-    total.items += stored.items;
-    next.offset += stored.bytes;
-  };
-  auto done = [&](const Bucket& bucket) {
-    return resume_ != nullptr ? resume_->done(bucket.id) : std::nullopt;
-  };
-  auto ready = [&](const Bucket& bucket) {
-    return (bucket.constant || fits(sorter, bucket.bytes, bucket.items)) && !done(bucket) &&
-           (resume_ == nullptr || !resume_->has_split(bucket.id));
-  };
-  for (auto first = buckets.begin(); first != buckets.end();) {
-    if (auto before = done(*first)) {
-      advance(*before);
-      ++first;
-      continue;
-    }
-    if (ready(*first)) {
-      auto last = std::find_if_not(first, buckets.end(), ready);
-      auto stored =
-          run_buckets(context_, {first, last}, sorter, sorters_for(options_.threads, usable_bytes_),
-                      parts.spills, next, resume_.get());
-      if (!stored) return stored;
-      advance(*stored);
-      first = last;
-      continue;
-    }
-    auto stored = sort_large_bucket(*first, parts.spills, next, depth + 1);
-    if (!stored) return stored;
-    advance(*stored);
-    ++first;
-  }
-  return total;
-}
-
-Result<Stored> Run::sort_large_bucket(const Bucket& bucket, SpillSet& spills, const Target& target,
-                                      unsigned depth) {
-  const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
-  Origin origin{.id = bucket.id, .spills = &spills, .spill = bucket.spill};
-  if (resume_ != nullptr && resume_->has_split(bucket.id)) {
-    origin.spills = nullptr;
-    return sort_by_distribution({}, bucket.bytes, {.item_bytes = item_bytes}, target, depth,
-                                origin);
-  }
-  const std::vector<Piece> pieces = {
-      bucket.spilled_piece(spills, block_within(usable_bytes_ / 64))};
-  auto sample = take_sample(context_, pieces, sample_places(bucket.bytes));
-  if (!sample) return std::unexpected(sample.error());
-  if (sample->item_bytes == 0) sample->item_bytes = item_bytes;
-  auto stored = sort_pieces(pieces, bucket.bytes, std::move(*sample), target, depth, origin);
-  if (stored && origin.done_later) {
-    const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
-    if (auto status = resume_->finished({&done, 1}, *target.file); !status)
-      return std::unexpected(status.error());
-  }
-  if (stored) origin.release();
-  return stored;
+void Run::account(const StringSortStats& done) {
+  temp_bytes_ += done.stored_bytes;
+  spilled_bytes_ += done.spilled_bytes;
+  moved_block_bytes_ = done.read_block_bytes;
 }
 
 // What killed runs left where the file system knows no unnamed files.
@@ -897,6 +746,7 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
   Stored total;
   for (LongBucket& bucket : *buckets) {
     temp_bytes_ += bucket.bytes;
+    spilled_bytes_ += bucket.bytes;
     const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
     const Target next{target.file, target.offset + total.bytes};
     Result<Stored> stored;
@@ -905,14 +755,17 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
       stored = sort.run(pieces, bucket.bytes, true, std::move(bucket.sample), next, bucket.keys);
       deepest_ = std::max(deepest_, 1 + sort.stats().levels);
       temp_bytes_ += sort.stats().spilled_bytes;
+      spilled_bytes_ += sort.stats().spilled_bytes;
       pipeline_times_.sort_s += sort.stats().times.sort_s;
       pipeline_times_.wait_read_s += sort.stats().times.wait_read_s;
       pipeline_times_.wait_room_s += sort.stats().times.wait_room_s;
     } else {
       bucket.sample.item_bytes =
           static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
-      Origin origin;
-      stored = sort_pieces(pieces, bucket.bytes, std::move(bucket.sample), next, 1, origin);
+      StringSort sort(context_, usable_bytes_, temp_directories(options_));
+      stored = sort.run(pieces, bucket.bytes, true, std::move(bucket.sample), next);
+      deepest_ = std::max(deepest_, 1 + sort.stats().levels);
+      account(sort.stats());
     }
     if (!stored) return stored;
     total.bytes += stored->bytes;
@@ -943,8 +796,7 @@ Result<Stored> Run::sort_all(const Target& target) {
   }
   if (plan_.long_runs) return sort_long_runs(target);
   if (options_.format.numeric()) return sort_numbers(target);
-  Origin origin;
-  return sort_pieces(inputs_.pieces, inputs_.bytes, std::move(sample_), target, 0, origin);
+  return sort_strings(target);
 }
 
 // What comes after a key that the sample gives is left out, if as many items are left as are
@@ -958,7 +810,10 @@ Status Run::keep_what_may_be_first() {
                          limit_of_share(options_, sample_, kept_share_), *kept_file_);
   if (!kept && kept.error().code != ErrorCode::out_of_memory) return std::unexpected(kept.error());
   deepest_ = 1;
-  if (kept) temp_bytes_ += kept->bytes;
+  if (kept) {
+    temp_bytes_ += kept->bytes;
+    spilled_bytes_ += kept->bytes;
+  }
   if (!kept || kept->items < *options_.top) {
     kept_file_.reset();
     return check_space_for_all();
@@ -994,6 +849,7 @@ Result<Stored> Run::sort_and_cut(const Target& target) {
   stored->bytes = *bytes;
   if (in_place) return stored;  // go() cuts it
   temp_bytes_ += *bytes;
+  spilled_bytes_ += *bytes;
   ++deepest_;
   context_.set_step("write");
   std::vector<std::byte> window(1 * MiB);
@@ -1085,6 +941,7 @@ SortStats Run::stats_of(const Stored& stored) {
   stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
   stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
   stats.temp_bytes = temp_bytes_;
+  stats.spilled_bytes = spilled_bytes_;
   stats.kept_bytes = kept_bytes_;
   stats.phases = measured_phases();
   for (const SortPhase& phase : stats.phases) {
@@ -1096,6 +953,7 @@ SortStats Run::stats_of(const Stored& stored) {
     stats.phase_seconds.emplace_back("sorters wait for reads", pipeline_times_.wait_read_s);
     stats.phase_seconds.emplace_back("reader waits for writes", pipeline_times_.wait_room_s);
   }
+  stats.occupancy = context_.occupancy().taken();
   if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
   stats.pool = pool::name_of(sort_mechanism(options_, moved_block_bytes_));
   stats.engine = engine_name(options_);

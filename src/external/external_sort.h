@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bowtie/device_profile.h"
+#include "external/occupancy.h"
 #include "file/engine.h"
 #include "penstock/error.h"
 #include "penstock/units.h"
@@ -23,6 +24,13 @@ struct Progress {
   const char* phase;     // "sample", "distribute", "sort", "merge"
   uint64_t done_bytes;   // of all reading and writing of the run
   uint64_t total_bytes;  // 0: not known (a pipe)
+};
+
+// Of the temporaries of records and lines, block by block, with LZ4.
+enum class Compression {
+  automatic,  // where the disk is so slow, and a sample shrinks so much, that it pays
+  never,
+  always,  // what shrinks by an eighth
 };
 
 struct SortOptions {
@@ -50,9 +58,13 @@ struct SortOptions {
   std::function<void(const std::string&)> notice = {};
   // The first so many items of the output alone.
   std::optional<uint64_t> top = {};
+  Compression compression = Compression::automatic;  // with `resume` there is none
   // The disk, as penstock disk measured it: what is planned and predicted for. Nothing: the
   // emulated one if one is on, otherwise what a short look at the disk of the temporaries tells.
   std::shared_ptr<const bowtie::DeviceProfile> device = {};
+  // SortStats::occupancy has the staircases of what the executor does: a look at all buckets for
+  // every run of the device.
+  bool record_staircases = false;
 };
 
 enum class Method {
@@ -90,11 +102,13 @@ struct SortPlan {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t temp_bytes =
-      0;               // disk space that temporaries take at the peak, all directories together
-  uint64_t seeks = 0;  // of all phases
-  uint64_t memory_bytes = 0;  // expected peak
-  double seconds = 0;         // of all phases, by equation 1 of `device`; 0: not predicted
-  std::string why;            // one sentence
+      0;  // disk space that temporaries take at the peak, all directories together
+  uint64_t spilled_bytes = 0;  // what goes to them, before it is compressed
+  bool compresses = false;     // temporaries
+  uint64_t seeks = 0;          // of all phases
+  uint64_t memory_bytes = 0;   // expected peak
+  double seconds = 0;          // of all phases, by equation 1 of `device`; 0: not predicted
+  std::string why;             // one sentence
   // In the order in which they come. None with pipes, whose length is not known.
   std::vector<SortPhase> phases = {};
   // The distribution goes by the executor's schedule (long_runs.h), because the disk seeks slowly.
@@ -116,12 +130,14 @@ struct SortStats {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;
-  uint64_t kept_bytes = 0;  // of the input, that did not go to temporaries between the phases
+  uint64_t spilled_bytes = 0;  // what went to temporaries, before it was compressed
+  uint64_t kept_bytes = 0;     // of the input, that did not go to temporaries between the phases
   // What each phase really asked of the disk, in the order in which they came.
   std::vector<SortPhase> phases;
   // The phases' seconds, and those of threads within them (which may be more than the clock's).
   std::vector<std::pair<std::string, double>> phase_seconds;
-  std::string pool;  // the mechanism used
+  Occupancy occupancy;  // what held the memory
+  std::string pool;     // the mechanism used
   std::string engine;
   std::string emulated;  // the emulated device on which this happened; empty: none
 

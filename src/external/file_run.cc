@@ -44,6 +44,23 @@ std::vector<std::string> directories_of(const FilesOptions& options) {
   return {file::default_temp_directory()};
 }
 
+// Points of a staircase: more than a page has room for.
+constexpr size_t stairs_shown_max = 256;
+
+// The means of neighbours, where there are more values than that.
+std::vector<double> thinned(const std::vector<double>& values, size_t values_max) {
+  if (values.size() <= values_max) return values;
+  std::vector<double> means;
+  for (size_t i = 0; i < values_max; ++i) {
+    const size_t begin = i * values.size() / values_max;
+    const size_t end = (i + 1) * values.size() / values_max;
+    double sum = 0;
+    for (size_t k = begin; k < end; ++k) sum += values[k];
+    means.push_back(sum / static_cast<double>(end - begin));
+  }
+  return means;
+}
+
 // What plans reckon with where nobody measured.
 constexpr const char* usual_device = "nvme-ssd";
 
@@ -160,7 +177,8 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,
                          .device = options_.device,
-                         .cancel = options_.cancel};
+                         .cancel = options_.cancel,
+                         .record_staircases = options_.record_staircases};
   if (options_.progress) {
     run.observe = [this, options](const bowtie::View&, const bowtie::Action&) {
       const file::Traffic now = file::traffic();
@@ -183,6 +201,24 @@ Status FileRun::note(const Result<bowtie::RunResult>& result,
   return {};
 }
 
+// A side whose only stream passes through has no staircase.
+void FileRun::note_staircases(const bowtie::Staircases& stairs, const char* phase) {
+  auto note = [&](uint32_t streams, const bowtie::MeasuredStairs& measured,
+                  const std::vector<double>& predicted, const char* what) {
+    if (streams < 2 || measured.steps == 0) return;
+    stats_.staircases.push_back(
+        {.title = fmt::format("{}, {} x {}: {}", phase, stairs.inputs, stairs.outputs, what),
+         .streams = streams,
+         .steps = measured.steps,
+         .measured_bytes = thinned(measured.bytes, stairs_shown_max),
+         .predicted_bytes = thinned(predicted, stairs_shown_max)});
+  };
+  note(stairs.inputs, stairs.input, bowtie::input_staircase(stairs.schedule),
+       "inputs, some of them just filled");
+  note(stairs.outputs, stairs.output, bowtie::output_staircase(stairs.schedule),
+       "outputs, the fullest about to be written");
+}
+
 Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
                      const bowtie::Computation& computation, const PassOptions& options) {
   const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
@@ -195,7 +231,16 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
     in_turn = std::move(*opened);
     run.scheduler = in_turn.get();
   }
-  return note(bowtie::run(inputs, std::move(outputs), computation, run), inputs);
+  auto result = bowtie::run(inputs, std::move(outputs), computation, run);
+  if (result) {
+    for (bowtie::Staircases& stairs : result->staircases) {
+      // To the schedule they are one input, which keeps no stairs.
+      if (in_turn != nullptr) stairs.schedule = in_turn->schedule();
+      if (options.inputs_in_turn) stairs.input = {};
+      note_staircases(stairs, options.phase);
+    }
+  }
+  return note(result, inputs);
 }
 
 Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
@@ -213,6 +258,8 @@ Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>&
     for (const uint64_t bytes : result->output_bytes)
       between_bytes -= std::min(between_bytes, bytes);
     count_temporary_bytes(between_bytes);
+    for (const bowtie::Staircases& stairs : result->staircases)
+      note_staircases(stairs, options.phase);
   }
   // Its numbers are those of one bowtie among many.
   return note(result, {});

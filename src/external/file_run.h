@@ -13,6 +13,7 @@
 #include "bowtie/device_profile.h"
 #include "bowtie/run.h"
 #include "external/external_sort.h"
+#include "external/occupancy.h"
 #include "file/file.h"
 #include "record/format.h"
 
@@ -28,6 +29,7 @@ struct FilesOptions {
   const std::atomic<bool>* cancel = nullptr;  // set it, and the run ends: ErrorCode::interrupted
   // From the run's own threads, with every action of the device.
   std::function<void(const Progress&)> progress = {};
+  bool record_staircases = false;
 };
 
 // What a run did, all its passes together.
@@ -43,7 +45,8 @@ struct FilesStats {
   size_t block_bytes = 0;  // of the last pass
   uint64_t peak_rss_bytes = 0;
   uint64_t budget_bytes = 0;
-  std::string emulated;  // the emulated device on which this happened; empty: none
+  std::string emulated;               // the emulated device on which this happened; empty: none
+  std::vector<Staircase> staircases;  // with FilesOptions::record_staircases
 };
 
 // The least memory_bytes.
@@ -114,6 +117,7 @@ class FileRun {
   Error named(Error error, const std::vector<bowtie::Input>& inputs) const;
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
   Status note(const Result<bowtie::RunResult>& result, const std::vector<bowtie::Input>& inputs);
+  void note_staircases(const bowtie::Staircases& stairs, const char* phase);
 
   const FilesOptions& options_;
   const char* verb_;

@@ -26,10 +26,10 @@ Result<std::unique_ptr<InTurnScheduler>> InTurnScheduler::open(uint32_t outputs,
                               .outputs = outputs,
                               .input_share = outputs == 0 ? 1.0 : 0.5,
                               .memory_bytes = memory_bytes - std::min(memory_bytes, lost_bytes)};
-  auto single =
-      bowtie::StairScheduler::open(bowtie::best_schedule(bowtie), {.block_bytes = block_bytes});
+  const bowtie::Schedule schedule = bowtie::best_schedule(bowtie);
+  auto single = bowtie::StairScheduler::open(schedule, {.block_bytes = block_bytes});
   if (!single) return std::unexpected(single.error());
-  return std::unique_ptr<InTurnScheduler>(new InTurnScheduler(std::move(*single)));
+  return std::unique_ptr<InTurnScheduler>(new InTurnScheduler(schedule, std::move(*single)));
 }
 
 Action InTurnScheduler::next(const View& view) {

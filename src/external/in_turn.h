@@ -28,12 +28,15 @@ class InTurnScheduler final : public bowtie::Scheduler {
 
   bowtie::Action next(const bowtie::View& view) override;
 
+  const bowtie::Schedule& schedule() const { return schedule_; }  // for 1 x m
+
  private:
-  explicit InTurnScheduler(std::unique_ptr<bowtie::Scheduler> single)
-      : Scheduler(single->layout()), single_(std::move(single)) {}
+  InTurnScheduler(const bowtie::Schedule& schedule, std::unique_ptr<bowtie::Scheduler> single)
+      : Scheduler(single->layout()), schedule_(schedule), single_(std::move(single)) {}
 
   bowtie::Action of_current(bowtie::Action action, const bowtie::View& view);
 
+  const bowtie::Schedule schedule_;
   std::unique_ptr<bowtie::Scheduler> single_;  // for 1 x m
   uint32_t current_ = 0;                       // the first input that was not read to its end
   bowtie::Action last_;                        // as `single_` gave it

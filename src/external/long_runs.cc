@@ -8,6 +8,7 @@
 #include "external/file_run.h"
 #include "external/memory_plan.h"
 #include "external/number_plan.h"
+#include "external/string_plan.h"
 #include "os/limits.h"
 #include "record/codec.h"
 
@@ -34,22 +35,19 @@ namespace {
 
 // Of the sample's estimate of a bucket.
 constexpr double size_error = 1.15;
-// Lines are only estimated: leave room for an eighth more of them.
-constexpr double line_error = 1.125;
 // Addresses of all buckets together; a process has 128 TiB.
 constexpr uint64_t address_bytes = 32 * TiB;
 
 // The largest bucket that is sorted in memory, in one piece.
 uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
                           bool ordered) {
-  if (!options.format.numeric()) {
-    const auto most = plan_sorter(options, memory_bytes, item_bytes).bytes_max;
-    return options.format.fixed() ? most
-                                  : static_cast<uint64_t>(static_cast<double>(most) / line_error);
-  }
+  auto fits = [&](uint64_t bytes) {
+    return options.format.numeric()
+               ? plan_numbers(options, memory_bytes, bytes, true, ordered).fits
+               : plan_strings(options, memory_bytes, bytes, item_bytes, true).fits;
+  };
   uint64_t bytes = memory_bytes;
-  while (bytes > MiB && !plan_numbers(options, memory_bytes, bytes, true, ordered).fits)
-    bytes -= bytes / 16;
+  while (bytes > MiB && !fits(bytes)) bytes -= bytes / 16;
   return bytes;
 }
 
@@ -189,7 +187,8 @@ Result<std::vector<LongBucket>> distribute_in_long_runs(
                            .temp_directories = temp_directories,
                            .device = options.device.get(),
                            .cancel = options.cancel,
-                           .progress = [&](const Progress&) { (void)context.pulse(); }};
+                           .progress = [&](const Progress&) { (void)context.pulse(); },
+                           .record_staircases = options.record_staircases};
   FileRun run(files, "sort");
   std::vector<bowtie::Input> inputs;
   for (const Piece& piece : pieces) inputs.push_back({.file = piece.file, .bytes = piece.bytes});
@@ -229,6 +228,7 @@ Result<std::vector<LongBucket>> distribute_in_long_runs(
                           .inputs_in_turn = true,
                           .phase = "distribute"});
   if (!status) return std::unexpected(status.error());
+  context.occupancy().add(run.stats().staircases);
   if (options.format.fixed()) {
     for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
   }

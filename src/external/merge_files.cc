@@ -153,7 +153,8 @@ MergeFilesOptions options_of(const SortOptions& options) {
                     .temp_directories = options.temp_directories,
                     .device = options.device.get(),
                     .cancel = options.cancel,
-                    .progress = options.progress},
+                    .progress = options.progress,
+                    .record_staircases = options.record_staircases},
           .output = options.output,
           .descending = options.descending,
           .unique = options.unique,
@@ -274,6 +275,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stret
       {.format = format, .memory_bytes = memory_bytes, .phase = "merge"});
   if (!status) return std::unexpected(status.error());
   stored.bytes = run.output_bytes();
+  context.occupancy().add(run.stats().staircases);
   return stored;
 }
 
@@ -320,6 +322,7 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   stats.bytes_read = done->bytes_read;
   stats.bytes_written = done->bytes_written;
   stats.temp_bytes = done->temp_bytes;
+  stats.occupancy.staircases = std::move(done->staircases);
   stats.phases = context.phases();
   std::erase_if(stats.phases, [](const SortPhase& phase) { return phase.name != "merge"; });
   for (const SortPhase& phase : stats.phases) {

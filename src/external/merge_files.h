@@ -6,9 +6,10 @@
 
 #include <optional>
 
-#include "external/bucket_sorter.h"
+#include "external/bucket.h"
 #include "external/context.h"
 #include "external/file_run.h"
+#include "external/input.h"
 
 namespace penstock::external {
 

@@ -66,8 +66,10 @@ constexpr unsigned depth = 32;
 constexpr uint64_t recorded_bytes_max = 64 * MiB;
 static_assert(request_bytes % file::sector_bytes == 0);
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using Clock = OccupancyRecord::Clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // A bucket, or a piece of one whose keys are all equal.
@@ -87,6 +89,8 @@ struct Job {
   // Requests: the reader's, then the writer's.
   unsigned requests_left = 0;
   bool submitted = false;  // all of them
+  // For the picture of what held the memory: it had room, was read, taken by a sorter, sorted.
+  Clock::time_point began_at = {}, read_at = {}, taken_at = {}, sorted_at = {};
 };
 
 // A bucket, of one job or several.
@@ -171,6 +175,7 @@ class Pipeline {
       return std::unexpected(status.error());
     if (auto status = writes_.open(context_.options); !status)
       return std::unexpected(status.error());
+    kept_since_ = context_.occupancy().expect_buckets(arena_.bytes());
     {
       std::vector<std::jthread> threads;
       auto guard = [this](Status (Pipeline::*work)()) {
@@ -311,11 +316,12 @@ class Pipeline {
     auto begin = ring_.allocate(jobs_[index].region_bytes);
     if (!begin) return false;
     jobs_[index].region = arena_.begin() + *begin;
+    jobs_[index].began_at = Clock::now();
     return true;
   }
 
   void wait_for_room(size_t index) EXCLUDES_LOCK(mutex_) {
-    auto start = std::chrono::steady_clock::now();
+    auto start = Clock::now();
     MutexLock lock(mutex_);
     while (!ring_.has_room(jobs_[index].region_bytes) && !context_.failed()) changed_.wait(mutex_);
     times_.wait_room_s += seconds_since(start);
@@ -327,6 +333,9 @@ class Pipeline {
       spills_.release(bucket.spill);
     MutexLock lock(mutex_);
     job.state = State::loaded;
+    // What was kept is there since before.
+    job.read_at = job.spilled.empty() ? job.began_at : Clock::now();
+    if (job.spilled.empty()) job.began_at = kept_since_;
     changed_.notify_all();
   }
 
@@ -336,11 +345,12 @@ class Pipeline {
     for (;;) {
       Job* job = take_loaded();
       if (job == nullptr) return {};
-      auto start = std::chrono::steady_clock::now();
+      job->taken_at = Clock::now();
       if (auto status = sort(*job); !status) return status;
+      job->sorted_at = Clock::now();
       {
         MutexLock lock(mutex_);
-        times_.sort_s += seconds_since(start);
+        times_.sort_s += std::chrono::duration<double>(job->sorted_at - job->taken_at).count();
       }
       if (ordered_ != nullptr) {
         if (auto status = append(*job); !status) return status;
@@ -353,7 +363,7 @@ class Pipeline {
   }
 
   Job* take_loaded() EXCLUDES_LOCK(mutex_) {
-    auto start = std::chrono::steady_clock::now();
+    auto start = Clock::now();
     MutexLock lock(mutex_);
     while (!context_.failed() && next_sort_ < jobs_.size() &&
            jobs_[next_sort_].state != State::loaded)
@@ -512,6 +522,16 @@ class Pipeline {
       finished_.push_back(job.bucket);
     if (job.region != nullptr) ring_.release(static_cast<uint64_t>(job.region - arena_.begin()));
     changed_.notify_all();
+    if (job.region == nullptr) return;
+    context_.occupancy().add({.offset_bytes = job.offset,
+                              .bytes = job.stored_bytes,
+                              .region_bytes = job.region_bytes,
+                              .begin = job.began_at,
+                              .read = job.read_at,
+                              .waited = job.taken_at,
+                              .sorted = job.sorted_at,
+                              .written = Clock::now(),
+                              .grows = job.spilled.empty()});
   }
 
   // ---- writing
@@ -620,6 +640,7 @@ class Pipeline {
   uint64_t appended_to_;
   std::vector<uint32_t> kept_;  // blocks, in the order in which the ring begins
   uint64_t planned_bytes_ = 0;
+  Clock::time_point kept_since_ = {};
   std::unique_ptr<std::byte[], Free> filled_;  // the writer's, or his whose turn it is
   unsigned fills_in_flight_ = 0;
   Requests reads_;

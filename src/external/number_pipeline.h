@@ -7,7 +7,7 @@
 #include <span>
 
 #include "external/block_arena.h"
-#include "external/bucket_sorter.h"
+#include "external/bucket.h"
 #include "external/file_io.h"
 #include "external/number_plan.h"
 #include "external/number_split.h"

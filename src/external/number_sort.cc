@@ -102,6 +102,7 @@ Result<SplitResult> NumberSort::split(const std::vector<Piece>& pieces, const Nu
   auto start = std::chrono::steady_clock::now();
   if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
   context_.set_step("distribute");
+  if (plan.fits) context_.occupancy().expect_input(plan.arena_bytes);
   const SpillPlace place =
       resume != nullptr ? resume->place_for_split() : SpillPlace{.directories = directories_};
   auto split = split_numbers(context_, pieces, std::move(sample), keys, plan, place, *arena_);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "external/block_arena.h"
-#include "external/bucket_sorter.h"
+#include "external/bucket.h"
 #include "external/number_plan.h"
 #include "external/resume.h"
 #include "external/sample.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "external/bucket_sorter.h"
+#include "external/bucket.h"
 #include "external/journal.h"
 #include "external/spill.h"
 #include "sort/bucket_map.h"

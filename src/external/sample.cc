@@ -132,20 +132,34 @@ class Collector {
 };
 
 struct Stretch {
-  const file::File* file;
-  uint64_t file_offset;
   uint64_t data_offset;  // in the piece
-  size_t bytes;
+  size_t first_request;  // of those that read it, one behind the other
+  size_t requests;
 };
 
-// The stretch of a piece from `start` on, cut to the piece and to its extent.
-Stretch stretch_at(const Piece& piece, uint64_t start, size_t wanted) {
-  size_t bytes = static_cast<size_t>(std::min<uint64_t>(wanted, piece.bytes - start));
-  if (piece.file != nullptr) return {piece.file, start, start, bytes};
-  const stream::Extent& extent = piece.extents[start / piece.extent_bytes];
-  uint64_t inside = start % piece.extent_bytes;
-  return {extent.file, extent.offset + inside, start,
-          static_cast<size_t>(std::min<uint64_t>(bytes, extent.bytes - inside))};
+// Requests for a stretch of a piece from `start` on, cut to the piece: of extents, one for each,
+// because an item may be longer than they are.
+Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte* to,
+                    std::vector<file::Request>& requests) {
+  const Stretch stretch{start, requests.size(), 0};
+  const uint64_t end = std::min(piece.bytes, start + wanted);
+  for (uint64_t at = start; at < end;) {
+    file::Request request{.operation = file::Operation::read,
+                          .file = piece.file,
+                          .offset = at,
+                          .data = to + (at - start),
+                          .bytes = static_cast<size_t>(end - at)};
+    if (piece.file == nullptr) {
+      const stream::Extent& extent = piece.extents[at / piece.extent_bytes];
+      const uint64_t inside = at % piece.extent_bytes;
+      request.file = extent.file;
+      request.offset = extent.offset + inside;
+      request.bytes = std::min<size_t>(request.bytes, extent.bytes - inside);
+    }
+    at += request.bytes;
+    requests.push_back(request);
+  }
+  return {stretch.data_offset, stretch.first_request, requests.size() - stretch.first_request};
 }
 
 }  // namespace
@@ -207,41 +221,42 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces,
     size_t piece = 0;
     for (uint32_t place = 0; place < places;) {
       std::vector<Stretch> stretches;
-      std::vector<file::Request> requests(batch);
+      std::vector<file::Request> requests;
       while (stretches.size() < batch && place < places) {
         uint64_t part = std::max<uint64_t>(1, total / places);
         uint64_t position = std::min(total - 1, place * part + random.below(part));
         ++place;
         while (position >= piece_start + pieces[piece].bytes) piece_start += pieces[piece++].bytes;
         position -= piece_start;
+        std::byte* to = buffer.get() + stretches.size() * wanted;
         if (keys_alone) {
           position = position / format.record_bytes * format.record_bytes + format.key_offset;
-          stretches.push_back(stretch_at(pieces[piece], position, format.key_bytes));
+          stretches.push_back(add_stretch(pieces[piece], position, format.key_bytes, to, requests));
         } else {
-          stretches.push_back(
-              stretch_at(pieces[piece], round_down(position, file::sector_bytes), wanted));
+          stretches.push_back(add_stretch(pieces[piece], round_down(position, file::sector_bytes),
+                                          wanted, to, requests));
         }
       }
-      for (size_t i = 0; i < stretches.size(); ++i) {
-        requests[i] = {.operation = file::Operation::read,
-                       .file = stretches[i].file,
-                       .offset = stretches[i].file_offset,
-                       .data = buffer.get() + i * wanted,
-                       .bytes = stretches[i].bytes};
-        (*engine)->submit(requests[i]);
+      // From here on none of them moves.
+      for (file::Request& request : requests) (*engine)->submit(request);
+      for (file::Request& request : requests) {
+        (*engine)->wait(request);
+        bytes_read += request.done_bytes;
       }
-      for (size_t i = 0; i < stretches.size(); ++i) {
-        (*engine)->wait(requests[i]);
-        bytes_read += requests[i].done_bytes;
-      }
-      for (size_t i = 0; i < stretches.size(); ++i) {
-        if (requests[i].error != 0) {
-          return system_error(requests[i].error, "read a sample", stretches[i].file->path());
+      for (const Stretch& stretch : stretches) {
+        const std::byte* data = requests[stretch.first_request].data;
+        size_t bytes = 0;
+        for (size_t i = 0; i < stretch.requests; ++i) {
+          const file::Request& request = requests[stretch.first_request + i];
+          if (request.error != 0)
+            return system_error(request.error, "read a sample", request.file->path());
+          bytes += request.done_bytes;
+          if (request.done_bytes < request.bytes) break;  // a file that has become shorter
         }
         if (!keys_alone) {
-          collector.add_stretch(requests[i].data, requests[i].done_bytes, stretches[i].data_offset);
-        } else if (requests[i].done_bytes == format.key_bytes) {  // not cut by the end of an extent
-          collector.add_key(requests[i].data, format.key_bytes);
+          collector.add_stretch(data, bytes, stretch.data_offset);
+        } else if (bytes == format.key_bytes) {
+          collector.add_key(data, format.key_bytes);
         }
       }
       if (auto status = context.pulse(); !status) return std::unexpected(status.error());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -137,46 +136,6 @@ std::vector<stream::Extent> SpillSet::extents(uint32_t part, const std::vector<u
     }
   }
   return extents;
-}
-
-Result<std::unique_ptr<BucketBlocks>> BucketBlocks::open(SpillSet& spills, uint32_t buckets,
-                                                         uint64_t blocks_max) {
-  auto table = std::make_unique<BucketBlocks>();
-  uint64_t bytes = round_up(blocks_max * sizeof(Entry), os::page_bytes);
-  auto memory = os::Reservation::reserve(bytes, os::page_bytes);
-  if (!memory) return std::unexpected(memory.error());
-  table->table_ = std::move(*memory);
-  if (int error = os::commit(table->table_.begin(), bytes); error != 0) {
-    return system_error(error, "commit the table of blocks", "temporaries");
-  }
-  table->capacity_ =
-      static_cast<uint32_t>(std::min<uint64_t>(blocks_max, std::numeric_limits<uint32_t>::max()));
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    Spill& spill = spills.part(spills.part_of(bucket, buckets));
-    table->sinks_.push_back(std::make_unique<BucketSink>(*table, spill));
-  }
-  return table;
-}
-
-stream::Extent BucketBlocks::BucketSink::place(uint64_t, uint32_t bytes) noexcept {
-  if (owner_.used_ == owner_.capacity_) return {};
-  stream::Extent extent = spill_.place(bytes);
-  uint32_t entry = owner_.used_++;
-  owner_.entries()[entry] = {spill_.number_of(extent), 0};
-  if (last_plus_one != 0) {
-    owner_.entries()[last_plus_one - 1].next_plus_one = entry + 1;
-  } else {
-    first_plus_one = entry + 1;
-  }
-  last_plus_one = entry + 1;
-  return extent;
-}
-
-std::vector<uint32_t> BucketBlocks::blocks(uint32_t bucket) const {
-  std::vector<uint32_t> list;
-  for (uint32_t at = sinks_[bucket]->first_plus_one; at != 0; at = entries()[at - 1].next_plus_one)
-    list.push_back(entries()[at - 1].block);
-  return list;
 }
 
 }  // namespace penstock::external

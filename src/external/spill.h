@@ -16,8 +16,7 @@
 #include <vector>
 
 #include "file/file.h"
-#include "os/memory.h"
-#include "stream/file_writer.h"
+#include "stream/file_reader.h"
 
 namespace penstock::external {
 
@@ -107,48 +106,6 @@ class SpillSet {
   size_t block_bytes_ = 0;
   uint64_t placed_bytes_ = 0;  // of parts that are closed
   std::vector<Part> parts_;
-};
-
-// The blocks of many buckets that grow side by side, in one table that never moves: appending
-// allocates nothing. Thread safety: one thread.
-class BucketBlocks {
- public:
-  // Each bucket has its part of the set. Room for `blocks_max` blocks in all buckets together;
-  // memory is touched as they come.
-  static Result<std::unique_ptr<BucketBlocks>> open(SpillSet& spills, uint32_t buckets,
-                                                    uint64_t blocks_max);
-
-  stream::Sink& sink(uint32_t bucket) { return *sinks_[bucket]; }
-  // Their numbers, in the order in which they were placed.
-  std::vector<uint32_t> blocks(uint32_t bucket) const;
-
-  // Of memory, for each block: an entry, and its place in the list that blocks() makes.
-  static constexpr uint64_t bytes_per_block = 12;
-
- private:
-  struct Entry {
-    uint32_t block;
-    uint32_t next_plus_one;
-  };
-  class BucketSink final : public stream::Sink {
-   public:
-    BucketSink(BucketBlocks& owner, Spill& spill) : owner_(owner), spill_(spill) {}
-    stream::Extent place(uint64_t block, uint32_t bytes) noexcept override;
-    const char* name() const noexcept override { return spill_.name(); }
-    uint32_t first_plus_one = 0;
-    uint32_t last_plus_one = 0;
-
-   private:
-    BucketBlocks& owner_;
-    Spill& spill_;
-  };
-
-  Entry* entries() const { return reinterpret_cast<Entry*>(table_.begin()); }
-
-  os::Reservation table_;
-  uint32_t used_ = 0;
-  uint32_t capacity_ = 0;
-  std::vector<std::unique_ptr<BucketSink>> sinks_;
 };
 
 }  // namespace penstock::external

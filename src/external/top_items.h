@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "external/bucket_sorter.h"
+#include "external/bucket.h"
 #include "external/context.h"
 #include "external/input.h"
 #include "external/sample.h"

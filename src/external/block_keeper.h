@@ -1,0 +1,105 @@
+#pragma once
+
+// Buckets that grow in blocks of an arena while a distribution goes on: what memory holds is kept,
+// the rest goes to temporaries, the last buckets first. What a block holds is the caller's
+// business: numbers or bytes of items that span blocks.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "external/block_arena.h"
+#include "external/context.h"
+#include "external/spill.h"
+#include "file/engine.h"
+
+namespace penstock::external {
+
+// Where a bucket lies after a distribution: all of it in memory, or all of it in temporaries, in
+// blocks in the order in which they filled.
+struct BucketBlocks {
+  uint64_t bytes = 0;
+  std::vector<uint32_t> kept = {};     // blocks of the arena
+  std::vector<uint32_t> spilled = {};  // blocks of its part of the spills
+  // Where blocks may be compressed: what each takes in its place. A block that takes less than it
+  // holds is compressed (spill_codec.h).
+  std::vector<uint32_t> stored_bytes = {};
+  uint32_t spill = 0;  // which part of the spills
+};
+
+struct BlockKeeperOptions {
+  uint32_t buckets = 1;
+  uint32_t write_blocks = 0;     // free or being written, at least, while something is spilled
+  bool expects_to_spill = true;  // otherwise temporaries are opened when they are needed after all
+  bool compresses = false;
+};
+
+// Thread safety: one thread. Invariants: each bucket fills one block at most; buckets from
+// spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
+class BlockKeeper {
+ public:
+  BlockKeeper(Context& context, const BlockKeeperOptions& options, const SpillPlace& place,
+              BlockArena& arena);
+
+  Status open();
+
+  // The bucket's block is full, or it has none yet: a block to fill. Waits for the disk where all
+  // are being written. After an error what the blocks hold is thrown away.
+  std::byte* next_block(uint32_t bucket);
+  bool has_block(uint32_t bucket) const { return growing_[bucket].current != BlockArena::no_block; }
+  // Nothing more comes: the present block holds so many bytes.
+  void close(uint32_t bucket, uint64_t block_bytes);
+  // The same, and what it holds is not wanted.
+  void drop(uint32_t bucket);
+  uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
+
+  // When all are closed. What a bucket takes of the arena while it is sorted; nothing: more than
+  // there is, so that it is sorted from temporaries, and all behind it. Each that is spilled keeps
+  // its part of the spills.
+  using RegionBytes = std::function<std::optional<uint64_t>(uint32_t bucket)>;
+  Status finish(const RegionBytes& region_bytes);
+  BucketBlocks take(uint32_t bucket);
+  SpillSet take_spills() { return std::move(spills_); }
+
+  // The first write that failed.
+  Status status() const;
+  uint64_t spilled_bytes() const { return spilled_bytes_; }
+  uint64_t stored_bytes() const { return stored_bytes_; }  // of these, on the disk
+  uint64_t spill_writes() const { return spill_writes_; }
+
+ private:
+  struct Growing {
+    uint32_t current = BlockArena::no_block;
+    uint64_t bytes = 0;  // of full blocks; when it is closed, all
+    std::vector<uint32_t> kept;
+    std::vector<uint32_t> spilled;
+    std::vector<uint32_t> stored_bytes;
+  };
+
+  uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
+  uint32_t take_block();
+  void spill_down_to(uint32_t bucket);
+  void spill_rest(uint32_t bucket);
+  void write(uint32_t bucket, uint32_t block, uint64_t bytes);
+  uint32_t compress(uint32_t block, uint64_t bytes, uint64_t* stored_bytes);
+  void finish_write();
+  Status open_spills();
+
+  Context& context_;
+  const BlockKeeperOptions options_;
+  const SpillPlace& place_;
+  BlockArena& arena_;
+  std::vector<Growing> growing_;
+  uint32_t spilled_from_;  // buckets from here on go to temporaries
+  SpillSet spills_;
+  uint64_t spilled_bytes_ = 0;
+  uint64_t stored_bytes_ = 0;
+  uint64_t spill_writes_ = 0;
+  std::vector<file::Request> requests_;  // one for each block
+  uint32_t in_flight_ = 0;
+  std::optional<Error> error_;            // the first
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+}  // namespace penstock::external

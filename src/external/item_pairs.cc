@@ -1,0 +1,173 @@
+#include "external/item_pairs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "external/item_view.h"
+#include "sort/in_place_sort.h"
+
+// The naive way moves items, or pointers to them, and looks at two keys for each step of n log n:
+// two misses of the cache. A pair of (eight bytes of the key, place) is a number with eight bytes
+// beside it, and those are sorted in place at the speed of numbers, without a look at the items.
+//
+// The eight bytes begin behind what all keys of the bucket have in common, so that keys which begin
+// alike ("http://www.") are told apart as far as possible. What is equal in them is a group, and is
+// put right by itself: few by comparing keys; many like the whole, by the eight bytes behind what
+// the group has in common. A group whose keys are all equal is sorted by place alone, which is what
+// keeps the sort stable and one giant key cheap.
+//
+// (Keys end. Eight bytes of a shorter key are filled up with zeros, so a group may hold "a" and
+// "a\0" and not be told apart by any eight bytes: such a group is left to comparisons. So is one
+// that is `depth_max` deep, that the stack may end, too.)
+
+namespace penstock::external {
+namespace {
+
+using sorting::KeyValue;
+
+// Below it a sort by comparisons is as good.
+constexpr size_t group_items_min = 64;
+constexpr unsigned depth_max = 64;
+// How far ahead of use an item is asked for: a group's, in pairs.
+constexpr size_t prefetch_pairs = 16;
+
+size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
+  const size_t n = std::min({a.size(), b.size(), at_most});
+  if (std::memcmp(a.data(), b.data(), n) == 0) return n;
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first - a.begin());
+}
+
+class PairSorter {
+ public:
+  PairSorter(const SortOptions& options, const ItemsInMemory& items, unsigned threads)
+      : options_(options), format_(options.format), items_(items), threads_(threads) {}
+
+  Status sort(KeyValue* pairs) {
+    if (!whole()) return not_what_was_written();
+    const size_t skip = common_prefix_of_all();
+    if (!make(pairs, skip)) return not_what_was_written();
+    if (auto status = sort_by_key({pairs, items_.items}, threads_); !status) return status;
+    return order_groups({pairs, items_.items}, 0);
+  }
+
+ private:
+  // The last line has its newline, so that none is looked for behind the end.
+  bool whole() const {
+    if (items_.bytes == 0) return items_.items == 0;
+    if (format_.fixed()) return items_.bytes == items_.items * format_.record_bytes;
+    return items_.end()[-1] == std::byte{'\n'};
+  }
+
+  static std::unexpected<Error> not_what_was_written() {
+    return failure(ErrorCode::corrupt, "find as many items as were written", "temporaries");
+  }
+
+  std::string_view key_at(uint64_t place) const {
+    return key_of(format_, item_at(format_, items_.data + place, items_.end()));
+  }
+
+  // Most data have nothing in common: a few items tell.
+  size_t common_prefix_of_all() const {
+    if (items_.items == 0) return 0;
+    const std::byte* at = items_.data;
+    const std::string_view first = key_of(format_, item_at(format_, at, items_.end()));
+    size_t common = first.size();
+    while (common > 0 && at < items_.end()) {
+      const std::string_view item = item_at(format_, at, items_.end());
+      common = common_prefix(first, key_of(format_, item), common);
+      at += item.size();
+    }
+    return common;
+  }
+
+  uint64_t key_from(std::string_view key, size_t skip) const {
+    const uint64_t prefix = prefix_of(key.substr(std::min(skip, key.size())));
+    return options_.descending ? ~prefix : prefix;
+  }
+
+  // False: there are not so many.
+  bool make(KeyValue* pairs, size_t skip) const {
+    uint64_t count = 0;
+    for (const std::byte* at = items_.data; at < items_.end(); ++count) {
+      if (count == items_.items) return false;
+      const std::string_view item = item_at(format_, at, items_.end());
+      pairs[count] = {key_from(key_of(format_, item), skip),
+                      static_cast<uint64_t>(at - items_.data)};
+      at += item.size();
+    }
+    return count == items_.items;
+  }
+
+  static Status sort_by_key(std::span<KeyValue> pairs, unsigned threads) {
+    return sorting::sort_in_place(pairs.data(), pairs.size(), {.order = {}, .threads = threads});
+  }
+
+  // Sorted by key: what is equal in it. Where the whole key was in it, nothing is left to do.
+  Status order_groups(std::span<KeyValue> pairs, unsigned depth) const {
+    for (size_t i = 0; i + 1 < pairs.size();) {
+      size_t end = i + 1;
+      while (end < pairs.size() && pairs[end].key == pairs[i].key) ++end;
+      if (end - i > 1) {
+        if (auto status = order_group(pairs.subspan(i, end - i), depth); !status) return status;
+      }
+      i = end;
+    }
+    return {};
+  }
+
+  Status order_group(std::span<KeyValue> group, unsigned depth) const {
+    if (group.size() < group_items_min || depth == depth_max) return compare(group);
+    const std::string_view first = key_at(group.front().value);
+    size_t common = first.size();
+    bool equal = true;
+    for (size_t i = 1; i < group.size(); ++i) {
+      if (i + prefetch_pairs < group.size())
+        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
+      const std::string_view key = key_at(group[i].value);
+      common = common_prefix(first, key, common);
+      equal = equal && common == first.size() && key.size() == first.size();
+    }
+    if (equal) {
+      for (KeyValue& pair : group) pair.key = pair.value;
+      return sort_by_key(group, 1);
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (i + prefetch_pairs < group.size())
+        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
+      group[i].key = key_from(key_at(group[i].value), common);
+    }
+    if (auto status = sort_by_key(group, 1); !status) return status;
+    if (group.front().key == group.back().key) return compare(group);
+    return order_groups(group, depth + 1);
+  }
+
+  Status compare(std::span<KeyValue> group) const {
+    std::sort(group.begin(), group.end(), [this](const KeyValue& a, const KeyValue& b) {
+      const int order = key_at(a.value).compare(key_at(b.value));
+      if (order == 0) return a.value < b.value;
+      return options_.descending ? order > 0 : order < 0;
+    });
+    return {};
+  }
+
+  const SortOptions& options_;
+  const record::Format& format_;
+  const ItemsInMemory& items_;
+  const unsigned threads_;
+};
+
+}  // namespace
+
+Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sorting::KeyValue* pairs,
+                  unsigned threads) {
+  return PairSorter(options, items, threads).sort(pairs);
+}
+
+uint64_t sort_pairs_extra_bytes(uint64_t items, unsigned threads) {
+  return sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads});
+}
+
+}  // namespace penstock::external

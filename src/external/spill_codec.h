@@ -1,0 +1,48 @@
+#pragma once
+
+// Blocks of temporaries made smaller by LZ4, and whether that pays.
+//
+// A compressed block is one block of the LZ4 block format and nothing else; how many bytes it takes
+// and holds stands in the bucket's list.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "bowtie/device_profile.h"
+#include "external/context.h"
+#include "external/input.h"
+
+namespace penstock::external {
+
+// What does not shrink by so much of itself is stored as it is.
+inline constexpr size_t shrinks_by = 8;
+
+// Returns what it takes at `to`, where there is room for `bytes`; 0: it does not shrink enough.
+size_t compress_block(const std::byte* from, size_t bytes, std::byte* to);
+// False: what was written is not what is there. Never writes more than `bytes` at `to`.
+[[nodiscard]] bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to,
+                                 size_t bytes);
+
+// What became of a few stretches of the input.
+struct CompressionTrial {
+  double ratio = 1;  // of the bytes, compressed and not
+  double compress_bytes_per_s = 0;
+  double inflate_bytes_per_s = 0;
+};
+// Reads about a MiB of files. Nothing to try gives a ratio of 1.
+Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces);
+
+// The phases of a sort by distribution, as the disk alone takes them and as processors do.
+struct CompressionCase {
+  CompressionTrial trial;
+  uint64_t bytes = 0;
+  uint64_t spilled_bytes = 0;
+  unsigned threads = 1;
+  // On the disk, with temporaries as they are and compressed.
+  double split_seconds = 0, split_seconds_compressed = 0;
+  double sort_seconds = 0, sort_seconds_compressed = 0;
+};
+bool compression_pays(const CompressionCase& phases);
+
+}  // namespace penstock::external

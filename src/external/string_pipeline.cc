@@ -1,0 +1,610 @@
+#include "external/string_pipeline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "external/item_pairs.h"
+#include "external/item_view.h"
+#include "external/sort_prediction.h"
+#include "external/spill_codec.h"
+#include "file/engine.h"
+#include "os/memory.h"
+
+// The naive way reads a bucket through a stream, copies it to where it can lie in one piece, sorts,
+// and writes through another stream: a fault and a move of pages for each block, twice, and a copy
+// that nobody needed. Here requests read blocks straight to where the bucket will be sorted, a
+// region of the arena, and only the order itself costs a copy: items are gathered from their region
+// into a few blocks, which are written.
+//
+//   this thread   reads buckets in order, each into a region                      (loading)
+//   sorters       inflate it where it is compressed, sort its pairs behind it,    (loaded)
+//                 gather it to the output; then the region is free
+//
+//   region   | the items as they came ................ | their pairs ....... |
+//
+// Kept buckets come first, and their regions lie where the ring begins: their blocks are put in
+// order there (BlockArena::arrange), with a gap for the pairs behind each. So the sorters have work
+// at once, and while they make room the disk reads what was spilled.
+//
+// Buckets of one key are not sorted, and may be larger than all of memory: they go piece by piece.
+//
+// A sorter waits for its own writes alone, and then only when all of its blocks are being written.
+// Blocks of the output end at multiples of their size there, so that all requests but a bucket's
+// first and last are whole sectors.
+//
+// A compressed block is read to the start of its place, copied from there to where it is in
+// nobody's way, and inflated to its place. (To inflate it from its end, in place, takes room behind
+// it, where the next block lies.)
+//
+// In order. Where repeats are dropped, or the output is a pipe, a sorter gathers when the one
+// before has: then it is known where its output begins. To a pipe it also waits for its writes
+// before the next may begin. The same on a disk that is known to seek slowly: two sorters that
+// write at two places would make it jump for every block.
+//
+// Where the sort can be resumed, a sorter waits until its bucket is written, and writes down that
+// it is done, before it gives up the temporaries.
+//
+// Who waits for whom. The reader waits for room, that is, for sorters to gather; sorters wait for
+// the reader, and in order for those with earlier buckets. Regions are given out, and buckets
+// taken, in the order of the buckets: so the first bucket that is not done waits for nobody but the
+// disk. One has room when it is alone.
+//
+// Invariant: a region is touched by one thread at a time: the reader's requests until it is loaded,
+// then its sorter.
+
+namespace penstock::external {
+namespace {
+
+constexpr size_t request_bytes = 2 * MiB;
+constexpr unsigned reads_max = 32;
+static_assert(request_bytes % file::sector_bytes == 0);
+// Items are asked for so many ahead of their copy.
+constexpr size_t prefetch_items = 12;
+// Between two looks at whether the run was ended.
+constexpr size_t items_per_pulse = 16384;
+constexpr uint64_t copied_bytes_per_pulse = 1 * MiB;
+
+// A bucket, or a piece of one whose keys are all equal.
+struct Job {
+  enum class Kind { sort, copy } kind = Kind::sort;
+  enum class State { waiting, loaded } state = State::waiting;
+  uint32_t bucket = 0;
+  std::span<const uint32_t> spilled = {};  // to be read; none: it is there
+  std::span<const uint32_t> stored_bytes = {};
+  uint64_t read_bytes = 0;  // of which `bytes` are items of the output
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+  uint64_t region_bytes = 0;
+  std::byte* region = nullptr;
+  uint64_t offset = 0;  // in the output, where that is known
+  unsigned requests_left = 0;
+  bool submitted = false;  // all of them
+};
+
+// A bucket, of one job or several.
+struct Progress {
+  uint32_t loads_left = 0;  // the reader's
+  uint32_t stores_left = 0;
+  uint64_t offset = 0;
+  Stored stored = {};
+};
+
+// What a sorter writes, from one place of the output on: filled and written in blocks.
+// Thread safety: one thread.
+class OutputBlocks {
+ public:
+  Status open(const SortOptions& options, size_t block_bytes) {
+    block_bytes_ = block_bytes;
+    const uint64_t bytes = output_blocks * block_bytes;
+    auto memory = os::Reservation::reserve(bytes);
+    if (!memory) return std::unexpected(memory.error());
+    memory_ = std::move(*memory);
+    if (int error = os::commit(memory_.begin(), bytes); error != 0)
+      return system_error(error, "commit memory for the output", "sort", "a smaller -S");
+    if (bytes >= os::huge_page_bytes)
+      (void)os::advise_huge(memory_.begin(), round_down(bytes, os::huge_page_bytes), true);
+    auto engine = file::Engine::open({.depth = output_blocks, .kind = options.engine});
+    if (!engine) return std::unexpected(engine.error());
+    engine_ = std::move(*engine);
+    return {};
+  }
+
+  void begin(const Target& target) {
+    target_ = target;
+    begun_at_ = target.offset;
+    begin_block();
+  }
+
+  void append(const char* data, size_t bytes) {
+    while (bytes > room_) {
+      std::memcpy(at_, data, room_);
+      data += room_;
+      bytes -= room_;
+      at_ += room_;
+      room_ = 0;
+      end_block();
+      begin_block();
+    }
+    std::memcpy(at_, data, bytes);
+    at_ += bytes;
+    room_ -= bytes;
+  }
+
+  // What was appended is on its way; returns how much that is since begin().
+  uint64_t flush() {
+    end_block();
+    return target_.offset - begun_at_;
+  }
+
+  // What is on its way has arrived.
+  Status wait() {
+    for (file::Request& request : requests_) finish(request);
+    return status();
+  }
+
+  Status status() const {
+    if (error_) return std::unexpected(*error_);
+    return {};
+  }
+
+ private:
+  // The next block, from the place in it that the output's offset has.
+  void begin_block() {
+    finish(requests_[block_]);
+    const size_t inside = target_.offset % block_bytes_;
+    start_ = at_ = memory_.begin() + block_ * block_bytes_ + inside;
+    room_ = block_bytes_ - inside;
+  }
+
+  void end_block() {
+    const auto bytes = static_cast<size_t>(at_ - start_);
+    if (bytes == 0) return;
+    file::Request& request = requests_[block_];
+    request = {.operation = file::Operation::write,
+               .file = target_.file,
+               .offset = target_.offset,
+               .data = start_,
+               .bytes = bytes};
+    if (!error_) {
+      engine_->submit(request);
+      pending_[block_] = true;
+    }
+    target_.offset += bytes;
+    start_ = at_;
+    room_ = 0;
+    block_ = (block_ + 1) % output_blocks;
+  }
+
+  void finish(file::Request& request) {
+    bool& pending = pending_[&request - requests_];
+    if (!pending) return;
+    engine_->wait(request);
+    pending = false;
+    if (error_) return;
+    if (request.error != 0) {
+      error_ = system_error(request.error, "write", request.file->path()).error();
+    } else if (request.done_bytes != request.bytes) {
+      error_ = failure(ErrorCode::io, "write all of it", request.file->path()).error();
+    }
+  }
+
+  size_t block_bytes_ = 0;
+  os::Reservation memory_;
+  Target target_;  // of what comes next
+  uint64_t begun_at_ = 0;
+  std::byte* start_ = nullptr;  // of what the present block holds
+  std::byte* at_ = nullptr;
+  size_t room_ = 0;
+  uint32_t block_ = 0;
+  file::Request requests_[output_blocks];
+  bool pending_[output_blocks] = {};
+  std::optional<Error> error_;            // the first
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+class Pipeline {
+ public:
+  Pipeline(Context& context, std::span<const StringBucket> buckets, const StringPlan& plan,
+           BlockArena& arena, SpillSet& spills, const Target& target, Resume* resume)
+      : context_(context),
+        buckets_(buckets),
+        plan_(plan),
+        arena_(arena),
+        spills_(spills),
+        target_(target),
+        resume_(resume),
+        in_order_(in_order(context.options, target) || seeks_slowly(context.options)),
+        ring_(arena.bytes()),
+        appended_to_(target.offset) {
+    for (const StringBucket& bucket : buckets) add_jobs(bucket);
+    if (!kept_.empty()) arena_.arrange(kept_);
+  }
+
+  Result<Stored> run() {
+    if (auto status = open_reads(); !status) return std::unexpected(status.error());
+    {
+      std::vector<std::jthread> threads;
+      const auto sorters = std::min<size_t>(plan_.sorters, jobs_.size());
+      for (size_t i = 0; i < sorters; ++i) {
+        threads.emplace_back();
+        auto status = start_thread(threads.back(), [this] {
+          if (auto sorted = sort_all(); !sorted) fail(sorted.error());
+        });
+        if (!status) fail(status.error());
+      }
+      if (auto status = read(); !status) fail(status.error());
+    }
+    if (context_.failed()) return std::unexpected(context_.error());
+    MutexLock lock(mutex_);
+    return stored_;
+  }
+
+ private:
+  using Kind = Job::Kind;
+  using State = Job::State;
+
+  bool drops_repeats() const { return context_.options.unique; }
+  static bool seeks_slowly(const SortOptions& options) {
+    const auto device = known_device(options);
+    return device && device->switch_seconds.at(1, 1) > 0;
+  }
+
+  // ---- what is to be done
+
+  void add_jobs(const StringBucket& bucket) {
+    Job job = {.bucket = static_cast<uint32_t>(progress_.size()),
+               .spilled = bucket.spilled,
+               .stored_bytes = bucket.stored_bytes,
+               .read_bytes = bucket.bytes,
+               .bytes = bucket.bytes,
+               .items = bucket.items};
+    progress_.push_back({.offset = target_.offset + planned_bytes_});
+    if (!bucket.constant) return add(job, bucket);
+    job.kind = Kind::copy;
+    if (drops_repeats()) {
+      // All keys are equal, and a line is its key: all items are of one length.
+      job.bytes = bucket.bytes / bucket.items;
+      job.items = 1;
+      if (!bucket.spilled.empty()) cut(job, bucket, 0, ceil_div(job.bytes, spills_.block_bytes()));
+      return add(job, bucket);
+    }
+    if (bucket.spilled.empty()) return add(job, bucket);
+    const size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
+    for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
+      cut(job, bucket, first, blocks);
+      job.bytes = job.read_bytes;
+      job.items = first == 0 ? bucket.items : 0;
+      add(job, bucket);
+    }
+  }
+
+  void cut(Job& job, const StringBucket& bucket, size_t first, size_t blocks) const {
+    blocks = std::min(blocks, bucket.spilled.size() - first);
+    const uint64_t start = first * spills_.block_bytes();
+    job.read_bytes = std::min<uint64_t>(bucket.bytes - start, blocks * spills_.block_bytes());
+    job.spilled = std::span(bucket.spilled).subspan(first, blocks);
+    if (!bucket.stored_bytes.empty())
+      job.stored_bytes = std::span(bucket.stored_bytes).subspan(first, blocks);
+  }
+
+  void add(Job job, const StringBucket& bucket) {
+    job.offset = target_.offset + planned_bytes_;
+    planned_bytes_ += job.bytes;
+    const uint64_t pairs = job.kind == Kind::sort ? job.items : 0;
+    job.region_bytes = string_region_bytes(job.read_bytes, pairs);
+    if (!bucket.kept.empty()) {
+      // At the arena's start, where the ring begins to give out regions.
+      const size_t blocks =
+          ceil_div(std::max(job.region_bytes, bucket.kept.size() * arena_.block_bytes()),
+                   arena_.block_bytes());
+      job.region_bytes = blocks * arena_.block_bytes();
+      kept_.insert(kept_.end(), bucket.kept.begin(), bucket.kept.end());
+      kept_.resize(kept_.size() + blocks - bucket.kept.size(), BlockArena::no_block);
+    }
+    ++progress_.back().loads_left;
+    ++progress_.back().stores_left;
+    jobs_.push_back(job);
+  }
+
+  // ---- reading
+
+  Status open_reads() {
+    auto engine = file::Engine::open({.depth = reads_max, .kind = context_.options.engine});
+    if (!engine) return std::unexpected(engine.error());
+    engine_ = std::move(*engine);
+    for (file::Request& request : requests_) free_.push_back(&request);
+    return {};
+  }
+
+  Status read() {
+    size_t next = 0;        // the job to be given a region
+    size_t submitting = 0;  // the job whose reads are being submitted
+    size_t block = 0;       // of it
+    for (;;) {
+      if (auto status = context_.pulse(); !status) return status;
+      while (next < jobs_.size() && allocate(next)) ++next;
+      while (submitting < next && !free_.empty()) {
+        Job& job = jobs_[submitting];
+        if (block < job.spilled.size()) {
+          submit_read(job, block);
+          continue;
+        }
+        job.submitted = true;
+        if (job.requests_left == 0) loaded(job);
+        ++submitting;
+        block = 0;
+      }
+      if (free_.size() < reads_max) {
+        if (auto status = finish_read(); !status) return status;
+      } else if (submitting == jobs_.size()) {
+        return {};
+      } else if (submitting == next) {
+        wait_for_room(next);
+      }
+    }
+  }
+
+  // Blocks that lie one behind the other are read at once; compressed ones have holes behind them.
+  void submit_read(Job& job, size_t& block) {
+    const Spill& spill = spills_.part(buckets_[job.bucket].spill);
+    const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());
+    const stream::Extent first = spill.numbered(job.spilled[block], block_bytes);
+    const uint64_t place = uint64_t{block} * block_bytes;
+    uint64_t bytes = 0;
+    if (!job.stored_bytes.empty()) {
+      bytes = round_up(job.stored_bytes[block++], file::sector_bytes);
+    } else {
+      while (block < job.spilled.size()) {
+        const stream::Extent next = spill.numbered(job.spilled[block], block_bytes);
+        const bool follows = next.file == first.file && next.offset == first.offset + bytes;
+        if (!follows || bytes + block_bytes > std::max<size_t>(request_bytes, block_bytes)) break;
+        bytes += block_bytes;
+        ++block;
+      }
+      bytes = std::min(bytes, round_up(job.read_bytes, file::sector_bytes) - place);
+    }
+    file::Request& request = *free_.back();
+    free_.pop_back();
+    request = {.operation = file::Operation::read,
+               .file = first.file,
+               .offset = first.offset,
+               .data = job.region + place,
+               .bytes = bytes,
+               .owner = &job};
+    ++job.requests_left;
+    engine_->submit(request);
+  }
+
+  Status finish_read() {
+    file::Request* request = engine_->wait_any();
+    PENSTOCK_CHECK(request != nullptr, "a request in flight ends");
+    free_.push_back(request);
+    if (request->error != 0) return system_error(request->error, "read", request->file->path());
+    if (request->done_bytes != request->bytes)
+      return failure(ErrorCode::corrupt, "read back what was written", request->file->path());
+    auto& job = *static_cast<Job*>(request->owner);
+    if (--job.requests_left == 0 && job.submitted) loaded(job);
+    return {};
+  }
+
+  bool allocate(size_t index) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    auto begin = ring_.allocate(jobs_[index].region_bytes);
+    if (!begin) return false;
+    jobs_[index].region = arena_.begin() + *begin;
+    return true;
+  }
+
+  void wait_for_room(size_t index) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (!ring_.has_room(jobs_[index].region_bytes) && !context_.failed()) changed_.wait(mutex_);
+  }
+
+  void loaded(Job& job) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    if (--progress_[job.bucket].loads_left == 0 && resume_ == nullptr) release(job.bucket);
+    job.state = State::loaded;
+    changed_.notify_all();
+  }
+
+  // Its temporaries are not needed any more.
+  void release(uint32_t bucket) REQUIRES_LOCK(mutex_) {
+    if (!buckets_[bucket].spilled.empty()) spills_.release(buckets_[bucket].spill);
+  }
+
+  // ---- sorting
+
+  // What a sorter has for itself: opened when it has something to do.
+  struct Sorter {
+    OutputBlocks output;
+    std::vector<std::byte> compressed;  // a block
+  };
+
+  Status sort_all() {
+    Sorter sorter;
+    bool opened = false;
+    while (Job* job = take_loaded()) {
+      if (!opened) {
+        if (auto status = sorter.output.open(context_.options, plan_.output_block_bytes); !status)
+          return status;
+        opened = true;
+      }
+      if (auto status = sort(*job, sorter); !status) return status;
+    }
+    return opened ? sorter.output.wait() : Status{};
+  }
+
+  Job* take_loaded() EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (!context_.failed() && next_sort_ < jobs_.size() &&
+           jobs_[next_sort_].state != State::loaded)
+      changed_.wait(mutex_);
+    if (context_.failed() || next_sort_ == jobs_.size()) return nullptr;
+    return &jobs_[next_sort_++];
+  }
+
+  Status sort(Job& job, Sorter& sorter) {
+    if (auto status = context_.pulse(); !status) return status;
+    if (auto status = inflate(job, sorter); !status) return status;
+    const ItemsInMemory items{.data = job.region, .bytes = job.bytes, .items = job.items};
+    auto* pairs = reinterpret_cast<sorting::KeyValue*>(job.region + pairs_offset(job.bytes));
+    if (job.kind == Kind::sort) {
+      if (auto status = sort_pairs(context_.options, items, pairs, plan_.sorter_threads); !status)
+        return status;
+    }
+    const Target target = in_order_ ? wait_for_turn(job) : Target{target_.file, job.offset};
+    if (context_.failed()) return std::unexpected(context_.error());
+    sorter.output.begin(target);
+    auto gathered =
+        job.kind == Kind::sort ? gather(items, pairs, sorter.output) : copy(items, sorter.output);
+    if (!gathered) return std::unexpected(gathered.error());
+    const Stored stored{sorter.output.flush(), *gathered};
+    const bool is_stream = !target_.file->seekable();
+    if (is_stream || resume_ != nullptr) {
+      if (auto status = sorter.output.wait(); !status) return status;
+    } else if (auto status = sorter.output.status(); !status) {
+      return status;
+    }
+    return done(job, target.offset, stored);
+  }
+
+  // Compressed blocks, each where it belongs.
+  Status inflate(Job& job, Sorter& sorter) {
+    const size_t block_bytes = spills_.block_bytes();
+    for (size_t block = 0; block < job.stored_bytes.size(); ++block) {
+      const uint64_t place = block * block_bytes;
+      const auto bytes =
+          static_cast<size_t>(std::min<uint64_t>(block_bytes, job.read_bytes - place));
+      const size_t stored_bytes = job.stored_bytes[block];
+      if (stored_bytes >= bytes) continue;
+      sorter.compressed.resize(std::max(sorter.compressed.size(), stored_bytes));
+      std::memcpy(sorter.compressed.data(), job.region + place, stored_bytes);
+      if (!inflate_block(sorter.compressed.data(), stored_bytes, job.region + place, bytes)) {
+        return failure(ErrorCode::corrupt,
+                       "read back what was written: block " + std::to_string(job.spilled[block]) +
+                           " is damaged",
+                       spills_.name());
+      }
+    }
+    return {};
+  }
+
+  // Items in the order of the pairs; how many.
+  Result<uint64_t> gather(const ItemsInMemory& items, const sorting::KeyValue* pairs,
+                          OutputBlocks& output) {
+    const record::Format& format = context_.options.format;
+    const bool unique = drops_repeats();
+    uint64_t count = 0;
+    std::string_view last;
+    for (uint64_t i = 0; i < items.items; ++i) {
+      if (i % items_per_pulse == 0) {
+        if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+        if (auto status = output.status(); !status) return std::unexpected(status.error());
+      }
+      if (i + prefetch_items < items.items) {
+        const std::byte* ahead = items.data + pairs[i + prefetch_items].value;
+        __builtin_prefetch(ahead);
+        __builtin_prefetch(ahead + 64);
+      }
+      const std::string_view item = item_at(format, items.data + pairs[i].value, items.end());
+      if (unique) {
+        const std::string_view key = key_of(format, item);
+        if (count > 0 && key == last) continue;
+        last = key;
+      }
+      output.append(item.data(), item.size());
+      ++count;
+    }
+    return count;
+  }
+
+  // As they came; how many.
+  Result<uint64_t> copy(const ItemsInMemory& items, OutputBlocks& output) {
+    for (uint64_t done = 0; done < items.bytes; done += copied_bytes_per_pulse) {
+      if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+      if (auto status = output.status(); !status) return std::unexpected(status.error());
+      output.append(reinterpret_cast<const char*>(items.data + done),
+                    std::min(copied_bytes_per_pulse, items.bytes - done));
+    }
+    return items.items;
+  }
+
+  Target wait_for_turn(const Job& job) EXCLUDES_LOCK(mutex_) {
+    const auto index = static_cast<size_t>(&job - jobs_.data());
+    MutexLock lock(mutex_);
+    while (turn_ != index && !context_.failed()) changed_.wait(mutex_);
+    return {target_.file, appended_to_};
+  }
+
+  // Its region is free, and the next one's turn has come. With `resume` it is written, too.
+  Status done(const Job& job, uint64_t offset, const Stored& stored) EXCLUDES_LOCK(mutex_) {
+    ResumeDone finished;
+    {
+      MutexLock lock(mutex_);
+      ring_.release(static_cast<uint64_t>(job.region - arena_.begin()));
+      stored_.bytes += stored.bytes;
+      stored_.items += stored.items;
+      appended_to_ += stored.bytes;
+      ++turn_;
+      Progress& bucket = progress_[job.bucket];
+      if (in_order_ && bucket.stored.bytes == 0) bucket.offset = offset;
+      bucket.stored.bytes += stored.bytes;
+      bucket.stored.items += stored.items;
+      changed_.notify_all();
+      if (--bucket.stores_left > 0 || resume_ == nullptr) return {};
+      finished = {buckets_[job.bucket].id, bucket.offset, bucket.stored};
+    }
+    if (auto status = resume_->finished({&finished, 1}, *target_.file); !status) return status;
+    MutexLock lock(mutex_);
+    release(job.bucket);
+    return {};
+  }
+
+  void fail(Error error) EXCLUDES_LOCK(mutex_) {
+    context_.fail(std::move(error));
+    MutexLock lock(mutex_);
+    changed_.notify_all();
+  }
+
+  Context& context_;
+  const std::span<const StringBucket> buckets_;
+  const StringPlan& plan_;
+  BlockArena& arena_;
+  SpillSet& spills_;  // releasing is under the mutex
+  const Target target_;
+  Resume* const resume_;
+  const bool in_order_;
+  std::vector<Job> jobs_;           // never moves once the threads run
+  std::vector<Progress> progress_;  // the same; its numbers under the mutex
+  std::vector<uint32_t> kept_;      // blocks, in the order in which the ring begins
+  uint64_t planned_bytes_ = 0;
+
+  Mutex mutex_;
+  Condition changed_;
+  RegionRing ring_ GUARDED_BY(mutex_);
+  size_t next_sort_ GUARDED_BY(mutex_) = 0;
+  size_t turn_ GUARDED_BY(mutex_) = 0;
+  uint64_t appended_to_ GUARDED_BY(mutex_);
+  Stored stored_ GUARDED_BY(mutex_);
+
+  // The reader's.
+  file::Request requests_[reads_max];
+  std::vector<file::Request*> free_;
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+}  // namespace
+
+Result<Stored> sort_string_buckets(Context& context, std::span<const StringBucket> buckets,
+                                   const StringPlan& plan, BlockArena& arena, SpillSet& spills,
+                                   const Target& target, Resume* resume) {
+  return Pipeline(context, buckets, plan, arena, spills, target, resume).run();
+}
+
+}  // namespace penstock::external

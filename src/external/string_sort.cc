@@ -1,0 +1,261 @@
+#include "external/string_sort.h"
+
+#include <algorithm>
+
+#include "base/bits.h"
+#include "external/memory_plan.h"
+#include "external/spill_codec.h"
+#include "external/string_pipeline.h"
+
+// The outline:
+//
+//   split         every item goes to its bucket; what memory does not hold, to temporaries
+//   buckets       those that are in memory, then the others: read, sort, gather and write
+//                 one that is too large to be sorted in memory is itself an input: the same again
+//
+// An input that fits is the case in which nothing goes to temporaries. All levels have the whole
+// memory, one after the other: when a large bucket is split again, those before it are stored and
+// those behind it are on disk, because what is kept are always the first ones, and none behind a
+// large one (block_keeper.cc).
+//
+// Where the sort can be resumed, a split is written down when it is whole, and a bucket when it is
+// stored (resume.h): what an earlier run has done is taken from there, at every level. The journal
+// knows the numbers of blocks and not what they take, so with it nothing is compressed.
+//
+// A large bucket whose blocks are compressed is written once more as it is, and read from there:
+// the stream that reads an input's pieces knows only plain ones. It is rare (a sample that erred),
+// or there is so much input for so little memory that the plan would not compress.
+
+namespace penstock::external {
+namespace {
+
+// Each level divides by a hundred or so; what is not done by then cannot be told apart.
+constexpr unsigned depth_max = 6;
+
+}  // namespace
+
+StringSort::StringSort(Context& context, uint64_t memory_bytes,
+                       std::vector<std::string> directories, bool compresses, Resume* resume)
+    : context_(context),
+      memory_bytes_(memory_bytes),
+      directories_(std::move(directories)),
+      compresses_(compresses && resume == nullptr),
+      resume_(resume) {}
+
+Result<Stored> StringSort::run(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
+                               Sample sample, const Target& target) {
+  Origin origin;
+  return sort_pieces(pieces, bytes, known, std::move(sample), target, 0, origin, resume_);
+}
+
+Status StringSort::use_arena(const StringPlan& plan) {
+  if (arena_ && arena_->bytes() == plan.arena_bytes) return {};
+  arena_.reset();
+  auto arena = BlockArena::open(plan.arena_bytes);
+  if (!arena) return std::unexpected(arena.error());
+  arena_ = std::move(*arena);
+  return {};
+}
+
+Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
+                                       Sample sample, const Target& target, unsigned depth,
+                                       Origin& origin, Resume* resume) {
+  if (depth == depth_max) {
+    return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
+                   "a larger -S");
+  }
+  const StringPlan plan =
+      plan_strings(context_.options, memory_bytes_, bytes, sample.item_bytes, known);
+  if (depth == 0) stats_.read_block_bytes = plan.read_block_bytes;
+  auto parts = resume != nullptr && resume->has_split(origin.id)
+                   ? take_split(plan, origin.id, resume)
+                   : split(pieces, plan, std::move(sample), depth, origin.id, resume);
+  if (!parts) return std::unexpected(parts.error());
+  if (parts->spilled_bytes > 0 || resume != nullptr)
+    stats_.levels = std::max(stats_.levels, depth + 1);
+  // Without a record of its own a bucket is not done before all of it is.
+  const bool recorded = resume_ == nullptr || resume != nullptr;
+  if (recorded) origin.release();
+  return sort_buckets(*parts, plan, target, depth, resume);
+}
+
+Result<StringSplit> StringSort::split(const std::vector<Piece>& pieces, const StringPlan& plan,
+                                      Sample sample, unsigned depth, BucketId id, Resume* resume) {
+  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+  context_.set_step("distribute");
+  const SpillPlace place =
+      resume != nullptr ? resume->place_for_split() : SpillPlace{.directories = directories_};
+  auto split =
+      split_strings(context_, pieces, std::move(sample), plan, compresses_, place, *arena_);
+  if (!split) return split;
+  if (resume != nullptr) {
+    const uint32_t number = resume->next_split();
+    for (uint32_t i = 0; i < split->buckets.size(); ++i) split->buckets[i].id = {number, i};
+    if (auto status = save(*split, id, *resume); !status) return std::unexpected(status.error());
+  }
+  stats_.spilled_bytes += split->spilled_bytes;
+  stats_.stored_bytes += split->stored_bytes;
+  if (depth == 0) {
+    for (const StringBucket& bucket : split->buckets)
+      stats_.kept_bytes += bucket.spilled.empty() ? bucket.bytes : 0;
+  }
+  return split;
+}
+
+Status StringSort::save(const StringSplit& split, BucketId id, Resume& resume) const {
+  return resume.save_split(id, split.spills, static_cast<uint32_t>(split.buckets.size()),
+                           [&](uint32_t number) {
+                             const StringBucket& bucket = split.buckets[number];
+                             return ResumeBucket{.bytes = bucket.bytes,
+                                                 .items = bucket.items,
+                                                 .constant = bucket.constant,
+                                                 .part = bucket.spill,
+                                                 .blocks = bucket.spilled};
+                           });
+}
+
+// What an earlier run has split.
+Result<StringSplit> StringSort::take_split(const StringPlan& plan, BucketId id, Resume* resume) {
+  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+  arena_->cut(plan.block_bytes);
+  ResumeSplit saved = resume->take_split(id);
+  auto spills = resume->open_spills(saved);
+  if (!spills) return std::unexpected(spills.error());
+  StringSplit split;
+  split.spills = std::move(*spills);
+  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
+    ResumeBucket& bucket = saved.buckets[i];
+    split.buckets.push_back({.bytes = bucket.bytes,
+                             .items = bucket.items,
+                             .constant = bucket.constant,
+                             .spilled = std::move(bucket.blocks),
+                             .spill = bucket.part,
+                             .id = {saved.number, i}});
+  }
+  return split;
+}
+
+// Runs of buckets that fit, with a bucket that does not between them, and what an earlier run has
+// done.
+Result<Stored> StringSort::sort_buckets(StringSplit& split, const StringPlan& plan,
+                                        const Target& target, unsigned depth, Resume* resume) {
+  Stored total;
+  auto stored = [&](const Stored& part) {
+    total.bytes += part.bytes;
+    total.items += part.items;
+  };
+  auto next = [&] { return Target{target.file, target.offset + total.bytes}; };
+  auto done = [&](const StringBucket& bucket) {
+    return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
+  };
+  auto ready = [&](const StringBucket& bucket) {
+    const bool fits =
+        bucket.constant || string_region_bytes(bucket.bytes, bucket.items) <= plan.region_bytes_max;
+    return fits && !done(bucket) && (resume == nullptr || !resume->has_split(bucket.id));
+  };
+  auto& buckets = split.buckets;
+  for (auto first = buckets.begin(); first != buckets.end();) {
+    if (auto before = done(*first)) {
+      stored(*before);
+      ++first;
+      continue;
+    }
+    context_.set_step("sort");
+    auto last = std::find_if_not(first, buckets.end(), ready);
+    if (first != last) {
+      auto part =
+          sort_string_buckets(context_, {first, last}, plan, *arena_, split.spills, next(), resume);
+      if (!part) return part;
+      stored(*part);
+      first = last;
+      continue;
+    }
+    auto part = sort_again(*first, split.spills, next(), depth + 1, resume);
+    if (!part) return part;
+    stored(*part);
+    if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+    arena_->cut(plan.block_bytes);
+    ++first;
+  }
+  return total;
+}
+
+// Where it can be resumed, the bucket's temporaries go when those of the new split are whole. If
+// that is made in memory alone, there is nothing to go on with but the bucket itself.
+Result<Stored> StringSort::sort_again(StringBucket& bucket, SpillSet& spills, const Target& target,
+                                      unsigned depth, Resume* resume) {
+  const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
+  Origin origin{.id = bucket.id, .spills = &spills, .spill = bucket.spill};
+  if (resume != nullptr && resume->has_split(bucket.id)) {
+    origin.spills = nullptr;
+    return sort_pieces({}, bucket.bytes, true, {.item_bytes = item_bytes}, target, depth, origin,
+                       resume);
+  }
+  const size_t extent_bytes = std::min(spills.block_bytes(), block_within(memory_bytes_ / 64));
+  file::File plain;
+  std::vector<Piece> pieces;
+  if (bucket.stored_bytes.empty()) {
+    pieces.push_back(
+        {.bytes = bucket.bytes,
+         .extents = spills.extents(bucket.spill, bucket.spilled, bucket.bytes, extent_bytes),
+         .extent_bytes = extent_bytes});
+  } else {
+    auto inflated = inflate(bucket, spills);
+    if (!inflated) return std::unexpected(inflated.error());
+    plain = std::move(*inflated);
+    pieces.push_back({.file = &plain, .bytes = bucket.bytes});
+    origin.release();
+  }
+  auto sample = take_sample(context_, pieces, sample_places(bucket.bytes));
+  if (!sample) return std::unexpected(sample.error());
+  sample->item_bytes = item_bytes;
+  const StringPlan plan =
+      plan_strings(context_.options, memory_bytes_, bucket.bytes, item_bytes, true);
+  Resume* below = plan.fits ? nullptr : resume;
+  auto stored =
+      sort_pieces(pieces, bucket.bytes, true, std::move(*sample), target, depth, origin, below);
+  if (!stored) return stored;
+  if (resume != nullptr && below == nullptr) {
+    const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
+    if (auto status = resume->finished({&done, 1}, *target.file); !status)
+      return std::unexpected(status.error());
+  }
+  origin.release();
+  return stored;
+}
+
+// A bucket as it was before its blocks were compressed, in a temporary of its own.
+Result<file::File> StringSort::inflate(const StringBucket& bucket, const SpillSet& spills) {
+  auto file = file::File::create_temporary(directories_.front());
+  if (!file) return file;
+  const size_t block_bytes = spills.block_bytes();
+  // Nothing else needs the memory now.
+  arena_.reset();
+  auto memory = BlockArena::open(2 * block_bytes);
+  if (!memory) return std::unexpected(memory.error());
+  memory->cut(block_bytes);
+  uint64_t offset = 0;
+  for (size_t i = 0; i < bucket.spilled.size(); ++i) {
+    if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(block_bytes, bucket.bytes - offset));
+    const size_t stored_bytes = bucket.stored_bytes[i];
+    const stream::Extent extent =
+        spills.part(bucket.spill).numbered(bucket.spilled[i], static_cast<uint32_t>(stored_bytes));
+    std::byte* data = memory->block(0);
+    if (auto status = file::read_exactly(*extent.file, extent.offset, data, stored_bytes); !status)
+      return std::unexpected(status.error());
+    if (stored_bytes < bytes) {
+      data = memory->block(1);
+      if (!inflate_block(memory->block(0), stored_bytes, data, bytes)) {
+        return failure(ErrorCode::corrupt, "read back what was written: a block is damaged",
+                       spills.name());
+      }
+    }
+    if (auto status = file::write_exactly(*file, offset, data, bytes); !status)
+      return std::unexpected(status.error());
+    offset += bytes;
+  }
+  return file;
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,486 @@
+// The sort of records and lines that lie in files, against std::stable_sort: memory from the least
+// on, inputs from half of it to several times as much, with and without compression.
+
+#include "external/string_sort.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/random.h"
+#include "external/sort_fixture.h"
+#include "external/spill_codec.h"
+#include "external/string_pipeline.h"
+#include "file/engine.h"
+#include "file/file.h"
+
+namespace penstock::external {
+namespace {
+
+using record::Format;
+using record::Type;
+
+constexpr Format lines{Type::lines, 1};
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PENSTOCK_SANITIZED
+#endif
+#endif
+#if defined(PENSTOCK_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool sanitized = true;
+#else
+constexpr bool sanitized = false;
+#endif
+
+uint64_t seed_of_run() {
+  static const uint64_t seed = [] {
+    const char* given = std::getenv("PENSTOCK_TEST_SEED");
+    const uint64_t chosen = given != nullptr ? std::strtoull(given, nullptr, 0) : 20261122;
+    std::printf("seed %llu (PENSTOCK_TEST_SEED)\n", static_cast<unsigned long long>(chosen));
+    return chosen;
+  }();
+  return seed;
+}
+
+std::vector<std::string_view> items_of(const Format& format, std::string_view data) {
+  std::vector<std::string_view> items;
+  for (size_t at = 0; at < data.size();) {
+    size_t bytes = format.record_bytes;
+    if (!format.fixed()) bytes = std::min(data.find('\n', at), data.size() - 1) + 1 - at;
+    items.push_back(data.substr(at, bytes));
+    at += bytes;
+  }
+  return items;
+}
+
+// The model.
+std::string sorted_by_model(const SortOptions& options, std::string_view data) {
+  const Format& format = options.format;
+  auto items = items_of(format, data);
+  auto key = [&](std::string_view item) { return record::key_of(format, item); };
+  std::stable_sort(items.begin(), items.end(), [&](auto a, auto b) {
+    return options.descending ? key(a) > key(b) : key(a) < key(b);
+  });
+  if (options.unique) {
+    items.erase(
+        std::unique(items.begin(), items.end(), [&](auto a, auto b) { return key(a) == key(b); }),
+        items.end());
+  }
+  std::string out;
+  out.reserve(data.size() + 1);
+  for (std::string_view item : items) {
+    out += item;
+    if (!format.fixed() && !item.ends_with('\n')) out += '\n';
+  }
+  return out;
+}
+
+// What makes sorts of text hard, one of them at a time or several.
+struct Shape {
+  uint64_t keys = ~uint64_t{0};  // so many different ones
+  size_t prefix_bytes = 0;       // that all keys begin with
+  size_t least_bytes = 0;
+  size_t most_bytes = 40;
+  double giant_share = 0;  // of the items, that have one key
+  size_t long_bytes = 0;   // of a few lines
+};
+
+std::string random_text(Random& random, const Format& format, const Shape& shape, uint64_t bytes) {
+  std::string data;
+  data.reserve(bytes + shape.long_bytes + 512);
+  while (data.size() < bytes) {
+    uint64_t key = mix64(random.below(shape.keys));
+    if (random.unit() < shape.giant_share) key = mix64(0);
+    if (format.fixed()) {
+      const size_t at = data.size();
+      data.resize(at + format.record_bytes, 'r');
+      std::memcpy(data.data() + at, &bytes, std::min<size_t>(8, format.record_bytes));
+      for (uint32_t i = 0; i < format.key_bytes; ++i) {
+        data[at + format.key_offset + i] =
+            i < shape.prefix_bytes ? 'p' : static_cast<char>(mix64(key + i / 8) >> (8 * (i % 8)));
+      }
+      // What tells equal keys apart.
+      if (format.key_offset + format.key_bytes + 8 <= format.record_bytes)
+        std::memcpy(data.data() + at + format.key_offset + format.key_bytes, &at, 8);
+    } else {
+      data.append(shape.prefix_bytes, 'p');
+      size_t length = shape.least_bytes + key % (shape.most_bytes - shape.least_bytes + 1);
+      if (shape.long_bytes > 0 &&
+          random.below(bytes / 64 / (bytes / shape.long_bytes / 4 + 1)) == 0)
+        length = random.below(shape.long_bytes);
+      for (size_t i = 0; i < length; ++i) {
+        const auto byte = static_cast<char>(mix64(key + i / 8) >> (8 * (i % 8)));
+        data += byte == '\n' ? ' ' : static_cast<char>(i % 3 == 0 ? byte : byte & 0x0f);
+        if (data.back() == '\n') data.back() = ' ';
+      }
+      data += '\n';
+    }
+  }
+  if (!format.fixed() && random.below(2) == 0 && data.size() > 1 && data[data.size() - 2] != '\n')
+    data.pop_back();
+  return data;
+}
+
+class StringSortTest : public SortFixture {
+ protected:
+  void SetUp() override {
+    directory_ =
+        std::filesystem::temp_directory_path() / ("penstock-strings-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(directory_ / "temporaries");
+  }
+  void TearDown() override {
+    file::inject({});
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
+    std::filesystem::remove_all(directory_);
+  }
+
+  SortOptions options(const Format& format) const {
+    SortOptions options;
+    options.inputs = {path("in")};
+    options.output = path("out");
+    options.format = format;
+    options.temp_directories = {path("temporaries")};
+    return options;
+  }
+  // With `more` than the least memory. What the test itself holds is not the sort's.
+  static Result<SortStats> sort(SortOptions chosen, uint64_t more = 0) {
+    chosen.memory_bytes = budget_bytes() + more;
+    os::reset_peak_resident_memory();
+    auto stats = sort_files(chosen);
+    if (stats && !sanitized) {
+      EXPECT_LE(stats->peak_rss_bytes, chosen.memory_bytes);
+    }
+    return stats;
+  }
+  SortStats sort_and_compare(const SortOptions& chosen, const std::string& data,
+                             uint64_t more = 0) {
+    write(path("in"), data);
+    auto stats = sort(chosen, more);
+    EXPECT_TRUE(stats) << stats.error().message();
+    if (!stats) return {};
+    const std::string expected = sorted_by_model(chosen, data);
+    const std::string sorted = read(path("out"));
+    EXPECT_EQ(sorted.size(), expected.size());
+    EXPECT_TRUE(sorted == expected);
+    return *stats;
+  }
+};
+
+TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
+  const int rounds = sanitized ? 5 : 12;
+  for (int round = 0; round < rounds; ++round) {
+    Random random(seed_of_run() + static_cast<uint64_t>(round));
+    Format format = lines;
+    Shape shape;
+    if (round % 2 == 0) {
+      format.type = Type::record;
+      format.record_bytes = 3 + static_cast<uint32_t>(random.below(200));
+      format.key_bytes = 1 + static_cast<uint32_t>(random.below(format.record_bytes));
+      format.key_offset =
+          static_cast<uint32_t>(random.below(format.record_bytes - format.key_bytes + 1));
+    } else {
+      shape.least_bytes = random.below(4);
+      shape.most_bytes = shape.least_bytes + random.below(100);
+      if (random.below(3) == 0) shape.long_bytes = 200 * KiB;
+    }
+    if (random.below(3) == 0) shape.prefix_bytes = random.below(20);
+    if (random.below(3) == 0) shape.keys = 1 + random.below(5000);
+    if (random.below(4) == 0) shape.giant_share = 0.6;
+    SortOptions chosen = options(format);
+    chosen.descending = random.below(2) == 0;
+    chosen.unique = random.below(4) == 0;
+    chosen.compression = random.below(2) == 0 ? Compression::always : Compression::never;
+    chosen.threads = 1 + static_cast<unsigned>(random.below(3));
+    const uint64_t bytes = 4 * MiB + random.below(sanitized ? 12 * MiB : 36 * MiB);
+    const uint64_t more = random.below(2) * random.below(16 * MiB);
+    SCOPED_TRACE(fmt::format(
+        "seed {} round {}: {} bytes, record {} key {}+{}, lines {} to {}, prefix {}, {} keys, "
+        "descending {}, unique {}, compressed {}, threads {}, {} more memory",
+        seed_of_run(), round, bytes, format.record_bytes, format.key_offset, format.key_bytes,
+        shape.least_bytes, shape.most_bytes, shape.prefix_bytes, shape.keys, chosen.descending,
+        chosen.unique, chosen.compression == Compression::always, chosen.threads, more));
+    sort_and_compare(chosen, random_text(random, format, shape, bytes), more);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(StringSortTest, AnInputThatIsSomewhatLargerThanMemorySpillsSomewhat) {
+  Random random(seed_of_run());
+  for (const Format& format : {Format{Type::record, 100, 0, 10}, lines}) {
+    SortOptions chosen = options(format);
+    const SortStats stats = sort_and_compare(
+        chosen, random_text(random, format, {.least_bytes = 60, .most_bytes = 100}, 20 * MiB),
+        4 * MiB);
+    EXPECT_EQ(stats.method, Method::distribute);
+    EXPECT_GT(stats.kept_bytes, 4 * MiB);
+    EXPECT_LT(stats.temp_bytes, 15 * MiB);
+    EXPECT_NEAR(static_cast<double>(stats.kept_bytes + stats.spilled_bytes), 20. * MiB, 1. * MiB);
+  }
+}
+
+TEST_F(StringSortTest, WhatFitsWritesNothingButTheOutput) {
+  Random random(seed_of_run());
+  const std::string data = random_text(random, lines, {}, 4 * MiB);
+  SortOptions chosen = options(lines);
+  chosen.compression = Compression::always;
+  const SortStats stats = sort_and_compare(chosen, data);
+  EXPECT_EQ(stats.method, Method::in_memory);
+  EXPECT_EQ(stats.temp_bytes, 0u);
+  EXPECT_EQ(stats.passes, 1u);
+}
+
+TEST_F(StringSortTest, OneGiantKeyIsCopiedWhateverItsSize) {
+  Random random(seed_of_run());
+  for (const Format& format : {Format{Type::record, 64, 8, 8}, lines}) {
+    for (bool unique : {false, true}) {
+      for (Compression compression : {Compression::always, Compression::never}) {
+        SCOPED_TRACE(fmt::format("{} unique {} compressed {}", record::name_of(format.type), unique,
+                                 compression == Compression::always));
+        SortOptions chosen = options(format);
+        chosen.unique = unique;
+        chosen.compression = compression;
+        chosen.descending = unique;
+        sort_and_compare(
+            chosen, random_text(random, format, {.most_bytes = 70, .giant_share = 0.9}, 24 * MiB));
+      }
+    }
+  }
+}
+
+TEST_F(StringSortTest, LongLinesInShortInputsAreSorted) {
+  Random random(seed_of_run());
+  std::string data;
+  for (int i = 0; i < 6; ++i) {
+    data.append(700'000 + random.below(1000), static_cast<char>('f' - i));
+    data += '\n';
+  }
+  sort_and_compare(options(lines), data);
+}
+
+TEST_F(StringSortTest, KeysThatAreHardToTellApart) {
+  Random random(seed_of_run());
+  // Zeros at the end, which eight bytes cannot tell from nothing; long common beginnings; repeats.
+  std::string data;
+  while (data.size() < 12 * MiB) {
+    data.append(random.below(40), 'a');
+    data.append(random.below(12), '\0');
+    if (random.below(3) == 0) data += std::to_string(random.below(10));
+    data += '\n';
+  }
+  for (bool descending : {false, true}) {
+    SortOptions chosen = options(lines);
+    chosen.descending = descending;
+    sort_and_compare(chosen, data);
+  }
+}
+
+TEST_F(StringSortTest, CompressionMakesTemporariesSmallerAndNothingElse) {
+  Random random(seed_of_run());
+  std::string data;
+  while (data.size() < 40 * MiB) {
+    data += fmt::format("{:016x} the quick brown fox jumps over the lazy dog again and again\n",
+                        random.next());
+  }
+  SortOptions chosen = options(lines);
+  chosen.compression = Compression::always;
+  const SortStats small = sort_and_compare(chosen, data);
+  EXPECT_LT(small.temp_bytes * 10, small.spilled_bytes * 9);
+  EXPECT_GT(small.spilled_bytes, 20 * MiB);
+  chosen.compression = Compression::never;
+  const SortStats plain = sort_and_compare(chosen, data);
+  EXPECT_EQ(plain.temp_bytes, plain.spilled_bytes);
+  EXPECT_EQ(plain.items, small.items);
+}
+
+TEST_F(StringSortTest, ItIsCompressedWhereThatPays) {
+  Random random(seed_of_run());
+  std::string text;
+  while (text.size() < 40 * MiB)
+    text +=
+        fmt::format("{:08x} all of the same, or nearly so, or not at all\n", random.below(1 << 30));
+  write(path("in"), text);
+  auto compresses = [&](double bytes_per_s, const Format& format) {
+    SortOptions chosen = options(format);
+    chosen.memory_bytes = budget_bytes();
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(bowtie::DeviceProfile{
+        .name = "made up", .read_bytes_per_s = bytes_per_s, .write_bytes_per_s = bytes_per_s});
+    auto plan = plan_sort(chosen);
+    EXPECT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->compresses, plan->temp_bytes < plan->spilled_bytes);
+    return plan->compresses;
+  };
+  EXPECT_TRUE(compresses(20e6, lines));
+  EXPECT_FALSE(compresses(50e9, lines));
+  const Format format{Type::record, 64, 0, 8};
+  std::string noise(40 * MiB, '\0');
+  for (size_t i = 0; i < noise.size(); i += 8) {
+    const uint64_t word = random.next();
+    std::memcpy(noise.data() + i, &word, 8);
+  }
+  write(path("in"), noise);
+  EXPECT_FALSE(compresses(20e6, format));
+}
+
+TEST_F(StringSortTest, AnErrorAtAnyRequestEndsCleanly) {
+  Random random(seed_of_run());
+  write(path("in"), random_text(random, lines, {.least_bytes = 10}, 24 * MiB));
+  for (Compression compression : {Compression::always, Compression::never}) {
+    for (auto [error, operation] :
+         {std::pair{ENOSPC, file::Operation::write}, std::pair{EIO, file::Operation::read}}) {
+      int failures = 0;
+      for (uint64_t after = 0;; after += 1 + after / 2, ++failures) {
+        SCOPED_TRACE(fmt::format("number of requests {}", after));
+        SortOptions chosen = options(lines);
+        chosen.compression = compression;
+        file::inject(
+            {.seed = after, .error = error, .error_after = after, .error_operation = operation});
+        auto stats = sort(chosen);
+        file::inject({});
+        if (stats) break;
+        EXPECT_EQ(stats.error().system_errno, error) << stats.error().message();
+        EXPECT_FALSE(std::filesystem::exists(path("out")));
+      }
+      EXPECT_GE(failures, 6);
+      std::filesystem::remove(path("out"));
+    }
+  }
+}
+
+TEST_F(StringSortTest, ItCanBeCancelledAtAnyTime) {
+  Random random(seed_of_run());
+  write(path("in"), random_text(random, lines, {.least_bytes = 10}, 24 * MiB));
+  bool done = false;
+  for (int looks = 0; !done; looks += 1 + looks / 2) {
+    std::atomic<bool> cancel{false};
+    int left = looks;
+    SortOptions chosen = options(lines);
+    chosen.cancel = &cancel;
+    chosen.compression = Compression::always;
+    std::atomic<int> reports{0};
+    chosen.progress = [&](const Progress&) {
+      if (reports++ >= left) cancel = true;
+    };
+    auto stats = sort(chosen);
+    done = stats.has_value();
+    if (!done) {
+      EXPECT_EQ(stats.error().code, ErrorCode::interrupted);
+      EXPECT_FALSE(std::filesystem::exists(path("out")));
+    }
+  }
+}
+
+// ---- below the whole
+
+// A split and what it needs, without the run around it.
+class SplitTest : public StringSortTest {
+ protected:
+  void open(const std::string& data) {
+    write(path("in"), data);
+    chosen_ = options(lines);
+    auto file = file::File::open_read(path("in"));
+    ASSERT_TRUE(file);
+    input_ = std::move(*file);
+    auto output = file::File::create_output(path("out"));
+    ASSERT_TRUE(output);
+    output_ = std::move(*output);
+    pieces_ = {{.file = &input_, .bytes = data.size()}};
+  }
+
+  SortOptions chosen_;
+  file::File input_;
+  file::File output_;
+  std::vector<Piece> pieces_;
+};
+
+TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
+  Random random(seed_of_run());
+  open(random_text(random, lines, {.keys = 1000, .least_bytes = 30}, 24 * MiB));
+  Context context(chosen_);
+  auto sample = take_sample(context, pieces_, sample_places(24 * MiB));
+  ASSERT_TRUE(sample);
+  const StringPlan plan =
+      plan_strings(chosen_, 14 * MiB, pieces_.front().bytes, sample->item_bytes, true);
+  auto arena = BlockArena::open(plan.arena_bytes);
+  ASSERT_TRUE(arena);
+  auto split = split_strings(context, pieces_, std::move(*sample), plan, true,
+                             {.directories = {path("temporaries")}}, *arena);
+  ASSERT_TRUE(split) << split.error().message();
+  const StringBucket& bucket = split->buckets.back();
+  ASSERT_FALSE(bucket.spilled.empty());
+  ASSERT_FALSE(bucket.constant);
+  ASSERT_LT(bucket.stored_bytes.front(), split->spills.block_bytes());
+  const stream::Extent extent = split->spills.part(bucket.spill)
+                                    .numbered(bucket.spilled.front(), bucket.stored_bytes.front());
+  std::vector<std::byte> noise(extent.bytes);
+  for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next());
+  ASSERT_TRUE(file::write_exactly(*extent.file, extent.offset, noise.data(), noise.size()));
+  auto stored = sort_string_buckets(context, split->buckets, plan, *arena, split->spills,
+                                    {&output_, 0}, nullptr);
+  ASSERT_FALSE(stored);
+  EXPECT_EQ(stored.error().code, ErrorCode::corrupt) << stored.error().message();
+}
+
+TEST_F(SplitTest, ABucketThatIsTooLargeIsSplitAgainCompressedOrNot) {
+  Random random(seed_of_run());
+  const std::string data = random_text(random, lines, {.least_bytes = 20}, 30 * MiB);
+  for (bool compresses : {false, true}) {
+    SCOPED_TRACE(compresses);
+    open(data);
+    Context context(chosen_);
+    StringSort sort(context, 14 * MiB, {path("temporaries")}, compresses);
+    // A sample that knows nothing makes one bucket.
+    auto stored = sort.run(pieces_, pieces_.front().bytes, true, {.item_bytes = 40}, {&output_, 0});
+    ASSERT_TRUE(stored) << stored.error().message();
+    EXPECT_GE(sort.stats().levels, 2u);
+    ASSERT_TRUE(output_.publish());
+    EXPECT_TRUE(read(path("out")) == sorted_by_model(chosen_, data));
+  }
+}
+
+TEST(SpillCodec, GivesBackWhatItTook) {
+  Random random(seed_of_run());
+  for (size_t bytes : {size_t{1}, size_t{4096}, size_t{100'000}, size_t{2 * MiB}}) {
+    std::vector<std::byte> data(bytes), stored(bytes), back(bytes);
+    for (std::byte& byte : data) byte = static_cast<std::byte>(random.below(4));
+    const size_t taken = compress_block(data.data(), bytes, stored.data());
+    if (bytes < 100) continue;
+    ASSERT_GT(taken, 0u);
+    EXPECT_LE(taken, bytes - bytes / shrinks_by);
+    ASSERT_TRUE(inflate_block(stored.data(), taken, back.data(), bytes));
+    EXPECT_EQ(data, back);
+    EXPECT_FALSE(inflate_block(stored.data(), taken / 2, back.data(), bytes));
+    EXPECT_FALSE(inflate_block(stored.data(), taken, back.data(), bytes / 2));
+  }
+}
+
+TEST(SpillCodec, RefusesWhatDoesNotShrinkByAnEighth) {
+  Random random(seed_of_run());
+  std::vector<std::byte> data(64 * KiB), stored(64 * KiB);
+  for (std::byte& byte : data) byte = static_cast<std::byte>(random.next());
+  EXPECT_EQ(compress_block(data.data(), data.size(), stored.data()), 0u);
+}
+
+TEST(SpillCodec, DamagedBlocksAreRefusedOrGiveSomethingOfTheRightSize) {
+  Random random(seed_of_run());
+  std::vector<std::byte> data(64 * KiB), stored(64 * KiB), back(64 * KiB);
+  for (std::byte& byte : data) byte = static_cast<std::byte>(random.below(3));
+  const size_t taken = compress_block(data.data(), data.size(), stored.data());
+  ASSERT_GT(taken, 0u);
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    auto damaged = std::make_unique<std::byte[]>(taken);  // its end is where the allocator says
+    std::copy_n(stored.data(), taken, damaged.get());
+    for (int j = 0; j < 3; ++j)
+      damaged[random.below(taken)] = static_cast<std::byte>(random.next());
+    refused += !inflate_block(damaged.get(), taken, back.data(), back.size());
+  }
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace penstock::external
