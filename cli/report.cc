@@ -73,9 +73,6 @@ Status validate(const ReportArguments& arguments) {
   if (arguments.traces.empty() && arguments.stats.empty()) {
     return misuse("report on nothing", "TRACE", "penstock trace -o run.trace -- PROGRAM");
   }
-  if (!arguments.stats.empty() && arguments.output.empty()) {
-    return misuse("show a sort's statistics on a terminal", "--stats", "-o page.html");
-  }
   if (!arguments.requests.empty() && arguments.traces.size() > 1) {
     return misuse("take one part of several traces", "--requests", "one trace");
   }
@@ -129,6 +126,13 @@ Result<int> make_report(const ReportArguments& arguments) {
           terminal_report(*summary, {.width = arguments.width.value_or(80),
                                      .unicode = terminal_has_unicode()}));
   }
+  for (const SortRun& sort : *stats) {
+    if (page) break;
+    const bool first = arguments.traces.empty() && &sort == &stats->front();
+    print("{}{}", first ? "" : "\n",
+          terminal_report(
+              sort, {.width = arguments.width.value_or(80), .unicode = terminal_has_unicode()}));
+  }
   if (page) {
     const std::string text =
         trace::report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION});
@@ -157,7 +161,8 @@ Command add_report(CLI::App& program) {
   app->add_option("-o,--output", a.output,
                   "write a page (HTML, complete in itself; -: to stdout) instead of text");
   app->add_option("--stats", a.stats,
-                  "statistics of penstock sort --stats: predicted against measured, on the page");
+                  "statistics of penstock sort --stats: predicted against measured, what held the "
+                  "memory, how full buckets were");
   app->add_option("--under", a.under, "only files whose path begins so");
   app->add_option("--requests", a.requests,
                   "only this part of the trace: FROM..TO, counted from 0");

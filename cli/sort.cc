@@ -142,6 +142,8 @@ int run(const SortArguments& arguments) {
   Result<external::SortOptions> options = sort_options(arguments);
   if (!options) return report("sort", options.error());
   options->resume = arguments.resume;
+  options->record_staircases =
+      arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
   return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
 }
 

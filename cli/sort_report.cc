@@ -10,12 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "cli/occupancy_json.h"
+
 namespace penstock::cli {
 namespace {
 
 using Json = nlohmann::json;
 using trace::report::SortRun;
-using trace::report::Staircase;
+
+// Of a list, as many as a page draws.
+constexpr size_t points_max = 4096;
 
 std::optional<double> number_of(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -29,77 +33,117 @@ std::string text_of(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Lists of objects that have a "phase".
-Json phase_named(const Json& object, const std::string& name) {
-  const auto found = object.find("phases");
-  if (found == object.end() || !found->is_array()) return Json::object();
-  for (const Json& phase : *found) {
-    if (phase.is_object() && text_of(phase, "phase") == name) return phase;
-  }
-  return Json::object();
+std::optional<Json> list_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_array()) return std::nullopt;
+  return *found;
 }
 
-std::vector<std::string> phase_names(const Json& object) {
-  std::vector<std::string> names;
-  const auto found = object.find("phases");
-  if (found == object.end() || !found->is_array()) return names;
-  for (const Json& phase : *found) {
-    if (phase.is_object()) names.push_back(text_of(phase, "phase"));
-  }
-  return names;
+SortRun::PhaseFigures figures_of(const Json& phase) {
+  return {.seconds = number_of(phase, "seconds"),
+          .read_bytes = number_of(phase, "bytes_read"),
+          .written_bytes = number_of(phase, "bytes_written"),
+          .seeks = number_of(phase, "seeks"),
+          .run_bytes = number_of(phase, "run_bytes")};
 }
 
 // Each phase with its prediction beside it; then what threads did within them. A phase that was
 // planned and did not come has its row, too.
 void add_phases(const Json& object, const Json& predicted, SortRun& run) {
-  std::vector<std::string> names = phase_names(object);
-  for (const std::string& name : phase_names(predicted)) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  struct Field {
-    const char* what;
-    SortRun::Unit unit;
-    const char* key;
+  auto named = [&](const std::string& name) -> SortRun::Phase& {
+    const auto found = std::ranges::find(run.phases, name, &SortRun::Phase::name);
+    if (found != run.phases.end()) return *found;
+    return run.phases.emplace_back(SortRun::Phase{.name = name, .predicted = {}, .measured = {}});
   };
-  static constexpr std::array<Field, 5> fields = {{
-      {"time", SortRun::Unit::seconds, "seconds"},
-      {"read", SortRun::Unit::bytes, "bytes_read"},
-      {"written", SortRun::Unit::bytes, "bytes_written"},
-      {"seeks", SortRun::Unit::count, "seeks"},
-      {"bytes between two seeks", SortRun::Unit::bytes, "run_bytes"},
-  }};
-  for (const std::string& name : names) {
-    const Json planned = phase_named(predicted, name);
-    const Json done = phase_named(object, name);
-    for (const Field& field : fields) {
-      const auto expected = number_of(planned, field.key);
-      const auto measured = number_of(done, field.key);
-      if (expected.value_or(0) == 0 && measured.value_or(0) == 0) continue;
-      run.rows.push_back({.what = fmt::format("Phase \"{}\": {}", name, field.what),
-                          .unit = field.unit,
-                          .predicted = expected,
-                          .measured = measured});
+  for (const bool planned : {false, true}) {
+    const auto phases = list_of(planned ? predicted : object, "phases");
+    if (!phases) continue;
+    for (const Json& one : *phases) {
+      if (!one.is_object()) continue;
+      SortRun::Phase& phase = named(text_of(one, "phase"));
+      (planned ? phase.predicted : phase.measured) = figures_of(one);
     }
   }
   const auto seconds = object.find("phase_seconds");
   if (seconds == object.end() || !seconds->is_object()) return;
-  for (const auto& [phase, value] : seconds->items()) {
-    if (!value.is_number() || std::ranges::find(names, phase) != names.end()) continue;
-    run.rows.push_back({.what = "Time of phase: " + phase,
+  for (const auto& [name, value] : seconds->items()) {
+    const auto shown = std::ranges::find(run.phases, name, &SortRun::Phase::name);
+    if (!value.is_number() || shown != run.phases.end()) continue;
+    run.rows.push_back({.what = "Time of all threads: " + name,
                         .unit = SortRun::Unit::seconds,
                         .predicted = std::nullopt,
                         .measured = value.get<double>()});
   }
 }
 
+// Values that a picture can be made of, whoever wrote them: finite, and none below 0.
+double drawable(const Json& value) {
+  constexpr double most = 1e18;
+  return value.is_number() ? std::clamp(value.get<double>(), 0.0, most) : 0;
+}
+
 std::vector<double> numbers_of(const Json& object, const char* key) {
   std::vector<double> numbers;
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) return numbers;
+  const auto found = list_of(object, key);
+  if (!found) return numbers;
   for (const Json& one : *found) {
-    if (one.is_number()) numbers.push_back(std::max(0.0, one.get<double>()));
+    if (one.is_number() && numbers.size() < points_max) numbers.push_back(drawable(one));
   }
   return numbers;
+}
+
+double drawable_of(const Json& object, const char* key) {
+  return drawable(object.value(key, Json(0)));
+}
+
+// The parts of a list of numbers, in order; less than wanted: nothing.
+std::optional<external::Occupancy::Bucket> bucket_of(const Json& row) {
+  if (!row.is_array() || row.size() != bucket_columns.size()) return std::nullopt;
+  external::Occupancy::Bucket bucket;
+  bucket.offset_bytes = static_cast<uint64_t>(drawable(row[0]));
+  bucket.bytes = static_cast<uint64_t>(drawable(row[1]));
+  bucket.begin_s = drawable(row[2]);
+  // Each stage ends when the next one begins.
+  bucket.read_s = std::max(bucket.begin_s, drawable(row[3]));
+  bucket.waited_s = std::max(bucket.read_s, drawable(row[4]));
+  bucket.sorted_s = std::max(bucket.waited_s, drawable(row[5]));
+  bucket.written_s = std::max(bucket.sorted_s, drawable(row[6]));
+  return bucket;
+}
+
+external::Occupancy occupancy_of(const Json& object) {
+  external::Occupancy occupancy;
+  if (const auto staircases = list_of(object, "staircases")) {
+    for (const Json& one : *staircases) {
+      if (!one.is_object()) continue;
+      occupancy.staircases.push_back({.title = text_of(one, "title"),
+                                      .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
+                                      .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
+                                      .measured_bytes = numbers_of(one, "measured_bytes"),
+                                      .predicted_bytes = numbers_of(one, "predicted_bytes")});
+    }
+  }
+  const auto found = object.find("occupancy");
+  if (found == object.end() || !found->is_object()) return occupancy;
+  const Json& told = *found;
+  occupancy.start_s = drawable_of(told, "start_seconds");
+  occupancy.bin_s = drawable_of(told, "bin_seconds");
+  occupancy.memory_bytes = static_cast<uint64_t>(drawable_of(told, "memory_bytes"));
+  size_t bins = 0;
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+    occupancy.stage_bytes[stage] = numbers_of(told, stage_keys[stage]);
+    bins = std::max(bins, occupancy.stage_bytes[stage].size());
+  }
+  for (std::vector<double>& bytes : occupancy.stage_bytes) bytes.resize(bins);
+  if (const auto buckets = list_of(told, "buckets")) {
+    for (const Json& row : *buckets) {
+      const auto bucket = bucket_of(row);
+      if (bucket && occupancy.buckets.size() < points_max) occupancy.buckets.push_back(*bucket);
+    }
+  }
+  occupancy.buckets_seen = std::max<uint64_t>(
+      occupancy.buckets.size(), static_cast<uint64_t>(drawable_of(told, "buckets_seen")));
+  return occupancy;
 }
 
 }  // namespace
@@ -143,15 +187,16 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
                         .measured = number_of(object, field.measured)});
   }
   add_phases(object, predicted, run);
-  const auto staircases = object.find("staircases");
-  if (staircases != object.end() && staircases->is_array()) {
-    for (const Json& one : *staircases) {
-      if (!one.is_object()) continue;
-      run.staircases.push_back({.title = text_of(one, "title"),
-                                .measured_bytes = numbers_of(one, "measured_bytes"),
-                                .predicted_bytes = numbers_of(one, "predicted_bytes")});
-    }
-  }
+  run.emulated = text_of(object, "emulated");
+  run.items = number_of(object, "items");
+  run.bytes = number_of(object, "bytes");
+  run.seconds = number_of(object, "seconds");
+  run.peak_bytes = number_of(object, "peak_rss_bytes");
+  run.budget_bytes = number_of(object, "budget_bytes");
+  run.passes = number_of(object, "passes");
+  run.seeks = number_of(object, "seeks");
+  run.run_bytes = number_of(object, "run_bytes");
+  run.occupancy = occupancy_of(object);
   return run;
 }
 

@@ -11,9 +11,7 @@ namespace penstock::cli {
 // are not there are shown as not known. `name` is what to call it: the file's path. Errors: corrupt
 // (no JSON, not an object, or of another version).
 //
-// Beside the fields of stats_json() it takes "staircases", where an engine recorded how full its
-// buckets were: [{"title": "outputs of pass 1", "measured_bytes": [...], "predicted_bytes":
-// [...]}], the fullest bucket first.
+// "staircases" and "occupancy" are taken from whoever wrote them: what cannot be drawn is left out.
 Result<trace::report::SortRun> sort_run_of(const std::string& json, const std::string& name);
 
 }  // namespace penstock::cli

@@ -418,7 +418,19 @@ class LargerThanMemory(Case):
                 self.assertEqual(predicted["seconds"] is None, not device)
                 self.assertEqual(predicted["long_runs"], bool(device))
                 self.assertIsNone(stats["emulated"])
-                self.assertIn(b"Phase &quot;distribute&quot;", page.read_bytes())
+                shown = page.read_bytes()
+                self.assertIn(b'<th scope="row">distribute</th>', shown)
+                # Buckets that were sorted; and where the executor distributed, its staircase.
+                self.assertIn(b"What held the memory", shown)
+                self.assertEqual(b"How full the buckets were" in shown, bool(device))
+                buckets = stats["occupancy"]
+                self.assertEqual(len(buckets["buckets"][0]), len(buckets["bucket_columns"]))
+                self.assertEqual(sum(row[1] for row in buckets["buckets"]), LARGE_BYTES)
+                for field in ("reading_bytes", "waiting_bytes", "sorting_bytes", "writing_bytes"):
+                    self.assertLessEqual(max(buckets[field]), buckets["memory_bytes"])
+                for stairs in stats.get("staircases", []):
+                    self.assertEqual(len(stairs["measured_bytes"]), stairs["streams"])
+                    self.assertEqual(len(stairs["predicted_bytes"]), stairs["streams"])
                 self.assert_same_content(path, output, "u64")
                 planned = json.loads(run("plan", *words[1:], "--json").stdout)["sort"]
                 for field in ("method", "long_runs", "passes"):

@@ -209,7 +209,12 @@ await test('traces_side_by_side', async () => {
   assert(await page.$$eval('canvas', list => list.length) === 8, 'plots');
   await page.screenshot({path: path.join(folder, 'both.png'), fullPage: true});
   const stats = await open('stats.html');
-  assert(await stats.$$eval('.stairs svg path', list => list.filter(p => p.getAttribute('d')).length) === 2, 'the staircase');
+  assert(await stats.$$eval('.stairs svg .measured, .stairs svg .predicted', list => list.filter(p => p.getAttribute('d')).length) === 2, 'the staircase');
+  // What held the memory: every stage has its area; bucket by bucket: every one its bars and its words.
+  assert(await stats.$$eval('.chart svg', list => list.length) === 3, 'three pictures of a sort');
+  assert(await stats.$$eval('.tall g', list => list.filter(g => g.querySelector('title').textContent && g.querySelectorAll('path').length === 4).length) === 32, 'the buckets');
+  const sizes = await stats.$$eval('.chart svg path:not(.grid)', list => list.map(p => p.getBoundingClientRect()).filter(r => r.width > 1 && r.height > 1).length);
+  assert(sizes > 100, `${sizes} shapes can be seen`);
   await stats.screenshot({path: path.join(folder, 'stats.png'), fullPage: true});
 });
 

@@ -22,11 +22,16 @@ CASES = ("no_error_and_no_request", "plots_are_not_blank", "keys_zoom_and_move",
          "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
+STAGES = ("reading_bytes", "waiting_bytes", "sorting_bytes", "writing_bytes")
 STATS = {
     "version": 1, "method": "distribute", "seconds": 12.5, "passes": 2, "seeks": 900, "bytes_read": 1 << 31,
     "bytes_written": 1 << 31, "temp_bytes": 1 << 30, "peak_rss_bytes": 250 << 20, "phase_seconds": {"sort": 4.5},
     "predicted": {"seconds": 11.0, "passes": 2, "seeks": 880, "bytes_read": 1 << 31, "bytes_written": 1 << 31,
                   "temp_bytes": 1 << 30, "memory_bytes": 256 << 20, "why": "it is larger than memory"},
+    "occupancy": {"memory_bytes": 1 << 28, "start_seconds": 5, "bin_seconds": 0.25,
+                  **{stage: [(i * k) % 11 * 6e6 for i in range(30)] for k, stage in enumerate(STAGES, 1)},
+                  "buckets_seen": 32, "buckets": [[i << 26, 1 << 26] + [5 + i * 0.2 + k * 0.3 for k in range(5)]
+                                                  for i in range(32)]},
     "staircases": [{"title": "outputs", "measured_bytes": [64 - i for i in range(64)],
                     "predicted_bytes": [63.5 - i for i in range(64)]}],
 }
@@ -82,6 +87,25 @@ class Pages(unittest.TestCase):
             self.assertIn(characters, text)
             self.assertIn("/data/in.bin", text)
             self.assertTrue(locale == "C.UTF-8" or text.isascii())
+
+    def test_a_sort_is_shown_on_the_terminal_too(self):
+        text = run(PENSTOCK, "report", self.path("sort.trace"), "--stats", self.path("stats.json"),
+                   env=dict(os.environ, LC_ALL="C")).stdout.decode()
+        for shown in ("it is larger than memory", "What held the memory", "32 buckets", "How full the buckets were"):
+            self.assertIn(shown, text)
+        self.assertTrue(text.isascii())
+
+    def test_statistics_of_a_stranger_make_a_page_or_an_error(self):
+        path = self.path("strange.json")
+        huge = {"memory_bytes": 1e300, "start_seconds": -1, "bin_seconds": 1e300, "reading_bytes": [1e300, -5, None, "x"],
+                "buckets": [[1e300] * 7, [5, -1, 3, 2, 1, 0, 9], [1], 7, [None] * 7], "buckets_seen": -3}
+        for occupancy in (huge, 7, {"buckets": 3}, {"reading_bytes": [1]}, {"bin_seconds": 1, "reading_bytes": [0]}):
+            for staircases in ([{"title": 7, "measured_bytes": ["x", -1, 1e300]}, 5, {}], "no"):
+                path.write_text(json.dumps({"version": 1, "occupancy": occupancy, "staircases": staircases}))
+                page = run(PENSTOCK, "report", "--stats", path, "-o", "-").stdout
+                for word in (b"nan", b"inf ", b"-inf"):
+                    self.assertNotIn(word, page.split(b"<main>")[1].split(b"<script>")[0])
+                run(PENSTOCK, "report", "--stats", path)
 
     def test_what_cannot_be_shown_is_refused(self):
         trace = self.path("sort.trace")

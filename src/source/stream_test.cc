@@ -80,7 +80,8 @@ TEST(SourceStream, LargePlainFilesNeedNoThreadAndAllOthersWork) {
     auto stream = SourceStream::open(path, small());
     ASSERT_TRUE(stream) << stream.error().message();
     EXPECT_EQ(stream->rereads(), direct);
-    // Of the others the size is known when they end, which one that reads ahead may do before we look.
+    // Of the others the size is known when they end, which one that reads ahead may do before we
+    // look.
     if (direct) EXPECT_EQ(stream->bytes(), wanted.size());
     EXPECT_EQ(text_at(*stream), wanted);
     EXPECT_EQ(stream->bytes(), wanted.size());

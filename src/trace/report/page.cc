@@ -9,6 +9,8 @@
 
 #include "trace/report/data.h"
 #include "trace/report/page_parts.h"
+#include "trace/report/page_writer.h"
+#include "trace/report/sort_section.h"
 #include "trace/report/text.h"
 
 // The page is written from top to bottom into one string. Everything that a reader without
@@ -22,20 +24,6 @@ constexpr size_t files_max = 300;  // rows of a table; the rest is summed up in 
 constexpr size_t processes_max = 100;
 constexpr size_t timeline_rows = 16;
 
-std::string shown(std::string_view name, size_t characters_max = 200) {
-  return html_escaped(printable(name, characters_max));
-}
-
-const char* plural(uint64_t number) {
-  return number == 1 ? "" : "s";
-}
-
-// "run.trace" of "/home/x/run.trace".
-std::string_view base_name(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == path.npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
-}
-
 double rate(double bytes, double seconds) {
   return seconds > 0 ? bytes / seconds : 0;
 }
@@ -44,42 +32,6 @@ double mean_run_bytes(const Figures& figures) {
   return figures.device_seeks == 0
              ? 0
              : static_cast<double>(figures.bytes()) / static_cast<double>(figures.device_seeks);
-}
-
-class Writer {
- public:
-  template <class... T>
-  void add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(page_), format, std::forward<T>(values)...);
-  }
-  void raw(std::string_view text) { page_ += text; }
-
-  // A cell with a number: what the script sorts by, what a person reads, and a bar behind it whose
-  // length is its share of the largest in its column.
-  void number_cell(double value, const std::string& text, double largest = 0) {
-    add("<td class=\"n\" data-v=\"{:.17g}\">{}", value, text);
-    if (largest > 0) add("<i style=\"--w:{:.2f}%\"></i>", 100 * value / largest);
-    raw("</td>");
-  }
-
-  std::string take() { return std::move(page_); }
-  size_t bytes() const { return page_.size(); }
-
- private:
-  std::string page_;
-};
-
-// One name of a column, its heading, and whether it holds numbers.
-void heading(Writer& page, std::initializer_list<std::pair<const char*, const char*>> columns) {
-  page.raw("<thead><tr>");
-  bool first = true;
-  for (const auto& [name, explanation] : columns) {
-    page.add("<th scope=\"col\"{}{}>{}</th>", first ? "" : " class=\"n\"",
-             *explanation == 0 ? "" : fmt::format(" title=\"{}\"", html_escaped(explanation)),
-             name);
-    first = false;
-  }
-  page.raw("</tr></thead>\n");
 }
 
 std::string latency_text(const Latencies& latencies) {
@@ -228,13 +180,6 @@ void add_others(Writer& page, const Figures& others, size_t count, const char* w
   page.raw("<td></td></tr>\n");
 }
 
-void begin_table(Writer& page, const char* css_class, const std::string& label) {
-  page.add(
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table "
-      "class=\"{}\">\n",
-      html_escaped(label), css_class);
-}
-
 constexpr const char* seeks_explained = "how often the device had to come here from somewhere else";
 constexpr const char* file_seeks_explained = "within one file alone, whatever came between";
 constexpr const char* run_explained = "bytes from one seek to the next";
@@ -246,15 +191,15 @@ void add_files(Writer& page, const TraceSummary& trace, const std::vector<FileFi
            listed.size() < trace.files.size()
                ? fmt::format("; the {} with most bytes and seeks one by one", listed.size())
                : "");
-  begin_table(page, "figures", "Table of files");
-  heading(page, {{"File", ""},
-                 {"Read", ""},
-                 {"Written", ""},
-                 {"Requests", ""},
-                 {"Seeks", seeks_explained},
-                 {"Within", file_seeks_explained},
-                 {"Mean run", run_explained},
-                 {"Peak size", "the largest that it became"}});
+  page.begin_table("figures", "Table of files");
+  page.heading({{"File", ""},
+                {"Read", ""},
+                {"Written", ""},
+                {"Requests", ""},
+                {"Seeks", seeks_explained},
+                {"Within", file_seeks_explained},
+                {"Mean run", run_explained},
+                {"Peak size", "the largest that it became"}});
   page.raw("<tbody>\n");
   const Largest largest = largest_of(listed);
   for (const FileFigures& row : listed) {
@@ -275,14 +220,14 @@ void add_processes(Writer& page, const TraceSummary& trace) {
   const std::vector<ProcessFigures> listed =
       most_important(trace.processes, trace.totals, processes_max, others);
   page.raw("<section><h3>Processes</h3>\n");
-  begin_table(page, "figures", "Table of processes");
-  heading(page, {{"Process", ""},
-                 {"Read", ""},
-                 {"Written", ""},
-                 {"Requests", ""},
-                 {"Seeks", "requests of this process that the device had to seek for"},
-                 {"Within", "requests that begin where the last one of the same file did not end"},
-                 {"Mean run", run_explained}});
+  page.begin_table("figures", "Table of processes");
+  page.heading({{"Process", ""},
+                {"Read", ""},
+                {"Written", ""},
+                {"Requests", ""},
+                {"Seeks", "requests of this process that the device had to seek for"},
+                {"Within", "requests that begin where the last one of the same file did not end"},
+                {"Mean run", run_explained}});
   page.raw("<tbody>\n");
   const Largest largest = largest_of(listed);
   for (const ProcessFigures& row : listed) {
@@ -303,8 +248,8 @@ void add_runs(Writer& page, const TraceSummary& trace) {
   page.raw(
       "<section><h3>Lengths of runs</h3>\n<p>A run is what the device moves between two seeks. "
       "Long ones are good.</p>\n");
-  begin_table(page, "runs", "Histogram of run lengths");
-  heading(page, {{"Bytes", ""}, {"Runs", ""}, {"", ""}});
+  page.begin_table("runs", "Histogram of run lengths");
+  page.heading({{"Bytes", ""}, {"Runs", ""}, {"", ""}});
   page.raw("<tbody>\n");
   size_t low = 0, high = trace.runs.size();
   while (low < high && trace.runs[low] == 0) ++low;
@@ -325,13 +270,13 @@ void add_runs(Writer& page, const TraceSummary& trace) {
 void add_timeline_table(Writer& page, const TraceSummary& trace) {
   const std::vector<Timeline::Bin>& bins = trace.timeline.bins();
   page.raw("<details><summary>Over time, as a table</summary>\n");
-  begin_table(page, "figures", "Throughput, latency and seeks over time");
-  heading(page, {{"From", ""},
-                 {"Reading", ""},
-                 {"Writing", ""},
-                 {"Seeks", ""},
-                 {"Slowest read", ""},
-                 {"Slowest write", ""}});
+  page.begin_table("figures", "Throughput, latency and seeks over time");
+  page.heading({{"From", ""},
+                {"Reading", ""},
+                {"Writing", ""},
+                {"Seeks", ""},
+                {"Slowest read", ""},
+                {"Slowest write", ""}});
   page.raw("<tbody>\n");
   const size_t stride = std::max<size_t>(1, bins.size() / timeline_rows);
   const double seconds = static_cast<double>(stride) * trace.timeline.bin_ns() * 1e-9;
@@ -425,80 +370,6 @@ void add_trace(Writer& page, const TraceSummary& trace, size_t index, bool alone
   page.raw("</article>\n");
 }
 
-// --- Our own sorts -----------------------------------------------------------------------------
-
-std::string value_text(SortRun::Unit unit, std::optional<double> value) {
-  if (!value) return "-";
-  switch (unit) {
-    case SortRun::Unit::seconds:
-      return duration_text(*value);
-    case SortRun::Unit::bytes:
-      return bytes_text(*value);
-    case SortRun::Unit::count:
-      break;
-  }
-  return *value < 1e18 ? grouped(static_cast<uint64_t>(std::max(0.0, *value)))
-                       : fmt::format("{:.3g}", *value);
-}
-
-// Bars as measured, the theorem's stairs as a line over them; drawn here, so that no script is
-// needed.
-void add_staircase(Writer& page, const Staircase& stairs) {
-  const size_t buckets = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
-  double most = 0;
-  for (const double bytes : stairs.measured_bytes) most = std::max(most, bytes);
-  for (const double bytes : stairs.predicted_bytes) most = std::max(most, bytes);
-  if (buckets == 0 || !(most > 0) || !std::isfinite(most)) return;
-
-  constexpr double width = 600, height = 180;
-  const double step = width / static_cast<double>(buckets);
-  auto y = [&](double bytes) { return height * (1 - std::clamp(bytes / most, 0.0, 1.0)); };
-  page.add(
-      "<figure class=\"stairs\"><figcaption>{}: {} bucket{}, the fullest {}. "
-      "<span class=\"key read\">measured</span>{}</figcaption>\n"
-      "<svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"Bytes in "
-      "each bucket, the fullest first\"><path class=\"measured\" d=\"",
-      shown(stairs.title, 100), grouped(buckets), plural(buckets), bytes_text(most),
-      stairs.predicted_bytes.empty() ? "" : " <span class=\"key predicted\">predicted</span>",
-      width, height);
-  const double gap = step > 4 ? step * 0.12 : 0;
-  for (size_t i = 0; i < stairs.measured_bytes.size(); ++i) {
-    const double left = static_cast<double>(i) * step + gap / 2;
-    page.add("M{:.1f} {}V{:.1f}H{:.1f}V{}z", left, height, y(stairs.measured_bytes[i]),
-             left + step - gap, height);
-  }
-  page.raw("\"/><path class=\"predicted\" d=\"");
-  for (size_t i = 0; i < stairs.predicted_bytes.size(); ++i) {
-    page.add("{}{:.1f} {:.1f}H{:.1f}", i == 0 ? "M" : "L", static_cast<double>(i) * step,
-             y(stairs.predicted_bytes[i]), static_cast<double>(i + 1) * step);
-  }
-  page.raw("\"/></svg></figure>\n");
-}
-
-void add_sort(Writer& page, const SortRun& sort) {
-  page.add("<article class=\"sort\"><h2>Predicted against measured: {}</h2>\n",
-           shown(base_name(sort.name), 100));
-  if (!sort.method.empty() || !sort.why.empty()) {
-    page.add("<p class=\"about\">{}{}{}</p>\n", shown(sort.method, 100),
-             sort.method.empty() || sort.why.empty() ? "" : ": ", shown(sort.why, 400));
-  }
-  begin_table(page, "figures", "Predicted against measured");
-  heading(page, {{"", ""}, {"Predicted", ""}, {"Measured", ""}, {"Measured / predicted", ""}});
-  page.raw("<tbody>\n");
-  for (const SortRun::Row& row : sort.rows) {
-    const bool both = row.predicted && row.measured && *row.predicted > 0;
-    page.add(
-        "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>"
-        "<td class=\"n\">{}</td></tr>\n",
-        shown(row.what, 100), value_text(row.unit, row.predicted),
-        value_text(row.unit, row.measured),
-        both ? fmt::format("{:.2f}", *row.measured / *row.predicted) : "-");
-  }
-  page.raw("</tbody></table></div>\n");
-  for (const Staircase& stairs : sort.staircases) add_staircase(page, stairs);
-  page.raw("</article>\n");
-}
-
 void add_head(Writer& page, const std::string& title) {
   page.add(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -513,13 +384,15 @@ void add_head(Writer& page, const std::string& title) {
 }
 
 std::string title_of(std::span<const TraceSummary> traces, std::span<const SortRun> sorts) {
-  std::string title;
-  for (const TraceSummary& trace : traces.first(std::min<size_t>(traces.size(), 3))) {
-    if (!title.empty()) title += ", ";
-    title += shown(base_name(trace.path), 60);
+  std::vector<std::string_view> names;
+  for (const TraceSummary& trace : traces) names.push_back(trace.path);
+  if (traces.empty()) {
+    for (const SortRun& sort : sorts) names.push_back(sort.name);
   }
-  if (traces.size() > 3) title += fmt::format(" and {} more", traces.size() - 3);
-  if (traces.empty() && !sorts.empty()) title = shown(base_name(sorts[0].name), 60);
+  std::string title;
+  for (size_t i = 0; i < std::min<size_t>(names.size(), 3); ++i)
+    title += (i > 0 ? ", " : "") + shown(base_name(names[i]), 60);
+  if (names.size() > 3) title += fmt::format(" and {} more", names.size() - 3);
   return title;
 }
 
@@ -545,7 +418,7 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
     add_trace(page, traces[i], i, traces.size() == 1, listed[i], others);
   }
   page.raw("</div>\n");
-  for (const SortRun& sort : sorts) add_sort(page, sort);
+  for (const SortRun& sort : sorts) add_sort(page, sort, traces.empty() && sorts.size() == 1);
   page.add(
       "</main>\n<footer>Made by penstock {}. This page is complete: it asks the network for "
       "nothing.</footer>\n",

@@ -9,36 +9,13 @@
 // alone, escaped, and never in a script or in its data, which are numbers.
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "trace/report/sort_run.h"
 #include "trace/report/summary.h"
 
 namespace penstock::trace::report {
-
-// How full the buckets of a side are in the steady state, the fullest first (figure 5 d of Tuxedo).
-struct Staircase {
-  std::string title;
-  std::vector<double> measured_bytes;   // empty: not known
-  std::vector<double> predicted_bytes;  // the theorem's; empty: not known
-};
-
-// A run of `penstock sort`, from its statistics.
-struct SortRun {
-  enum class Unit { seconds, bytes, count };
-  struct Row {
-    std::string what;
-    Unit unit = Unit::count;
-    std::optional<double> predicted, measured;
-  };
-  std::string name;
-  std::string method;
-  std::string why;
-  std::vector<Row> rows;
-  std::vector<Staircase> staircases;
-};
 
 struct PageOptions {
   std::string version;                   // of the program

@@ -66,13 +66,57 @@ TEST(Page, SortsShowPredictionMeasurementAndStairs) {
   SortRun sort{.name = "/x/sort<1>.json", .method = "distribute", .why = "it does not fit"};
   sort.rows.push_back({"Time", SortRun::Unit::seconds, 10.0, 12.0});
   sort.rows.push_back({"Seeks", SortRun::Unit::count, std::nullopt, 12345.0});
-  sort.staircases.push_back({"outputs", {300, 200, 100}, {310, 205, 100}});
-  sort.staircases.push_back({"nothing", {}, {}});
+  sort.phases.push_back({"merge", {.seconds = 2.0}, {.seconds = 3.0, .seeks = 77.0}});
+  sort.occupancy.staircases.push_back({.title = "outputs",
+                                       .streams = 3,
+                                       .steps = 9,
+                                       .measured_bytes = {300, 200, 100},
+                                       .predicted_bytes = {310, 205, 100}});
+  sort.occupancy.staircases.push_back({.title = "nothing"});
   const std::string page = make_page({}, std::array{sort}, {.version = "1"});
   EXPECT_NE(page.find("sort&lt;1&gt;.json"), page.npos);
   EXPECT_NE(page.find("<td class=\"n\">1.20</td>"), page.npos);
   EXPECT_NE(page.find("12,345"), page.npos);
-  EXPECT_EQ(count_of(page, "<figure class=\"stairs\">"), 1u);
+  EXPECT_NE(page.find("predicted 2.00 s"), page.npos);
+  EXPECT_EQ(count_of(page, "<figure class=\"chart stairs\">"), 1u);
+  EXPECT_EQ(page.find("What held the memory"), page.npos);  // nothing tells
+}
+
+external::Occupancy some_occupancy() {
+  external::Occupancy occupancy{.start_s = 2, .bin_s = 0.5, .memory_bytes = 4000};
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage)
+    occupancy.stage_bytes[stage] = {1000, 500, 500.0 * static_cast<double>(stage)};
+  occupancy.buckets.push_back({0, 1000, 2.0, 2.1, 2.3, 2.5, 2.7});
+  occupancy.buckets.push_back({1000, 3000, 2.0, 2.4, 2.4, 3.0, 3.25});
+  occupancy.buckets_seen = 4;
+  return occupancy;
+}
+
+TEST(Page, ASortShowsWhatHeldItsMemory) {
+  SortRun sort{.name = "sorted"};
+  sort.occupancy = some_occupancy();
+  const std::string page = make_page({}, std::array{sort}, {.version = "1"});
+  EXPECT_NE(page.find("What held the memory"), page.npos);
+  EXPECT_EQ(count_of(page, "<g><title>"), 2u);
+  EXPECT_NE(page.find("4 buckets (shown: 2)"), page.npos);
+  // Every stage is drawn in both pictures, but for the one that lasted no time.
+  for (const char* stage : {"reading", "waiting", "sorting", "writing"}) {
+    EXPECT_EQ(count_of(page, std::string("<path class=\"") + stage + "\""),
+              std::string_view(stage) == "waiting" ? 2u : 3u)
+        << stage;
+  }
+}
+
+// Statistics are a file, which anybody may have written.
+TEST(Page, NumbersThatCannotBeDrawnLeaveThePictureOut) {
+  SortRun sort{.name = "sorted"};
+  sort.occupancy.buckets.push_back({~uint64_t{0} / 4, ~uint64_t{0} / 4, 0, 0, 0, 0, 0});
+  sort.occupancy.stage_bytes[0] = {0, 0};
+  sort.occupancy.staircases.push_back({.title = "none", .measured_bytes = {0, 0}});
+  const std::string page = make_page({}, std::array{sort}, {.version = "1"});
+  EXPECT_EQ(page.find("nan"), page.npos);
+  EXPECT_EQ(page.find("inf"), page.npos);
+  EXPECT_EQ(count_of(page, "<svg"), 0u);
 }
 
 TEST(Page, AnEmptyTraceSaysSo) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
 
 namespace penstock::trace::report {
@@ -17,37 +18,6 @@ namespace {
 constexpr size_t picture_lines = 14;
 constexpr size_t files_max = 10;
 constexpr size_t processes_max = 6;
-
-class Text {
- public:
-  template <class... T>
-  void line(fmt::format_string<T...> format, T&&... values) {
-    std::string line = fmt::format(format, std::forward<T>(values)...);
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    text_ += line;
-    text_ += '\n';
-  }
-  std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
-
-// What is in words of ours beyond ASCII, for terminals without it.
-std::string plain(std::string text, bool unicode) {
-  if (unicode) return text;
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> instead = {
-      {{"µ", "u"}, {"…", "..."}, {"·", ","}}};
-  for (const auto& [from, to] : instead) {
-    for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) {
-      text.replace(at, from.size(), to);
-    }
-  }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  }
-  return text;
-}
 
 // The picture with dots instead of cells: a dot is set where any request was. Braille characters
 // are two dots wide and four high.
@@ -252,9 +222,13 @@ std::string sparkline(const std::vector<double>& values, bool unicode) {
   return line;
 }
 
-std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted) {
-  TerminalOptions options = wanted;
+TerminalOptions bounded(TerminalOptions options) {
   options.width = std::clamp<size_t>(options.width, 40, 240);
+  return options;
+}
+
+std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted) {
+  const TerminalOptions options = bounded(wanted);
   Text text;
   add_head(text, s, options);
   if (s.totals.requests() == 0) {

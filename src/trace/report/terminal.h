@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "trace/report/sort_run.h"
 #include "trace/report/summary.h"
 
 namespace penstock::trace::report {
@@ -15,6 +17,13 @@ struct TerminalOptions {
 // The report's small version: figures, the picture in dots, lines over time as bars, tables of the
 // busiest files and processes. Plain text of whole lines: no colours, no escape codes.
 std::string terminal_report(const TraceSummary& summary, const TerminalOptions& options = {});
+
+// The same for a sort: predicted against measured, what held the memory over time, bucket by
+// bucket, and how full the executor's were.
+std::string terminal_report(const SortRun& sort, const TerminalOptions& options = {});
+
+// With a width that reports can have.
+TerminalOptions bounded(TerminalOptions options);
 
 // Values as a line of bars, one character each; the largest is the tallest, and only 0 is a blank.
 std::string sparkline(const std::vector<double>& values, bool unicode);

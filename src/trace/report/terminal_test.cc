@@ -57,5 +57,36 @@ TEST(TerminalReport, IsPlainTextOfBoundedWidth) {
   EXPECT_NE(text.find("█"), text.npos);
 }
 
+TEST(TerminalReport, OfASortShowsItsMemoryAndItsBuckets) {
+  SortRun sort{.name = "/x/\x1b[2Jsorted", .method = "distribute", .why = "it does not fit"};
+  sort.rows.push_back({"Time", SortRun::Unit::seconds, 10.0, 12.0});
+  sort.phases.push_back({"sort", {}, {.seconds = 3.0, .read_bytes = 1e9}});
+  sort.occupancy = {.start_s = 0, .bin_s = 1, .memory_bytes = 100};
+  for (auto& bytes : sort.occupancy.stage_bytes) bytes = {10, 20, 25};
+  sort.occupancy.buckets.push_back({0, 50, 0, 1, 1, 2, 3});
+  sort.occupancy.buckets.push_back({50, 50, 1, 2, 2.5, 2.9, 3});
+  sort.occupancy.buckets_seen = 2;
+  sort.occupancy.staircases.push_back({.title = "outputs",
+                                       .streams = 2,
+                                       .steps = 3,
+                                       .measured_bytes = {3000, 1000},
+                                       .predicted_bytes = {2900, 1100}});
+  for (const size_t width : {40u, 80u, 132u}) {
+    const std::string text = terminal_report(sort, {.width = width, .unicode = false});
+    EXPECT_TRUE(
+        std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
+    for (const char* what : {"distribute: it does not fit", "12.0 s", "What held the memory",
+                             "2 buckets", "rrr", "sss", "www", "measured", "predicted", "2.93 KiB"})
+      EXPECT_NE(text.find(what), text.npos) << what << " in " << width << " columns";
+    if (width < 80) continue;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
+  EXPECT_NE(terminal_report(sort).find("█"), std::string::npos);
+  // Nothing recorded, nothing drawn.
+  sort.occupancy = {};
+  EXPECT_EQ(terminal_report(sort).find("buckets"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace penstock::trace::report

@@ -755,8 +755,9 @@ class TimePlot extends Plot {
       const v = valueOf(i);
       if (gap(v)) { drawing = false; continue; }
       const x = this.xOf((i + 0.5) * ns), y = this.levelOf(v);
+      const alone = !drawing && (i === last || gap(valueOf(i + 1))), half = alone ? 1.5 * this.scale : 0;
       if (drawing) c.lineTo(x, y);
-      else { c.moveTo(x - this.scale, y); c.lineTo(x, y); }
+      else { c.moveTo(x - half, y); c.lineTo(x + half, y); }
       drawing = true;
     }
     c.stroke();
