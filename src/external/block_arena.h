@@ -1,9 +1,8 @@
 #pragma once
 
-// The memory of a sort of numbers: one stretch on huge pages, used in two ways, one after the
-// other.
+// The memory of a sort: one stretch on huge pages, used in two ways, one after the other.
 //
-// While numbers are distributed it is cut into blocks that buckets take and give back (BlockArena).
+// While items are distributed it is cut into blocks that buckets take and give back (BlockArena).
 // While buckets are sorted it is a ring of regions, each as long as its bucket (RegionRing).
 // Nothing is ever mapped, moved or protected: requests and sorts work on plain addresses, and
 // direct requests want huge pages whatever the size of a block (on small ones they are half as

@@ -61,6 +61,8 @@ constexpr double top_margin = 1.05;
 // A sample with no more descents than this may be of input that consists of a few sorted stretches.
 constexpr uint64_t sample_descents_max = 32;
 constexpr size_t sample_size_min = 1024;
+// Of a sample's keys: what the C library maps for itself instead of taking it from the heap.
+constexpr size_t long_key_bytes = 128 * KiB;
 
 std::vector<std::string> temp_directories(const SortOptions& options) {
   if (!options.temp_directories.empty()) return options.temp_directories;
@@ -114,6 +116,7 @@ class Run {
  private:
   Status look_at_pipes();
   Status sample_files();
+  void count_memory_again();
   void look_at_disk();
   void decide();
   bool first_items_fit() const;
@@ -153,6 +156,7 @@ class Run {
   FileIo pipe_files_;
   Inputs inputs_;
   uint64_t usable_bytes_ = 0;
+  uint64_t pipe_ahead_bytes_ = 0;  // that a pipe's reader has not used yet
   Sample sample_;
   SortPlan plan_;
   std::optional<LongRunsPlan> long_runs_;
@@ -200,6 +204,7 @@ Status Run::prepare() {
   plan_.device = known_device(options_);
   if (auto status = look_at_pipes(); !status) return status;
   if (auto status = sample_files(); !status) return status;
+  count_memory_again();
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   plan_phase({.name = "sample", .bytes_read = sample_.bytes_read, .seeks = sample_.places}, 1, 0);
@@ -250,6 +255,7 @@ Status Run::look_at_pipes() {
     inputs_.known = ended;
     piece.ended = ended;
     usable_bytes_ -= blocks * block_bytes;
+    pipe_ahead_bytes_ = (blocks - comeback_blocks) * block_bytes;
     if (ended && options_.format.fixed() && head_bytes % options_.format.record_bytes != 0) {
       return failure(ErrorCode::corrupt,
                      "read its " + std::to_string(head_bytes) + " bytes as items of " +
@@ -283,6 +289,17 @@ Status Run::sample_files() {
   }
   sample_ = std::move(*sample);
   return {};
+}
+
+// A sample is thousands of strings, which leave the heap larger than it was. Long ones do not: they
+// have pages of their own, which go back before anything else is held. (The blocks of a pipe are
+// resident by now as far as it has been read, and counted with the rest.)
+void Run::count_memory_again() {
+  uint64_t usable_bytes = usable_memory(options_.memory_bytes);
+  for (const std::string& key : sample_.strings) {
+    if (key.size() >= long_key_bytes) usable_bytes += key.size();
+  }
+  usable_bytes_ = std::min(usable_bytes_, usable_bytes - std::min(usable_bytes, pipe_ahead_bytes_));
 }
 
 uint64_t Run::expected_bytes() const {
@@ -821,7 +838,9 @@ Status Run::keep_what_may_be_first() {
   inputs_.pieces = {{.file = kept_file_.get(), .bytes = kept->bytes}};
   inputs_.bytes = kept->bytes;
   sample_ = {};
-  return sample_files();
+  if (auto status = sample_files(); !status) return status;
+  count_memory_again();
+  return {};
 }
 
 // The first items of a sorted file: the output itself, which becomes shorter, or, where it is none,

@@ -213,12 +213,6 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
   Splitter<T> splitter(context, plan, map_for(std::move(sample.numbers), plan.buckets), keys, place,
                        arena);
   if (auto status = splitter.open(); !status) return std::unexpected(status.error());
-  std::jthread toucher;
-  if (context.options.threads > 1) {
-    auto status =
-        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
-    if (!status) return std::unexpected(status.error());
-  }
   Feeder<T> feeder(context, splitter);
   size_t read_block_bytes =
       pieces.front().extent_bytes != 0 ? pieces.front().extent_bytes : plan.read_block_bytes;
@@ -226,6 +220,13 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
       std::max<uint64_t>(plan.read_blocks * plan.read_block_bytes / read_block_bytes, 4));
   auto files = FileIo::open(context.options, read_block_bytes, blocks + 1);
   if (!files) return std::unexpected(files.error());
+  // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
+  std::jthread toucher;
+  if (context.options.threads > 1) {
+    auto status =
+        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
+    if (!status) return std::unexpected(status.error());
+  }
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, blocks - 2);
     if (!reader) return std::unexpected(reader.error());

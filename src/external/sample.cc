@@ -41,7 +41,7 @@ class Collector {
   // Keys alone were read: the stretch is one.
   void add_key(const std::byte* data, size_t bytes) {
     stretch_kept_bytes_ = 0;
-    count(options_.format.record_bytes);
+    count(options_.format.record_bytes, 1);
     keep({reinterpret_cast<const char*>(data), bytes});
   }
 
@@ -67,13 +67,16 @@ class Collector {
     if (skip + size > bytes) return;
     uint64_t items = (bytes - skip) / size;
     uint64_t step = std::max<uint64_t>(1, items / items_per_stretch_);
+    count(items * size, items);
     for (uint64_t i = 0; i < items; i += step)
       add_item({reinterpret_cast<const char*>(data) + skip + i * size, size});
   }
 
-  // All whole lines of the stretch count for the mean, also those that are not kept.
+  // The mean is bytes for each newline: the mean of whole lines would leave out those that are
+  // longer than a stretch.
   void add_lines(const std::byte* data, size_t bytes, uint64_t offset) {
     const std::byte* end = data + bytes;
+    count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte{'\n'})));
     const std::byte* at = data;
     if (offset != 0) {
       const void* newline = std::memchr(data, '\n', bytes);
@@ -84,22 +87,17 @@ class Collector {
     size_t step = std::max<size_t>(1, lines / items_per_stretch_);
     for (size_t i = 0; i < lines; ++i) {
       std::string_view line = item_at(options_.format, at, end);
-      if (i % step == 0) {
-        add_item(line);
-      } else {
-        count(line.size());
-      }
+      if (i % step == 0) add_item(line);
       at += line.size();
     }
   }
 
-  void count(size_t bytes) {
+  void count(uint64_t bytes, uint64_t items) {
     item_bytes_ += bytes;
-    ++items_;
+    items_ += items;
   }
 
   void add_item(std::string_view item) {
-    count(item.size());
     if (!options_.format.numeric()) {
       keep(key_of(options_.format, item));
       return;

@@ -31,6 +31,8 @@ constexpr double items_error = 1.125;
 constexpr uint64_t bytes_per_bucket = 512;       // tables of the distribution
 constexpr uint64_t fixed_bytes = 1 * MiB;        // stacks, requests
 constexpr uint64_t lists_free_bytes = 64 * KiB;  // of the above, for where blocks lie
+// What the least -S leaves before there is a sample.
+constexpr uint64_t item_memory_bytes_min = 16 * MiB;
 constexpr uint64_t pair_bytes = sizeof(sorting::KeyValue);
 
 // What it takes to know where so much lies in temporaries: the number of each block and how much it
@@ -42,7 +44,8 @@ uint64_t list_bytes(const StringPlan& plan, uint64_t input_bytes) {
 StringPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
                        double item_bytes, bool known) {
   StringPlan plan;
-  plan.read_block_bytes = block_within(memory_bytes / 64);
+  // How long an item may be does not depend on what a sample has left of the least memory.
+  plan.read_block_bytes = block_within(std::max(memory_bytes, item_memory_bytes_min) / 64);
   plan.read_blocks = 8;
   plan.item_bytes_max = plan.read_block_bytes;
   plan.output_block_bytes = std::min<size_t>(block_within(memory_bytes / 128), 1 * MiB);

@@ -99,7 +99,7 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
     if (format.fixed()) {
       const size_t at = data.size();
       data.resize(at + format.record_bytes, 'r');
-      std::memcpy(data.data() + at, &bytes, std::min<size_t>(8, format.record_bytes));
+      std::memcpy(data.data() + at, &at, std::min<size_t>(8, format.record_bytes));
       for (uint32_t i = 0; i < format.key_bytes; ++i) {
         data[at + format.key_offset + i] =
             i < shape.prefix_bytes ? 'p' : static_cast<char>(mix64(key + i / 8) >> (8 * (i % 8)));

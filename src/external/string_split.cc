@@ -181,12 +181,6 @@ Result<StringSplit> split_strings(Context& context, const std::vector<Piece>& pi
                       .compresses = compresses},
                      place, arena);
   if (auto status = keeper.open(); !status) return std::unexpected(status.error());
-  std::jthread toucher;
-  if (context.options.threads > 1) {
-    auto status =
-        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
-    if (!status) return std::unexpected(status.error());
-  }
   Buckets buckets(keeper, router.buckets(), plan.block_bytes);
   const size_t read_block_bytes =
       pieces.front().extent_bytes != 0 ? pieces.front().extent_bytes : plan.read_block_bytes;
@@ -195,6 +189,13 @@ Result<StringSplit> split_strings(Context& context, const std::vector<Piece>& pi
       static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
   auto files = FileIo::open(context.options, read_block_bytes, plan.read_blocks + comeback_blocks);
   if (!files) return std::unexpected(files.error());
+  // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
+  std::jthread toucher;
+  if (context.options.threads > 1) {
+    auto status =
+        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
+    if (!status) return std::unexpected(status.error());
+  }
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
