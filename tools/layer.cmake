@@ -33,7 +33,8 @@ function(penstock_layer name)
   endif()
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     # gcc 12 forgets that a header which was compiled before is the system's, and warns of its own std::string.
-    target_compile_options(penstock_${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread>)
+    target_compile_options(penstock_${name} PRIVATE
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overread> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
   endif()
   # A lock that is not held where it must be is an error, wherever clang is the compiler.
   target_compile_options(penstock_${name} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Werror=thread-safety>)

@@ -82,7 +82,9 @@ TEST(SourceStream, LargePlainFilesNeedNoThreadAndAllOthersWork) {
     EXPECT_EQ(stream->rereads(), direct);
     // Of the others the size is known when they end, which one that reads ahead may do before we
     // look.
-    if (direct) EXPECT_EQ(stream->bytes(), wanted.size());
+    if (direct) {
+      EXPECT_EQ(stream->bytes(), wanted.size());
+    }
     EXPECT_EQ(text_at(*stream), wanted);
     EXPECT_EQ(stream->bytes(), wanted.size());
     EXPECT_TRUE(stream->status());
