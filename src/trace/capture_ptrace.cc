@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "trace/awake_processors.h"
 #include "trace/backends.h"
 #include "trace/call_events.h"
 #include "trace/proc_files.h"
@@ -111,7 +110,6 @@ class PtraceCapture {
         remove_thread(told.thread);
       } else {
         stopped(told);
-        awake_.stop_answered(Recorder::now_ns());
       }
       if (detaching_ && threads_.empty()) break;
     }
@@ -737,7 +735,6 @@ class PtraceCapture {
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
   std::vector<RingCompletion> completions_;
-  AwakeProcessors awake_;
 };
 
 }  // namespace
