@@ -123,7 +123,8 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
         grouped(all.trace_seeks), bytes_text(all.mean_run_bytes()));
   print("  runs from these lengths up: {}\n", runs_text(result.runs));
   if (all.syncs != 0) {
-    print("  {} syncs, {} each in the mean, the slowest {}\n", grouped(all.syncs),
+    print("  {} sync{}, {} each in the mean, the slowest {}\n", grouped(all.syncs),
+          all.syncs == 1 ? "" : "s",
           duration_text(all.sync_seconds / static_cast<double>(all.syncs)),
           duration_text(all.slowest_sync_seconds));
   }

@@ -237,6 +237,7 @@ Json result_json(const ReplayResult& result) {
   json["widened_transfers"] = result.widened;
   json["shared_sector_requests"] = result.shared_sector;
   json["in_flight_max"] = result.in_flight_max;
+  json["sync_calls"] = result.sync_calls;
   json["late_seconds_max"] = result.late_seconds_max;
   json["late_seconds_end"] = result.late_seconds_end;
   if (result.emulated_busy_seconds) json["emulated_busy_seconds"] = *result.emulated_busy_seconds;
@@ -259,9 +260,15 @@ std::vector<std::string> replay_notes(const ReplayPlan& plan, const ReplayResult
   uint64_t syncs = 0;
   for (const trace::ConvertedFile& file : plan.conversion.files) syncs += file.syncs;
   if (syncs > result.totals.syncs) {
-    notes.push_back(fmt::format(
-        "{} syncs of the trace are not replayed{}.", grouped(syncs - result.totals.syncs),
-        options.sync ? ": their files are not, or they are in another part" : ""));
+    const uint64_t left_out = syncs - result.totals.syncs;
+    const bool one = left_out == 1;
+    std::string note = fmt::format("{} sync{} of the trace {} not replayed", grouped(left_out),
+                                   one ? "" : "s", one ? "is" : "are");
+    if (options.sync) {
+      note += fmt::format(": nothing of {} is, or {} before the first request or in another part",
+                          one ? "its file" : "their files", one ? "it stands" : "they stand");
+    }
+    notes.push_back(note + ".");
   }
   const uint64_t asked = result.totals.bytes(), moved = result.totals.moved_bytes();
   if (result.widened + result.shared_sector != 0) {

@@ -1,7 +1,10 @@
 #include "file/background_sync.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -49,6 +52,25 @@ TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
     EXPECT_TRUE(sync_->status());
   }
   EXPECT_EQ(engine_->wait_any(), nullptr);
+}
+
+// In the place of the file's descriptor: /dev/null, which cannot be brought to the disk.
+TEST_P(SyncOn, OneThatFailsIsToldAndTheNextOneIsTried) {
+  const int fd = file_.buffered_descriptor();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int real = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  ASSERT_TRUE(null >= 0 && real >= 0);
+  for (const bool fails : {true, false}) {
+    ASSERT_EQ(::dup3(fails ? null : real, fd, O_CLOEXEC), fd);
+    sync_->start();
+    ASSERT_TRUE(sync_->ended(engine_->wait_any()));
+    EXPECT_EQ(sync_->status().has_value(), !fails);
+    if (fails && !sync_->status()) {
+      EXPECT_EQ(sync_->status().error().system_errno, EINVAL);
+    }
+  }
+  ::close(null);
+  ::close(real);
 }
 
 TEST_P(SyncOn, OneUnderWayCanBeForgotten) {

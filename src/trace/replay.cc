@@ -7,7 +7,6 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <deque>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -403,7 +402,7 @@ class RealDevice final : public Device {
               .start = Clock::now()};
     if (transfer.is_sync()) {
       syncs_.push_back(number);
-      if (!sync_->running()) sync_->start();
+      if (!sync_->running()) start_syncs();
       return {};
     }
     for (uint64_t at = 0; at < transfer.bytes; at += transfer_bytes_max) {
@@ -455,14 +454,21 @@ class RealDevice final : public Device {
     free_flights_.push_back(number);
   }
 
-  // The disk has all that was written before the first one in the row. Those behind it have their
-  // own.
+  // One call serves all that wait when it begins: what they wait for was written before. The kernel
+  // does the same for the syncs of a program's threads, which come at once; a call for each, one
+  // after the other, would take many times as long. Those that come while a call is under way have
+  // the next one: this one may have begun before their writes ended.
+  void start_syncs() {
+    served_ = std::exchange(syncs_, {});
+    ++result_.sync_calls;
+    sync_->start();
+  }
+
   Status take_sync() {
-    const unsigned number = syncs_.front();
-    syncs_.pop_front();
-    if (!syncs_.empty()) sync_->start();
     if (const Status& made = sync_->status(); !made) return made;
-    end(number);
+    const std::vector<unsigned> done = std::exchange(served_, {});
+    if (!syncs_.empty()) start_syncs();
+    for (const unsigned number : done) end(number);
     return {};
   }
 
@@ -485,7 +491,8 @@ class RealDevice final : public Device {
   std::unique_ptr<file::Engine> engine_;        // before what it works on goes, it waits
   std::unique_ptr<file::Alarm> alarm_;          // uses the engine
   std::unique_ptr<file::BackgroundSync> sync_;  // the same; where there are syncs
-  std::deque<unsigned> syncs_;                  // flights; the first one is under way
+  std::vector<unsigned> syncs_;                 // flights that wait for a call
+  std::vector<unsigned> served_;                // those whose call is under way
 };
 
 // One arm, equation 1 of the paper: bytes over speed, and a delay for each seek.

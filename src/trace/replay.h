@@ -34,9 +34,11 @@
 // bytes; 256 waiting transfers. Nothing per request.
 //
 // A sync (fsync, fdatasync) stands in the order of requests. When what the trace wrote to its file
-// before it is done, the region is brought to the disk, whole: it is one file. What the program
-// asked after it waits for it. After it a file's last sector is written again if more of it is. On
-// a profile a sync costs one switch: the arm goes to where the disk writes down what it has.
+// before it is done, the region is brought to the disk, whole: it is one file. What the same thread
+// asked after it waits until it has ended, whatever the concurrency. Syncs of several threads that
+// wait at the same time are served by one call, as the kernel serves a program's. After a sync a
+// file's last sector is written again if more of it is. On a profile a sync costs one switch: the
+// arm goes to where the disk writes down what it has.
 //
 // What is not replayed: truncation, allocation, renaming and all other metadata of the file system,
 // which move no bytes of a file, and the time that the program computed (but at the original pace
@@ -141,6 +143,7 @@ struct ReplayResult {
   double late_seconds_max = 0;       // at the original pace: how far behind a transfer started
   double late_seconds_end = 0;       // and the last one
   unsigned in_flight_max = 0;
+  uint64_t sync_calls = 0;  // that served all syncs
   std::string device;  // what it was: "io_uring, direct", the emulated device's or profile's name
   // Of an emulated device: how long it was busy. Far less than `seconds` at the fast pace: the real
   // disk, or the processor, was slower.

@@ -47,6 +47,13 @@ bool ReplayQueue::is_written_before(const Transfer& sync) const {
          });
 }
 
+// Whether a sync of its thread is under way that had ended, in the trace, before it began.
+bool ReplayQueue::waits_for_own_sync(const Transfer& transfer) const {
+  return std::ranges::any_of(flying_syncs_, [&](const Transfer& sync) {
+    return sync.thread == transfer.thread && sync.end_ns <= transfer.start_ns;
+  });
+}
+
 std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
   due_ns_.reset();
   ++scans_;
@@ -76,7 +83,7 @@ std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
       } else {
         thread.earliest_end = std::min(thread.earliest_end, transfer.end_ns);
       }
-    } else if (!may) {
+    } else if (!may || waits_for_own_sync(transfer)) {
       return std::nullopt;
     }
     const bool writes = transfer.access == Access::write && !transfer.is_sync();
@@ -85,6 +92,7 @@ std::optional<Transfer> ReplayQueue::start(uint64_t now_ns) {
       continue;
     }
     if (writes) flying_writes_.push_back({transfer.order, transfer.file});
+    if (transfer.is_sync()) flying_syncs_.push_back(transfer);
     const Transfer started = transfer;
     waiting.started = true;
     ++in_flight_;
@@ -99,6 +107,7 @@ void ReplayQueue::ended(const Transfer& transfer) {
   PENSTOCK_CHECK(in_flight_ > 0, "it was in flight");
   --in_flight_;
   std::erase_if(flying_writes_, [&](const Write& write) { return write.order == transfer.order; });
+  std::erase_if(flying_syncs_, [&](const Transfer& sync) { return sync.order == transfer.order; });
   if (options_.concurrency != Concurrency::original) return;
   const auto found = threads_.find(transfer.thread);
   PENSTOCK_CHECK(found != threads_.end(), "its thread is known");

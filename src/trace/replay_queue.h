@@ -18,14 +18,14 @@
 //   3. at the original pace: its time has come.
 //
 // A sync has one more: what was written to its file before it, in the trace's order, is done. It
-// counts as a request of its thread, so that what the program did after it comes after it. (With
-// Concurrency::ahead, what comes after it waits only as long as it has not started.)
+// counts as a request of its thread, so that what the program did after it comes after it, with
+// Concurrency::ahead too: there rule 1 holds for syncs alone.
 //
 // Among those that may, the first in the trace's order goes first. One whose thread is still busy
 // is overtaken, but never by requests `window` places behind it, so that the order on the disk
 // stays close to the trace's. With Concurrency::serial rule 2 allows one; with Concurrency::ahead a
-// fixed number, rule 1 does not hold, and nothing is overtaken: the trace's order, and the device
-// always busy.
+// fixed number, rule 1 holds for what a thread did after a sync of its own and for nothing else,
+// and nothing is overtaken: the trace's order, and the device always busy but for syncs.
 //
 // Progress: with nothing in flight rules 1 and 2 let the first waiting request start (what rule 1
 // looks at stands before it in the trace's order, so it is in flight or gone).
@@ -108,6 +108,7 @@ class ReplayQueue {
 
   uint32_t concurrent_at(const Transfer& transfer);
   bool is_written_before(const Transfer& sync) const;
+  bool waits_for_own_sync(const Transfer& transfer) const;
 
   const ReplayQueueOptions options_;
   std::deque<Waiting> waiting_;  // the front one has not started
@@ -118,13 +119,15 @@ class ReplayQueue {
   uint64_t scans_ = 0;
   std::optional<uint64_t> due_ns_;
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> ends_;  // the latest ones
-  // For syncs: writes in flight, and by file the last scan that passed over a write.
+  // For syncs: writes in flight, and by file the last scan that passed over a write; and syncs in
+  // flight, for rule 1.
   struct Write {
     uint64_t order = 0;
     uint32_t file = 0;
   };
   uint64_t added_ = 0;
   std::vector<Write> flying_writes_;
+  std::vector<Transfer> flying_syncs_;
   std::vector<uint64_t> passed_over_;
 };
 

@@ -145,14 +145,26 @@ TEST(ReplayQueue, ASyncWaitsForWhatWasWrittenToItsFileBeforeIt) {
 }
 
 TEST(ReplayQueue, WhatAThreadDidAfterASyncComesAfterIt) {
-  ReplayQueue queue({});
-  queue.add(sync_of(7, transfer(0, 1, 0, 100)));
-  queue.add(access_of(7, Access::write, transfer(1, 1, 100, 200)));
-  const auto sync = queue.start(0);
-  ASSERT_TRUE(sync && sync->is_sync());
-  EXPECT_FALSE(queue.start(0));
-  queue.ended(*sync);
-  EXPECT_EQ(start_all(queue), Numbers{1});
+  for (const Concurrency concurrency : {Concurrency::original, Concurrency::ahead}) {
+    ReplayQueue queue({.concurrency = concurrency, .depth_max = 8});
+    queue.add(sync_of(7, transfer(0, 1, 0, 100)));
+    queue.add(access_of(8, Access::write, transfer(1, 2, 50, 200)));
+    queue.add(access_of(8, Access::write, transfer(2, 1, 99, 200)));
+    queue.add(access_of(7, Access::write, transfer(3, 1, 100, 200)));
+    const auto sync = queue.start(0);
+    ASSERT_TRUE(sync && sync->is_sync());
+    // Neither another thread, nor what this one asked before its sync had ended.
+    const auto other = queue.start(0);
+    ASSERT_TRUE(other && other->thread == 2);
+    const auto beside = queue.start(0);
+    ASSERT_TRUE(beside && beside->start_ns == 99);
+    EXPECT_FALSE(queue.start(0));
+    queue.ended(*other);
+    queue.ended(*beside);
+    EXPECT_FALSE(queue.start(0));
+    queue.ended(*sync);
+    EXPECT_EQ(start_all(queue), Numbers{3});
+  }
 }
 
 // What the header promises, of random traces on a device that ends what it likes.
@@ -219,6 +231,12 @@ TEST(ReplayQueue, KeepsItsRulesAndEndsWhateverTheTrace) {
             ASSERT_LT(flying.size(), options.depth_max);
             if (i > 0) {
               ASSERT_EQ(starts[i - 1], 1) << "in order";
+            }
+            for (size_t k = 0; k < i; ++k) {
+              if (all[k].is_sync() && all[k].thread == all[i].thread &&
+                  all[k].end_ns <= all[i].start_ns) {
+                ASSERT_TRUE(ended[k]) << "the sync " << k << " before " << i;
+              }
             }
             break;
           case Concurrency::original:

@@ -77,9 +77,10 @@ class Script {
                              .descriptor = static_cast<int32_t>(file),
                              .call = access == Access::read ? Call::read : Call::write}));
   }
-  void sync(uint32_t file, int32_t thread = 1) {
-    EXPECT_TRUE(writer_.add({.start_ns = time_ += 1000,
-                             .latency_ns = 500,
+  void sync(uint32_t file, int32_t thread = 1) { sync_at(file, thread, time_ += 1000, 500); }
+  void sync_at(uint32_t file, int32_t thread, uint64_t start_ns, uint64_t latency_ns) {
+    EXPECT_TRUE(writer_.add({.start_ns = start_ns,
+                             .latency_ns = latency_ns,
                              .process = 1,
                              .thread = thread,
                              .descriptor = static_cast<int32_t>(file),
@@ -666,7 +667,7 @@ TEST_P(OnFiles, SyncsAreMadeInTheirPlace) {
   Script script(folder_ / "t");
   const std::array<uint32_t, 2> files = {script.file("/a", MiB), script.file("/b", MiB)};
   uint64_t syncs = 0;
-  for (uint64_t i = 0; i < 300; ++i) {
+  for (uint64_t i = 0; i < 150; ++i) {
     const uint32_t file = files[i < 2 ? i : random.below(2)];
     const auto thread = static_cast<int32_t>(random.below(5));
     if (i >= 2 && random.below(4) == 0) {
@@ -691,10 +692,86 @@ TEST_P(OnFiles, SyncsAreMadeInTheirPlace) {
       ASSERT_TRUE(result) << result.error().message();
       EXPECT_EQ(result->totals.syncs, syncs);
       EXPECT_EQ(result->files[0].syncs + result->files[1].syncs, syncs);
-      EXPECT_EQ(result->totals.requests(), 300 - syncs);
+      EXPECT_EQ(result->totals.requests(), 150 - syncs);
       EXPECT_GT(result->totals.sync_seconds, 0);
       EXPECT_GE(result->totals.sync_seconds, result->totals.slowest_sync_seconds);
     }
+  }
+}
+
+// The first sync fails: the replay ends with its error, and with nothing that the thread did after
+// it. What cannot be synced is /dev/null, in the place of the descriptor that syncs use.
+TEST_P(OnFiles, ASyncThatFailsEndsTheReplayBeforeWhatComesAfterIt) {
+  Script script(folder_ / "t");
+  const uint32_t a = script.file("/a", MiB);
+  for (uint64_t i = 0; i < 20; ++i) {
+    script.request(a, Access::write, i * 4096, 4096);
+    if (i == 9) script.sync(a);
+  }
+  const std::string trace = script.finish();
+  for (const Concurrency concurrency :
+       {Concurrency::original, Concurrency::serial, Concurrency::ahead}) {
+    ReplayOptions how = options();
+    how.concurrency = concurrency;
+    const ReplayPlan plan = planned(trace, how);
+    ReplayRegion space = region(plan.layout.bytes);
+    const int syncs = space.file().buffered_descriptor();
+    if (syncs == space.file().descriptor()) GTEST_SKIP() << "no direct requests here";
+    const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    const int real = ::fcntl(syncs, F_DUPFD_CLOEXEC, 0);
+    ASSERT_TRUE(null >= 0 && real >= 0 && ::fdatasync(null) != 0);
+    ASSERT_EQ(::dup3(null, syncs, O_CLOEXEC), syncs);
+    const auto result = replay(trace, plan, space, how);
+    ASSERT_EQ(::dup3(real, syncs, O_CLOEXEC), syncs);
+    ::close(null);
+    ::close(real);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().system_errno, EINVAL);
+    EXPECT_NE(result.error().message().find("bring to the disk"), std::string::npos);
+    const std::vector<std::byte> found = contents(space);
+    auto is_written = [&](uint64_t i) {
+      const auto sector =
+          found.begin() + static_cast<ptrdiff_t>(plan.layout.places[0].base + i * 4096);
+      return std::any_of(sector, sector + 4096, [](std::byte b) { return b != std::byte{0}; });
+    };
+    for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(is_written(i), i < 10) << i;
+    EXPECT_TRUE(replay(trace, plan, space, how));
+  }
+}
+
+// They share calls, and each ends once.
+TEST_P(OnFiles, SyncsOfManyThreadsAtOnceAllEnd) {
+  Script script(folder_ / "t");
+  const uint32_t a = script.file("/a", MiB);
+  for (uint64_t i = 0; i < 30; ++i) {
+    for (int32_t thread = 0; thread < 20; ++thread) {
+      script.request_at(a, Access::write, (i * 8 + thread % 8) * 4096, 4096, thread,
+                        i * 1000 + static_cast<uint64_t>(thread), 400);
+    }
+    for (int32_t thread = 0; thread < 20; ++thread) {
+      script.sync_at(a, thread, i * 1000 + 500 + static_cast<uint64_t>(thread), 400);
+    }
+  }
+  const std::string trace = script.finish();
+  for (const Concurrency concurrency :
+       {Concurrency::original, Concurrency::serial, Concurrency::ahead}) {
+    ReplayOptions how = options();
+    how.concurrency = concurrency;
+    how.depth = replay_depth_max;
+    const ReplayPlan plan = planned(trace, how);
+    ReplayRegion space = region(plan.layout.bytes);
+    const auto result = replay(trace, plan, space, how);
+    ASSERT_TRUE(result) << result.error().message();
+    EXPECT_EQ(result->totals.syncs, 600u);
+    EXPECT_EQ(result->totals.writes, 600u);
+    EXPECT_GT(result->totals.slowest_sync_seconds, 0);
+    EXPECT_EQ(result->in_flight_max == 1, concurrency == Concurrency::serial);
+    // With many ahead, the first one of a round finds no call under way; the others wait together.
+    const uint64_t calls = result->sync_calls;
+    EXPECT_TRUE(concurrency == Concurrency::serial  ? calls == 600
+                : concurrency == Concurrency::ahead ? calls == 60
+                                                    : calls >= 30 && calls <= 600)
+        << calls;
   }
 }
 
