@@ -204,7 +204,9 @@ Json measurement_json(const Measurement& measurement) {
 Result<ProfileFile> parse_profile(const std::string& text, const std::string& subject) {
   Reader reader(subject);
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("kind", Json()) != kind) {
+  // By find(): value() copies, and what a stranger nested may be deeper than the stack.
+  const auto kind_of = json.find("kind");
+  if (!json.is_object() || kind_of == json.end() || *kind_of != kind) {
     reader.complain("it is none");
     return std::unexpected(reader.status().error());
   }

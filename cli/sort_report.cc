@@ -7,7 +7,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "cli/occupancy_json.h"
@@ -18,8 +17,13 @@ namespace {
 using Json = nlohmann::json;
 using trace::report::SortRun;
 
-// Of a list, as many as a page draws.
-constexpr size_t points_max = 4096;
+// Of a stranger's lists, as many as a page has rows and pictures for.
+constexpr size_t phases_max = 64;
+constexpr size_t rows_max = 64;
+constexpr size_t staircases_max = 16;
+
+// A value of the file is looked at where it lies: to copy one takes a call for each level of it,
+// and whoever wrote it may have given it more levels than a stack has room for.
 
 std::optional<double> number_of(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -33,10 +37,9 @@ std::string text_of(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-std::optional<Json> list_of(const Json& object, const char* key) {
+const Json* list_of(const Json& object, const char* key) {
   const auto found = object.find(key);
-  if (found == object.end() || !found->is_array()) return std::nullopt;
-  return *found;
+  return found != object.end() && found->is_array() ? &*found : nullptr;
 }
 
 SortRun::PhaseFigures figures_of(const Json& phase) {
@@ -50,26 +53,27 @@ SortRun::PhaseFigures figures_of(const Json& phase) {
 // Each phase with its prediction beside it; then what threads did within them. A phase that was
 // planned and did not come has its row, too.
 void add_phases(const Json& object, const Json& predicted, SortRun& run) {
-  auto named = [&](const std::string& name) -> SortRun::Phase& {
+  auto named = [&](const std::string& name) -> SortRun::Phase* {
     const auto found = std::ranges::find(run.phases, name, &SortRun::Phase::name);
-    if (found != run.phases.end()) return *found;
-    return run.phases.emplace_back(SortRun::Phase{.name = name, .predicted = {}, .measured = {}});
+    if (found != run.phases.end()) return &*found;
+    if (run.phases.size() == phases_max) return nullptr;
+    return &run.phases.emplace_back(SortRun::Phase{.name = name, .predicted = {}, .measured = {}});
   };
   for (const bool planned : {false, true}) {
-    const auto phases = list_of(planned ? predicted : object, "phases");
-    if (!phases) continue;
+    const Json* phases = list_of(planned ? predicted : object, "phases");
+    if (phases == nullptr) continue;
     for (const Json& one : *phases) {
       if (!one.is_object()) continue;
-      SortRun::Phase& phase = named(text_of(one, "phase"));
-      (planned ? phase.predicted : phase.measured) = figures_of(one);
+      if (SortRun::Phase* phase = named(text_of(one, "phase")))
+        (planned ? phase->predicted : phase->measured) = figures_of(one);
     }
   }
   const auto seconds = object.find("phase_seconds");
   if (seconds == object.end() || !seconds->is_object()) return;
   for (const auto& [name, value] : seconds->items()) {
     const auto shown = std::ranges::find(run.phases, name, &SortRun::Phase::name);
-    if (!value.is_number() || shown != run.phases.end()) continue;
-    run.rows.push_back({.what = "Time of all threads: " + name,
+    if (!value.is_number() || shown != run.phases.end() || run.rows.size() == rows_max) continue;
+    run.rows.push_back({.what = "All threads: " + name,
                         .unit = SortRun::Unit::seconds,
                         .predicted = std::nullopt,
                         .measured = value.get<double>()});
@@ -84,16 +88,17 @@ double drawable(const Json& value) {
 
 std::vector<double> numbers_of(const Json& object, const char* key) {
   std::vector<double> numbers;
-  const auto found = list_of(object, key);
-  if (!found) return numbers;
+  const Json* found = list_of(object, key);
+  if (found == nullptr) return numbers;
   for (const Json& one : *found) {
-    if (one.is_number() && numbers.size() < points_max) numbers.push_back(drawable(one));
+    if (one.is_number()) numbers.push_back(drawable(one));
   }
   return numbers;
 }
 
 double drawable_of(const Json& object, const char* key) {
-  return drawable(object.value(key, Json(0)));
+  const auto found = object.find(key);
+  return found != object.end() ? drawable(*found) : 0;
 }
 
 // The parts of a list of numbers, in order; less than wanted: nothing.
@@ -113,9 +118,9 @@ std::optional<external::Occupancy::Bucket> bucket_of(const Json& row) {
 
 external::Occupancy occupancy_of(const Json& object) {
   external::Occupancy occupancy;
-  if (const auto staircases = list_of(object, "staircases")) {
+  if (const Json* staircases = list_of(object, "staircases")) {
     for (const Json& one : *staircases) {
-      if (!one.is_object()) continue;
+      if (!one.is_object() || occupancy.staircases.size() == staircases_max) continue;
       occupancy.staircases.push_back({.title = text_of(one, "title"),
                                       .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
                                       .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
@@ -135,12 +140,12 @@ external::Occupancy occupancy_of(const Json& object) {
     bins = std::max(bins, occupancy.stage_bytes[stage].size());
   }
   for (std::vector<double>& bytes : occupancy.stage_bytes) bytes.resize(bins);
-  if (const auto buckets = list_of(told, "buckets")) {
+  if (const Json* buckets = list_of(told, "buckets")) {
     for (const Json& row : *buckets) {
-      const auto bucket = bucket_of(row);
-      if (bucket && occupancy.buckets.size() < points_max) occupancy.buckets.push_back(*bucket);
+      if (const auto bucket = bucket_of(row)) occupancy.buckets.push_back(*bucket);
     }
   }
+  std::ranges::stable_sort(occupancy.buckets, {}, &external::Occupancy::Bucket::offset_bytes);
   occupancy.buckets_seen = std::max<uint64_t>(
       occupancy.buckets.size(), static_cast<uint64_t>(drawable_of(told, "buckets_seen")));
   return occupancy;
@@ -160,7 +165,8 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
 
   SortRun run{.name = name, .method = text_of(object, "method")};
   const auto found = object.find("predicted");
-  const Json predicted = found != object.end() && found->is_object() ? *found : Json::object();
+  static const Json none = Json::object();
+  const Json& predicted = found != object.end() && found->is_object() ? *found : none;
   run.why = text_of(predicted, "why");
 
   // The prediction calls its peak of memory otherwise.

@@ -107,6 +107,34 @@ class Pages(unittest.TestCase):
                     self.assertNotIn(word, page.split(b"<main>")[1].split(b"<script>")[0])
                 run(PENSTOCK, "report", "--stats", path)
 
+    # Written by hand: json.dumps() calls itself for each level, too.
+    def test_statistics_of_many_levels_need_no_stack(self):
+        path = self.path("deep.json")
+        deep = "[" * 100_000 + "]" * 100_000
+        for field in ('"phases":@', '"phases":[@]', '"phase_seconds":{"a":@}', '"staircases":@', '"staircases":[@]',
+                      '"staircases":[{"title":@,"measured_bytes":@,"streams":@}]', '"predicted":@', '"predicted":{"a":@}',
+                      '"predicted":{"phases":@}', '"occupancy":@', '"occupancy":{"start_seconds":@}',
+                      '"occupancy":{"reading_bytes":[@]}', '"occupancy":{"buckets":[@]}',
+                      '"occupancy":{"buckets":[[@,@,@,@,@,@,@]]}', '"items":@', '"method":@'):
+            path.write_text('{"version":1,' + field.replace("@", deep) + "}")
+            run(PENSTOCK, "report", "--stats", path, "-o", "-")
+            run(PENSTOCK, "report", "--stats", path)
+        path.write_text('{"version":' + deep + "}")
+        run(PENSTOCK, "report", "--stats", path, codes=(2,))
+        path.unlink()
+
+    def test_many_sorts_share_a_page(self):
+        strange = self.path("many.json")
+        strange.write_text(json.dumps({**STATS, "phases": [{"phase": f"<phase {i}>", "seconds": i + 1} for i in range(1000)],
+                                       "phase_seconds": {f"<thread {i}>": i for i in range(1000)},
+                                       "staircases": STATS["staircases"] * 100}))
+        for path, count in ((self.path("stats.json"), 200), (strange, 40)):
+            page = run(PENSTOCK, "report", *["--stats", path] * count, "-o", "-").stdout
+            self.assertLess(len(page), 5_000_000)
+            self.assertEqual(page.count(b'<article class="sort">'), count)
+        self.assertEqual(page.count(b"&lt;phase 63&gt;"), 40)
+        self.assertEqual(page.count(b"&lt;phase 64&gt;"), 0)
+
     def test_what_cannot_be_shown_is_refused(self):
         trace = self.path("sort.trace")
         broken = self.path("broken.trace")

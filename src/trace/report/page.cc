@@ -418,7 +418,11 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
     add_trace(page, traces[i], i, traces.size() == 1, listed[i], others);
   }
   page.raw("</div>\n");
-  for (const SortRun& sort : sorts) add_sort(page, sort, traces.empty() && sorts.size() == 1);
+  // Sorts may have all of the room, but for half of it where there are pictures of traces.
+  const size_t used_bytes = page.bytes() + page_script.size() + 2000;
+  const size_t room_bytes = options.bytes_max > used_bytes ? options.bytes_max - used_bytes : 0;
+  add_sorts(page, sorts, traces.empty() && sorts.size() == 1,
+            traces.empty() ? room_bytes : room_bytes / 2);
   page.add(
       "</main>\n<footer>Made by penstock {}. This page is complete: it asks the network for "
       "nothing.</footer>\n",

@@ -18,8 +18,9 @@
 namespace penstock::trace::report {
 
 struct PageOptions {
-  std::string version;                   // of the program
-  size_t bytes_max = size_t{4'700'000};  // of the page
+  std::string version;  // of the program
+  // Of the page. Tables of traces have their room in any case.
+  size_t bytes_max = size_t{4'700'000};
 };
 
 // REQUIRES: a trace or a sort.

@@ -1,5 +1,6 @@
 #include "trace/report/page.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +10,8 @@
 
 namespace penstock::trace::report {
 namespace {
+
+using external::Occupancy;
 
 size_t count_of(const std::string& text, std::string_view what) {
   size_t count = 0;
@@ -82,8 +85,8 @@ TEST(Page, SortsShowPredictionMeasurementAndStairs) {
   EXPECT_EQ(page.find("What held the memory"), page.npos);  // nothing tells
 }
 
-external::Occupancy some_occupancy() {
-  external::Occupancy occupancy{.start_s = 2, .bin_s = 0.5, .memory_bytes = 4000};
+Occupancy some_occupancy() {
+  Occupancy occupancy{.start_s = 2, .bin_s = 0.5, .memory_bytes = 4000};
   for (size_t stage = 0; stage < external::bucket_stages; ++stage)
     occupancy.stage_bytes[stage] = {1000, 500, 500.0 * static_cast<double>(stage)};
   occupancy.buckets.push_back({0, 1000, 2.0, 2.1, 2.3, 2.5, 2.7});
@@ -105,6 +108,79 @@ TEST(Page, ASortShowsWhatHeldItsMemory) {
               std::string_view(stage) == "waiting" ? 2u : 3u)
         << stage;
   }
+}
+
+// One that has more than anybody can see.
+SortRun large_sort(int number) {
+  SortRun sort{.name = "sort-" + std::to_string(number) + "."};
+  Occupancy& all = sort.occupancy;
+  all = {.start_s = 0, .bin_s = 0.001, .memory_bytes = 4000};
+  for (std::vector<double>& bytes : all.stage_bytes) bytes.assign(1200, 900);
+  for (uint64_t i = 0; i < 1200; ++i) {
+    const double at = static_cast<double>(i) * 0.001;
+    all.buckets.push_back({i * 100, 100, at, at + 0.1, at + 0.2, at + 0.3, at + 0.4});
+  }
+  all.buckets_seen = 1200;
+  for (int k = 0; k < 16; ++k) {
+    all.staircases.push_back({.title = "stairs",
+                              .streams = 1200,
+                              .measured_bytes = std::vector<double>(1200, 5),
+                              .predicted_bytes = std::vector<double>(600, 5)});
+  }
+  return sort;
+}
+
+TEST(Page, SortsShareItsRoom) {
+  for (const size_t bytes_max : {4'700'000u, 700'000u, 60'000u}) {
+    for (const int count : {1, 3, 20}) {
+      SCOPED_TRACE(testing::Message() << count << " sorts in " << bytes_max << " bytes");
+      std::vector<SortRun> sorts;
+      for (int i = 0; i < count; ++i) sorts.push_back(large_sort(i));
+      const std::string page = make_page({}, sorts, {.version = "1", .bytes_max = bytes_max});
+      EXPECT_LE(page.size(), bytes_max);
+      EXPECT_GT(page.size(), page_script.size() + page_style.size());
+      const size_t shown = count_of(page, "<article class=\"sort\">");
+      EXPECT_NE(page.find("<h1>sort-0."), page.npos);
+      if (count == 20 && bytes_max == 60'000) {
+        EXPECT_GE(shown, 3u);
+        EXPECT_NE(page.find(fmt::format("no room for {} more sorts", 20 - shown)), page.npos);
+        EXPECT_EQ(count_of(page, "no room for its pictures"), shown);
+      } else {
+        EXPECT_EQ(shown, static_cast<size_t>(count));
+        EXPECT_EQ(page.find(" more sort"), page.npos);
+      }
+      if (count == 1 && bytes_max == 4'700'000) {
+        EXPECT_NE(page.find("1,200 buckets (shown: 600)"), page.npos);
+        EXPECT_EQ(count_of(page, "<figure class=\"chart stairs\">"), 16u);
+      }
+    }
+  }
+  // Beside a trace, whose pictures are still there.
+  const std::string page = page_of({"/data/in.bin"}, std::vector<SortRun>(5, large_sort(1)));
+  EXPECT_LE(page.size(), 4'700'000u);
+  EXPECT_EQ(count_of(page, "id=\"data-"), 1u);
+  EXPECT_EQ(count_of(page, "<article class=\"sort\">"), 5u);
+}
+
+TEST(Thinned, KeepsWhatIsThere) {
+  const Occupancy all = large_sort(0).occupancy;
+  for (const size_t points : {1u, 7u, 1024u, 1199u, 1200u, 5000u}) {
+    SCOPED_TRACE(points);
+    const Occupancy thin = thinned(all, points);
+    EXPECT_LE(thin.buckets.size(), points);
+    EXPECT_EQ(thin.buckets_seen, 1200u);
+    for (const std::vector<double>& bytes : thin.stage_bytes) {
+      EXPECT_LE(bytes.size(), points);
+      EXPECT_GE(static_cast<double>(bytes.size()) * thin.bin_s, 1.2 - 1e-9);
+      for (const double held : bytes) EXPECT_DOUBLE_EQ(held, 900);
+    }
+    const external::Staircase& stairs = thin.staircases[0];
+    EXPECT_LE(stairs.measured_bytes.size(), points);
+    EXPECT_EQ(stairs.predicted_bytes.size(), (stairs.measured_bytes.size() + 1) / 2);
+    EXPECT_EQ(stairs.streams, 1200u);
+  }
+  EXPECT_TRUE(thinned(all, 0).buckets.empty());
+  EXPECT_EQ(thinned(all, 1200).stage_bytes, all.stage_bytes);
 }
 
 // Statistics are a file, which anybody may have written.

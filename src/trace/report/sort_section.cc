@@ -9,6 +9,10 @@
 // One sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG that needs no
 // script: shapes in a box that is stretched to the page's width, with their scales beside the box
 // as text, which is not stretched.
+//
+// Statistics may have pictures of any number of points, and a page any number of sorts. Each sort
+// has its share of the page's room: there it is as fine as it fits, or without pictures. Where even
+// those have no room the last ones are left out.
 
 namespace penstock::trace::report {
 namespace {
@@ -23,6 +27,9 @@ constexpr double box_height = 400;
 // What is narrower could not be seen, or pointed at.
 constexpr double least_height = 1.5;
 constexpr size_t table_rows = 16;
+// Of a picture: more could not be told apart.
+constexpr size_t points_max = 1024;
+constexpr size_t points_min = 32;
 
 constexpr std::array<const char*, external::bucket_stages> stage_classes = {"reading", "waiting",
                                                                             "sorting", "writing"};
@@ -329,9 +336,13 @@ void add_phases(Writer& page, const SortRun& sort) {
   page.raw("</tbody></table></div></section>\n");
 }
 
-}  // namespace
+bool has_pictures(const Occupancy& occupancy) {
+  return !occupancy.stage_bytes[0].empty() || !occupancy.buckets.empty() ||
+         !occupancy.staircases.empty();
+}
 
-void add_sort(Writer& page, const SortRun& sort, bool alone) {
+// With pictures of so many points.
+void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
   page.raw("<article class=\"sort\">\n");
   if (!alone) page.add("<h2>{}</h2>\n", shown(base_name(sort.name), 100));
   if (!sort.method.empty() || !sort.why.empty()) {
@@ -341,12 +352,40 @@ void add_sort(Writer& page, const SortRun& sort, bool alone) {
   if (!sort.emulated.empty())
     page.add("<p class=\"part\">On an {}.</p>\n", shown(sort.emulated, 200));
   add_tiles(page, sort);
-  add_memory(page, sort.occupancy);
-  add_buckets(page, sort.occupancy);
-  add_staircases(page, sort.occupancy);
+  const Occupancy occupancy = thinned(sort.occupancy, points);
+  add_memory(page, occupancy);
+  add_buckets(page, occupancy);
+  add_staircases(page, occupancy);
+  if (points == 0 && has_pictures(sort.occupancy))
+    page.raw("<p class=\"part\">There is no room for its pictures on this page.</p>\n");
   add_phases(page, sort);
   add_rows(page, sort);
   page.raw("</article>\n");
+}
+
+}  // namespace
+
+void add_sorts(Writer& page, std::span<const SortRun> sorts, bool alone, size_t room_bytes) {
+  size_t left_out = 0;
+  for (size_t i = 0; i < sorts.size(); ++i) {
+    const size_t share_bytes = room_bytes / (sorts.size() - i);
+    for (size_t points = points_max;; points = points > points_min ? points / 2 : 0) {
+      Writer part;
+      add_sort(part, sorts[i], alone, points);
+      if (part.bytes() <= (points > 0 ? share_bytes : room_bytes)) {
+        room_bytes -= part.bytes();
+        page.raw(part.take());
+        break;
+      }
+      if (points > 0) continue;
+      ++left_out;
+      break;
+    }
+  }
+  if (left_out > 0) {
+    page.add("<p class=\"part\">There is no room for {} more sort{} on this page.</p>\n",
+             grouped(left_out), plural(left_out));
+  }
 }
 
 }  // namespace penstock::trace::report

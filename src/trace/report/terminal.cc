@@ -76,7 +76,7 @@ std::string bar(double share, size_t width, bool unicode) {
 
 void add_head(Text& text, const TraceSummary& s, const TerminalOptions& options) {
   auto shown = [&](std::string_view name, size_t characters_max) {
-    return plain(printable(name, characters_max), options.unicode);
+    return fitted(name, characters_max, options.unicode);
   };
   text.line("{}", shown(s.path, options.width));
   if (!s.header.command.empty()) text.line("  {}", shown(s.header.command, options.width - 2));
@@ -240,7 +240,7 @@ std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted
     add_runs(text, s, options);
     const size_t name_width = options.width > 76 ? options.width - 55 : 20;
     add_table(text, "file", s.files, files_max, [&](const FileFigures& row) {
-      return plain(printable(s.conversion.files[row.file].path, name_width), options.unicode);
+      return fitted(s.conversion.files[row.file].path, name_width, options.unicode);
     });
     if (s.processes.size() > 1) {
       add_table(text, "process", s.processes, processes_max,

@@ -1,6 +1,8 @@
 // The terminal's version of a sort.
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "trace/report/terminal.h"
@@ -15,7 +17,7 @@ using Unit = SortRun::Unit;
 
 constexpr size_t bucket_lines = 14;
 // Beside a line of bars: what it is, and a figure.
-constexpr size_t beside_bars = 32;
+constexpr size_t beside_bars = 33;
 
 size_t bars_width(const TerminalOptions& options) {
   return options.width > beside_bars + 18 ? options.width - beside_bars : 18;
@@ -38,7 +40,7 @@ void add_rows(Text& text, const SortRun& sort, const TerminalOptions& options) {
   text.line("");
   text.line("  {:<40}{:>14}{:>14}", "", "predicted", "measured");
   for (const SortRun::Row& row : sort.rows) {
-    text.line("  {:<40}{:>14}{:>14}", plain(printable(row.what, 40), options.unicode),
+    text.line("  {:<40}{:>14}{:>14}", fitted(row.what, 40, options.unicode),
               shown(row.unit, row.predicted, options), shown(row.unit, row.measured, options));
   }
 }
@@ -46,15 +48,14 @@ void add_rows(Text& text, const SortRun& sort, const TerminalOptions& options) {
 void add_phases(Text& text, const SortRun& sort, const TerminalOptions& options) {
   if (sort.phases.empty()) return;
   text.line("");
-  text.line("  {:<22}{:>10}{:>11}{:>11}{:>10}{:>11}", "phase", "time", "read", "written", "seeks",
+  text.line("  {:<26}{:>10}{:>10}{:>10}{:>11}{:>10}", "phase", "time", "read", "written", "seeks",
             "mean run");
   for (const SortRun::Phase& phase : sort.phases) {
     auto cell = [&](Unit unit, std::optional<double> value) {
       return value.value_or(0) > 0 ? shown(unit, value, options) : std::string("-");
     };
     const SortRun::PhaseFigures& measured = phase.measured;
-    text.line("  {:<22}{:>10}{:>11}{:>11}{:>10}{:>11}",
-              plain(printable(phase.name, 21), options.unicode),
+    text.line("  {:<26}{:>10}{:>10}{:>10}{:>11}{:>10}", fitted(phase.name, 25, options.unicode),
               cell(Unit::seconds, measured.seconds), cell(Unit::bytes, measured.read_bytes),
               cell(Unit::bytes, measured.written_bytes), cell(Unit::count, measured.seeks),
               cell(Unit::bytes, measured.run_bytes));
@@ -80,6 +81,25 @@ void add_memory(Text& text, const Occupancy& occupancy, const TerminalOptions& o
   }
 }
 
+// The bucket in the middle of the part of the output that a line stands for, or else one that
+// begins in that part. Nothing: no bucket is there, and the line stays blank. Of a list that was
+// thinned the next one below stands for those that it lacks.
+const Occupancy::Bucket* bucket_of_line(const Occupancy& occupancy, size_t line, size_t lines) {
+  const double step = static_cast<double>(output_end_bytes(occupancy)) / static_cast<double>(lines);
+  const double low = step * static_cast<double>(line), high = low + step;
+  const bool thinned = occupancy.buckets.size() < occupancy.buckets_seen;
+  const auto above = std::ranges::upper_bound(
+      occupancy.buckets, low + step / 2, {},
+      [](const Occupancy::Bucket& one) { return static_cast<double>(one.offset_bytes); });
+  if (above != occupancy.buckets.begin()) {
+    const Occupancy::Bucket& below = *std::prev(above);
+    if (thinned || static_cast<double>(below.offset_bytes + below.bytes) > low) return &below;
+  }
+  const bool begins_in_it =
+      above != occupancy.buckets.end() && static_cast<double>(above->offset_bytes) < high;
+  return begins_in_it ? &*above : nullptr;
+}
+
 // A letter for what becomes of the bucket for whose place in the output a line stands.
 void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
   const TimeSpan span = time_span(occupancy);
@@ -93,11 +113,11 @@ void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& 
   const size_t width = options.width - 4;
   const size_t lines = std::min(bucket_lines, occupancy.buckets.size());
   for (size_t line = lines; line-- > 0;) {
-    const double place = end_bytes * (static_cast<double>(line) + 0.5) / static_cast<double>(lines);
-    auto bucket = std::ranges::upper_bound(
-        occupancy.buckets, place, {},
-        [](const Occupancy::Bucket& one) { return static_cast<double>(one.offset_bytes); });
-    if (bucket != occupancy.buckets.begin()) --bucket;
+    const Occupancy::Bucket* bucket = bucket_of_line(occupancy, line, lines);
+    if (bucket == nullptr) {
+      text.line("  {}{}{}", wall, std::string(width, ' '), wall);
+      continue;
+    }
     const std::array<double, external::bucket_stages> ends = {bucket->read_s, bucket->waited_s,
                                                               bucket->sorted_s, bucket->written_s};
     std::string cells;
@@ -125,11 +145,14 @@ void add_staircases(Text& text, const Occupancy& occupancy, const TerminalOption
       text.line("How full the buckets were, the fullest first");
     }
     any = true;
-    text.line("  {}", plain(printable(stairs.title, options.width - 2), options.unicode));
-    auto line = [&](const char* what, const std::vector<double>& bytes) {
+    text.line("  {}", fitted(stairs.title, options.width - 2, options.unicode));
+    // Both on one scale, also to the right, though one may have fewer values.
+    const size_t points = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
+    auto line = [&](const char* what, std::vector<double> bytes) {
       if (bytes.empty()) return;
-      text.line("  {:<20} {} {:>9}", what, bars(bytes, most, options),
-                bytes_text(*std::ranges::max_element(bytes)));
+      const double largest = *std::ranges::max_element(bytes);
+      bytes.resize(points);
+      text.line("  {:<20} {} {:>9}", what, bars(bytes, most, options), bytes_text(largest));
     };
     line("measured", stairs.measured_bytes);
     line("predicted", stairs.predicted_bytes);
@@ -141,12 +164,12 @@ void add_staircases(Text& text, const Occupancy& occupancy, const TerminalOption
 std::string terminal_report(const SortRun& sort, const TerminalOptions& wanted) {
   const TerminalOptions options = bounded(wanted);
   Text text;
-  text.line("{}", plain(printable(sort.name, options.width), options.unicode));
+  text.line("{}", fitted(sort.name, options.width, options.unicode));
   const bool both = !sort.method.empty() && !sort.why.empty();
   const std::string how = sort.method + (both ? ": " : "") + sort.why;
-  if (!how.empty()) text.line("  {}", plain(printable(how, options.width - 2), options.unicode));
+  if (!how.empty()) text.line("  {}", fitted(how, options.width - 2, options.unicode));
   if (!sort.emulated.empty())
-    text.line("  on an {}", plain(printable(sort.emulated, options.width - 8), options.unicode));
+    text.line("  on an {}", fitted(sort.emulated, options.width - 8, options.unicode));
   add_rows(text, sort, options);
   add_phases(text, sort, options);
   add_memory(text, sort.occupancy, options);
