@@ -15,21 +15,23 @@ constexpr double first_bin_s = 0.001;
 
 void OccupancyRecord::expect_input(uint64_t memory_bytes) {
   MutexLock lock(mutex_);
-  expect(memory_bytes);
-  input_since_ = Clock::now();
+  const Clock::time_point now = Clock::now();
+  expect(memory_bytes, now);
+  input_since_ = now;
 }
 
 OccupancyRecord::Clock::time_point OccupancyRecord::expect_buckets(uint64_t memory_bytes) {
   MutexLock lock(mutex_);
-  expect(memory_bytes);
-  return std::exchange(input_since_, std::nullopt).value_or(Clock::now());
+  const Clock::time_point now = Clock::now();
+  expect(memory_bytes, now);
+  return std::exchange(input_since_, std::nullopt).value_or(now);
 }
 
-void OccupancyRecord::expect(uint64_t memory_bytes) {
+void OccupancyRecord::expect(uint64_t memory_bytes, Clock::time_point now) {
   occupancy_.memory_bytes = std::max(occupancy_.memory_bytes, memory_bytes);
   if (expecting_) return;
   expecting_ = true;
-  occupancy_.start_s = seconds_of(Clock::now());
+  occupancy_.start_s = seconds_of(now);
   occupancy_.bin_s = first_bin_s;
   for (std::vector<double>& bytes : occupancy_.stage_bytes) bytes.assign(bins_max, 0);
 }

@@ -82,7 +82,7 @@ class OccupancyRecord {
   double seconds_of(Clock::time_point time) const {
     return std::chrono::duration<double>(time - began_).count();
   }
-  void expect(uint64_t memory_bytes) REQUIRES_LOCK(mutex_);
+  void expect(uint64_t memory_bytes, Clock::time_point now) REQUIRES_LOCK(mutex_);
   void add_stage(BucketStage stage, double begin_s, double end_s, uint64_t bytes,
                  bool grows = false) REQUIRES_LOCK(mutex_);
   void double_bins() REQUIRES_LOCK(mutex_);
