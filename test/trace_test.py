@@ -64,6 +64,40 @@ os.wait()
 KNOWN = [("write", 16384 * i, 8192) for i in range(10)] + [("read", 16384 * i, 8192) for i in range(9, -1, -1)]
 
 
+DYNAMIC_GO = """package main
+
+import "C"
+import "os"
+
+func main() {
+	os.WriteFile("made", []byte("hello"), 0644)
+}
+"""
+
+# posix_spawn() gives its child a small stack.
+SPAWN = """
+import os, sys
+environment = {f"VARIABLE_{i}": "x" for i in range(int(sys.argv[1]))} | {"PATH": os.environ["PATH"]}
+child = os.posix_spawn("/bin/sh", ["sh", "-c", "env | wc -l > seen; echo made > made"], environment)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+# execve() and clone3() with what is no address: EFAULT.
+BAD_ADDRESSES = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.argtypes = [ctypes.c_long] * 4
+arguments = (ctypes.c_char_p * 2)(b"true", None)
+path = ctypes.c_char_p(b"/bin/true")
+bad_strings = (ctypes.c_long * 3)(8, 8, 0)
+for bad in (8, ctypes.addressof(bad_strings)):
+    answer = libc.syscall(59, ctypes.cast(path, ctypes.c_void_p).value, ctypes.addressof(arguments), bad)
+    assert (answer, ctypes.get_errno()) == (-1, 14), (bad, answer, ctypes.get_errno())
+answer = libc.syscall(435, 8, 88, 0)
+assert (answer, ctypes.get_errno()) == (-1, 14), (answer, ctypes.get_errno())
+"""
+
+
 def run(*words, cwd, code=0):
     done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stderr}"
@@ -117,6 +151,41 @@ class TraceTest(unittest.TestCase):
             refused = run(PROGRAM, "trace", "--backend", "preload", "-o", "no.trace", "./known", cwd=folder, code=2)
             assert "static" in refused.stderr and "ptrace" in refused.stderr, refused.stderr
             assert not (folder / "no.trace").exists()
+
+    def test_preload_leaves_dynamic_go_alone(self):
+        folder = self.folder
+        if not usable("preload") or not shutil.which("go") or not shutil.which("gcc"):
+            self.skipTest("no preload, go or gcc")
+        (folder / "hello.go").write_text(DYNAMIC_GO)
+        built = subprocess.run(["go", "build", "-o", "hello", "hello.go"], cwd=folder, capture_output=True,
+                               env=os.environ | {"CGO_ENABLED": "1", "HOME": str(folder), "GOFLAGS": ""})
+        if built.returncode != 0:
+            self.skipTest("no cgo")
+        refused = run(PROGRAM, "trace", "--backend", "preload", "-o", "no.trace", "./hello", cwd=folder, code=2)
+        assert "Go" in refused.stderr and "ptrace" in refused.stderr, refused.stderr
+        done = run(PROGRAM, "trace", "--backend", "preload", "sh", "-c", "./hello; echo $?", cwd=folder)
+        assert (folder / "made").read_text() == "hello", done
+        assert "1 processes that could not be followed" in done.stderr, done.stderr
+
+    def test_preload_hands_on_an_environment_of_any_length(self):
+        folder = self.folder
+        if not usable("preload"):
+            self.skipTest("preload cannot be used here")
+        (folder / "spawn.py").write_text(SPAWN)
+        for variables in (10, 250, 300, 5000):
+            done = run(PROGRAM, "trace", "-q", "--backend", "preload", sys.executable, "-S", "spawn.py", str(variables),
+                       cwd=folder)
+            # (The shell adds some of its own.)
+            assert int((folder / "seen").read_text()) in range(variables, variables + 5), variables
+            written = [r for r in requests_of(folder, "--under", f"{folder}/") if r["access"] == "write"]
+            assert sorted(pathlib.Path(r["file"]).name for r in written) == ["made", "seen"], (variables, written)
+
+    def test_preload_leaves_bad_addresses_to_the_kernel(self):
+        folder = self.folder
+        if not usable("preload"):
+            self.skipTest("preload cannot be used here")
+        (folder / "bad.py").write_text(BAD_ADDRESSES)
+        run(PROGRAM, "trace", "-q", "--backend", "preload", sys.executable, "-S", "bad.py", cwd=folder)
 
     def test_preload_sees_of_other_peoples_programs_what_ptrace_sees(self):
         if not usable("preload"):

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -24,13 +25,17 @@
 // Who is there. Nobody tells us of the end of a process that is killed. So each is remembered from
 // its first word (or its parent's) on, and its end is waited for by a descriptor for processes. A
 // fork whose child has not spoken yet is remembered too: the trace ends when all have ended and no
-// child is owed. (One whose parent was killed at that moment is waited for a little.)
+// child is owed. (One whose parent was killed at that moment is waited for a little.) Numbers come
+// from memory that the program may have written to, or from a container with numbers of its own:
+// what began before the program did is none of its processes, and is not waited for.
 //
 // Who is not. A process says that it is about to run another program; the library there says that
 // it does. One that never does (static, set-user-id, of another machine) is counted.
 //
 // io_uring. The library sees requests and answers, with the program's own number for them, which
-// need not be different ones. The first asked is taken for the first answered.
+// need not be different ones. The first asked is taken for the first answered. One that has an
+// answer only where it fails (IOSQE_CQE_SKIP_SUCCESS) is not taken for one that succeeded; whether
+// it did is never told, and it is remembered only among the last such ones.
 
 namespace penstock::trace {
 namespace {
@@ -39,7 +44,10 @@ using namespace kernel;
 using Clock = std::chrono::steady_clock;
 
 constexpr int wait_ms = 2;
+constexpr size_t silent_max = size_t{1} << 16;
 constexpr auto owed_child_wait = std::chrono::milliseconds(500);
+// Longer than PreloadWatch waits for one that is in the middle of a record.
+constexpr auto hole_wait = std::chrono::seconds(3);
 
 class PreloadCapture {
  public:
@@ -50,9 +58,10 @@ class PreloadCapture {
 
   // Until all that came of it have ended.
   void run(int32_t first) {
+    began_ = PreloadWatch::begin_of(first);
     add_process(first);
-    Clock::time_point alone_since{};
-    bool is_alone = false;
+    Clock::time_point alone_since{}, over_since{};
+    bool is_alone = false, is_over = false;
     while (true) {
       // What a process wrote is there before its end is.
       std::vector<int32_t> ended;
@@ -66,6 +75,15 @@ class PreloadCapture {
       if (drained == PreloadWatch::Drained::some) continue;
       if (drained == PreloadWatch::Drained::all) {
         for (const int32_t id : ended) end_process(id);
+      }
+      // Where all have ended, nobody will fill the holes that they left.
+      if (drained == PreloadWatch::Drained::waits &&
+          ended.size() == processes_.size() + gone_.size()) {
+        if (!is_over) over_since = Clock::now();
+        is_over = true;
+        if (Clock::now() - over_since > hole_wait) watch_.give_up();
+      } else {
+        is_over = false;
       }
       if (processes_.empty() && gone_.empty()) {
         if (owed_.empty()) break;
@@ -85,13 +103,16 @@ class PreloadCapture {
     follower_.finish(counted.calls);
     recorder_.missed(Unseen::unknown_sharing, counted.unknown_sharing);
     recorder_.missed(Unseen::polled_rings, counted.unseen_rings);
+    recorder_.missed(Unseen::untraced_processes, counted.untaken_images);
   }
 
   bool has_run() const { return follower_.has_run(); }
 
  private:
+  using RingNumber = std::pair<uint64_t, uint64_t>;  // a ring, and the program's number in it
   struct Request {
     uint64_t key = 0;  // 0: of no interest
+    bool is_silent = false;
     FileFacts file;
   };
 
@@ -119,7 +140,7 @@ class PreloadCapture {
         owed_.erase(told.number);
         // The child may have said nothing yet, or be gone.
         if (told.other > 0) add_process(static_cast<int32_t>(told.other));
-        return;
+        break;
       }
       case record_exec_begin:
         changing_.insert(head.process);
@@ -154,10 +175,12 @@ class PreloadCapture {
   // ---- processes
 
   void add_process(int32_t id) {
-    if (processes_.contains(id)) return;
+    if (id <= 0 || processes_.contains(id)) return;
     said_end_.erase(id);
     auto process = WaitedProcess::of(id);
     if (process) {
+      const uint64_t began = PreloadWatch::begin_of(id);
+      if (began != 0 && began < began_) return;
       processes_.emplace(id, std::move(*process));
     } else if (process.error().system_errno == ESRCH) {
       gone_.insert(id);
@@ -178,7 +201,7 @@ class PreloadCapture {
   // ---- io_uring
 
   void asked(const RingAskedRecord& record) {
-    Request request{.key = 0, .file = record.file};
+    Request request{.is_silent = record.submit.is_silent != 0, .file = record.file};
     SubmitRecord submitted = record.submit;
     const uint8_t operation = submitted.operation;
     if (operation == op_readv || operation == op_writev || operation == op_read_fixed ||
@@ -194,12 +217,32 @@ class PreloadCapture {
       submitted.request = request.key;
       hand_on(submitted);
     }
-    under_way_[{record.submit.ring, record.submit.request}].push_back(request);
+    const RingNumber number{record.submit.ring, record.submit.request};
+    under_way_[number].push_back(request);
+    if (!request.is_silent) return;
+    silent_.emplace_back(number, request.key);
+    if (silent_.size() <= silent_max) return;
+    const auto [old, key] = silent_.front();
+    silent_.pop_front();
+    const auto found = under_way_.find(old);
+    if (found == under_way_.end()) return;
+    std::erase_if(found->second, [&](const Request& r) { return r.is_silent && r.key == key; });
+    if (found->second.empty()) under_way_.erase(found);
   }
 
   void told(const RingToldRecord& record) {
     const auto found = under_way_.find({record.ring, record.user_data});
     if (found == under_way_.end()) return;  // one of many answers
+    if (record.result >= 0) {
+      // Those before it have succeeded as well, and stay unconfirmed.
+      const auto answered =
+          std::ranges::find(found->second, false, [](const Request& r) { return r.is_silent; });
+      found->second.erase(found->second.begin(), answered);
+      if (found->second.empty()) {
+        under_way_.erase(found);
+        return;
+      }
+    }
     const Request request = found->second.front();
     found->second.pop_front();
     if (found->second.empty()) under_way_.erase(found);
@@ -216,14 +259,16 @@ class PreloadCapture {
   Recorder& recorder_;
   PreloadWatch& watch_;
   RecordFollower follower_;
+  uint64_t began_ = 0;                          // when the first process did
   std::map<int32_t, WaitedProcess> processes_;  // that run, as far as is known
   std::unordered_set<int32_t> gone_;            // whose end came before we could wait for it
   std::unordered_set<int32_t> said_end_;
   std::unordered_set<int32_t> changing_;  // to another program
   std::unordered_set<uint64_t> owed_;     // forks whose child has not spoken
   uint64_t requests_ = 0;
-  std::map<std::pair<uint64_t, uint64_t>, std::deque<Request>> under_way_;  // by ring and number
-  std::map<std::pair<uint64_t, uint64_t>, FileFacts> registered_;           // by ring and index
+  std::map<RingNumber, std::deque<Request>> under_way_;
+  std::deque<std::pair<RingNumber, uint64_t>> silent_;             // with their keys
+  std::map<std::pair<uint64_t, uint64_t>, FileFacts> registered_;  // by ring and index
 };
 
 }  // namespace

@@ -518,6 +518,60 @@ TEST(PreloadCapture, ProgramRunsOnWhereTheCaptureIsKilled) {
   EXPECT_EQ(line_of(folder / "end"), "whole");
 }
 
+// The library can be found by nobody any more: programs must not hear of it.
+TEST(PreloadCapture, ProgramsThatStartWhereTheCaptureWasKilledAreAsWithout) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  const pid_t capturing = ::fork();
+  ASSERT_GE(capturing, 0);
+  if (capturing == 0) {
+    (void)preload_trace_of(folder,
+                           "exec 2> complaints; echo > runs; while [ ! -e go ]; do sleep 0.01; "
+                           "done; /bin/echo on; env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > "
+                           "seen; echo whole > end");
+    ::_exit(0);
+  }
+  while (!std::filesystem::exists(folder / "runs")) ::usleep(1000);
+  ::kill(capturing, SIGKILL);
+  ::waitpid(capturing, nullptr, 0);
+  const auto complaints = [&] { return std::filesystem::file_size(folder / "complaints"); };
+  // (A `sleep` may have been on its way in that very moment.)
+  ::usleep(50000);
+  const auto before = complaints();
+  std::ofstream(folder / "go") << "";
+  for (int i = 0; i < 3000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10000);
+  EXPECT_EQ(line_of(folder / "end"), "whole");
+  EXPECT_EQ(line_of(folder / "seen"), "0");
+  EXPECT_EQ(complaints(), before);
+}
+
+TEST(PreloadCapture, ProgramsOfAnotherUserAreCountedAndHearOfNothing) {
+  SKIP_WITHOUT(Backend::preload);
+  if (::geteuid() != 0 ||
+      std::system("setpriv --reuid 65534 --clear-groups true 2> /dev/null") != 0)
+    GTEST_SKIP() << "setpriv cannot be used here";
+  Folder folder;
+  const Traced traced = preload_trace_of(
+      folder,
+      "setpriv --reuid 65534 --clear-groups sh -c 'env; /bin/true' > seen 2>&1; "
+      "grep -c -e PENSTOCK_TRACE -e LD_PRELOAD -e ld.so seen > count; echo two > b");
+  EXPECT_EQ(line_of(folder / "count"), "0");
+  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 1u);
+  EXPECT_EQ(traced.captured.totals.exit_code, 0);
+}
+
+// Its processes have numbers that are others outside: the first is 1.
+TEST(PreloadCapture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
+  SKIP_WITHOUT(Backend::preload);
+  if (std::system("unshare -pf true 2> /dev/null") != 0)
+    GTEST_SKIP() << "unshare cannot be used here";
+  Folder folder;
+  const Traced traced =
+      preload_trace_of(folder, "unshare -pf sh -c '/bin/echo one > a; exit 4' || echo $? > b");
+  EXPECT_EQ(line_of(folder / "a"), "one");
+  EXPECT_EQ(line_of(folder / "b"), "4");
+}
+
 #if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
 TEST(PreloadCapture, StaticProgramIsRefusedBeforeItRunsAndCountedLater) {
   SKIP_WITHOUT(Backend::preload);

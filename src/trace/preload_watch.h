@@ -32,6 +32,9 @@ class PreloadWatch {
   // of another machine, nor those that run with another user's rights.
   static Status check(const std::string& program);
 
+  // When a process began, in ticks of the system; 0: it is gone, or not to be seen.
+  static uint64_t begin_of(int32_t process);
+
   // While one exists, programs that this process starts carry the library.
   class Environment {
    public:
@@ -49,9 +52,13 @@ class PreloadWatch {
   enum class Drained { all, some, waits };  // waits: for a thread that is in the middle of one
   Drained drain(const std::function<void(std::span<const std::byte>)>& take);
 
+  // Nobody is there any more who could write what is missing: all of it is counted as lost.
+  void give_up();
+
   struct Counted {
     kernel::Counters calls;
     uint64_t unknown_sharing = 0;
+    uint64_t untaken_images = 0;
     uint64_t unseen_rings = 0;
   };
   Counted counted() const;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -26,6 +28,7 @@
 
 #include "trace/call_shapes.h"
 #include "trace/preload/channel.h"
+#include "trace/preload/functions.h"
 
 // The library, as the build linked it, lies in this program's own file: one file to install, and
 // never one of another version.
@@ -53,11 +56,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A thread that has claimed a slot is looked for after the first. After the second it is given up
-// although it is there: it has left its record by longjmp() from a signal handler. So is one that
-// has not claimed what it took. One that is stopped comes back.
+// A thread that has claimed a slot is looked for after the first. One that has not claimed what it
+// took is given up after the second. One that has, and is there, after the third: it has left its
+// record by longjmp() from a signal handler. (Or was given no processor for so long: then it still
+// writes, into a slot that another thread may have by now. That is why this is long.) One that is
+// stopped comes back.
 constexpr auto looked_for_after = std::chrono::milliseconds(20);
 constexpr auto given_up_after = std::chrono::seconds(1);
+constexpr auto left_after = std::chrono::seconds(10);
 
 constexpr size_t record_bytes_max = sizeof(kernel::NameRecord);
 
@@ -101,6 +107,10 @@ bool is_whole(std::span<const std::byte> record) {
   std::memcpy(&head, record.data(), sizeof head);
   const size_t least = bytes_of_kind(head.kind);
   if (least == 0 || record.size() < least) return false;
+  // With its second file, or without.
+  if (head.kind == kernel::record_call && record.size() != least) {
+    return record.size() >= sizeof(kernel::CallRecord);
+  }
   if (head.kind == kernel::record_file) {
     const auto& file = *reinterpret_cast<const kernel::FileRecord*>(record.data());
     return record.size() >= least + file.length;
@@ -112,14 +122,20 @@ bool is_whole(std::span<const std::byte> record) {
   return true;
 }
 
+// Of /proc/ID/stat, what stands behind the program's name; empty: there is no such thread.
+std::string stat_of(int32_t id) {
+  std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return {};
+  const size_t at = text.rfind(") ");
+  return at == std::string::npos ? "" : text.substr(at + 2);
+}
+
 enum class ThreadIs { gone, stopped, there };
 ThreadIs look_for(int32_t thread) {
-  std::ifstream file("/proc/" + std::to_string(thread) + "/stat");
-  std::string text;
-  if (!std::getline(file, text)) return ThreadIs::gone;
-  const size_t at = text.rfind(") ");  // behind the program's name
-  if (at == std::string::npos || at + 2 >= text.size()) return ThreadIs::gone;
-  const char state = text[at + 2];
+  const std::string stat = stat_of(thread);
+  if (stat.empty()) return ThreadIs::gone;
+  const char state = stat[0];
   if (state == 'Z' || state == 'X') return ThreadIs::gone;
   return state == 'T' || state == 't' ? ThreadIs::stopped : ThreadIs::there;
 }
@@ -142,6 +158,17 @@ std::string find_program(const std::string& name) {
   }
 }
 
+// A program that runs with more rights than ours finds no LD_PRELOAD.
+bool has_other_rights(const std::string& path, const struct stat& status) {
+  if ((status.st_mode & S_ISUID) != 0 && status.st_uid != ::geteuid()) return true;
+  // (Without the right to be run by the group, the bit means something else.)
+  if ((status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 &&
+      status.st_gid != ::getegid()) {
+    return true;
+  }
+  return ::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+}
+
 // Why a program cannot carry the library; empty: it can, or it cannot run at all.
 std::string why_not(const std::string& path, int links = 0) {
   std::ifstream file(path, std::ios::binary);
@@ -149,8 +176,7 @@ std::string why_not(const std::string& path, int links = 0) {
   file.read(start.data(), start.size());
   const auto bytes = static_cast<size_t>(file.gcount());
   struct stat status = {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & S_ISUID) != 0 &&
-      status.st_uid != ::geteuid()) {
+  if (::stat(path.c_str(), &status) == 0 && has_other_rights(path, status)) {
     return "run with another user's rights";
   }
   if (bytes > 2 && start[0] == '#' && start[1] == '!') {
@@ -167,14 +193,30 @@ std::string why_not(const std::string& path, int links = 0) {
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != EM_X86_64) {
     return "of another kind of machine";
   }
+  bool is_static = true, is_go = false, is_musl = false;
+  const auto text_of = [&](const Elf64_Phdr& segment) {
+    std::string text(std::min<uint64_t>(segment.p_filesz, 65536), '\0');
+    file.clear();
+    file.seekg(static_cast<std::streamoff>(segment.p_offset));
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<size_t>(file.gcount()));
+    return text;
+  };
   for (size_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
     const size_t at = header.e_phoff + i * sizeof segment;
     if (at + sizeof segment > bytes) return {};
     std::memcpy(&segment, start.data() + at, sizeof segment);
-    if (segment.p_type == PT_INTERP) return {};
+    if (segment.p_type == PT_INTERP) {
+      is_static = false;
+      is_musl = text_of(segment).contains("/ld-musl");
+    } else if (segment.p_type == PT_NOTE) {
+      const std::string notes = text_of(segment);
+      is_go |= has_note_of_go(reinterpret_cast<const uint8_t*>(notes.data()), notes.size());
+    }
   }
-  return "static";
+  if (is_static) return "static";
+  return is_go ? "of Go" : is_musl ? "of musl libc" : "";
 }
 
 // Memory by a descriptor, which others find in our /proc.
@@ -184,8 +226,10 @@ struct Memory {
     if (descriptor >= 0) ::close(descriptor);
   }
   Status make(const char* name, uint64_t bytes) {
-    descriptor = ::memfd_create(name, MFD_CLOEXEC);
-    if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    descriptor = ::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    // Nobody may cut it off under us: to touch what is gone would be our end (SIGBUS).
+    if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+        ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
       return system_error(errno, "make memory for a trace", std::to_string(bytes) + " bytes",
                           "a smaller --ring");
     }
@@ -205,6 +249,7 @@ struct PreloadWatch::State {
   uint64_t head = 0;  // the next number to be read
   Clock::time_point stuck_since{};
   bool is_stuck = false;
+  uint64_t stuck_end = 0;  // numbers before it were taken, and had a slot, when we got stuck
   uint64_t skipped = 0;
   std::unordered_map<uint64_t, std::vector<std::byte>> parts;  // by the number of the first slot
   alignas(8) std::array<std::byte, sizeof(kernel::CallRecord)> record{};
@@ -264,7 +309,8 @@ struct PreloadWatch::State {
       return false;
     }
     ++head;
-    is_stuck = false;
+    // Many may have been killed at once, while they waited for room: they are waited for together.
+    is_stuck = is_stuck && head < stuck_end;
     constexpr uint64_t woken_at_once = 256;
     if (head % std::min(woken_at_once, slots) == 0) wake_if_waited_for();
     return true;
@@ -280,6 +326,7 @@ struct PreloadWatch::State {
     if (!is_stuck) {
       is_stuck = true;
       stuck_since = now;
+      stuck_end = std::min(__atomic_load_n(&control().tail, __ATOMIC_RELAXED), head + slots);
       return false;
     }
     const auto waited = now - stuck_since;
@@ -288,12 +335,15 @@ struct PreloadWatch::State {
       if (waited < given_up_after) return false;
     } else {
       const ThreadIs found = look_for(thread_of_word(word));
-      if (found == ThreadIs::stopped || (found == ThreadIs::there && waited < given_up_after)) {
+      if (found == ThreadIs::stopped || (found == ThreadIs::there && waited < left_after)) {
         return false;
       }
     }
     if (!free_slot(hole, word)) return false;
     ++skipped;
+    // A record with a hole is never whole. (Whose writer was only slow, is so after some rounds.)
+    constexpr uint64_t rounds = 64;
+    std::erase_if(parts, [&](const auto& part) { return part.first + rounds * slots < head; });
     return true;
   }
 
@@ -307,7 +357,7 @@ struct PreloadWatch::State {
       if (is_whole(whole)) take(whole);
       return;
     }
-    if (bytes > record_bytes_max) return;
+    if (bytes > record_bytes_max || first > head) return;
     std::vector<std::byte>& part = parts[first];
     const size_t more = std::min(bytes - std::min(bytes, part.size()), slot_payload_bytes);
     const auto* from = reinterpret_cast<const std::byte*>(full.payload);
@@ -333,6 +383,15 @@ Status PreloadWatch::check(const std::string& program) {
   if (why.empty()) return {};
   return failure(ErrorCode::unsupported, "put a library into a program that is " + why, program,
                  "the ptrace backend");
+}
+
+uint64_t PreloadWatch::begin_of(int32_t process) {
+  std::istringstream words(stat_of(process));
+  std::string word;
+  constexpr int words_before = 19;
+  for (int i = 0; i < words_before; ++i) words >> word;
+  uint64_t ticks = 0;
+  return words >> ticks ? ticks : 0;
 }
 
 PreloadWatch::Environment::Environment(const PreloadWatch& watch) {
@@ -387,6 +446,13 @@ PreloadWatch::Drained PreloadWatch::drain(
   return drained;
 }
 
+void PreloadWatch::give_up() {
+  State& s = *state_;
+  const uint64_t tail = __atomic_load_n(&s.control().tail, __ATOMIC_ACQUIRE);
+  s.skipped += tail - s.head;
+  s.head = tail;
+}
+
 PreloadWatch::Counted PreloadWatch::counted() const {
   const auto read = [](const uint64_t& counter) {
     return __atomic_load_n(&counter, __ATOMIC_RELAXED);
@@ -397,6 +463,7 @@ PreloadWatch::Counted PreloadWatch::counted() const {
                     .stream_calls = read(c.counters.stream_calls),
                     .other_requests = read(c.counters.other_requests)},
           .unknown_sharing = read(c.unknown_sharing),
+          .untaken_images = read(c.untaken_images),
           .unseen_rings = read(c.unseen_rings)};
 }
 
@@ -416,11 +483,15 @@ Result<std::unique_ptr<PreloadWatch>> PreloadWatch::open(uint64_t) {
 Status PreloadWatch::check(const std::string&) {
   return {};
 }
+uint64_t PreloadWatch::begin_of(int32_t) {
+  return 0;
+}
 PreloadWatch::Environment::Environment(const PreloadWatch&) : had_preload_(false) {}
 PreloadWatch::Environment::~Environment() = default;
 PreloadWatch::Drained PreloadWatch::drain(const std::function<void(std::span<const std::byte>)>&) {
   return Drained::all;
 }
+void PreloadWatch::give_up() {}
 PreloadWatch::Counted PreloadWatch::counted() const {
   return {};
 }

@@ -198,6 +198,12 @@ struct RecordFollower::State {
       case record_fork_child:
         fork_began_child(as<ForkPartRecord>(bytes));
         break;
+      case record_fork_end:
+        // It failed: no child will ask for what was put aside.
+        if (const auto& part = as<ForkPartRecord>(bytes); part.other <= 0) {
+          tables_aside_.erase(part.number);
+        }
+        break;
       case record_look:
         looked(as<LookRecord>(bytes));
         break;

@@ -154,7 +154,7 @@ struct SubmitRecord {
   uint8_t operation;
   uint8_t is_registered;  // descriptor is an index into the ring's own table
   uint8_t makes_registered;
-  uint8_t padding;
+  uint8_t is_silent;  // has an answer only where it fails (of the library alone)
   uint64_t ring;
 };
 

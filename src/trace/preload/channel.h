@@ -16,8 +16,8 @@
 // The order of numbers is the order of events. Nothing is dropped: where the ring is full, the
 // program waits for the capture. What may leave a hole is a thread that dies between two steps
 // (SIGKILL), or leaves them (longjmp() from a signal handler). One that has claimed its slot is
-// known by its number, and is skipped when it is gone, or after a second. One that has not is
-// skipped then too; if it comes after all, it finds a later number in the slot and goes without.
+// known by its number, and is skipped when it is gone, or after ten seconds. One that has not is
+// skipped after one; if it comes after all, it finds a later number in the slot and goes without.
 // All are counted as lost.
 //
 // A record that is longer than a slot has several, which need not stand beside each other: each
@@ -66,6 +66,7 @@ struct Control {
   int32_t capture;           // its process
   uint32_t is_over;          // it is gone, or does not want more: programs run on untraced
   uint64_t unseen_rings;     // io_urings whose requests cannot be seen
+  uint64_t untaken_images;   // pieces of code in which nothing was taken over
   uint64_t unknown_sharing;  // descriptors that may share a position: kcmp() was denied
   alignas(64) uint64_t tail;
   alignas(64) uint64_t identities;  // numbers for open file descriptions and forks

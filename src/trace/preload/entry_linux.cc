@@ -11,8 +11,9 @@
 //          the program's stack
 //
 // All registers but rax (the answer), rcx and r11 are as before when it returns, as the kernel
-// would leave them; rcx says what is left to do there (`Then`). Unwinding (a thread that is
-// cancelled while it waits in read(), a debugger) finds the program's own place by what .cfi says.
+// would leave them; but the flags, which no compiler expects to outlive a call, are not. rcx says
+// what is left to do there (`Then`). Unwinding (a thread that is cancelled while it waits in
+// read(), a debugger) finds the program's own place by what .cfi says.
 
 asm(R"(
 .pushsection .text

@@ -1,5 +1,6 @@
 #include <linux/fcntl.h>
 #include <linux/mman.h>
+#include <linux/stat.h>
 
 #include "trace/preload/library.h"
 #include "trace/preload/raw_calls.h"
@@ -9,7 +10,9 @@
 // The capture names the library in LD_PRELOAD, and the channel in PENSTOCK_TRACE (channel.h). A
 // program that prints its environment, or hands a part of it to its children, would show them, or
 // lose them. So they are taken out before the program sees them, and put back at each exec(): a
-// program is followed whatever environment it gives to the next one.
+// program is followed whatever environment it gives to the next one. But not where the next one
+// would not find the library (the capture was killed, the user is another, /proc is): the loader
+// would complain of that on the program's standard error. Such a program runs untraced.
 //
 // No descriptor stays open: the channel is mapped, and found again by way of the capture's own. So
 // a program that closes all of its descriptors, or counts them, notices nothing.
@@ -24,6 +27,12 @@ namespace {
 constexpr size_t path_bytes = 64;
 char channel_path[path_bytes];
 char library_path[path_bytes];
+
+// Which files those paths led to.
+struct Which {
+  uint64_t device, inode;
+};
+Which channel_file, library_file;
 
 size_t length_of(const char* text) {
   size_t length = 0;
@@ -53,6 +62,37 @@ uint64_t take_number(const char*& from) {
   uint64_t value = 0;
   while (*from >= '0' && *from <= '9') value = value * 10 + static_cast<uint64_t>(*from++ - '0');
   return value;
+}
+
+bool find_file(const char* path, Which& which) {
+  struct statx found = {};
+  if (raw_call(__NR_statx, static_cast<uint64_t>(int64_t{AT_FDCWD}), address_of(path), 0,
+               STATX_BASIC_STATS, address_of(&found)) < 0) {
+    return false;
+  }
+  which = {.device = uint64_t{found.stx_dev_major} << 32 | found.stx_dev_minor,
+           .inode = found.stx_ino};
+  return true;
+}
+
+bool leads_to(const char* path, const Which& file, uint64_t rights) {
+  Which found = {};
+  if (!find_file(path, found) || found.device != file.device || found.inode != file.inode) {
+    return false;
+  }
+  // access() asks for the user without what the program may do beyond a user (capabilities): so
+  // will the next program stand there.
+  return raw_call(__NR_access, address_of(path), rights) == 0;
+}
+
+// Whether the next program will find both: the capture may be gone, the user another, or /proc.
+bool can_be_found() {
+  constexpr uint64_t read = 4, read_write = 6;
+  // With two users the next program counts as set-user-id, and is given no library.
+  return raw_call(__NR_getuid) == raw_call(__NR_geteuid) &&
+         raw_call(__NR_getgid) == raw_call(__NR_getegid) &&
+         leads_to(library_path, library_file, read) &&
+         leads_to(channel_path, channel_file, read_write);
 }
 
 bool map_channel() {
@@ -149,7 +189,58 @@ void put_inherited(Text& text) {
   }
 }
 
+// Of a list that ends with nullptr; false: the kernel will say that it cannot be read, and so
+// should not be read by us.
+[[gnu::noinline]] bool count_strings(const char* const* list, size_t& count) {
+  count = 0;
+  if (list == nullptr) return true;
+  struct Part {
+    uint64_t at, bytes;
+  };
+  const auto self = static_cast<uint64_t>(raw_call(__NR_getpid));
+  const auto copy = [&](const Part* from, size_t parts, void* into, size_t bytes) {
+    const Part to = {address_of(into), bytes};
+    return raw_call(__NR_process_vm_readv, self, address_of(&to), 1, address_of(from), parts, 0);
+  };
+  // Up to the end of a page at once: what lies behind may not be there.
+  constexpr uint64_t strings_at_once = 64, page_bytes = 4096;
+  const char* strings[strings_at_once];
+  char first_bytes[strings_at_once];
+  while (true) {
+    const uint64_t at = address_of(list + count);
+    uint64_t bytes = page_bytes - at % page_bytes;
+    if (bytes > sizeof strings) bytes = sizeof strings;
+    if (bytes < sizeof(char*)) bytes = sizeof(char*);
+    bytes &= ~uint64_t{sizeof(char*) - 1};
+    const Part whole = {at, bytes};
+    const int64_t got = copy(&whole, 1, strings, bytes);
+    if (got == -1 || got == -38) {  // forbidden (seccomp), or not there: then as the program says
+      while (list[count] != nullptr) ++count;
+      return true;
+    }
+    if (got != static_cast<int64_t>(bytes)) return false;
+    Part parts[strings_at_once];
+    size_t found = 0;
+    while (found < bytes / sizeof(char*) && strings[found] != nullptr) {
+      parts[found] = {address_of(strings[found]), 1};
+      ++found;
+    }
+    if (found > 0 && copy(parts, found, first_bytes, found) != static_cast<int64_t>(found)) {
+      return false;
+    }
+    count += found;
+    if (found < bytes / sizeof(char*)) return true;
+  }
+}
+
 }  // namespace
+
+void forget_exec_list() {
+  ThreadState& thread = this_thread;
+  if (thread.exec_list == 0) return;
+  raw_call(__NR_munmap, thread.exec_list, thread.exec_list_bytes);
+  thread.exec_list = 0;
+}
 
 bool join_capture(char** environment) {
   const char* ours = nullptr;
@@ -181,6 +272,8 @@ bool join_capture(char** environment) {
   }
   *to = nullptr;
   if (!map_channel() || !start_state()) return false;
+  find_file(channel_path, channel_file);
+  find_file(library_path, library_file);
   inherit(ours);
   return true;
 }
@@ -191,14 +284,26 @@ int64_t run_program(Asked& asked) {
     return raw_call(asked.number, a[0], a[1], a[2], a[3], a[4], a[5]);
   };
   uint64_t& argument = asked.arguments[asked.number == __NR_execve ? 2 : 3];
-  constexpr size_t strings_max = 16384;
+  if (!can_be_found()) return run();
+  constexpr size_t strings_on_stack = 256;
   const uint64_t given = argument;
   const auto* old = reinterpret_cast<const char* const*>(given);
   size_t count = 0;
-  while (old != nullptr && old[count] != nullptr) ++count;
-  if (count > strings_max) return run();  // (not followed)
-  // On the stack: between vfork() and here all other memory is our parent's.
-  auto** strings = static_cast<const char**>(__builtin_alloca((count + 3) * sizeof(char*)));
+  if (!count_strings(old, count)) return run();
+  // On the stack where it is not long: between vfork() and here all other memory is our parent's,
+  // and the stack may be one of 32 KiB, which posix_spawn() made.
+  const char* few[strings_on_stack + 3];
+  const char** strings = few;
+  const size_t list_bytes = (count + 3) * sizeof(char*);
+  if (count > strings_on_stack) {
+    const int64_t made = raw_call(__NR_mmap, 0, list_bytes, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, ~uint64_t{0}, 0);
+    if (made < 0) return run();
+    strings = reinterpret_cast<const char**>(made);
+    // Where it succeeds, our parent's memory still has it.
+    this_thread.exec_list = static_cast<uint64_t>(made);
+    this_thread.exec_list_bytes = list_bytes;
+  }
   char ours[2048], preload[1024];
   Text value(ours, sizeof ours);
   value.put(environment_name).put(channel_path).put(' ').put(library_path).put(' ');
@@ -223,6 +328,7 @@ int64_t run_program(Asked& asked) {
   argument = address_of(strings);
   const int64_t result = run();
   argument = given;
+  forget_exec_list();
   return result;
 }
 

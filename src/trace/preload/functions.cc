@@ -30,7 +30,7 @@ uint64_t distance(const uint8_t* at) {
 
 void Functions::open(const uint8_t* file, uint64_t file_bytes, uint64_t code_offset) {
   constexpr uint64_t elf_header_bytes = 64, segment_bytes = 56;
-  constexpr uint32_t load = 1, exceptions = 0x6474e550;
+  constexpr uint32_t load = 1, note = 4, exceptions = 0x6474e550;
   if (file_bytes < elf_header_bytes || u32(file) != 0x464c457f) return;
   const uint64_t segments_at = u64(file + 32);
   const auto segments = static_cast<uint64_t>(file[56] | file[57] << 8);
@@ -45,6 +45,8 @@ void Functions::open(const uint8_t* file, uint64_t file_bytes, uint64_t code_off
         code_offset < offset + bytes) {
       code_address_ = address - offset + code_offset;
       has_code = true;
+    } else if (u32(segment) == note && offset <= file_bytes && bytes <= file_bytes - offset) {
+      is_of_go_ |= has_note_of_go(file + offset, bytes);
     } else if (u32(segment) == exceptions) {
       header_ = offset;
       header_address_ = address;

@@ -253,6 +253,19 @@ int64_t map(const Asked& asked) {
 
 // ---- processes
 
+// What the kernel has not looked at yet may be no address at all, of which it would say so.
+bool can_read(uint64_t at, void* into, size_t bytes) {
+  struct {
+    uint64_t at, bytes;
+  } from = {at, bytes}, to = {address_of(into), bytes};
+  const auto self = static_cast<uint64_t>(raw_call(__NR_getpid));
+  const int64_t got =
+      raw_call(__NR_process_vm_readv, self, address_of(&to), 1, address_of(&from), 1);
+  if (got != -1 && got != -38) return got == static_cast<int64_t>(bytes);
+  __builtin_memcpy(into, reinterpret_cast<const void*>(at), bytes);  // (it is not allowed)
+  return true;
+}
+
 Answer before_fork(const Asked& asked) {
   const Answer call_only = {static_cast<int64_t>(asked.number), then_call};
   uint64_t flags = 0;
@@ -260,7 +273,7 @@ Answer before_fork(const Asked& asked) {
   if (asked.number == __NR_clone) flags = asked.arguments[0];
   if (asked.number == __NR_clone3) {
     if (asked.arguments[0] == 0) return call_only;
-    __builtin_memcpy(&flags, reinterpret_cast<const void*>(asked.arguments[0]), sizeof flags);
+    if (!can_read(asked.arguments[0], &flags, sizeof flags)) return call_only;
   }
   // Of a thread there is nothing to say. A process that shares our memory and runs beside us would
   // write into what is ours: its calls are taken for its parent's.
@@ -281,6 +294,7 @@ extern "C" void penstock_trace_say(int64_t result) {
   if (result != 0) {
     if (thread.is_vfork) {
       // The child is on its own now.
+      forget_exec_list();
       give_back_vfork_entries(thread.vfork_entries);
       thread.vfork_entries = nullptr;
       thread.vfork_process = 0;
@@ -296,6 +310,7 @@ extern "C" void penstock_trace_say(int64_t result) {
   } else {
     forget_ids();
     forget_scratches();
+    forget_sites();
     forget_rings();
   }
   send_fork_part(record_fork_child, thread.fork_number, thread.fork_parent);

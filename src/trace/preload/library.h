@@ -40,6 +40,7 @@ extern "C" void penstock_trace_after();
 // Takes over the system calls in a piece of code that is mapped from this file. REQUIRES: no other
 // thread runs it.
 void take_over(int32_t descriptor, uint64_t begin, uint64_t size, uint64_t offset);
+void forget_sites();  // in a new process: the thread that was about to is not here
 // All that is mapped now.
 void take_over_program();
 
@@ -70,6 +71,9 @@ struct ThreadState {
   uint64_t fork_number;   // of the last fork
   int32_t fork_parent;
   bool is_vfork;
+  uint32_t scratches;  // that this thread has
+  uint64_t exec_list;  // not 0: memory for the environment of the next program
+  uint64_t exec_list_bytes;
 };
 extern __thread ThreadState this_thread
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -150,5 +154,6 @@ extern uint32_t rings_open;
 // From the strings of the environment: where the channel is. Takes ours out of them.
 bool join_capture(char** environment);
 int64_t run_program(Asked& asked);  // execve() and execveat()
+void forget_exec_list();
 
 }  // namespace penstock::trace::preload

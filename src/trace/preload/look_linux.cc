@@ -153,9 +153,11 @@ bool tell(Scratch& scratch, size_t length, const struct statx& found, const File
   return is_storage;
 }
 
-bool tell_descriptor(int32_t descriptor, const struct statx& found, const FileIdentity& identity) {
-  uint8_t is_storage = 0;
-  if (was_told(identity, is_storage)) return is_storage;
+// False: there is no room now, and the trace does not know of it.
+bool tell_descriptor(int32_t descriptor, const struct statx& found, const FileIdentity& identity,
+                     uint8_t& is_storage) {
+  if (was_told(identity, is_storage)) return true;
+  is_storage = 0;
   Scratch* scratch = take_scratch();
   if (scratch == nullptr) return false;
   const DescriptorPath path(descriptor);
@@ -164,7 +166,7 @@ bool tell_descriptor(int32_t descriptor, const struct statx& found, const FileId
   const uint64_t magic = found.stx_dev_major == 0 ? file_system_of(descriptor, nullptr) : 0;
   is_storage = tell(*scratch, length, found, identity, magic);
   give_back_scratch(scratch);
-  return is_storage;
+  return true;
 }
 
 bool status_of(int32_t folder, const char* path, uint32_t flags, struct statx& found) {
@@ -235,7 +237,9 @@ bool look_at(int32_t descriptor, Look how, FileFacts& facts) {
   const uint32_t type = found.stx_mode & type_mask;
   const bool may_be_storage = type == regular || type == block_device;
   const bool tells = may_be_storage || how != Look::storage_only;
-  facts.is_storage = tells && tell_descriptor(descriptor, found, facts.identity);
+  facts.is_storage = 0;
+  const bool is_known =
+      !tells || tell_descriptor(descriptor, found, facts.identity, facts.is_storage);
   facts.file = how == Look::just_opened || entry == nullptr ? 0 : entry->place;
   if (how != Look::just_opened && facts.is_storage) {
     // It was there before, or came unseen: what it is and where it stands is told once, before
@@ -261,7 +265,9 @@ bool look_at(int32_t descriptor, Look how, FileFacts& facts) {
     entry->place = facts.file;
     entry->identity = facts.identity;
     entry->is_storage = facts.is_storage;
-    __atomic_store_n(&entry->knowledge, tells ? told : looked, __ATOMIC_RELEASE);
+    // Of what could not be told now, the next use tells.
+    const uint32_t knowledge = !is_known ? not_looked : tells ? told : looked;
+    __atomic_store_n(&entry->knowledge, knowledge, __ATOMIC_RELEASE);
   }
   return true;
 }

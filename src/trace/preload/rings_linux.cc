@@ -34,7 +34,7 @@ struct Mapped {
 
 struct Ring {
   uint32_t is_open;
-  uint32_t is_busy;  // somebody looks into it
+  int32_t owner;  // the thread that looks into it; 0: none
   int32_t descriptor;
   uint64_t identity;
   Mapped submissions, answers, entries;
@@ -49,12 +49,25 @@ uint32_t load(const Mapped& mapped, uint32_t at) {
   return __atomic_load_n(reinterpret_cast<const uint32_t*>(mapped.data + at), __ATOMIC_ACQUIRE);
 }
 
-bool begin_looking(Ring& ring) {
-  return __atomic_load_n(&ring.is_open, __ATOMIC_ACQUIRE) != 0 &&
-         __atomic_exchange_n(&ring.is_busy, 1, __ATOMIC_ACQUIRE) == 0;
+// Where another thread looks into it, that is over soon. Not where a signal came while this thread
+// did, nor where one left it by longjmp(): so it is waited for with an end.
+constexpr int tries_max = 10000;
+bool begin_looking(Ring& ring, int tries) {
+  for (; tries > 0 && __atomic_load_n(&ring.is_open, __ATOMIC_ACQUIRE) != 0; --tries) {
+    int32_t owner = 0;
+    if (__atomic_compare_exchange_n(&ring.owner, &owner, thread_id(), false, __ATOMIC_ACQUIRE,
+                                    __ATOMIC_RELAXED)) {
+      if (__atomic_load_n(&ring.is_open, __ATOMIC_RELAXED) != 0) return true;
+      __atomic_store_n(&ring.owner, 0, __ATOMIC_RELEASE);
+      return false;
+    }
+    if (owner == thread_id()) return false;
+    if (tries > 1) raw_call(__NR_sched_yield);
+  }
+  return false;
 }
 void end_looking(Ring& ring) {
-  __atomic_store_n(&ring.is_busy, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&ring.owner, 0, __ATOMIC_RELEASE);
 }
 
 bool map(Mapped& mapped, int32_t descriptor, uint64_t offset, uint64_t bytes) {
@@ -62,6 +75,9 @@ bool map(Mapped& mapped, int32_t descriptor, uint64_t offset, uint64_t bytes) {
                               static_cast<uint64_t>(int64_t{descriptor}), offset);
   if (at < 0) return false;
   mapped = {reinterpret_cast<uint8_t*>(at), bytes};
+  // A child has no use for it, and would keep the ring alive.
+  constexpr uint64_t not_in_children = 10;  // MADV_DONTFORK
+  raw_call(__NR_madvise, static_cast<uint64_t>(at), bytes, not_in_children);
   return true;
 }
 
@@ -149,6 +165,7 @@ bool is_transfer(uint8_t operation) {
   record.submit.descriptor = entry.fd;
   record.submit.operation = operation;
   record.submit.is_registered = (entry.flags & IOSQE_FIXED_FILE) != 0;
+  record.submit.is_silent = (entry.flags & no_answer) != 0;
   record.submit.ring = ring.identity;
   if (operation == op_fallocate) {
     record.submit.bytes = entry.addr;
@@ -212,7 +229,7 @@ void tell_answers(Ring& ring) {
 }
 
 void look_into(Ring& ring) {
-  if (!begin_looking(ring)) return;  // somebody does, or a signal came while we did
+  if (!begin_looking(ring, 1)) return;  // somebody does, or a signal came while we did
   tell_answers(ring);
   end_looking(ring);
 }
@@ -224,9 +241,9 @@ void ring_made(int32_t descriptor, const void* parameters) {
   Ring* ring = nullptr;
   if ((given.flags & (IORING_SETUP_SQPOLL | setup_no_mmap)) == 0) {
     for (Ring& candidate : rings) {
-      uint32_t free = 0;
+      int32_t free = 0;
       if (candidate.is_open == 0 &&
-          __atomic_compare_exchange_n(&candidate.is_busy, &free, 1, false, __ATOMIC_ACQUIRE,
+          __atomic_compare_exchange_n(&candidate.owner, &free, thread_id(), false, __ATOMIC_ACQUIRE,
                                       __ATOMIC_RELAXED)) {
         ring = &candidate;
         break;
@@ -256,12 +273,12 @@ int64_t ring_enter(Asked& asked) {
   const uint64_t* a = asked.arguments;
   Ring* ring =
       (a[3] & enter_registered_ring) != 0 ? only_ring() : find_ring(static_cast<int32_t>(a[0]));
-  if (ring == nullptr) {
-    if (a[1] != 0) count(control->counters.other_requests, static_cast<uint32_t>(a[1]));
-  } else if (begin_looking(*ring)) {
+  if (ring != nullptr && begin_looking(*ring, tries_max)) {
     tell_answers(*ring);
     tell_requests(*ring, static_cast<uint32_t>(a[1]));
     end_looking(*ring);
+  } else if (a[1] != 0) {
+    count(control->counters.other_requests, static_cast<uint32_t>(a[1]));
   }
   const int64_t result = raw_call(asked.number, a[0], a[1], a[2], a[3], a[4], a[5]);
   if (ring != nullptr) look_into(*ring);
@@ -301,9 +318,10 @@ int64_t ring_register(Asked& asked) {
 
 void ring_closed(int32_t first, int32_t last) {
   for (Ring& ring : rings) {
-    if (!begin_looking(ring)) continue;
+    const bool is_closed = ring.descriptor >= first && ring.descriptor <= last;
+    if (!begin_looking(ring, is_closed ? tries_max : 1)) continue;
     tell_answers(ring);
-    if (ring.descriptor >= first && ring.descriptor <= last && this_thread.vfork_process == 0) {
+    if (is_closed && this_thread.vfork_process == 0) {
       __atomic_store_n(&ring.is_open, 0, __ATOMIC_RELEASE);
       __atomic_fetch_sub(&rings_open, 1, __ATOMIC_RELAXED);
       unmap(ring);
@@ -319,10 +337,11 @@ void look_into_rings() {
 }
 
 void forget_rings() {
-  // Our parent tells of them. (What was mapped stays: there may be a program's own use of them.)
+  // Our parent tells of them. (What was mapped is not in our memory.)
   for (Ring& ring : rings) {
     ring.is_open = 0;
-    ring.is_busy = 0;
+    ring.owner = 0;
+    ring.submissions = ring.answers = ring.entries = {};
   }
   rings_open = 0;
 }

@@ -2,10 +2,9 @@
 #include <linux/mman.h>
 #include <linux/stat.h>
 
-#include "trace/preload/functions.h"
-#include "trace/preload/instructions.h"
 #include "trace/preload/library.h"
 #include "trace/preload/raw_calls.h"
+#include "trace/preload/site_search.h"
 
 // Taking over the system calls in the code of a program.
 //
@@ -19,18 +18,8 @@
 //     syscall              becomes   (syscall: not reached)  ... what we do ...
 //     cmp $-4096,%rax                cmp $-4096,%rax <------ jump
 //
-// Most often (436 of 526 in Debian 12's libc) the number of the call is set right before it, as
-// here: seven bytes that are no accident inside of something else. Then only numbers that are of
-// interest are taken over; all others stay as they are and cost nothing.
-//
-// Elsewhere we have to know where instructions begin, and who jumps where. The tables for
-// exceptions say where functions begin and end (functions.h); from its beginning a function is
-// followed instruction by instruction (instructions.h). The neighbours must be such that do the
-// same at any place, and nothing may jump between them. Where there is no such table, only a
-// comparison with the errors' first number behind the call is trusted.
-//
-// What cannot be taken over stays untraced: in Debian 12's libc and loader there is nothing of
-// that.
+// Which neighbours, site_search.cc decides. What cannot be taken over stays untraced: in Debian
+// 12's libc and loader there is nothing of that.
 //
 // For each place there is a piece of our own code, within 2 GiB of it:
 //
@@ -50,215 +39,7 @@ namespace penstock::trace::preload {
 namespace {
 
 constexpr uint64_t page_bytes = 4096;
-constexpr size_t jump_bytes = 5;
-constexpr size_t neighbours_max = 32;  // bytes, before and behind
-constexpr size_t piece_bytes = 112;    // of code of ours for one place: 67 and its neighbours
-constexpr size_t sites_at_once = 1024;
-
-// Code of a file as it lies in memory: at address `begin`. `bytes` is what the file has.
-struct Code {
-  const uint8_t* bytes;
-  uint64_t begin;
-  uint64_t size;
-  Functions functions;
-};
-
-// As offsets into the code: begin <= call < call + 2 <= back.
-struct Site {
-  uint64_t begin;     // of what is replaced
-  uint64_t call;      // the syscall
-  uint64_t back;      // where the program goes on
-  bool needs_search;  // for jumps from other functions
-};
-
-uint32_t number_at(const uint8_t* at) {
-  uint32_t value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
-
-uint64_t eight_at(const uint8_t* at) {
-  uint64_t value;
-  __builtin_memcpy(&value, at, sizeof value);
-  return value;
-}
-
-// Most code is passed over eight bytes at a time. The lowest bit that is set belongs to the first
-// byte that is this one (others may be wrong).
-uint64_t bytes_that_are(uint64_t eight, uint8_t byte) {
-  constexpr uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
-  const uint64_t differs = eight ^ ones * byte;
-  return (differs - ones) & ~differs & tops;
-}
-
-// The number that is set right before a call: how many bytes that takes; 0: it is not.
-size_t number_before(const Code& code, uint64_t call, uint32_t& number) {
-  constexpr uint32_t numbers_max = 1024;
-  const uint8_t* at = code.bytes + call;
-  if (call < 7) return 0;
-  number = number_at(at - 4);
-  if (number >= numbers_max) return 0;
-  if (at[-7] == 0x48 && at[-6] == 0xc7 && at[-5] == 0xc0) return 7;
-  // With a byte 4x before it, it may be a mov to another register.
-  return at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 ? 5 : 0;
-}
-
-// The comparison of an answer with the errors' first number: its length, or 0.
-size_t comparison_bytes(const Code& code, uint64_t from) {
-  if (from + 6 > code.size) return 0;
-  const uint8_t* at = code.bytes + from;
-  const size_t ahead = at[0] == 0x48 ? 1 : 0;  // of 64 bits
-  if (at[ahead] != 0x3d) return 0;
-  const uint32_t value = number_at(at + ahead + 1);
-  return value == 0xfffff000 || value == 0xfffff001 ? ahead + 5 : 0;
-}
-
-// What a function has around one of its system calls.
-struct Surroundings {
-  struct Neighbour {
-    uint64_t at;
-    Instruction instruction;
-  };
-  Neighbour before[3];  // the nearest first
-  size_t before_found = 0;
-  Neighbour behind[4];
-  size_t behind_found = 0;
-  uint64_t targets[64];  // of jumps that lead near it
-  size_t targets_found = 0;
-  bool is_call = false;  // it is an instruction of the function
-};
-
-bool follow_function(const Code& code, uint64_t begin, uint64_t end, uint64_t call,
-                     Surroundings& found) {
-  for (uint64_t at = begin; at < end;) {
-    const Instruction instruction = decode(code.bytes + at, end - at);
-    if (instruction.bytes == 0) return false;
-    const uint64_t next = at + instruction.bytes;
-    if (instruction.has_target) {
-      const uint64_t target = next + static_cast<uint64_t>(instruction.target);
-      if (target + neighbours_max > call && target < call + neighbours_max) {
-        if (found.targets_found == 64) return false;
-        found.targets[found.targets_found++] = target;
-      }
-    }
-    if (at == call) {
-      found.is_call = true;
-    } else if (at < call) {
-      found.before[2] = found.before[1];
-      found.before[1] = found.before[0];
-      found.before[0] = {at, instruction};
-      if (found.before_found < 3) ++found.before_found;
-    } else if (found.behind_found < 4) {
-      found.behind[found.behind_found++] = {at, instruction};
-    }
-    at = next;
-  }
-  return found.is_call;
-}
-
-bool is_jumped_into(const Surroundings& found, const Site& site) {
-  for (size_t i = 0; i < found.targets_found; ++i) {
-    if (found.targets[i] > site.begin && found.targets[i] < site.back) return true;
-  }
-  return false;
-}
-
-// Of a call in a function: as few neighbours as will do, those before it first.
-bool choose_neighbours(const Surroundings& found, uint64_t call, Site& site) {
-  for (size_t before = 0; before <= found.before_found; ++before) {
-    for (size_t behind = 0; behind <= found.behind_found; ++behind) {
-      site = {call, call, call + 2, true};
-      bool is_possible = true;
-      for (size_t i = 0; i < before; ++i) {
-        is_possible &= found.before[i].instruction.is_movable;
-        site.begin = found.before[i].at;
-      }
-      for (size_t i = 0; i < behind; ++i) {
-        is_possible &= found.behind[i].instruction.is_movable;
-        site.back += found.behind[i].instruction.bytes;
-      }
-      if (is_possible && site.back - site.begin >= jump_bytes &&
-          site.back - site.begin <= neighbours_max && !is_jumped_into(found, site)) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-// Where there is no table of functions: whether anything, instruction or not, looks like a jump
-// from nearby.
-bool seems_jumped_into(const Code& code, const Site& site) {
-  const uint64_t first = site.begin < 130 ? 0 : site.begin - 130;
-  const uint64_t last = site.back + 130 < code.size ? site.back + 130 : code.size - 2;
-  for (uint64_t at = first; at < last; ++at) {
-    const uint8_t byte = code.bytes[at];
-    if ((byte & 0xf0) != 0x70 && byte != 0xeb && (byte & 0xfc) != 0xe0) continue;
-    const uint64_t target = at + 2 + static_cast<uint64_t>(static_cast<int8_t>(code.bytes[at + 1]));
-    if (target > site.begin && target < site.back) return true;
-  }
-  return false;
-}
-
-// Whether `syscall` at this offset can be taken over, and is of interest.
-bool find_site(const Code& code, uint64_t call, Site& site) {
-  uint32_t number = 0;
-  if (const size_t bytes = number_before(code, call, number); bytes > 0) {
-    site = {call - bytes, call, call + 2, false};
-    return is_of_interest(number);
-  }
-  uint64_t begin = 0, end = 0;
-  if (code.functions.find(call, begin, end) && end <= code.size) {
-    Surroundings found;
-    return follow_function(code, begin, end, call, found) && choose_neighbours(found, call, site);
-  }
-  const size_t comparison = comparison_bytes(code, call + 2);
-  site = {call, call, call + 2 + comparison, true};
-  return comparison > 0 && !seems_jumped_into(code, site);
-}
-
-// Takes those sites out into which something jumps from afar: functions have pieces elsewhere. All
-// of the code is looked through, instruction or not; a table with a bit for each place where a site
-// may be lets nearly all jumps pass.
-void drop_targets(const Code& code, Site* sites, size_t& sites_found) {
-  constexpr uint64_t bits = 8192, place_bytes = 16;
-  uint64_t places[bits / 64] = {};
-  const auto bit_of = [](uint64_t offset) { return offset / place_bytes % bits; };
-  bool is_needed = false;
-  for (size_t i = 0; i < sites_found; ++i) {
-    if (!sites[i].needs_search) continue;
-    is_needed = true;
-    for (uint64_t at = sites[i].begin; at < sites[i].back + place_bytes; at += place_bytes) {
-      places[bit_of(at) / 64] |= uint64_t{1} << bit_of(at) % 64;
-    }
-  }
-  if (!is_needed) return;
-  for (uint64_t at = 1; at + 5 <= code.size; ++at) {
-    const uint8_t* byte = code.bytes + at;
-    if (at + 8 <= code.size) {
-      const uint64_t found =
-          bytes_that_are(eight_at(byte), 0xe9) | bytes_that_are(eight_at(byte - 1), 0x0f);
-      if (found == 0) {
-        at += 7;
-        continue;
-      }
-      at += static_cast<uint64_t>(__builtin_ctzll(found) / 8);
-      if (at + 5 > code.size) break;
-      byte = code.bytes + at;
-    }
-    const bool is_jump = *byte == 0xe9 || ((*byte & 0xf0) == 0x80 && byte[-1] == 0x0f);
-    if (!is_jump) continue;
-    const uint64_t target =
-        at + 5 + static_cast<uint64_t>(static_cast<int32_t>(number_at(byte + 1)));
-    if ((places[bit_of(target) / 64] >> bit_of(target) % 64 & 1) == 0) continue;
-    for (size_t i = 0; i < sites_found; ++i) {
-      if (sites[i].needs_search && target > sites[i].begin && target < sites[i].back) {
-        sites[i] = sites[--sites_found];
-        break;
-      }
-    }
-  }
-}
+constexpr size_t piece_bytes = 112;  // of code of ours for one place: 67 and its neighbours
 
 // Memory from which a jump reaches all of it, and back.
 uint64_t map_near(uint64_t begin, uint64_t end, size_t bytes) {
@@ -333,32 +114,6 @@ void write_piece(uint64_t at, const Code& from, const Site& site, uint64_t point
   code.jump(from.begin + site.back);
 }
 
-// Where calls are, from `from` on: as many as there is room for. Moves `from` to where the next
-// ones are.
-size_t find_sites(const Code& code, uint64_t& from, Site* sites) {
-  size_t found = 0;
-  uint64_t at = from;
-  for (; at + 2 <= code.size && found < sites_at_once; ++at) {
-    if (at + 8 <= code.size) {
-      const uint64_t first_bytes = bytes_that_are(eight_at(code.bytes + at), 0x0f);
-      if (first_bytes == 0) {
-        at += 7;
-        continue;
-      }
-      at += static_cast<uint64_t>(__builtin_ctzll(first_bytes) / 8);
-      if (at + 2 > code.size) break;
-    }
-    if (code.bytes[at] == 0x0f && code.bytes[at + 1] == 0x05 && find_site(code, at, sites[found])) {
-      // Two calls in a row may want the same neighbour.
-      if (found > 0 && sites[found].begin < sites[found - 1].back) continue;
-      ++found;
-    }
-  }
-  from = at;
-  drop_targets(code, sites, found);
-  return found;
-}
-
 bool equal(const CodeKey& a, const CodeKey& b) {
   return a.device == b.device && a.inode == b.inode && a.bytes == b.bytes &&
          a.changed_ns == b.changed_ns && a.offset == b.offset && a.size == b.size;
@@ -402,6 +157,7 @@ void change_code(const Code& code, const CodeKey& key, const Site* sites, size_t
   const uint64_t pieces = pieces_of(code, key, sites, found);
   if (pieces == 0 ||
       raw_call(__NR_mprotect, code.begin, code.size, PROT_READ | PROT_WRITE | PROT_EXEC) < 0) {
+    count(control->untaken_images);  // there is no room, or the system forbids it (SELinux)
     return;
   }
   for (size_t i = 0; i < found; ++i) {
@@ -460,6 +216,8 @@ void share(const CodeKey& key, const Site* sites, size_t found) {
   shared.files[index].count = count;
   __atomic_store_n(&shared.files[index].is_ready, 1, __ATOMIC_RELEASE);
 }
+
+uint32_t is_taking_over = 0;
 
 // Lines of /proc/self/maps, one after the other.
 class Maps {
@@ -540,12 +298,14 @@ void take_over(int32_t descriptor, uint64_t begin, uint64_t size, uint64_t offse
                .begin = begin,
                .size = size,
                .functions = {}};
-  // A thread that maps another file at the same time waits; but not for one that is not there any
-  // more, after a fork.
+  // A thread that maps another file at the same time waits; but not for ever (a signal may have
+  // come while this one was here).
   static Site sites[sites_at_once];
-  static uint32_t is_taken = 0;
-  for (int tries = 0; __atomic_exchange_n(&is_taken, 1, __ATOMIC_ACQUIRE) != 0; ++tries) {
-    if (tries == 10000) return;
+  for (int tries = 0; __atomic_exchange_n(&is_taking_over, 1, __ATOMIC_ACQUIRE) != 0; ++tries) {
+    if (tries == 10000) {
+      count(control->untaken_images);
+      return;
+    }
     raw_call(__NR_sched_yield);
   }
   size_t sites_found = 0;
@@ -559,6 +319,10 @@ void take_over(int32_t descriptor, uint64_t begin, uint64_t size, uint64_t offse
       const auto* bytes = reinterpret_cast<const uint8_t*>(image);
       code.bytes = bytes + offset;
       code.functions.open(bytes, file_bytes, offset);
+      if (code.functions.is_of_go()) {
+        count(control->untaken_images);
+        size = 0;
+      }
       for (uint64_t at = 0; at + 2 <= size;) {
         const bool is_first = at == 0;
         sites_found = find_sites(code, at, sites);
@@ -568,7 +332,11 @@ void take_over(int32_t descriptor, uint64_t begin, uint64_t size, uint64_t offse
       raw_call(__NR_munmap, static_cast<uint64_t>(image), file_bytes);
     }
   }
-  __atomic_store_n(&is_taken, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&is_taking_over, 0, __ATOMIC_RELEASE);
+}
+
+void forget_sites() {
+  is_taking_over = 0;
 }
 
 void take_over_program() {

@@ -189,19 +189,37 @@ void give_back_vfork_entries(Entry* given) {
 }
 
 Scratch* take_scratch() {
-  // All are taken where many threads open files at once, each for some microseconds.
-  for (int tries = 0; tries < 10000; ++tries) {
-    if (Scratch* scratch = scratch_pool.take()) return scratch;
-    raw_call(__NR_sched_yield);
+  // All are taken where many threads open files at once, each for some microseconds; or for as long
+  // as the ring is full. So it is waited for seconds, but not for ever: who left one by longjmp()
+  // from a signal handler does not give it back. Nor in a signal handler whose own thread has one.
+  constexpr int quick_tries = 1000, tries = 10000;
+  struct {
+    int64_t seconds = 0, nanoseconds = 1'000'000;
+  } pause;
+  for (int i = 0; i < tries && !is_over(); ++i) {
+    if (Scratch* scratch = scratch_pool.take()) {
+      ++this_thread.scratches;
+      return scratch;
+    }
+    if (i < quick_tries) {
+      raw_call(__NR_sched_yield);
+    } else if (this_thread.scratches > 0) {
+      break;
+    } else {
+      raw_call(__NR_nanosleep, address_of(&pause), 0);
+    }
   }
+  count(control->counters.lost);
   return nullptr;
 }
 
 void give_back_scratch(Scratch* scratch) {
+  if (this_thread.scratches > 0) --this_thread.scratches;
   scratch_pool.give_back(scratch);
 }
 
 void forget_scratches() {
+  this_thread.scratches = 0;
   scratch_pool.forget();
   vfork_pool.forget();
 }
