@@ -25,6 +25,8 @@ if SANITIZED:
     # The search for leaks traces the program itself, which it cannot where we do.
     os.environ["ASAN_OPTIONS"] += ":detect_leaks=0"
 
+# The sanitizer takes most of 64 MiB for itself.
+MEMORY = "160M" if SANITIZED else "64M"
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 TRACE = [PROGRAM, "trace", "-q", "--backend", "ptrace"]
 
@@ -246,7 +248,7 @@ class ReplayTest(unittest.TestCase):
     def test_programs_side_by_side(self):
         folder = self.folder
         (folder / "in.txt").write_text("".join(f"{random.random()}{'x' * 60}\n" for _ in range(60000)))
-        words = ["compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+        words = ["compare", "--input", "in.txt", "--memory", MEMORY, "--work", "data", "--simulate", "hdd",
                  "gnu-sort", "penstock", "stxxl", "--run", "copy=cat {input} > {output}",
                  "--run", "broken=echo it hurts; exit 3", "--traces", "kept", "--report", "page.html"]
         table = run(PROGRAM, *words, cwd=folder, code=1)

@@ -56,7 +56,8 @@ class Known {
     files_[index] = file;
   }
   void forget(int32_t first, int32_t last) {
-    const size_t end = std::min(files_.size(), static_cast<size_t>(std::max(last, -1) + 1));
+    const size_t end =
+        std::min(files_.size(), static_cast<size_t>(int64_t{std::max(last, -1)} + 1));
     for (auto i = static_cast<size_t>(std::max(first, 0)); i < end; ++i) files_[i] = 0;
   }
   size_t size() const { return files_.size(); }
