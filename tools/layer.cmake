@@ -1,8 +1,8 @@
 # What takes a compiler longest is compiled once, and what runs once is not made fast:
 #   - The headers that nearly every file includes are compiled once for the library (the lowest layer does it), once for
 #     the tests, once for the program. They are headers of other people alone: ours change too often.
-#   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests, benches and, under sanitizers, the program. Of
-#     the 8 s that clang takes for a test of 900 lines under both sanitizers at -O1, -O0 saves 6.
+#   - PENSTOCK_TEST_OPTIMIZATION, from the presets, is the level for tests and benches. Of the 8 s that clang takes for a
+#     test of 900 lines under both sanitizers at -O1, -O0 saves 6.
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 
 # Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
