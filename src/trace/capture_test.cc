@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -43,6 +44,47 @@ class Folder {
  private:
   std::filesystem::path path_;
 };
+
+// A process of its own, which runs `work` and is killed when the test is done with it, if not
+// before. Its work goes on for minutes unless it is stopped: whoever attaches to it may be slow.
+class Child {
+ public:
+  template <class Work>
+  explicit Child(Work&& work) : id_(::fork()) {
+    if (id_ == 0) {
+      work();
+      ::_exit(0);
+    }
+    EXPECT_GT(id_, 0);
+  }
+  ~Child() { kill(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t id() const { return id_; }
+  void kill() {
+    if (id_ > 0) ::kill(id_, SIGKILL);
+    wait();
+  }
+  // (Where a tracer has not.)
+  void wait() {
+    if (id_ > 0) ::waitpid(id_, nullptr, 0);
+    id_ = 0;
+  }
+  bool has_ended() {
+    if (id_ > 0 && ::waitpid(id_, nullptr, WNOHANG) == id_) id_ = 0;
+    return id_ <= 0;
+  }
+
+ private:
+  pid_t id_;
+};
+
+uint64_t bytes_of(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? uint64_t{0} : size;
+}
 
 struct KnownAccess {
   std::string file;
@@ -207,6 +249,57 @@ TEST(Capture, OtherCallsDoNotStopUnderPtrace) {
   EXPECT_LT(switches() - before, calls / 10);
 }
 
+// What a script prints under ptrace.
+std::string printed_by(const std::string& script) {
+  Folder folder;
+  const std::string output = folder / "printed";
+  const auto captured = capture({.output = folder / "t",
+                                 .backend = Backend::ptrace,
+                                 .command = {"sh", "-c", "exec > '" + output + "'; " + script}});
+  EXPECT_TRUE(captured && captured->totals.exit_code == 0) << script;
+  std::ifstream file(output);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(PtraceCapture, ProgramThatIsKeptOnOneProcessorFindsAllOfThem) {
+  cpu_set_t before, after;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  const int processors = CPU_COUNT(&before);
+  if (processors < 2) GTEST_SKIP() << "one processor is all there is";
+  const std::string all = std::to_string(processors) + "\n";
+
+  // Of a lone thread that has made calls, /proc tells where it is kept.
+  EXPECT_EQ(printed_by("exec grep -c 'Cpus_allowed_list:[[:space:]]*[0-9]*$' /proc/self/status"),
+            "1\n");
+  // Itself, programs that it starts, what those start, and once more when it is alone again.
+  EXPECT_EQ(printed_by("exec nproc"), all);
+  EXPECT_EQ(printed_by("nproc; (nproc; true) & wait; nproc; exec nproc"), all + all + all + all);
+  // What it chooses holds, and comes to its children; so does what it takes back.
+  std::string first, list;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (!CPU_ISSET(i, &before)) continue;
+    if (first.empty()) first = std::to_string(i);
+    list += (list.empty() ? "" : ",") + std::to_string(i);
+  }
+  const std::string choose = "taskset -c " + first + " ";
+  EXPECT_EQ(printed_by("exec " + choose + "sh -c 'nproc; exec nproc'"), "1\n1\n");
+  EXPECT_EQ(printed_by("exec " + choose + "taskset -c " + list + " nproc"), all);
+  // Chosen by another process.
+  EXPECT_EQ(printed_by("taskset -cp " + first + " $$ >/dev/null; nproc; exec nproc"), "1\n1\n");
+
+  // One of several threads, those that it makes, and one that looks at another.
+  Folder folder;
+  const auto captured =
+      capture({.output = folder / "t",
+               .backend = Backend::ptrace,
+               .command = {PENSTOCK_KNOWN_PATTERN, "--processors", std::to_string(processors)}});
+  ASSERT_TRUE(captured);
+  EXPECT_EQ(captured->totals.exit_code, 0);
+
+  ASSERT_EQ(::sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
 TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
   Folder traces;
   const auto code_of = [&](const std::string& script) {
@@ -218,7 +311,9 @@ TEST_P(EachBackend, ExitCodesAndSignalsAreHandedThrough) {
   EXPECT_EQ(code_of("kill -TERM $$"), 128 + SIGTERM);
   // A signal that the program handles reaches it; a stopped program goes on when told to.
   EXPECT_EQ(code_of("trap 'exit 5' USR1; kill -USR1 $$; exit 6"), 5);
-  EXPECT_EQ(code_of("(sleep 0.2; kill -CONT $$) & kill -STOP $$; wait; exit 7"), 7);
+  EXPECT_EQ(code_of("(while sleep 0.2 && kill -CONT $$; do :; done) 2> /dev/null & "
+                    "kill -STOP $$; exit 7"),
+            7);
 }
 
 TEST_P(EachBackend, ProgramThatIsNotThereIsAnError) {
@@ -249,23 +344,20 @@ TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
 TEST_P(EachOutsideBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   Folder folder, traces;
   const std::string path = folder / "grown";
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  Child child([&] {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
-    for (int i = 0; i < 1000 && ::write(fd, "0123456789", 10) == 10; ++i) ::usleep(5000);
-    ::_exit(0);
-  }
-  while (!std::filesystem::exists(path) || std::filesystem::file_size(path) < 100) ::usleep(1000);
+    for (int i = 0; i < 60'000 && ::write(fd, "0123456789", 10) == 10; ++i) ::usleep(5000);
+  });
+  while (bytes_of(path) < 100) ::usleep(1000);
   std::atomic<bool> stop{false};
   std::thread stopper([&] {
     while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
-    const auto before = std::filesystem::file_size(path);
-    while (std::filesystem::file_size(path) < before + 300) ::usleep(1000);
+    const uint64_t before = bytes_of(path);
+    while (bytes_of(path) < before + 300) ::usleep(1000);
     stop = true;
   });
   const Traced traced =
-      trace_of(folder, traces, {.backend = GetParam(), .attach = child, .stop = &stop});
+      trace_of(folder, traces, {.backend = GetParam(), .attach = child.id(), .stop = &stop});
   stopper.join();
   // Contiguous from where it stood when we came.
   ASSERT_GT(traced.accesses.size(), 10u);
@@ -276,22 +368,18 @@ TEST_P(EachOutsideBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
     EXPECT_EQ(access.bytes, 10u);
     end += 10;
   }
-  const auto size = std::filesystem::file_size(path);
-  for (int i = 0; i < 2000 && std::filesystem::file_size(path) < size + 100; ++i) ::usleep(1000);
-  EXPECT_GE(std::filesystem::file_size(path), size + 100) << "it does not run on";
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  const uint64_t size = bytes_of(path);
+  for (int i = 0; i < 60'000 && bytes_of(path) < size + 100; ++i) ::usleep(1000);
+  EXPECT_GE(bytes_of(path), size + 100) << "it does not run on";
 }
 
 TEST_P(EachOutsideBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
   Folder folder, traces;
   const std::string path = folder / "grown";
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  Child child([&] {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
     // Until somebody traces us: `go` is there once the trace is.
-    for (int i = 0; i < 5000 && !std::filesystem::exists(traces / "go"); ++i) {
+    for (int i = 0; i < 300'000 && !std::filesystem::exists(traces / "go"); ++i) {
       (void)!::write(fd, "0123456789", 10);
       ::usleep(1000);
     }
@@ -303,20 +391,19 @@ TEST_P(EachOutsideBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
         ::usleep(5000);
       }
     }
-    ::_exit(0);
-  }
-  while (!std::filesystem::exists(path) || std::filesystem::file_size(path) < 100) ::usleep(1000);
+  });
+  while (bytes_of(path) < 100) ::usleep(1000);
   std::atomic<bool> stop{false};
   std::thread starter([&] {
     while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
-    const auto before = std::filesystem::file_size(path);
-    while (std::filesystem::file_size(path) < before + 300) ::usleep(1000);
+    const uint64_t before = bytes_of(path);
+    while (bytes_of(path) < before + 300) ::usleep(1000);
     std::ofstream(traces / "go") << "";
   });
   const Traced traced =
-      trace_of(folder, traces, {.backend = GetParam(), .attach = child, .stop = &stop});
+      trace_of(folder, traces, {.backend = GetParam(), .attach = child.id(), .stop = &stop});
   starter.join();
-  ::waitpid(child, nullptr, 0);  // where the tracer has not
+  child.wait();
   EXPECT_EQ(std::ranges::count(traced.accesses, std::string("late"), &KnownAccess::file), 20);
 }
 
@@ -498,51 +585,39 @@ TEST(PreloadCapture, DaemonIsFollowedToItsEnd) {
   EXPECT_EQ(traced.accesses, (Accesses{{"late", 'w', 0, 5}}));
 }
 
-TEST(PreloadCapture, ProgramRunsOnWhereTheCaptureIsKilled) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  const pid_t capturing = ::fork();
-  ASSERT_GE(capturing, 0);
-  if (capturing == 0) {
-    (void)preload_trace_of(folder,
-                           "i=0; while [ $i -lt 3000 ]; do echo $i >> grown; i=$((i+1)); done; "
-                           "echo whole > end",
-                           4096);
-    ::_exit(0);
-  }
-  while (!std::filesystem::exists(folder / "grown")) ::usleep(1000);
-  ::kill(capturing, SIGKILL);
-  ::waitpid(capturing, nullptr, 0);
+// Kills a capture of `script` once that has made the file `begun`. Then there is `killed`, for it
+// to go on by, and it has to come to its end.
+void kill_capture_of(const Folder& folder, const std::string& script, uint64_t ring_bytes = 0) {
+  Child capturing(
+      [&] { (void)preload_trace_of(folder, script + "; echo whole > end", ring_bytes); });
+  while (!std::filesystem::exists(folder / "begun")) ::usleep(1000);
+  capturing.kill();
   EXPECT_FALSE(std::filesystem::exists(folder / "end"));
-  for (int i = 0; i < 3000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10000);
+  std::ofstream(folder / "killed") << "";
+  for (int i = 0; i < 6000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10'000);
   EXPECT_EQ(line_of(folder / "end"), "whole");
 }
 
-// The library can be found by nobody any more: programs must not hear of it.
+TEST(PreloadCapture, ProgramRunsOnWhereTheCaptureIsKilled) {
+  SKIP_WITHOUT(Backend::preload);
+  Folder folder;
+  kill_capture_of(folder,
+                  "while [ ! -e killed ]; do echo x >> begun; done; "
+                  "i=0; while [ $i -lt 1000 ]; do echo $i >> grown; i=$((i+1)); done",
+                  4096);
+}
+
+// The library can be found by nobody any more: programs must not hear of it. (A `sleep` that was on
+// its way when the capture was killed may still complain, and has ended when the loop has.)
 TEST(PreloadCapture, ProgramsThatStartWhereTheCaptureWasKilledAreAsWithout) {
   SKIP_WITHOUT(Backend::preload);
   Folder folder;
-  const pid_t capturing = ::fork();
-  ASSERT_GE(capturing, 0);
-  if (capturing == 0) {
-    (void)preload_trace_of(folder,
-                           "exec 2> complaints; echo > runs; while [ ! -e go ]; do sleep 0.01; "
-                           "done; /bin/echo on; env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > "
-                           "seen; echo whole > end");
-    ::_exit(0);
-  }
-  while (!std::filesystem::exists(folder / "runs")) ::usleep(1000);
-  ::kill(capturing, SIGKILL);
-  ::waitpid(capturing, nullptr, 0);
-  const auto complaints = [&] { return std::filesystem::file_size(folder / "complaints"); };
-  // (A `sleep` may have been on its way in that very moment.)
-  ::usleep(50000);
-  const auto before = complaints();
-  std::ofstream(folder / "go") << "";
-  for (int i = 0; i < 3000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10000);
-  EXPECT_EQ(line_of(folder / "end"), "whole");
+  kill_capture_of(folder,
+                  "exec 2> early; echo > begun; while [ ! -e killed ]; do sleep 0.01; done; "
+                  "exec 2> complaints; /bin/echo on; "
+                  "env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > seen");
   EXPECT_EQ(line_of(folder / "seen"), "0");
-  EXPECT_EQ(complaints(), before);
+  EXPECT_EQ(line_of(folder / "complaints"), "");
 }
 
 TEST(PreloadCapture, ProgramsOfAnotherUserAreCountedAndHearOfNothing) {
@@ -668,14 +743,12 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
   SKIP_WITHOUT(Backend::bpf);
   Folder folder, traces;
   const std::string path = folder / "ring";
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  Child child([&] {
     auto engine = file::Engine::open({.depth = 1, .kind = file::EngineKind::io_uring});
     auto data = file::File::open_kept(path, file::Caching::buffered);
     if (!engine || !data) ::_exit(18);
     std::array<std::byte, 512> buffer{};
-    for (uint64_t i = 0; i < 2000; ++i) {
+    for (uint64_t i = 0; i < 100'000; ++i) {
       file::Request request{.operation = file::Operation::write,
                             .file = &*data,
                             .offset = i * buffer.size(),
@@ -685,30 +758,22 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
       if ((*engine)->wait_any() != &request || request.error != 0) ::_exit(18);
       ::usleep(2000);
     }
-    ::_exit(0);
-  }
-  const auto bytes = [&] {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    return error ? uint64_t{0} : size;
-  };
-  int status = 0;
-  while (bytes() < 5120) {
-    if (::waitpid(child, &status, WNOHANG) == child) GTEST_SKIP() << "no io_uring here";
+  });
+  while (bytes_of(path) < 5120) {
+    if (child.has_ended()) GTEST_SKIP() << "no io_uring here";
     ::usleep(1000);
   }
   std::atomic<bool> stop{false};
   std::thread stopper([&] {
     while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
-    const uint64_t before = bytes();
-    while (bytes() < before + 30 * 512) ::usleep(1000);
+    const uint64_t before = bytes_of(path);
+    while (bytes_of(path) < before + 30 * 512) ::usleep(1000);
     stop = true;
   });
   const Traced traced =
-      trace_of(folder, traces, {.backend = Backend::bpf, .attach = child, .stop = &stop});
+      trace_of(folder, traces, {.backend = Backend::bpf, .attach = child.id(), .stop = &stop});
   stopper.join();
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  child.kill();
   ASSERT_GT(traced.accesses.size(), 10u);
   uint64_t end = traced.accesses.front().offset;
   EXPECT_GE(end, 5120u - 512);

@@ -22,6 +22,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "trace/one_processor.h"
 #include "trace/tracee.h"
 
 namespace penstock::trace {
@@ -61,10 +62,10 @@ class FilterProgram {
       } else if (number == SYS_mmap) {
         if_maps_file(number);
       } else {
-        add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
-        add(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+        stop_at(number);
       }
     }
+    for (const uint32_t number : OneProcessor::about_processors()) stop_at(number);
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
 
@@ -81,6 +82,10 @@ class FilterProgram {
 
   void add(uint16_t operation, uint32_t value, uint8_t if_true = 0, uint8_t if_false = 0) {
     code_.push_back({operation, if_true, if_false, value});
+  }
+  void stop_at(uint32_t number) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+    add(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
   }
   void load(size_t at) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(at)); }
   void unless_equal(uint32_t value, Allow) {

@@ -6,6 +6,8 @@
 //   known_pattern FOLDER --polled   with an io_uring polled by the kernel; 18: there is none here
 //   known_pattern --rings COUNT   makes so many io_urings, and closes each before the next
 //   known_pattern --unwatched COUNT   makes so many calls that no capture is interested in
+//   known_pattern --processors COUNT   beside other threads looks whether it may run on so many,
+//                                      and whether it is kept on one when it makes many calls
 //
 // Nothing here runs beside anything else but the threads of `Threads`, which have a file each: the
 // order is part of what is known.
@@ -509,6 +511,69 @@ void write_expected() {
   ::close(fd);
 }
 
+// So often, without another thread's call between, that a ptracer comes to the same processor.
+void call_often() {
+  const int fd = ::open("/proc/self/exe", O_RDONLY);
+  REQUIRE(fd >= 0);
+  for (int i = 0; i < 50; ++i) REQUIRE(::pread(fd, buffer.data(), 100, 0) == 100);
+  ::close(fd);
+}
+
+int processors_of(pid_t thread) {
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(thread, sizeof set, &set) == 0);
+  return CPU_COUNT(&set);
+}
+
+bool is_kept() {
+  const int fd = ::open("/proc/thread-self/status", O_RDONLY);
+  const ssize_t bytes = ::read(fd, buffer.data(), buffer.size() - 1);
+  REQUIRE(bytes > 0);
+  ::close(fd);
+  buffer[static_cast<size_t>(bytes)] = 0;
+  const char* list = std::strstr(buffer.data(), "Cpus_allowed_list:");
+  REQUIRE(list != nullptr);
+  return std::strcspn(list, ",-") > std::strcspn(list, "\n");
+}
+
+// Another thread's call between may put it off.
+bool becomes_kept() {
+  for (int i = 0; i < 100; ++i) {
+    call_often();
+    if (is_kept()) return true;
+  }
+  return false;
+}
+
+void looks_at_processors(int count) {
+  const pid_t first = ::gettid();
+  int go[2];
+  REQUIRE(::pipe(go) == 0);
+  std::thread other([&] {
+    char byte;
+    REQUIRE(::read(go[0], &byte, 1) == 1);
+    REQUIRE(processors_of(first) == count);
+    REQUIRE(becomes_kept());
+    REQUIRE(processors_of(0) == count && processors_of(first) == count);
+    call_often();
+  });
+  REQUIRE(becomes_kept());
+  REQUIRE(processors_of(0) == count);
+  REQUIRE(becomes_kept());
+  std::thread([&] { REQUIRE(processors_of(0) == count); }).join();
+  REQUIRE(becomes_kept());
+  if (const pid_t child = ::fork(); child != 0) {
+    wait_for(child);
+  } else {
+    REQUIRE(processors_of(0) == count);
+    ::_exit(0);
+  }
+  REQUIRE(becomes_kept());
+  REQUIRE(::write(go[1], "g", 1) == 1);
+  other.join();
+  REQUIRE(processors_of(0) == count);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -523,6 +588,10 @@ int main(int argc, char** argv) {
   }
   if (argc > 2 && std::strcmp(argv[1], "--unwatched") == 0) {
     for (long i = std::atol(argv[2]); i > 0; --i) ::syscall(SYS_getppid);
+    ::_exit(0);
+  }
+  if (argc > 2 && std::strcmp(argv[1], "--processors") == 0) {
+    looks_at_processors(std::atoi(argv[2]));
     ::_exit(0);
   }
   REQUIRE(argc > 1 && ::chdir(argv[1]) == 0);
