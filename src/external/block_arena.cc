@@ -5,13 +5,24 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/thread.h"
 #include "penstock/units.h"
 
 namespace penstock::external {
 
-Result<BlockArena> BlockArena::open(uint64_t bytes) {
-  BlockArena arena;
+Status BlockArena::open(uint64_t bytes, size_t block_bytes) {
   bytes = round_up(bytes, os::page_bytes);
+  if (auto status = take_memory(bytes); !status) return status;
+  block_bytes_ = block_bytes;
+  blocks_ = static_cast<uint32_t>(bytes / block_bytes);
+  touched_ = 0;
+  free_.clear();
+  return {};
+}
+
+Status BlockArena::take_memory(uint64_t bytes) {
+  if (memory_.bytes() == bytes) return {};
+  close();
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return std::unexpected(memory.error());
   if (int error = os::commit(memory->begin(), bytes); error != 0) {
@@ -20,8 +31,14 @@ Result<BlockArena> BlockArena::open(uint64_t bytes) {
   }
   // Where the system has no huge pages requests are slower, and nothing else.
   (void)os::advise_huge(memory->begin(), round_down(bytes, os::huge_page_bytes), true);
-  arena.memory_ = std::move(*memory);
-  return arena;
+  memory_ = std::move(*memory);
+  return {};
+}
+
+std::jthread BlockArena::start_touching() const {
+  std::jthread thread;
+  (void)start_thread(thread, [this](const std::stop_token& stop) { touch(stop); });
+  return thread;
 }
 
 // The system clears a page at its first use, and on a machine whose memory is full of cached files
@@ -32,13 +49,6 @@ void BlockArena::touch(const std::stop_token& stop) const {
     auto step = static_cast<size_t>(std::min<uint64_t>(os::huge_page_bytes, bytes() - at));
     if (os::populate(begin() + at, step) != 0) return;  // the first use will do it
   }
-}
-
-void BlockArena::cut(size_t block_bytes) {
-  block_bytes_ = block_bytes;
-  blocks_ = static_cast<uint32_t>(bytes() / block_bytes);
-  touched_ = 0;
-  free_.clear();
 }
 
 uint32_t BlockArena::take() {

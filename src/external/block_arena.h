@@ -13,6 +13,7 @@
 #include <deque>
 #include <optional>
 #include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "os/memory.h"
@@ -20,22 +21,23 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread at a time. Invariant: a block is free or taken; free ones that were
-// taken before are given out first, so that memory is touched only as far as it is needed.
+// Without memory until open(). Thread safety: one thread at a time. Invariant: a block is free or
+// taken; free ones that were taken before are given out first, so that memory is touched only as
+// far as it is needed.
 class BlockArena {
  public:
   static constexpr uint32_t no_block = ~uint32_t{0};
 
-  // Memory is committed, and resident only when touched.
-  static Result<BlockArena> open(uint64_t bytes);
+  // So much memory, cut into such blocks, all of them free; what it has of another size goes back
+  // first. Memory is committed, and resident only when touched. REQUIRES: nobody uses any block.
+  Status open(uint64_t bytes, size_t block_bytes);
+  void close() { *this = BlockArena(); }
 
-  // Makes its memory resident, from the front, a step at a time, until told to stop: on a core that
-  // has nothing else to do, ahead of the blocks' first use. Thread safety: beside all other members
-  // but open().
-  void touch(const std::stop_token& stop) const;
-
-  // Cuts it anew; all blocks are free. REQUIRES: nobody uses any.
-  void cut(size_t block_bytes);
+  // Makes its memory resident, from the front, a step at a time, on a thread of its own until that
+  // is gone: on a core that has nothing else to do, ahead of the blocks' first use. Where the
+  // system has no thread to give, the first use does it. Thread safety: the thread runs beside all
+  // members but open() and close().
+  std::jthread start_touching() const;
 
   std::byte* begin() const { return memory_.begin(); }
   uint64_t bytes() const { return memory_.bytes(); }
@@ -52,6 +54,9 @@ class BlockArena {
   void arrange(const std::vector<uint32_t>& wanted);
 
  private:
+  Status take_memory(uint64_t bytes);
+  void touch(const std::stop_token& stop) const;
+
   os::Reservation memory_;
   size_t block_bytes_ = 0;
   uint32_t blocks_ = 0;

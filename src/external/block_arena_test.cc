@@ -7,8 +7,10 @@
 #include <deque>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "base/random.h"
+#include "penstock/units.h"
 
 namespace penstock::external {
 namespace {
@@ -16,21 +18,20 @@ namespace {
 constexpr size_t block_bytes = 4096;
 
 TEST(BlockArena, GivesEachBlockOnceAndUsedOnesFirst) {
-  auto arena = BlockArena::open(10 * block_bytes);
-  ASSERT_TRUE(arena);
-  arena->cut(block_bytes);
-  EXPECT_EQ(arena->blocks(), 10u);
+  BlockArena arena;
+  ASSERT_TRUE(arena.open(10 * block_bytes, block_bytes));
+  EXPECT_EQ(arena.blocks(), 10u);
   std::set<uint32_t> taken;
-  for (int i = 0; i < 4; ++i) taken.insert(arena->take());
+  for (int i = 0; i < 4; ++i) taken.insert(arena.take());
   EXPECT_EQ(taken.size(), 4u);
-  EXPECT_EQ(arena->blocks_free(), 6u);
-  arena->give(2);
-  EXPECT_EQ(arena->take(), 2u);
-  for (int i = 0; i < 6; ++i) taken.insert(arena->take());
+  EXPECT_EQ(arena.blocks_free(), 6u);
+  arena.give(2);
+  EXPECT_EQ(arena.take(), 2u);
+  for (int i = 0; i < 6; ++i) taken.insert(arena.take());
   EXPECT_EQ(taken.size(), 10u);
-  EXPECT_EQ(arena->take(), BlockArena::no_block);
-  arena->cut(2 * block_bytes);
-  EXPECT_EQ(arena->blocks_free(), 5u);
+  EXPECT_EQ(arena.take(), BlockArena::no_block);
+  ASSERT_TRUE(arena.open(10 * block_bytes, 2 * block_bytes));
+  EXPECT_EQ(arena.blocks_free(), 5u);
 }
 
 TEST(BlockArena, ArrangesBlocksInAnyOrder) {
@@ -38,10 +39,9 @@ TEST(BlockArena, ArrangesBlocksInAnyOrder) {
     SCOPED_TRACE(seed);
     Random random(seed);
     auto blocks = static_cast<uint32_t>(2 + random.below(30));
-    auto arena = BlockArena::open(blocks * block_bytes);
-    ASSERT_TRUE(arena);
-    arena->cut(block_bytes);
-    for (uint32_t i = 0; i < blocks; ++i) std::memset(arena->block(i), int(i) + 1, block_bytes);
+    BlockArena arena;
+    ASSERT_TRUE(arena.open(blocks * block_bytes, block_bytes));
+    for (uint32_t i = 0; i < blocks; ++i) std::memset(arena.block(i), int(i) + 1, block_bytes);
     std::vector<uint32_t> order(blocks);
     std::iota(order.begin(), order.end(), 0u);
     for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
@@ -55,12 +55,39 @@ TEST(BlockArena, ArrangesBlocksInAnyOrder) {
       if (wanted.size() < blocks) wanted.push_back(block);
     }
     if (seed % 2 == 0) std::erase(wanted, BlockArena::no_block);
-    arena->arrange(wanted);
+    arena.arrange(wanted);
     for (uint32_t i = 0; i < wanted.size(); ++i) {
       if (wanted[i] == BlockArena::no_block) continue;
-      EXPECT_EQ(int(arena->block(i)[0]), int(wanted[i]) + 1);
-      EXPECT_EQ(int(arena->block(i)[block_bytes - 1]), int(wanted[i]) + 1);
+      EXPECT_EQ(int(arena.block(i)[0]), int(wanted[i]) + 1);
+      EXPECT_EQ(int(arena.block(i)[block_bytes - 1]), int(wanted[i]) + 1);
     }
+  }
+}
+
+TEST(BlockArena, KeepsItsMemoryWhileItsSizeIsTheSame) {
+  BlockArena arena;
+  ASSERT_TRUE(arena.open(10 * block_bytes, block_bytes));
+  std::memset(arena.begin(), 7, arena.bytes());
+  ASSERT_TRUE(arena.open(10 * block_bytes, 5 * block_bytes));
+  EXPECT_EQ(arena.bytes(), 10 * block_bytes);
+  EXPECT_EQ(int(arena.block(1)[0]), 7);
+  ASSERT_TRUE(arena.open(20 * block_bytes, block_bytes));
+  EXPECT_EQ(arena.blocks_free(), 20u);
+  EXPECT_EQ(int(arena.block(0)[0]), 0) << "fresh memory";
+  arena.close();
+  EXPECT_EQ(arena.bytes(), 0u);
+}
+
+// It stops in the middle, or has nothing left to do: either way memory is as it was.
+TEST(BlockArena, TouchingKeepsWhatBlocksHold) {
+  constexpr uint64_t bytes = 16 * MiB;
+  BlockArena arena;
+  for (bool to_the_end : {false, true}) {
+    ASSERT_TRUE(arena.open(bytes + (to_the_end ? 0 : block_bytes), block_bytes));
+    std::jthread toucher = arena.start_touching();
+    for (uint32_t i = arena.blocks(); i-- > 0;) std::memset(arena.block(i), int(i % 251), 100);
+    if (to_the_end) toucher.join();
+    for (uint32_t i = 0; i < arena.blocks(); ++i) ASSERT_EQ(int(arena.block(i)[99]), int(i % 251));
   }
 }
 

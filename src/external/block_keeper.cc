@@ -142,7 +142,7 @@ void BlockKeeper::spill_rest(uint32_t bucket) {
 
 // What memory does not hold goes as a whole: a bucket too large to be sorted there and what follows
 // it; then what there is no room for, each bucket in blocks of its own.
-Status BlockKeeper::finish(const RegionBytes& region_bytes) {
+Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
   for (uint32_t bucket = 0; bucket < spilled_from_; ++bucket) {
     if (!region_bytes(bucket)) spill_down_to(bucket);
   }
@@ -153,21 +153,22 @@ Status BlockKeeper::finish(const RegionBytes& region_bytes) {
   }
   for (uint32_t bucket = spilled_from_; bucket < options_.buckets; ++bucket) spill_rest(bucket);
   while (in_flight_ > 0) finish_write();
-  if (auto status = this->status(); !status) return status;
+  if (auto status = this->status(); !status) return std::unexpected(status.error());
+  Split split;
   for (uint32_t bucket = 0; bucket < options_.buckets; ++bucket) {
-    if (!growing_[bucket].spilled.empty()) spills_.keep(spill_of(bucket));
+    Growing& growing = growing_[bucket];
+    const bool spilled = !growing.spilled.empty();
+    if (spilled) spills_.keep(spill_of(bucket));
+    split.buckets.push_back({.bytes = growing.bytes,
+                             .spilled = std::move(growing.spilled),
+                             .kept = std::move(growing.kept),
+                             .stored_bytes = std::move(growing.stored_bytes),
+                             .spill = spilled ? spill_of(bucket) : 0});
   }
-  return {};
-}
-
-BucketBlocks BlockKeeper::take(uint32_t bucket) {
-  Growing& growing = growing_[bucket];
-  const bool spilled = !growing.spilled.empty();
-  return {.bytes = growing.bytes,
-          .kept = std::move(growing.kept),
-          .spilled = std::move(growing.spilled),
-          .stored_bytes = std::move(growing.stored_bytes),
-          .spill = spilled ? spill_of(bucket) : 0};
+  split.spills = std::move(spills_);
+  split.spilled_bytes = spilled_bytes_;
+  split.stored_bytes = stored_bytes_;
+  return split;
 }
 
 // The block is free again when it is written.
@@ -194,7 +195,6 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
                       .tag = block};
   engine_->submit(requests_[block]);
   ++in_flight_;
-  ++spill_writes_;
   spilled_bytes_ += bytes;
   stored_bytes_ += stored_bytes;
 }

@@ -11,22 +11,10 @@
 
 #include "external/block_arena.h"
 #include "external/context.h"
-#include "external/spill.h"
+#include "external/split.h"
 #include "file/engine.h"
 
 namespace penstock::external {
-
-// Where a bucket lies after a distribution: all of it in memory, or all of it in temporaries, in
-// blocks in the order in which they filled.
-struct BucketBlocks {
-  uint64_t bytes = 0;
-  std::vector<uint32_t> kept = {};     // blocks of the arena
-  std::vector<uint32_t> spilled = {};  // blocks of its part of the spills
-  // Where blocks may be compressed: what each takes in its place. A block that takes less than it
-  // holds is compressed (spill_codec.h).
-  std::vector<uint32_t> stored_bytes = {};
-  uint32_t spill = 0;  // which part of the spills
-};
 
 struct BlockKeeperOptions {
   uint32_t buckets = 1;
@@ -54,19 +42,15 @@ class BlockKeeper {
   void drop(uint32_t bucket);
   uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
 
-  // When all are closed. What a bucket takes of the arena while it is sorted; nothing: more than
-  // there is, so that it is sorted from temporaries, and all behind it. Each that is spilled keeps
-  // its part of the spills.
+  // What a bucket takes of the arena while it is sorted; nothing: more than there is, so that it is
+  // sorted from temporaries, and all behind it.
   using RegionBytes = std::function<std::optional<uint64_t>(uint32_t bucket)>;
-  Status finish(const RegionBytes& region_bytes);
-  BucketBlocks take(uint32_t bucket);
-  SpillSet take_spills() { return std::move(spills_); }
+  // When all are closed: where each bucket lies, empty ones too. What else there is to say of them
+  // is the caller's business. Each that is spilled keeps its part of the spills.
+  Result<Split> finish(const RegionBytes& region_bytes);
 
   // The first write that failed.
   Status status() const;
-  uint64_t spilled_bytes() const { return spilled_bytes_; }
-  uint64_t stored_bytes() const { return stored_bytes_; }  // of these, on the disk
-  uint64_t spill_writes() const { return spill_writes_; }
 
  private:
   struct Growing {
@@ -94,8 +78,7 @@ class BlockKeeper {
   uint32_t spilled_from_;  // buckets from here on go to temporaries
   SpillSet spills_;
   uint64_t spilled_bytes_ = 0;
-  uint64_t stored_bytes_ = 0;
-  uint64_t spill_writes_ = 0;
+  uint64_t stored_bytes_ = 0;            // of these, on the disk
   std::vector<file::Request> requests_;  // one for each block
   uint32_t in_flight_ = 0;
   std::optional<Error> error_;            // the first

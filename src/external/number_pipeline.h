@@ -7,10 +7,10 @@
 #include <span>
 
 #include "external/block_arena.h"
-#include "external/bucket.h"
+#include "external/context.h"
 #include "external/file_io.h"
 #include "external/number_plan.h"
-#include "external/number_split.h"
+#include "external/split.h"
 #include "stream/file_writer.h"
 
 namespace penstock::external {
@@ -47,7 +47,7 @@ struct PipelineTimes {
 // Sorts buckets, all of which fit, to `target` and on, or to `ordered` if there is one. The kept
 // ones lie in the arena; each that was spilled releases its part of `spills` when it has been
 // read; with `resume`, when it is written down there that it is done. Runs its own threads.
-Result<Stored> sort_number_buckets(Context& context, std::span<const NumberBucket> buckets,
+Result<Stored> sort_number_buckets(Context& context, std::span<const SplitBucket> buckets,
                                    const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times);

@@ -2,28 +2,15 @@
 
 // How a sort of numbers divides its memory. All figures in bytes unless the name says otherwise.
 
-#include <cstddef>
 #include <cstdint>
 
 #include "external/external_sort.h"
+#include "external/memory_plan.h"
 
 namespace penstock::external {
 
-struct NumberPlan {
-  bool fits = false;     // nothing goes to temporaries
-  uint32_t buckets = 0;  // to cut for
-  uint64_t arena_bytes = 0;
-  size_t block_bytes = 0;       // in which buckets grow, and are written to temporaries
-  uint32_t write_blocks = 0;    // free or being written, at least, while something is spilled
-  size_t read_block_bytes = 0;  // of the input
-  uint32_t read_blocks = 0;
-  // The second phase: sorts side by side, each by so many threads, of buckets of at most so many
-  // bytes.
-  unsigned sorters = 1;
-  unsigned sorter_threads = 1;
-  uint64_t bucket_bytes_max = 0;
-  // What it expects to stay in memory between the phases.
-  uint64_t kept_bytes = 0;
+struct NumberPlan : BucketPlan {
+  uint64_t bucket_bytes_max = 0;  // that is sorted as it is
 };
 
 // `input_bytes`: expected; `known`: for certain. `ordered`: the output takes items in order only,

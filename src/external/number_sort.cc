@@ -1,8 +1,8 @@
 #include "external/number_sort.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "external/bucket_runs.h"
 #include "record/codec.h"
 
 // The outline:
@@ -24,10 +24,6 @@ namespace {
 
 // Each level divides by sixteen at least; what is not done by then cannot be told apart.
 constexpr unsigned depth_max = 16;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // What lies in temporaries is encoded: plain numbers of the same size, in ascending order.
 SortOptions options_of_encoded(const SortOptions& options) {
@@ -87,129 +83,53 @@ Status NumberSort::open_ordered(const Target& target, uint64_t bytes, bool known
   return {};
 }
 
-Status NumberSort::use_arena(const NumberPlan& plan) {
-  if (arena_ && arena_->bytes() == plan.arena_bytes) return {};
-  arena_.reset();
-  auto arena = BlockArena::open(plan.arena_bytes);
-  if (!arena) return std::unexpected(arena.error());
-  arena_ = std::move(*arena);
-  return {};
-}
-
-Result<SplitResult> NumberSort::split(const std::vector<Piece>& pieces, const NumberPlan& plan,
-                                      Sample sample, const sorting::KeyRange& keys, unsigned depth,
-                                      BucketId id, Resume* resume) {
-  auto start = std::chrono::steady_clock::now();
-  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+Result<Split> NumberSort::split(const std::vector<Piece>& pieces, const NumberPlan& plan,
+                                Sample sample, const sorting::KeyRange& keys, unsigned depth,
+                                BucketId id, Resume* resume) {
+  if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
+    return std::unexpected(status.error());
   context_.set_step("distribute");
   if (plan.fits) context_.occupancy().expect_input(plan.arena_bytes);
   const SpillPlace place =
       resume != nullptr ? resume->place_for_split() : SpillPlace{.directories = directories_};
-  auto split = split_numbers(context_, pieces, std::move(sample), keys, plan, place, *arena_);
+  auto split = split_numbers(context_, pieces, std::move(sample), keys, plan, place, arena_);
   if (!split) return split;
   if (resume != nullptr) {
-    uint32_t number = resume->next_split();
-    for (uint32_t i = 0; i < split->buckets.size(); ++i) split->buckets[i].id = {number, i};
-    if (auto status = save(*split, id); !status) return std::unexpected(status.error());
+    if (auto status = save_split(*resume, id, *split); !status)
+      return std::unexpected(status.error());
   }
   if (split->spilled_bytes > 0) stats_.levels = std::max(stats_.levels, depth + 1);
   stats_.spilled_bytes += split->spilled_bytes;
-  stats_.spill_writes += split->spill_writes;
-  if (depth == 0) {
-    for (const NumberBucket& bucket : split->buckets)
-      stats_.kept_bytes += bucket.spilled.empty() ? bucket.bytes : 0;
-  }
-  stats_.split_s += seconds_since(start);
+  if (depth == 0) stats_.kept_bytes += split->kept_bytes();
   return split;
 }
 
-Status NumberSort::save(const SplitResult& split, BucketId id) {
-  const size_t item_bytes = record::item_bytes_of(context_.options.format.type);
-  return resume_->save_split(id, split.spills, static_cast<uint32_t>(split.buckets.size()),
-                             [&](uint32_t number) {
-                               const NumberBucket& bucket = split.buckets[number];
-                               return ResumeBucket{.keys = bucket.keys,
-                                                   .bytes = bucket.bytes,
-                                                   .items = bucket.bytes / item_bytes,
-                                                   .constant = bucket.constant,
-                                                   .part = bucket.spill,
-                                                   .blocks = bucket.spilled};
-                             });
-}
-
-// What an earlier run has split.
-Result<SplitResult> NumberSort::take_split(const NumberPlan& plan, BucketId id, unsigned depth) {
-  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
-  arena_->cut(plan.block_bytes);
-  ResumeSplit saved = resume_->take_split(id);
-  auto spills = resume_->open_spills(saved);
-  if (!spills) return std::unexpected(spills.error());
-  SplitResult split;
-  split.spills = std::move(*spills);
-  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
-    ResumeBucket& bucket = saved.buckets[i];
-    split.bytes += bucket.bytes;
-    split.buckets.push_back({.keys = bucket.keys,
-                             .bytes = bucket.bytes,
-                             .constant = bucket.constant,
-                             .spilled = std::move(bucket.blocks),
-                             .spill = bucket.part,
-                             .id = {saved.number, i}});
-  }
+Result<Split> NumberSort::take_split(const NumberPlan& plan, BucketId id, unsigned depth) {
+  if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
+    return std::unexpected(status.error());
   stats_.levels = std::max(stats_.levels, depth + 1);
-  return split;
+  return external::take_split(*resume_, id);
 }
 
-Result<Stored> NumberSort::sort_buckets(SplitResult& split, const NumberPlan& plan,
-                                        const Target& target, unsigned depth, Resume* resume) {
-  Stored total;
-  auto stored = [&](const Stored& part) {
-    total.bytes += part.bytes;
-    total.items += part.items;
+Result<Stored> NumberSort::sort_buckets(Split& split, const NumberPlan& plan, const Target& target,
+                                        unsigned depth, Resume* resume) {
+  auto fits = [&](const SplitBucket& bucket) {
+    return bucket.constant || bucket.bytes <= plan.bucket_bytes_max;
   };
-  auto next = [&] { return Target{target.file, target.offset + total.bytes}; };
-  auto done = [&](const NumberBucket& bucket) {
-    return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
+  auto sort = [&](std::span<const SplitBucket> buckets, const Target& next) {
+    return sort_number_buckets(context_, buckets, plan, arena_, split.spills, next, ordered_.get(),
+                               resume, stats_.times);
   };
-  auto split_before = [&](const NumberBucket& bucket) {
-    return resume != nullptr && resume->has_split(bucket.id);
+  auto split_again = [&](SplitBucket& bucket, const Target& next) {
+    return sort_again(bucket, split.spills, next, depth + 1, resume);
   };
-  auto ready = [&](const NumberBucket& bucket) {
-    return (bucket.constant || bucket.bytes <= plan.bucket_bytes_max) && !done(bucket) &&
-           !split_before(bucket);
-  };
-  auto& buckets = split.buckets;
-  for (auto first = buckets.begin(); first != buckets.end();) {
-    if (auto before = done(*first)) {
-      stored(*before);
-      ++first;
-      continue;
-    }
-    auto start = std::chrono::steady_clock::now();
-    context_.set_step("sort");
-    auto last = std::find_if_not(first, buckets.end(), ready);
-    if (first != last) {
-      auto part = sort_number_buckets(context_, {first, last}, plan, *arena_, split.spills, next(),
-                                      ordered_.get(), resume, stats_.times);
-      if (!part) return part;
-      stored(*part);
-      stats_.buckets_s += seconds_since(start);
-      first = last;
-      continue;
-    }
-    auto part = sort_again(*first, split.spills, next(), depth + 1, resume);
-    if (!part) return part;
-    stored(*part);
-    if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
-    arena_->cut(plan.block_bytes);
-    ++first;
-  }
-  return total;
+  return sort_in_runs(context_, arena_, split.buckets, target, resume,
+                      {.fits = fits, .sort = sort, .split_again = split_again});
 }
 
 // Where it can be resumed, the bucket's temporaries go when those of the new split are whole. If
 // that is made in memory alone, there is nothing to go on with but the bucket itself.
-Result<Stored> NumberSort::sort_again(NumberBucket& bucket, SpillSet& spills, const Target& target,
+Result<Stored> NumberSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       unsigned depth, Resume* resume) {
   if (depth == depth_max) {
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
@@ -244,8 +164,7 @@ Result<Stored> NumberSort::sort_again(NumberBucket& bucket, SpillSet& spills, co
   if (ordered_ != nullptr) {
     if (auto status = ordered_->flush(); !status) return std::unexpected(status.error());
   }
-  const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
-  if (auto status = resume->finished({&done, 1}, *target.file); !status)
+  if (auto status = record_whole(*resume, bucket.id, target, *stored); !status)
     return std::unexpected(status.error());
   if (spilled) spills.release(bucket.spill);
   return stored;

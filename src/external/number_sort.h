@@ -3,7 +3,6 @@
 // The sort of numbers that lie in files: split, sort the buckets, and again where one is too large.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,6 @@ struct NumberSortStats {
   uint32_t levels = 0;  // of splits
   uint64_t kept_bytes = 0;
   uint64_t spilled_bytes = 0;
-  uint64_t spill_writes = 0;
-  double split_s = 0;
-  double buckets_s = 0;
   PipelineTimes times;
 };
 
@@ -41,24 +37,20 @@ class NumberSort {
   const NumberSortStats& stats() const { return stats_; }
 
  private:
-  Result<SplitResult> split(const std::vector<Piece>& pieces, const NumberPlan& plan, Sample sample,
-                            const sorting::KeyRange& keys, unsigned depth, BucketId id,
-                            Resume* resume);
-  Result<SplitResult> take_split(const NumberPlan& plan, BucketId id, unsigned depth);
-  Result<Stored> sort_buckets(SplitResult& split, const NumberPlan& plan, const Target& target,
+  Result<Split> split(const std::vector<Piece>& pieces, const NumberPlan& plan, Sample sample,
+                      const sorting::KeyRange& keys, unsigned depth, BucketId id, Resume* resume);
+  Result<Split> take_split(const NumberPlan& plan, BucketId id, unsigned depth);
+  Result<Stored> sort_buckets(Split& split, const NumberPlan& plan, const Target& target,
                               unsigned depth, Resume* resume);
-  Result<Stored> sort_again(NumberBucket& bucket, SpillSet& spills, const Target& target,
+  Result<Stored> sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                             unsigned depth, Resume* resume);
   Status open_ordered(const Target& target, uint64_t bytes, bool known, const NumberPlan& plan);
-  Status save(const SplitResult& split, BucketId id);
-
-  Status use_arena(const NumberPlan& plan);
 
   Context& context_;
   uint64_t memory_bytes_;
   std::vector<std::string> directories_;
   Resume* resume_;
-  std::optional<BlockArena> arena_;
+  BlockArena arena_;
   std::unique_ptr<OrderedOutput> ordered_;
   NumberSortStats stats_;
 };

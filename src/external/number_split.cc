@@ -5,8 +5,6 @@
 #include <thread>
 
 #include "base/bits.h"
-#include "base/check.h"
-#include "base/thread.h"
 #include "external/block_keeper.h"
 #include "external/file_io.h"
 #include "external/number_type.h"
@@ -78,12 +76,11 @@ class Splitter {
 
   void add(const T* encoded, size_t count) {
     scatter_.add(encoded, count, map_, {}, encoded + count);
-    result_.bytes += count * sizeof(T);
   }
 
   Status status() const { return keeper_.status(); }
 
-  Result<SplitResult> finish() {
+  Result<Split> finish() {
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) close(bucket);
     Scatter::finish();
     auto region = [this](uint32_t bucket) -> std::optional<uint64_t> {
@@ -91,22 +88,17 @@ class Splitter {
       if (bytes > plan_.bucket_bytes_max) return std::nullopt;
       return bytes > 0 ? region_bytes(bytes) : 0;
     };
-    if (auto status = keeper_.finish(region); !status) return std::unexpected(status.error());
-    for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) {
-      BucketBlocks blocks = keeper_.take(bucket);
-      blocks.bytes += counted_[bucket].items * sizeof(T);
-      if (blocks.bytes == 0) continue;
-      result_.buckets.push_back({.keys = keys_of(bucket),
-                                 .bytes = blocks.bytes,
-                                 .constant = constant(bucket),
-                                 .spilled = std::move(blocks.spilled),
-                                 .kept = std::move(blocks.kept),
-                                 .spill = blocks.spill});
+    auto split = keeper_.finish(region);
+    if (!split) return split;
+    for (uint32_t number = 0; number < map_.buckets; ++number) {
+      SplitBucket& bucket = split->buckets[number];
+      bucket.bytes += counted_[number].items * sizeof(T);
+      bucket.items = bucket.bytes / sizeof(T);
+      bucket.keys = keys_of(number);
+      bucket.constant = constant(number);
     }
-    result_.spills = keeper_.take_spills();
-    result_.spilled_bytes = keeper_.spilled_bytes();
-    result_.spill_writes = keeper_.spill_writes();
-    return std::move(result_);
+    std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
+    return split;
   }
 
  private:
@@ -159,7 +151,6 @@ class Splitter {
   const size_t block_items_;
   Scatter scatter_;
   std::vector<Counted> counted_;
-  SplitResult result_;
   BlockKeeper keeper_;
 };
 
@@ -206,10 +197,9 @@ class Feeder {
 };
 
 template <class T>
-Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                          const sorting::KeyRange& keys, const NumberPlan& plan,
-                          const SpillPlace& place, BlockArena& arena) {
-  arena.cut(plan.block_bytes);
+Result<Split> split(Context& context, const std::vector<Piece>& pieces, Sample sample,
+                    const sorting::KeyRange& keys, const NumberPlan& plan, const SpillPlace& place,
+                    BlockArena& arena) {
   Splitter<T> splitter(context, plan, map_for(std::move(sample.numbers), plan.buckets), keys, place,
                        arena);
   if (auto status = splitter.open(); !status) return std::unexpected(status.error());
@@ -222,11 +212,7 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
   if (!files) return std::unexpected(files.error());
   // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
   std::jthread toucher;
-  if (context.options.threads > 1) {
-    auto status =
-        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
-    if (!status) return std::unexpected(status.error());
-  }
+  if (context.options.threads > 1) toucher = arena.start_touching();
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, blocks - 2);
     if (!reader) return std::unexpected(reader.error());
@@ -240,9 +226,9 @@ Result<SplitResult> split(Context& context, const std::vector<Piece>& pieces, Sa
 
 }  // namespace
 
-Result<SplitResult> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                                  const sorting::KeyRange& keys, const NumberPlan& plan,
-                                  const SpillPlace& place, BlockArena& arena) {
+Result<Split> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
+                            const sorting::KeyRange& keys, const NumberPlan& plan,
+                            const SpillPlace& place, BlockArena& arena) {
   return with_number_type(context.options.format.type, [&]<class T>() {
     return split<T>(context, pieces, std::move(sample), keys, plan, place, arena);
   });

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "external/bucket_reader.h"
 #include "external/item_pairs.h"
 #include "external/item_view.h"
 #include "external/sort_prediction.h"
@@ -22,17 +22,13 @@
 // region of the arena, and only the order itself costs a copy: items are gathered from their region
 // into a few blocks, which are written.
 //
-//   this thread   reads buckets in order, each into a region                      (loading)
-//   sorters       inflate it where it is compressed, sort its pairs behind it,    (loaded)
-//                 gather it to the output; then the region is free
+//   this thread   reads buckets in order, each into a region (bucket_reader.cc)
+//   sorters       inflate it where it is compressed, sort its pairs behind it, gather it to the
+//                 output; then the region is free
 //
 //   region   | the items as they came ................ | their pairs ....... |
 //
-// Kept buckets come first, and their regions lie where the ring begins: their blocks are put in
-// order there (BlockArena::arrange), with a gap for the pairs behind each. So the sorters have work
-// at once, and while they make room the disk reads what was spilled.
-//
-// Buckets of one key are not sorted, and may be larger than all of memory: they go piece by piece.
+// Buckets of one key are not sorted: what came is copied to the output, piece by piece.
 //
 // A sorter waits for its own writes alone, and then only when all of its blocks are being written.
 // Blocks of the output end at multiples of their size there, so that all requests but a bucket's
@@ -53,7 +49,7 @@
 // Who waits for whom. The reader waits for room, that is, for sorters to gather; sorters wait for
 // the reader, and in order for those with earlier buckets. Regions are given out, and buckets
 // taken, in the order of the buckets: so the first bucket that is not done waits for nobody but the
-// disk. One has room when it is alone.
+// disk.
 //
 // Invariant: a region is touched by one thread at a time: the reader's requests until it is loaded,
 // then its sorter.
@@ -61,39 +57,11 @@
 namespace penstock::external {
 namespace {
 
-constexpr size_t request_bytes = 2 * MiB;
-constexpr unsigned reads_max = 32;
-static_assert(request_bytes % file::sector_bytes == 0);
 // Items are asked for so many ahead of their copy.
 constexpr size_t prefetch_items = 12;
 // Between two looks at whether the run was ended.
 constexpr size_t items_per_pulse = 16384;
 constexpr uint64_t copied_bytes_per_pulse = 1 * MiB;
-
-// A bucket, or a piece of one whose keys are all equal.
-struct Job {
-  enum class Kind { sort, copy } kind = Kind::sort;
-  enum class State { waiting, loaded } state = State::waiting;
-  uint32_t bucket = 0;
-  std::span<const uint32_t> spilled = {};  // to be read; none: it is there
-  std::span<const uint32_t> stored_bytes = {};
-  uint64_t read_bytes = 0;  // of which `bytes` are items of the output
-  uint64_t bytes = 0;
-  uint64_t items = 0;
-  uint64_t region_bytes = 0;
-  std::byte* region = nullptr;
-  uint64_t offset = 0;  // in the output, where that is known
-  unsigned requests_left = 0;
-  bool submitted = false;  // all of them
-};
-
-// A bucket, of one job or several.
-struct Progress {
-  uint32_t loads_left = 0;  // the reader's
-  uint32_t stores_left = 0;
-  uint64_t offset = 0;
-  Stored stored = {};
-};
 
 // What a sorter writes, from one place of the output on: filled and written in blocks.
 // Thread safety: one thread.
@@ -210,35 +178,29 @@ class OutputBlocks {
 
 class Pipeline {
  public:
-  Pipeline(Context& context, std::span<const StringBucket> buckets, const StringPlan& plan,
+  Pipeline(Context& context, std::span<const SplitBucket> buckets, const StringPlan& plan,
            BlockArena& arena, SpillSet& spills, const Target& target, Resume* resume)
       : context_(context),
         buckets_(buckets),
         plan_(plan),
-        arena_(arena),
         spills_(spills),
         target_(target),
         resume_(resume),
         in_order_(in_order(context.options, target) || seeks_slowly(context.options)),
-        ring_(arena.bytes()),
-        appended_to_(target.offset) {
-    for (const StringBucket& bucket : buckets) add_jobs(bucket);
-    if (!kept_.empty()) arena_.arrange(kept_);
-  }
+        reader_(context, buckets, arena, spills, target, resume == nullptr, job_region_bytes),
+        progress_(reader_.progress()),
+        appended_to_(target.offset) {}
 
   Result<Stored> run() {
-    if (auto status = open_reads(); !status) return std::unexpected(status.error());
+    if (auto status = reader_.open(); !status) return std::unexpected(status.error());
     {
       std::vector<std::jthread> threads;
-      const auto sorters = std::min<size_t>(plan_.sorters, jobs_.size());
+      const auto sorters = std::min<size_t>(plan_.sorters, reader_.jobs().size());
       for (size_t i = 0; i < sorters; ++i) {
         threads.emplace_back();
-        auto status = start_thread(threads.back(), [this] {
-          if (auto sorted = sort_all(); !sorted) fail(sorted.error());
-        });
-        if (!status) fail(status.error());
+        check(start_thread(threads.back(), [this] { check(sort_all()); }));
       }
-      if (auto status = read(); !status) fail(status.error());
+      check(reader_.read());
     }
     if (context_.failed()) return std::unexpected(context_.error());
     MutexLock lock(mutex_);
@@ -246,8 +208,7 @@ class Pipeline {
   }
 
  private:
-  using Kind = Job::Kind;
-  using State = Job::State;
+  using Kind = BucketJob::Kind;
 
   bool drops_repeats() const { return context_.options.unique; }
   static bool seeks_slowly(const SortOptions& options) {
@@ -255,173 +216,9 @@ class Pipeline {
     return device && device->switch_seconds.at(1, 1) > 0;
   }
 
-  // ---- what is to be done
-
-  void add_jobs(const StringBucket& bucket) {
-    Job job = {.bucket = static_cast<uint32_t>(progress_.size()),
-               .spilled = bucket.spilled,
-               .stored_bytes = bucket.stored_bytes,
-               .read_bytes = bucket.bytes,
-               .bytes = bucket.bytes,
-               .items = bucket.items};
-    progress_.push_back({.offset = target_.offset + planned_bytes_});
-    if (!bucket.constant) return add(job, bucket);
-    job.kind = Kind::copy;
-    if (drops_repeats()) {
-      // All keys are equal, and a line is its key: all items are of one length.
-      job.bytes = bucket.bytes / bucket.items;
-      job.items = 1;
-      if (!bucket.spilled.empty()) cut(job, bucket, 0, ceil_div(job.bytes, spills_.block_bytes()));
-      return add(job, bucket);
-    }
-    if (bucket.spilled.empty()) return add(job, bucket);
-    const size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
-    for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
-      cut(job, bucket, first, blocks);
-      job.bytes = job.read_bytes;
-      job.items = first == 0 ? bucket.items : 0;
-      add(job, bucket);
-    }
-  }
-
-  void cut(Job& job, const StringBucket& bucket, size_t first, size_t blocks) const {
-    blocks = std::min(blocks, bucket.spilled.size() - first);
-    const uint64_t start = first * spills_.block_bytes();
-    job.read_bytes = std::min<uint64_t>(bucket.bytes - start, blocks * spills_.block_bytes());
-    job.spilled = std::span(bucket.spilled).subspan(first, blocks);
-    if (!bucket.stored_bytes.empty())
-      job.stored_bytes = std::span(bucket.stored_bytes).subspan(first, blocks);
-  }
-
-  void add(Job job, const StringBucket& bucket) {
-    job.offset = target_.offset + planned_bytes_;
-    planned_bytes_ += job.bytes;
-    const uint64_t pairs = job.kind == Kind::sort ? job.items : 0;
-    job.region_bytes = string_region_bytes(job.read_bytes, pairs);
-    if (!bucket.kept.empty()) {
-      // At the arena's start, where the ring begins to give out regions.
-      const size_t blocks =
-          ceil_div(std::max(job.region_bytes, bucket.kept.size() * arena_.block_bytes()),
-                   arena_.block_bytes());
-      job.region_bytes = blocks * arena_.block_bytes();
-      kept_.insert(kept_.end(), bucket.kept.begin(), bucket.kept.end());
-      kept_.resize(kept_.size() + blocks - bucket.kept.size(), BlockArena::no_block);
-    }
-    ++progress_.back().loads_left;
-    ++progress_.back().stores_left;
-    jobs_.push_back(job);
-  }
-
-  // ---- reading
-
-  Status open_reads() {
-    auto engine = file::Engine::open({.depth = reads_max, .kind = context_.options.engine});
-    if (!engine) return std::unexpected(engine.error());
-    engine_ = std::move(*engine);
-    for (file::Request& request : requests_) free_.push_back(&request);
-    return {};
-  }
-
-  Status read() {
-    size_t next = 0;        // the job to be given a region
-    size_t submitting = 0;  // the job whose reads are being submitted
-    size_t block = 0;       // of it
-    for (;;) {
-      if (auto status = context_.pulse(); !status) return status;
-      while (next < jobs_.size() && allocate(next)) ++next;
-      while (submitting < next && !free_.empty()) {
-        Job& job = jobs_[submitting];
-        if (block < job.spilled.size()) {
-          submit_read(job, block);
-          continue;
-        }
-        job.submitted = true;
-        if (job.requests_left == 0) loaded(job);
-        ++submitting;
-        block = 0;
-      }
-      if (free_.size() < reads_max) {
-        if (auto status = finish_read(); !status) return status;
-      } else if (submitting == jobs_.size()) {
-        return {};
-      } else if (submitting == next) {
-        wait_for_room(next);
-      }
-    }
-  }
-
-  // Blocks that lie one behind the other are read at once; compressed ones have holes behind them.
-  void submit_read(Job& job, size_t& block) {
-    const Spill& spill = spills_.part(buckets_[job.bucket].spill);
-    const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());
-    const stream::Extent first = spill.numbered(job.spilled[block], block_bytes);
-    const uint64_t place = uint64_t{block} * block_bytes;
-    uint64_t bytes = 0;
-    if (!job.stored_bytes.empty()) {
-      bytes = round_up(job.stored_bytes[block++], file::sector_bytes);
-    } else {
-      while (block < job.spilled.size()) {
-        const stream::Extent next = spill.numbered(job.spilled[block], block_bytes);
-        const bool follows = next.file == first.file && next.offset == first.offset + bytes;
-        if (!follows || bytes + block_bytes > std::max<size_t>(request_bytes, block_bytes)) break;
-        bytes += block_bytes;
-        ++block;
-      }
-      bytes = std::min(bytes, round_up(job.read_bytes, file::sector_bytes) - place);
-    }
-    file::Request& request = *free_.back();
-    free_.pop_back();
-    request = {.operation = file::Operation::read,
-               .file = first.file,
-               .offset = first.offset,
-               .data = job.region + place,
-               .bytes = bytes,
-               .owner = &job};
-    ++job.requests_left;
-    engine_->submit(request);
-  }
-
-  Status finish_read() {
-    file::Request* request = engine_->wait_any();
-    PENSTOCK_CHECK(request != nullptr, "a request in flight ends");
-    free_.push_back(request);
-    if (request->error != 0) return system_error(request->error, "read", request->file->path());
-    auto& job = *static_cast<Job*>(request->owner);
-    // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
-    // what they hold.
-    const auto place = static_cast<uint64_t>(request->data - job.region);
-    const uint64_t needed = job.stored_bytes.empty()
-                                ? std::min<uint64_t>(request->bytes, job.read_bytes - place)
-                                : request->bytes;
-    if (request->done_bytes < needed)
-      return failure(ErrorCode::corrupt, "read back what was written", request->file->path());
-    if (--job.requests_left == 0 && job.submitted) loaded(job);
-    return {};
-  }
-
-  bool allocate(size_t index) EXCLUDES_LOCK(mutex_) {
-    MutexLock lock(mutex_);
-    auto begin = ring_.allocate(jobs_[index].region_bytes);
-    if (!begin) return false;
-    jobs_[index].region = arena_.begin() + *begin;
-    return true;
-  }
-
-  void wait_for_room(size_t index) EXCLUDES_LOCK(mutex_) {
-    MutexLock lock(mutex_);
-    while (!ring_.has_room(jobs_[index].region_bytes) && !context_.failed()) changed_.wait(mutex_);
-  }
-
-  void loaded(Job& job) EXCLUDES_LOCK(mutex_) {
-    MutexLock lock(mutex_);
-    if (--progress_[job.bucket].loads_left == 0 && resume_ == nullptr) release(job.bucket);
-    job.state = State::loaded;
-    changed_.notify_all();
-  }
-
-  // Its temporaries are not needed any more.
-  void release(uint32_t bucket) REQUIRES_LOCK(mutex_) {
-    if (!buckets_[bucket].spilled.empty()) spills_.release(buckets_[bucket].spill);
+  // With pairs behind its items, if these are sorted.
+  static uint64_t job_region_bytes(const BucketJob& job) {
+    return string_region_bytes(job.read_bytes, job.kind == Kind::sort ? job.items : 0);
   }
 
   // ---- sorting
@@ -435,7 +232,7 @@ class Pipeline {
   Status sort_all() {
     Sorter sorter;
     bool opened = false;
-    while (Job* job = take_loaded()) {
+    while (BucketJob* job = reader_.take()) {
       if (!opened) {
         if (auto status = sorter.output.open(context_.options, plan_.output_block_bytes); !status)
           return status;
@@ -446,16 +243,7 @@ class Pipeline {
     return opened ? sorter.output.wait() : Status{};
   }
 
-  Job* take_loaded() EXCLUDES_LOCK(mutex_) {
-    MutexLock lock(mutex_);
-    while (!context_.failed() && next_sort_ < jobs_.size() &&
-           jobs_[next_sort_].state != State::loaded)
-      changed_.wait(mutex_);
-    if (context_.failed() || next_sort_ == jobs_.size()) return nullptr;
-    return &jobs_[next_sort_++];
-  }
-
-  Status sort(Job& job, Sorter& sorter) {
+  Status sort(const BucketJob& job, Sorter& sorter) {
     if (auto status = context_.pulse(); !status) return status;
     if (auto status = inflate(job, sorter); !status) return status;
     const ItemsInMemory items{.data = job.region, .bytes = job.bytes, .items = job.items};
@@ -481,7 +269,7 @@ class Pipeline {
   }
 
   // Compressed blocks, each where it belongs.
-  Status inflate(Job& job, Sorter& sorter) {
+  Status inflate(const BucketJob& job, Sorter& sorter) {
     const size_t block_bytes = spills_.block_bytes();
     for (size_t block = 0; block < job.stored_bytes.size(); ++block) {
       const uint64_t place = block * block_bytes;
@@ -542,73 +330,65 @@ class Pipeline {
     return items.items;
   }
 
-  Target wait_for_turn(const Job& job) EXCLUDES_LOCK(mutex_) {
-    const auto index = static_cast<size_t>(&job - jobs_.data());
+  Target wait_for_turn(const BucketJob& job) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
-    while (turn_ != index && !context_.failed()) changed_.wait(mutex_);
+    while (turn_ != job.number && !context_.failed()) changed_.wait(mutex_);
     return {target_.file, appended_to_};
   }
 
   // Its region is free, and the next one's turn has come. With `resume` it is written, too.
-  Status done(const Job& job, uint64_t offset, const Stored& stored) EXCLUDES_LOCK(mutex_) {
+  Status done(const BucketJob& job, uint64_t offset, const Stored& stored) EXCLUDES_LOCK(mutex_) {
+    reader_.release(job);
     ResumeDone finished;
     {
       MutexLock lock(mutex_);
-      ring_.release(static_cast<uint64_t>(job.region - arena_.begin()));
       stored_.bytes += stored.bytes;
       stored_.items += stored.items;
       appended_to_ += stored.bytes;
       ++turn_;
-      Progress& bucket = progress_[job.bucket];
+      BucketProgress& bucket = progress_[job.bucket];
       if (in_order_ && bucket.stored.bytes == 0) bucket.offset = offset;
       bucket.stored.bytes += stored.bytes;
       bucket.stored.items += stored.items;
       changed_.notify_all();
-      if (--bucket.stores_left > 0 || resume_ == nullptr) return {};
+      if (--bucket.jobs_left > 0 || resume_ == nullptr) return {};
       finished = {buckets_[job.bucket].id, bucket.offset, bucket.stored};
     }
     if (auto status = resume_->finished({&finished, 1}, *target_.file); !status) return status;
     MutexLock lock(mutex_);
-    release(job.bucket);
+    if (!buckets_[job.bucket].spilled.empty()) spills_.release(buckets_[job.bucket].spill);
     return {};
   }
 
-  void fail(Error error) EXCLUDES_LOCK(mutex_) {
-    context_.fail(std::move(error));
+  // What a thread has come to. An error ends all.
+  void check(const Status& status) EXCLUDES_LOCK(mutex_) {
+    if (status) return;
+    context_.fail(status.error());
+    reader_.wake();
     MutexLock lock(mutex_);
     changed_.notify_all();
   }
 
   Context& context_;
-  const std::span<const StringBucket> buckets_;
+  const std::span<const SplitBucket> buckets_;
   const StringPlan& plan_;
-  BlockArena& arena_;
-  SpillSet& spills_;  // releasing is under the mutex
+  SpillSet& spills_;  // releasing is the reader's, or under the mutex
   const Target target_;
   Resume* const resume_;
   const bool in_order_;
-  std::vector<Job> jobs_;           // never moves once the threads run
-  std::vector<Progress> progress_;  // the same; its numbers under the mutex
-  std::vector<uint32_t> kept_;      // blocks, in the order in which the ring begins
-  uint64_t planned_bytes_ = 0;
+  BucketReader reader_;
+  std::vector<BucketProgress> progress_;  // its numbers under the mutex
 
   Mutex mutex_;
   Condition changed_;
-  RegionRing ring_ GUARDED_BY(mutex_);
-  size_t next_sort_ GUARDED_BY(mutex_) = 0;
   size_t turn_ GUARDED_BY(mutex_) = 0;
   uint64_t appended_to_ GUARDED_BY(mutex_);
   Stored stored_ GUARDED_BY(mutex_);
-
-  // The reader's.
-  file::Request requests_[reads_max];
-  std::vector<file::Request*> free_;
-  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
 };
 
 }  // namespace
 
-Result<Stored> sort_string_buckets(Context& context, std::span<const StringBucket> buckets,
+Result<Stored> sort_string_buckets(Context& context, std::span<const SplitBucket> buckets,
                                    const StringPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, Resume* resume) {
   return Pipeline(context, buckets, plan, arena, spills, target, resume).run();

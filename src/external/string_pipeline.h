@@ -6,16 +6,16 @@
 #include <span>
 
 #include "external/block_arena.h"
-#include "external/resume.h"
+#include "external/context.h"
+#include "external/split.h"
 #include "external/string_plan.h"
-#include "external/string_split.h"
 
 namespace penstock::external {
 
 // Sorts buckets, all of which fit `plan` or are constant, to `target` and on. The kept ones lie in
 // the arena; each that was spilled releases its part of `spills` when it has been read; with
 // `resume`, when it is written down there that it is done. Runs its own threads.
-Result<Stored> sort_string_buckets(Context& context, std::span<const StringBucket> buckets,
+Result<Stored> sort_string_buckets(Context& context, std::span<const SplitBucket> buckets,
                                    const StringPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, Resume* resume);
 

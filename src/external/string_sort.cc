@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/bits.h"
+#include "external/bucket_runs.h"
 #include "external/memory_plan.h"
 #include "external/spill_codec.h"
 #include "external/string_pipeline.h"
@@ -48,15 +48,6 @@ Result<Stored> StringSort::run(const std::vector<Piece>& pieces, uint64_t bytes,
   return sort_pieces(pieces, bytes, known, std::move(sample), target, 0, origin, resume_);
 }
 
-Status StringSort::use_arena(const StringPlan& plan) {
-  if (arena_ && arena_->bytes() == plan.arena_bytes) return {};
-  arena_.reset();
-  auto arena = BlockArena::open(plan.arena_bytes);
-  if (!arena) return std::unexpected(arena.error());
-  arena_ = std::move(*arena);
-  return {};
-}
-
 Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
                                        Sample sample, const Target& target, unsigned depth,
                                        Origin& origin, Resume* resume) {
@@ -67,8 +58,10 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
   const StringPlan plan =
       plan_strings(context_.options, memory_bytes_, bytes, sample.item_bytes, known);
   if (depth == 0) stats_.read_block_bytes = plan.read_block_bytes;
+  if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
+    return std::unexpected(status.error());
   auto parts = resume != nullptr && resume->has_split(origin.id)
-                   ? take_split(plan, origin.id, resume)
+                   ? take_split(*resume, origin.id)
                    : split(pieces, plan, std::move(sample), depth, origin.id, resume);
   if (!parts) return std::unexpected(parts.error());
   if (parts->spilled_bytes > 0 || resume != nullptr)
@@ -79,110 +72,42 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
   return sort_buckets(*parts, plan, target, depth, resume);
 }
 
-Result<StringSplit> StringSort::split(const std::vector<Piece>& pieces, const StringPlan& plan,
-                                      Sample sample, unsigned depth, BucketId id, Resume* resume) {
-  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
+Result<Split> StringSort::split(const std::vector<Piece>& pieces, const StringPlan& plan,
+                                Sample sample, unsigned depth, BucketId id, Resume* resume) {
   context_.set_step("distribute");
   const SpillPlace place =
       resume != nullptr ? resume->place_for_split() : SpillPlace{.directories = directories_};
-  auto split =
-      split_strings(context_, pieces, std::move(sample), plan, compresses_, place, *arena_);
+  auto split = split_strings(context_, pieces, std::move(sample), plan, compresses_, place, arena_);
   if (!split) return split;
   if (resume != nullptr) {
-    const uint32_t number = resume->next_split();
-    for (uint32_t i = 0; i < split->buckets.size(); ++i) split->buckets[i].id = {number, i};
-    if (auto status = save(*split, id, *resume); !status) return std::unexpected(status.error());
+    if (auto status = save_split(*resume, id, *split); !status)
+      return std::unexpected(status.error());
   }
   stats_.spilled_bytes += split->spilled_bytes;
   stats_.stored_bytes += split->stored_bytes;
-  if (depth == 0) {
-    for (const StringBucket& bucket : split->buckets)
-      stats_.kept_bytes += bucket.spilled.empty() ? bucket.bytes : 0;
-  }
+  if (depth == 0) stats_.kept_bytes += split->kept_bytes();
   return split;
 }
 
-Status StringSort::save(const StringSplit& split, BucketId id, Resume& resume) const {
-  return resume.save_split(id, split.spills, static_cast<uint32_t>(split.buckets.size()),
-                           [&](uint32_t number) {
-                             const StringBucket& bucket = split.buckets[number];
-                             return ResumeBucket{.bytes = bucket.bytes,
-                                                 .items = bucket.items,
-                                                 .constant = bucket.constant,
-                                                 .part = bucket.spill,
-                                                 .blocks = bucket.spilled};
-                           });
-}
-
-// What an earlier run has split.
-Result<StringSplit> StringSort::take_split(const StringPlan& plan, BucketId id, Resume* resume) {
-  if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
-  arena_->cut(plan.block_bytes);
-  ResumeSplit saved = resume->take_split(id);
-  auto spills = resume->open_spills(saved);
-  if (!spills) return std::unexpected(spills.error());
-  StringSplit split;
-  split.spills = std::move(*spills);
-  for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
-    ResumeBucket& bucket = saved.buckets[i];
-    split.buckets.push_back({.bytes = bucket.bytes,
-                             .items = bucket.items,
-                             .constant = bucket.constant,
-                             .spilled = std::move(bucket.blocks),
-                             .spill = bucket.part,
-                             .id = {saved.number, i}});
-  }
-  return split;
-}
-
-// Runs of buckets that fit, with a bucket that does not between them, and what an earlier run has
-// done.
-Result<Stored> StringSort::sort_buckets(StringSplit& split, const StringPlan& plan,
-                                        const Target& target, unsigned depth, Resume* resume) {
-  Stored total;
-  auto stored = [&](const Stored& part) {
-    total.bytes += part.bytes;
-    total.items += part.items;
+Result<Stored> StringSort::sort_buckets(Split& split, const StringPlan& plan, const Target& target,
+                                        unsigned depth, Resume* resume) {
+  auto fits = [&](const SplitBucket& bucket) {
+    return bucket.constant ||
+           string_region_bytes(bucket.bytes, bucket.items) <= plan.region_bytes_max;
   };
-  auto next = [&] { return Target{target.file, target.offset + total.bytes}; };
-  auto done = [&](const StringBucket& bucket) {
-    return resume != nullptr ? resume->done(bucket.id) : std::nullopt;
+  auto sort = [&](std::span<const SplitBucket> buckets, const Target& next) {
+    return sort_string_buckets(context_, buckets, plan, arena_, split.spills, next, resume);
   };
-  auto ready = [&](const StringBucket& bucket) {
-    const bool fits =
-        bucket.constant || string_region_bytes(bucket.bytes, bucket.items) <= plan.region_bytes_max;
-    return fits && !done(bucket) && (resume == nullptr || !resume->has_split(bucket.id));
+  auto split_again = [&](SplitBucket& bucket, const Target& next) {
+    return sort_again(bucket, split.spills, next, depth + 1, resume);
   };
-  auto& buckets = split.buckets;
-  for (auto first = buckets.begin(); first != buckets.end();) {
-    if (auto before = done(*first)) {
-      stored(*before);
-      ++first;
-      continue;
-    }
-    context_.set_step("sort");
-    auto last = std::find_if_not(first, buckets.end(), ready);
-    if (first != last) {
-      auto part =
-          sort_string_buckets(context_, {first, last}, plan, *arena_, split.spills, next(), resume);
-      if (!part) return part;
-      stored(*part);
-      first = last;
-      continue;
-    }
-    auto part = sort_again(*first, split.spills, next(), depth + 1, resume);
-    if (!part) return part;
-    stored(*part);
-    if (auto status = use_arena(plan); !status) return std::unexpected(status.error());
-    arena_->cut(plan.block_bytes);
-    ++first;
-  }
-  return total;
+  return sort_in_runs(context_, arena_, split.buckets, target, resume,
+                      {.fits = fits, .sort = sort, .split_again = split_again});
 }
 
 // Where it can be resumed, the bucket's temporaries go when those of the new split are whole. If
 // that is made in memory alone, there is nothing to go on with but the bucket itself.
-Result<Stored> StringSort::sort_again(StringBucket& bucket, SpillSet& spills, const Target& target,
+Result<Stored> StringSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       unsigned depth, Resume* resume) {
   const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
   Origin origin{.id = bucket.id, .spills = &spills, .spill = bucket.spill};
@@ -216,8 +141,7 @@ Result<Stored> StringSort::sort_again(StringBucket& bucket, SpillSet& spills, co
       sort_pieces(pieces, bucket.bytes, true, std::move(*sample), target, depth, origin, below);
   if (!stored) return stored;
   if (resume != nullptr && below == nullptr) {
-    const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};
-    if (auto status = resume->finished({&done, 1}, *target.file); !status)
+    if (auto status = record_whole(*resume, bucket.id, target, *stored); !status)
       return std::unexpected(status.error());
   }
   origin.release();
@@ -225,15 +149,13 @@ Result<Stored> StringSort::sort_again(StringBucket& bucket, SpillSet& spills, co
 }
 
 // A bucket as it was before its blocks were compressed, in a temporary of its own.
-Result<file::File> StringSort::inflate(const StringBucket& bucket, const SpillSet& spills) {
+Result<file::File> StringSort::inflate(const SplitBucket& bucket, const SpillSet& spills) {
   auto file = file::File::create_temporary(directories_.front());
   if (!file) return file;
   const size_t block_bytes = spills.block_bytes();
   // Nothing else needs the memory now.
-  arena_.reset();
-  auto memory = BlockArena::open(2 * block_bytes);
-  if (!memory) return std::unexpected(memory.error());
-  memory->cut(block_bytes);
+  if (auto status = arena_.open(2 * block_bytes, block_bytes); !status)
+    return std::unexpected(status.error());
   uint64_t offset = 0;
   for (size_t i = 0; i < bucket.spilled.size(); ++i) {
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
@@ -241,12 +163,12 @@ Result<file::File> StringSort::inflate(const StringBucket& bucket, const SpillSe
     const size_t stored_bytes = bucket.stored_bytes[i];
     const stream::Extent extent =
         spills.part(bucket.spill).numbered(bucket.spilled[i], static_cast<uint32_t>(stored_bytes));
-    std::byte* data = memory->block(0);
+    std::byte* data = arena_.block(0);
     if (auto status = file::read_exactly(*extent.file, extent.offset, data, stored_bytes); !status)
       return std::unexpected(status.error());
     if (stored_bytes < bytes) {
-      data = memory->block(1);
-      if (!inflate_block(memory->block(0), stored_bytes, data, bytes)) {
+      data = arena_.block(1);
+      if (!inflate_block(arena_.block(0), stored_bytes, data, bytes)) {
         return failure(ErrorCode::corrupt, "read back what was written: a block is damaged",
                        spills.name());
       }

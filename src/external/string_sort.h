@@ -3,7 +3,6 @@
 // The sort of records or lines that lie in files: split, sort the buckets, and again where one is
 // too large.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,23 +52,20 @@ class StringSort {
   Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
                              Sample sample, const Target& target, unsigned depth, Origin& origin,
                              Resume* resume);
-  Result<StringSplit> split(const std::vector<Piece>& pieces, const StringPlan& plan, Sample sample,
-                            unsigned depth, BucketId id, Resume* resume);
-  Result<StringSplit> take_split(const StringPlan& plan, BucketId id, Resume* resume);
-  Result<Stored> sort_buckets(StringSplit& split, const StringPlan& plan, const Target& target,
+  Result<Split> split(const std::vector<Piece>& pieces, const StringPlan& plan, Sample sample,
+                      unsigned depth, BucketId id, Resume* resume);
+  Result<Stored> sort_buckets(Split& split, const StringPlan& plan, const Target& target,
                               unsigned depth, Resume* resume);
-  Result<Stored> sort_again(StringBucket& bucket, SpillSet& spills, const Target& target,
+  Result<Stored> sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                             unsigned depth, Resume* resume);
-  Result<file::File> inflate(const StringBucket& bucket, const SpillSet& spills);
-  Status save(const StringSplit& split, BucketId id, Resume& resume) const;
-  Status use_arena(const StringPlan& plan);
+  Result<file::File> inflate(const SplitBucket& bucket, const SpillSet& spills);
 
   Context& context_;
   uint64_t memory_bytes_;
   std::vector<std::string> directories_;
   const bool compresses_;
   Resume* resume_;
-  std::optional<BlockArena> arena_;
+  BlockArena arena_;
   StringSortStats stats_;
 };
 

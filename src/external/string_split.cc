@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "base/bits.h"
-#include "base/thread.h"
 #include "external/block_keeper.h"
 #include "external/file_io.h"
 #include "external/item_view.h"
@@ -169,10 +168,9 @@ Status route_piece(Context& context, const std::string& name, PieceReader& reade
 
 }  // namespace
 
-Result<StringSplit> split_strings(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                                  const StringPlan& plan, bool compresses, const SpillPlace& place,
-                                  BlockArena& arena) {
-  arena.cut(plan.block_bytes);
+Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, Sample sample,
+                            const StringPlan& plan, bool compresses, const SpillPlace& place,
+                            BlockArena& arena) {
   const Router router(context.options, std::move(sample), plan.buckets);
   BlockKeeper keeper(context,
                      {.buckets = router.buckets(),
@@ -191,11 +189,7 @@ Result<StringSplit> split_strings(Context& context, const std::vector<Piece>& pi
   if (!files) return std::unexpected(files.error());
   // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
   std::jthread toucher;
-  if (context.options.threads > 1) {
-    auto status =
-        start_thread(toucher, [&arena](const std::stop_token& stop) { arena.touch(stop); });
-    if (!status) return std::unexpected(status.error());
-  }
+  if (context.options.threads > 1) toucher = arena.start_touching();
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());
@@ -213,24 +207,14 @@ Result<StringSplit> split_strings(Context& context, const std::vector<Piece>& pi
     if (region_bytes > plan.region_bytes_max) return std::nullopt;
     return region_bytes;
   };
-  if (auto status = keeper.finish(region); !status) return std::unexpected(status.error());
-
-  StringSplit result;
+  auto split = keeper.finish(region);
+  if (!split) return split;
   for (uint32_t bucket = 0; bucket < router.buckets(); ++bucket) {
-    BucketBlocks blocks = keeper.take(bucket);
-    if (blocks.bytes == 0) continue;
-    result.buckets.push_back({.bytes = blocks.bytes,
-                              .items = buckets.items(bucket),
-                              .constant = router.constant(bucket),
-                              .spilled = std::move(blocks.spilled),
-                              .kept = std::move(blocks.kept),
-                              .stored_bytes = std::move(blocks.stored_bytes),
-                              .spill = blocks.spill});
+    split->buckets[bucket].items = buckets.items(bucket);
+    split->buckets[bucket].constant = router.constant(bucket);
   }
-  result.spills = keeper.take_spills();
-  result.spilled_bytes = keeper.spilled_bytes();
-  result.stored_bytes = keeper.stored_bytes();
-  return result;
+  std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
+  return split;
 }
 
 }  // namespace penstock::external

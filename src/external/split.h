@@ -1,0 +1,50 @@
+#pragma once
+
+// What a distribution leaves for the phase that sorts its buckets: of numbers, records and lines.
+
+#include <cstdint>
+#include <vector>
+
+#include "external/bucket.h"
+#include "external/resume.h"
+#include "external/spill.h"
+#include "sort/bucket_map.h"
+
+namespace penstock::external {
+
+// A bucket between the phases: its items one behind the other, across its blocks, in the order of
+// the input. Numbers are stored by their encoded keys.
+//
+// Invariant: all of it is in `spilled` (blocks of one size, the last one with what is left), or in
+// `kept`, or nowhere: then it is `constant`, and its items are its one key.
+struct SplitBucket {
+  sorting::KeyRange keys = {};  // of numbers
+  uint64_t bytes = 0;
+  uint64_t items = 0;
+  bool constant = false;               // all keys are equal
+  std::vector<uint32_t> spilled = {};  // blocks of its spill
+  std::vector<uint32_t> kept = {};     // blocks of the arena
+  // What each spilled block takes on the disk: less than it holds if it is compressed
+  // (spill_codec.h). Empty: none is.
+  std::vector<uint32_t> stored_bytes = {};
+  uint32_t spill = 0;  // which of the spills
+  BucketId id = {};    // where the sort can be resumed
+};
+
+struct Split {
+  // In the order of the output; those that are kept come first, and empty ones are left out. Each
+  // that is spilled keeps its part of the spills.
+  std::vector<SplitBucket> buckets;
+  SpillSet spills;
+  uint64_t spilled_bytes = 0;
+  uint64_t stored_bytes = 0;  // of these, on the disk
+
+  uint64_t kept_bytes() const;  // or counted: what need not be read again
+};
+
+// Writes down that the bucket `of` is split, and gives the split's buckets their names.
+Status save_split(Resume& resume, BucketId of, Split& split);
+// What an earlier run has split. REQUIRES: resume.has_split(of).
+Result<Split> take_split(Resume& resume, BucketId of);
+
+}  // namespace penstock::external
