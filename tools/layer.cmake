@@ -8,7 +8,7 @@ set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0
 # Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
 # test itself, and are to be looked at as users compile them; with sanitizers those whose own loops would take minutes.
 if(PENSTOCK_SANITIZE)
-  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|partition|external)_|^test_sort_property_test$")
+  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|partition|external)_|^test_(external_sort|sort_property|stream_stress)_test$")
 else()
   set(PENSTOCK_TESTS_AS_LIBRARY "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")

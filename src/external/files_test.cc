@@ -22,6 +22,7 @@
 #include "external/join_files.h"
 #include "external/merge_files.h"
 #include "external/partition_files.h"
+#include "external/sort_fixture.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/memory.h"
@@ -103,9 +104,8 @@ void write_items(const std::string& path, const Items& items, bool newline_at_en
 }
 
 std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file.good()) << path;
-  return {std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  return read_whole(path);
 }
 
 Items read_items(const std::string& path, const record::Format& format) {

@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "bowtie/computations.h"
+#include "external/sort_fixture.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 
@@ -46,10 +47,7 @@ class TopTest : public testing::Test {
   }
 
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  static std::string read(const std::string& path) { return read_whole(path); }
 
   SortOptions options(const Format& format) const {
     return {.inputs = {path("in")},
