@@ -43,6 +43,9 @@ namespace penstock::external {
 namespace {
 
 constexpr uint64_t minimum_bytes = 32 * MiB;
+// Of usable_bytes_min, what has to be left behind the sample: other threads of the program may take
+// memory meanwhile, and from less the plans cannot make buckets and blocks.
+constexpr uint64_t planned_bytes_min = 5 * MiB;
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
@@ -114,6 +117,7 @@ class Run {
   const SortPlan& plan() const { return plan_; }
 
  private:
+  Status check_usable_memory(uint64_t least_bytes) const;
   Status look_at_pipes();
   Status sample_files();
   void count_memory_again();
@@ -145,6 +149,8 @@ class Run {
   void remove_stale() const;
   uint64_t expected_bytes() const;
   bool fits_in_memory() const;
+  SortPhase predict_in_memory() const;
+  uint32_t string_writers(const StringPlan& plan) const;
   void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
                           uint64_t spilled);
 
@@ -190,21 +196,12 @@ Status Run::prepare() {
   inputs_ = std::move(*inputs);
   if (auto status = check_resumable(); !status) return status;
   usable_bytes_ = usable_memory(options_.memory_bytes);
-  if (usable_bytes_ < usable_bytes_min) {
-    return failure(
-        ErrorCode::out_of_memory,
-        "sort within " + std::to_string(options_.memory_bytes / MiB) +
-            " MiB, of which the program itself takes " +
-            std::to_string(os::resident_memory().bytes / MiB),
-        "-S",
-        "at least " +
-            std::to_string((options_.memory_bytes - usable_bytes_ + usable_bytes_min) / MiB + 1) +
-            "M");
-  }
+  if (auto status = check_usable_memory(usable_bytes_min); !status) return status;
   plan_.device = known_device(options_);
   if (auto status = look_at_pipes(); !status) return status;
   if (auto status = sample_files(); !status) return status;
   count_memory_again();
+  if (auto status = check_usable_memory(planned_bytes_min); !status) return status;
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   plan_phase({.name = "sample", .bytes_read = sample_.bytes_read, .seeks = sample_.places}, 1, 0);
@@ -215,6 +212,16 @@ Status Run::prepare() {
   sum_up_plan();
   total_bytes_ = plan_.bytes_read + plan_.bytes_written;
   return check_space(plan_.temp_bytes + temp_bytes_spared_, output_bytes_max_);
+}
+
+Status Run::check_usable_memory(uint64_t least_bytes) const {
+  if (usable_bytes_ >= least_bytes) return {};
+  const uint64_t needed_bytes = options_.memory_bytes - usable_bytes_ + usable_bytes_min;
+  return failure(ErrorCode::out_of_memory,
+                 "sort within " + std::to_string(options_.memory_bytes / MiB) +
+                     " MiB, of which the program itself takes " +
+                     std::to_string(os::resident_memory().bytes / MiB),
+                 "-S", "at least " + std::to_string(needed_bytes / MiB + 1) + "M");
 }
 
 // A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
@@ -388,7 +395,7 @@ void Run::decide() {
     plan_.passes = 1;
     plan_.buckets = 1;
     plan_phase({.name = "read", .bytes_read = inputs_.bytes, .seeks = files}, files, 0);
-    plan_phase({.name = "sort and write", .bytes_written = inputs_.bytes, .seeks = 1}, 0, 1);
+    plan_phase(predict_in_memory(), 0, 1);
   } else if (few_stretches) {
     plan_.method = Method::merge;
     plan_.why =
@@ -472,6 +479,30 @@ bool Run::decide_top() {
     decide_distribution(expected_bytes());
   }
   return true;
+}
+
+// The buckets of an input that fits, which are written as they become sorted, unless in order.
+SortPhase Run::predict_in_memory() const {
+  BucketTraffic traffic{.output_bytes = inputs_.bytes, .buckets = 1};
+  if (options_.format.numeric()) {
+    const bool ordered = options_.unique || !writes_a_file();
+    const NumberPlan numbers = plan_numbers(options_, usable_bytes_, inputs_.bytes, true, ordered);
+    traffic.request_bytes = ordered ? numbers.read_block_bytes : pipeline_request_bytes;
+    if (!ordered) traffic.buckets = numbers.buckets;
+  } else {
+    const StringPlan strings =
+        plan_strings(options_, usable_bytes_, inputs_.bytes, sample_.item_bytes, true);
+    traffic.request_bytes = strings.output_block_bytes;
+    traffic.writers = string_writers(strings);
+    if (traffic.writers > 1) traffic.buckets = strings.buckets;
+  }
+  return predict_buckets("sort and write", traffic);
+}
+
+// Sorters of records and lines write each at its place, unless in order (string_pipeline.cc).
+uint32_t Run::string_writers(const StringPlan& plan) const {
+  const bool seeks_slowly = plan_.device && plan_.device->switch_seconds.at(1, 1) > 0;
+  return options_.unique || !writes_a_file() || seeks_slowly ? 1 : plan.sorters;
 }
 
 // What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
@@ -567,7 +598,8 @@ void Run::decide_distribution(uint64_t bytes) {
          .buckets = strings.buckets,
          .buckets_per_spill_file = static_cast<uint32_t>(ceil_div(strings.buckets, spill_files)),
          .request_bytes = strings.output_block_bytes,
-         .in_flight_bytes = output_blocks * strings.output_block_bytes});
+         .in_flight_bytes = output_blocks * strings.output_block_bytes,
+         .writers = string_writers(strings)});
   }
   if (!inputs_.known) {
     plan_.phases.clear();

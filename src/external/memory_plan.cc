@@ -115,7 +115,8 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
       std::clamp<uint64_t>(blocks / 16, 4, std::max<uint64_t>(4, 64 * MiB / plan.block_bytes)));
   // Whatever is left of the arena: every bucket fills a block, and some are being written.
   plan.buckets = static_cast<uint32_t>(std::min<uint64_t>(
-      plan.buckets, std::max<uint64_t>(1, (blocks - plan.write_blocks) * 3 / 4)));
+      plan.buckets,
+      std::max<uint64_t>(1, (blocks - std::min<uint64_t>(blocks, plan.write_blocks)) * 3 / 4)));
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
   return std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
 }

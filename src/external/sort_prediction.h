@@ -25,7 +25,8 @@ struct SplitTraffic {
 };
 SortPhase predict_split(const char* name, const SplitTraffic& traffic);
 
-// Then the buckets, read, sorted and written side by side.
+// Then the buckets, read, sorted and written side by side. With several writers its seeks are the
+// most that there can be.
 struct BucketTraffic {
   uint64_t output_bytes = 0;
   uint64_t spilled_bytes = 0;
@@ -34,6 +35,8 @@ struct BucketTraffic {
   uint32_t buckets_per_spill_file = 1;
   uint64_t request_bytes = 1;    // of the output, and of blocks that follow each other
   uint64_t in_flight_bytes = 0;  // of reads, and as many of writes
+  // Side by side, each with requests of its own at a place of its own.
+  uint32_t writers = 1;
 };
 SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
 
