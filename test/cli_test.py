@@ -528,7 +528,8 @@ class Interrupted(Case):
 
     def stop_while_it_waits(self, child):
         """Sends SIGINT to a run that waits for a pipe; it must not take the seconds that orderly work may take."""
-        time.sleep(1 if SANITIZED else 0.5)
+        end_to_end.wait_until_it_catches(child, signal.SIGINT)
+        time.sleep(0.5)  # by now it waits; if not, it has the message all the same
         self.assertIsNone(child.poll())
         child.send_signal(signal.SIGINT)
         start = time.monotonic()
@@ -563,7 +564,7 @@ class Interrupted(Case):
         child = subprocess.Popen([PROGRAM, "gen", "--format", "u64", "--count", "2e7", "-o", self.folder / "out"],
                                  stderr=subprocess.PIPE, env=dict(os.environ, PENSTOCK_INJECT="seed=1,delay=1:1000000"))
         with child:
-            time.sleep(0.3)
+            end_to_end.wait_until_it_catches(child, signal.SIGTERM)
             child.send_signal(signal.SIGTERM)
             message = child.communicate(timeout=60)[1].decode()
         self.assertEqual(child.returncode, -signal.SIGTERM)

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+import time
 import unittest
 import xml.sax.saxutils
 
@@ -44,6 +45,18 @@ class JUnitResult(unittest.TextTestResult):
         cases = (f'<testcase classname="cli" name="{name.removeprefix("__main__.")}">{body}</testcase>'
                  for name, body in self.bodies.items())
         pathlib.Path(path).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+
+
+def wait_until_it_catches(child, number, seconds_max=60):
+    """Waits until a program has its handler of a signal, or has ended: how long it takes to start is the machine's affair."""
+    deadline = time.monotonic() + seconds_max
+    while child.poll() is None:
+        status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+        caught = int(status.split("SigCgt:")[1].split()[0], 16)
+        if caught >> (number - 1) & 1:
+            return
+        assert time.monotonic() < deadline, f"signal {number} is never caught"
+        time.sleep(0.005)
 
 
 def main(name):

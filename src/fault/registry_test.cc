@@ -188,12 +188,15 @@ TEST(Registry, UnregisteringWaitsForTheHandler) {
   struct Slow final : Handler {
     Outcome on_fault(const Fault& fault) noexcept override {
       inside = true;
+      while (!may_go_on) std::this_thread::yield();
+      // For as long as whoever unregisters does not wait.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       const bool opened = os::protect(fault.address, page_bytes, os::Access::read_write) == 0;
       inside = false;
       return opened ? Outcome::retry : Outcome::decline;
     }
     std::atomic<bool> inside{false};
+    std::atomic<bool> may_go_on{false};
   } slow;
   Region region;
   std::optional<Registration> registration =
@@ -203,6 +206,7 @@ TEST(Registry, UnregisteringWaitsForTheHandler) {
   Region other;
   other.add();  // others are not held up
   EXPECT_TRUE(slow.inside);
+  slow.may_go_on = true;
   registration.reset();
   EXPECT_FALSE(slow.inside);
   toucher.join();

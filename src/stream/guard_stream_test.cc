@@ -52,7 +52,7 @@ void touch(char* at, int value = 'x') {
 
 // Becomes true without being told to hurry, or not: for waits that must (not) end.
 template <class Condition>
-bool soon(Condition condition, int ms_max = 5000) {
+bool soon(Condition condition, int ms_max = 60'000) {
   for (int ms = 0; ms < ms_max && !condition(); ++ms) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -163,14 +163,19 @@ TEST(ProcessStream, DescriptorCanBeSentOverASocket) {
 TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
   ProcessStream stream = create(
       {.bytes = 100 * block, .policy = ErrorPolicy::recover, .name = "orphan"}, Side::consumer);
+  int written[2];
+  ASSERT_EQ(::pipe(written), 0);
   Child child([&] {
     auto mine = attach_in_child(stream.fd(), Side::producer);
     std::memset(mine.writer(), 'x', 3 * block + 5);  // releases blocks 0 and 1 (L is 1)
-    pause();
+    if (::write(written[1], "x", 1) == 1) pause();
     return 0;
   });
+  close(written[1]);  // so that the end of the child is one of the pipe, too
   std::jthread killer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    char byte;
+    EXPECT_EQ(::read(written[0], &byte, 1), 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // our reader waits by now
     child.kill();
   });
   uint64_t seen = 0;  // outside of the callable: it must survive the jump
@@ -184,6 +189,7 @@ TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
   EXPECT_NE(read.error().message().find("orphan"), std::string::npos) << read.error().message();
   EXPECT_FALSE(stream.status());
   EXPECT_FALSE(stream.wait_ready(2 * block));
+  close(written[0]);
 }
 
 TEST(ProcessStream, WithZerosTheRestOfADeadProducersStreamReadsAsZeros) {

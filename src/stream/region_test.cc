@@ -250,7 +250,7 @@ TEST_P(RegionOn, HandlersOfDifferentBlocksRunAtTheSameTime) {
   std::atomic<int> inside = 0;
   const Region region = open(pool, {}, [&](Blocks& blocks, const Fault& fault) {
     ++inside;
-    for (int ms = 0; inside < 2 && ms < 5000; ++ms)
+    for (int ms = 0; inside < 2 && ms < 60'000; ++ms)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return shown(blocks.show(fault.index, pool.take()));
   });
