@@ -21,6 +21,18 @@ double area(const std::vector<double>& bins, double bin_s) {
   return std::accumulate(bins.begin(), bins.end(), 0.0) * bin_s;
 }
 
+// One that is read, and in the same moment sorted and written.
+OccupancyRecord::BucketTimes bucket(uint64_t bytes, Clock::time_point begin,
+                                    Clock::time_point read) {
+  return {.bytes = bytes,
+          .region_bytes = bytes,
+          .begin = begin,
+          .read = read,
+          .waited = read,
+          .sorted = read,
+          .written = read};
+}
+
 TEST(Occupancy, OfNothingIsEmpty) {
   OccupancyRecord record;
   EXPECT_EQ(record.taken().buckets_seen, 0u);
@@ -73,9 +85,9 @@ TEST(Occupancy, HasAllBytesOfAllStagesAndForgetsNoBucketsTime) {
     EXPECT_LE(taken.buckets.size(), OccupancyRecord::buckets_max);
     EXPECT_GE(taken.buckets.size(), std::min<uint64_t>(count, OccupancyRecord::buckets_max / 2));
     EXPECT_TRUE(std::ranges::is_sorted(taken.buckets, {}, &Occupancy::Bucket::offset_bytes));
-    for (const Occupancy::Bucket& bucket : taken.buckets) {
-      EXPECT_LE(bucket.begin_s, bucket.read_s);
-      EXPECT_LE(bucket.sorted_s, bucket.written_s);
+    for (const Occupancy::Bucket& shown : taken.buckets) {
+      EXPECT_LE(shown.begin_s, shown.read_s);
+      EXPECT_LE(shown.sorted_s, shown.written_s);
     }
   }
 }
@@ -85,15 +97,9 @@ TEST(Occupancy, MemoryThatFillsEvenlyIsARamp) {
   OccupancyRecord record;
   record.expect_input(1000);
   const Clock::time_point since = record.expect_buckets(1000);
-  const Clock::time_point read = since + microseconds(200'000);
-  record.add({.bytes = 1000,
-              .region_bytes = 1000,
-              .begin = since,
-              .read = read,
-              .waited = read,
-              .sorted = read,
-              .written = read,
-              .grows = true});
+  auto growing = bucket(1000, since, since + microseconds(200'000));
+  growing.grows = true;
+  record.add(growing);
   const Occupancy taken = record.taken();
   const std::vector<double>& reading = taken.stage_bytes[0];
   EXPECT_NEAR(area(reading, taken.bin_s), 100, 0.1);
@@ -109,14 +115,9 @@ TEST(Occupancy, KeepsEveryFewthBucket) {
   record.expect_buckets(1);
   const Clock::time_point now = Clock::now();
   for (uint64_t i = 0; i < 1000; ++i) {
-    record.add({.offset_bytes = i,
-                .bytes = 1,
-                .region_bytes = 1,
-                .begin = now,
-                .read = now,
-                .waited = now,
-                .sorted = now,
-                .written = now});
+    auto next = bucket(1, now, now);
+    next.offset_bytes = i;
+    record.add(next);
   }
   const Occupancy taken = record.taken();
   for (size_t i = 1; i < taken.buckets.size(); ++i)
@@ -132,13 +133,7 @@ TEST(Occupancy, ManyThreadsTellIt) {
     threads.emplace_back([&] {
       for (int i = 0; i < 1000; ++i) {
         const auto now = Clock::now();
-        record.add({.bytes = 1,
-                    .region_bytes = 1,
-                    .begin = now,
-                    .read = now,
-                    .waited = now,
-                    .sorted = now,
-                    .written = now});
+        record.add(bucket(1, now, now));
       }
       record.add({Staircase{.title = "a", .streams = 2}});
     });

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
+#include "file/engine_fixture.h"
 
 namespace penstock::file {
 namespace {
@@ -14,18 +14,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class AlarmOn : public ::testing::TestWithParam<EngineKind> {
+class AlarmOn : public EngineFixture {
  protected:
   void SetUp() override {
-    auto opened = Engine::open({.depth = 4, .kind = GetParam()});
-    if (!opened && GetParam() == EngineKind::io_uring) GTEST_SKIP() << opened.error().message();
-    ASSERT_TRUE(opened);
-    engine_ = std::move(*opened);
+    EngineFixture::SetUp();
+    if (engine_ == nullptr) return;
     auto alarm = Alarm::open(*engine_);
     ASSERT_TRUE(alarm) << alarm.error().message();
     alarm_ = std::move(*alarm);
   }
-  std::unique_ptr<Engine> engine_;
   std::unique_ptr<Alarm> alarm_;  // goes before the engine
 };
 
@@ -52,14 +49,7 @@ TEST_P(AlarmOn, IsToldFromTheRequestsBesideIt) {
       .operation = Operation::write, .file = &*file, .data = data.data(), .bytes = 4096};
   alarm_->set(Clock::now() + milliseconds(5));
   engine_->submit(request);
-  int rung = 0, written = 0;
-  for (int i = 0; i < 2; ++i) {
-    Request* done = engine_->wait_any();
-    ASSERT_NE(done, nullptr);
-    alarm_->rang(done) ? ++rung : ++written;
-  }
-  EXPECT_EQ(rung, 1);
-  EXPECT_EQ(written, 1);
+  expect_both_ends(request, [&](Request* done) { return alarm_->rang(done); });
 }
 
 TEST_P(AlarmOn, OneThatIsSetForAnHourCanBeForgotten) {
@@ -68,8 +58,7 @@ TEST_P(AlarmOn, OneThatIsSetForAnHourCanBeForgotten) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, AlarmOn,
-                         ::testing::Values(EngineKind::io_uring, EngineKind::threads));
+INSTANTIATE_TEST_SUITE_P(Engines, AlarmOn, engine_kinds());
 
 }  // namespace
 }  // namespace penstock::file

@@ -9,16 +9,16 @@
 #include <memory>
 #include <vector>
 
+#include "file/engine_fixture.h"
+
 namespace penstock::file {
 namespace {
 
-class SyncOn : public ::testing::TestWithParam<EngineKind> {
+class SyncOn : public EngineFixture {
  protected:
   void SetUp() override {
-    auto opened = Engine::open({.depth = 4, .kind = GetParam()});
-    if (!opened && GetParam() == EngineKind::io_uring) GTEST_SKIP() << opened.error().message();
-    ASSERT_TRUE(opened);
-    engine_ = std::move(*opened);
+    EngineFixture::SetUp();
+    if (engine_ == nullptr) return;
     auto file =
         File::create_temporary(std::filesystem::temp_directory_path().string(), Caching::buffered);
     ASSERT_TRUE(file);
@@ -28,7 +28,6 @@ class SyncOn : public ::testing::TestWithParam<EngineKind> {
     sync_ = std::move(*sync);
   }
   File file_;
-  std::unique_ptr<Engine> engine_;
   std::unique_ptr<BackgroundSync> sync_;  // goes before the engine
 };
 
@@ -41,14 +40,7 @@ TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
     sync_->start();
     EXPECT_TRUE(sync_->running());
     engine_->submit(request);
-    int ended = 0, written = 0;
-    for (int k = 0; k < 2; ++k) {
-      Request* done = engine_->wait_any();
-      ASSERT_NE(done, nullptr);
-      sync_->ended(done) ? ++ended : ++written;
-    }
-    EXPECT_EQ(ended, 1);
-    EXPECT_EQ(written, 1);
+    expect_both_ends(request, [&](Request* done) { return sync_->ended(done); });
     EXPECT_TRUE(sync_->status());
   }
   EXPECT_EQ(engine_->wait_any(), nullptr);
@@ -79,8 +71,7 @@ TEST_P(SyncOn, OneUnderWayCanBeForgotten) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, SyncOn,
-                         ::testing::Values(EngineKind::io_uring, EngineKind::threads));
+INSTANTIATE_TEST_SUITE_P(Engines, SyncOn, engine_kinds());
 
 }  // namespace
 }  // namespace penstock::file
