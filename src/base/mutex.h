@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -59,6 +60,10 @@ class PENSTOCK_THREAD_ANNOTATION(scoped_lockable) MutexLock {
 class Condition {
  public:
   void wait(Mutex& mutex) REQUIRES_LOCK(mutex) { condition_.wait(mutex); }
+  // Or until so much time has gone by.
+  void wait_for(Mutex& mutex, std::chrono::nanoseconds time) REQUIRES_LOCK(mutex) {
+    condition_.wait_for(mutex, time);
+  }
   void notify_all() { condition_.notify_all(); }
   void notify_one() { condition_.notify_one(); }
 

@@ -40,11 +40,8 @@
 //
 // Attached to a process that runs there is no filter, and every call stops.
 //
-// The thread that stops is kept on our processor (one_processor.h) while it is alone, or has made
-// so many calls that no other thread came between: others run where they like. It may pass on where
-// it runs only by calls that stop at their entry, where it is let go, and while any thread is in
-// such a call nobody is kept. A process that we attached to is left alone: it would stay kept where
-// we are killed.
+// A thread that makes many calls is kept on our processor (one_processor.h). A process that we
+// attached to is left alone: it would stay there where we are killed.
 
 namespace penstock::trace {
 namespace {
@@ -86,7 +83,6 @@ struct Thread {
   int32_t id = 0;
   Process* process = nullptr;
   bool in_call = false;
-  bool asks_for_processors = false;  // in a call
   AskedCall asked;
   uint64_t start_ns = 0;
   uint32_t file = 0;  // that the call is about to unlink
@@ -148,8 +144,7 @@ class PtraceCapture {
     const auto found = threads_.find(id);
     if (found == threads_.end()) return;
     Process& process = *found->second.process;
-    if (one_processor_.keeps(id)) one_processor_.let_go();
-    set_asks(found->second, false);
+    one_processor_.ended(id);
     last_thread_ = nullptr;
     threads_.erase(found);
     if (--process.threads > 0) return;
@@ -181,11 +176,12 @@ class PtraceCapture {
         at_call(*thread);
         break;
       case Stop::Kind::child:
+        one_processor_.made(told.child);
         meet(told.child);
         thread = find_thread(told.thread);
         break;
       case Stop::Kind::exec:
-        thread = &executed(*thread, told.child);
+        thread = &executed(*thread);
         break;
       case Stop::Kind::signal:
         signal = told.signal;
@@ -207,8 +203,7 @@ class PtraceCapture {
   }
 
   void go_on(const Thread& thread, int signal = 0) {
-    if (is_to_be_kept(thread)) one_processor_.keep(thread.id);
-    const bool every_call = !filtered_ || thread.in_call || thread.asks_for_processors;
+    const bool every_call = !filtered_ || thread.in_call;
     resume(thread.id, every_call ? Until::next_call : Until::call_of_interest, signal);
   }
 
@@ -240,12 +235,12 @@ class PtraceCapture {
                    .call = Call::fork});
   }
 
-  Thread& executed(Thread& thread, int32_t number_before) {
+  Thread& executed(Thread& thread) {
     // All other threads are gone, and the one that called has the process's own number now.
     Process& process = *thread.process;
     for (auto at = threads_.begin(); at != threads_.end();) {
       const bool other = at->second.process == &process && at->first != thread.id;
-      if (at->second.process == &process) set_asks(at->second, false);
+      if (at->second.process == &process) one_processor_.ended(at->first);
       at = other ? threads_.erase(at) : std::next(at);
     }
     last_thread_ = nullptr;
@@ -256,7 +251,6 @@ class PtraceCapture {
     end_rings(process);
     Thread& only = threads_[process.id];
     only = {.id = process.id, .process = &process};
-    one_processor_.executed(number_before, only.id);
     recorder_.add({.start_ns = since_zero(),
                    .process = process.id,
                    .thread = only.id,
@@ -271,17 +265,12 @@ class PtraceCapture {
     if (!has_run_) return;  // our own, on the way to the program
     const CurrentCall current = current_call(thread.id);
     if (current.stage == CallStage::entry) {
-      calls_in_a_row_ = thread.id == last_caller_ ? calls_in_a_row_ + 1 : 1;
-      last_caller_ = thread.id;
-      set_asks(thread, is_about_processors(current.call));
+      if (filtered_) think_of_processors(thread, current.call);
       thread.asked = decode(current.call);
       thread.in_call = at_entry(thread);
       // The last thing before it goes on: what we did is no part of the call's time.
       thread.start_ns = Recorder::now_ns();
-      return;
-    }
-    set_asks(thread, false);
-    if (current.stage == CallStage::exit && thread.in_call) {
+    } else if (current.stage == CallStage::exit && thread.in_call) {
       thread.in_call = false;
       const uint64_t end_ns = Recorder::now_ns();
       at_exit(thread, current.result, end_ns);
@@ -289,21 +278,13 @@ class PtraceCapture {
     }
   }
 
-  bool is_to_be_kept(const Thread& thread) const {
-    constexpr uint64_t calls_min = 16;
-    const bool calls_alone = thread.id == last_caller_ && calls_in_a_row_ >= calls_min;
-    return filtered_ && has_run_ && asking_ == 0 && (threads_.size() == 1 || calls_alone);
-  }
-
-  void set_asks(Thread& thread, bool asks) {
-    if (asks) one_processor_.let_go();
-    asking_ += static_cast<size_t>(asks) - static_cast<size_t>(thread.asks_for_processors);
-    thread.asks_for_processors = asks;
-  }
-
-  static bool is_about_processors(const SystemCall& call) {
-    return std::ranges::find(OneProcessor::about_processors(), call.number) !=
-           OneProcessor::about_processors().end();
+  void think_of_processors(const Thread& thread, const SystemCall& call) {
+    static constexpr auto let_go_before = OneProcessor::let_go_before;
+    if (std::ranges::find(let_go_before(), call.number) != let_go_before().end()) {
+      one_processor_.let_go();
+    } else {
+      one_processor_.called(thread.id, Recorder::now_ns());
+    }
   }
 
   // Whether the exit is of interest as well.
@@ -502,6 +483,7 @@ class PtraceCapture {
       recorder_.missed(Unseen::unknown_descriptors);
       return;
     }
+    if (opened->record.path.starts_with("/proc/")) one_processor_.let_go();
     event.call = Call::open;
     event.descriptor = descriptor;
     event.file = recorder_.file(opened->record);
@@ -772,9 +754,6 @@ class PtraceCapture {
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
   OneProcessor one_processor_;
-  size_t asking_ = 0;  // threads that ask for processors
-  int32_t last_caller_ = 0;
-  uint64_t calls_in_a_row_ = 0;
   std::vector<RingCompletion> completions_;
 };
 

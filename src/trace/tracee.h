@@ -23,7 +23,7 @@ struct Stop {
   enum class Kind {
     call,       // at the entry or the exit of a system call: ask current_call()
     child,      // it made `child`, a thread or a process, which is traced already
-    exec,       // it, `child` before, runs a new program, as the only thread of its process
+    exec,       // it runs a new program, as the only thread of its process
     signal,     // `signal` is on its way to it
     group,      // the process was stopped (SIGSTOP, Ctrl-Z)
     other,      // nothing to do
