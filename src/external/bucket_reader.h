@@ -46,6 +46,7 @@ class JobRequests {
  public:
   // Of one request, except for a block that is larger.
   static constexpr size_t bytes_max = 2 * MiB;
+  static constexpr unsigned depth = 32;
 
   Status open(const SortOptions& options);
   bool full() const { return free_.empty(); }
@@ -55,8 +56,6 @@ class JobRequests {
   Result<BucketJob*> wait();
 
  private:
-  static constexpr unsigned depth = 32;
-
   file::Request slots_[depth];
   std::vector<file::Request*> free_;
   std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight

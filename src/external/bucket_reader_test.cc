@@ -127,6 +127,7 @@ TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
 }
 
 TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
+  size_t failed = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
@@ -148,8 +149,31 @@ TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
       taker.join();
     }
     file::inject({});
+    failed += !*status;
     EXPECT_TRUE(!*status || taken == jobs);
   }
+  EXPECT_GT(failed, 0u);
+}
+
+// The first job is not given back, so that the reader waits for room, or else reads all there is.
+TEST_F(BucketReaderTest, ReaderThatWaitsForRoomIsWokenWhenATakerFails) {
+  size_t failed = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    make(seed);
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true, region_bytes);
+    ASSERT_TRUE(reader.open());
+    std::thread taker([&] {
+      if (reader.take() == nullptr) return;
+      context_->fail(failure(ErrorCode::io, "sort a bucket").error());
+      reader.wake();
+    });
+    const Status status = reader.read();
+    taker.join();
+    failed += !status;
+    EXPECT_TRUE(context_->failed());
+  }
+  EXPECT_GT(failed, 0u);
 }
 
 }  // namespace

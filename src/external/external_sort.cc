@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/bits.h"
+#include "external/bucket_reader.h"
 #include "external/file_io.h"
 #include "external/long_runs.h"
 #include "external/memory_plan.h"
@@ -43,17 +44,11 @@ namespace penstock::external {
 namespace {
 
 constexpr uint64_t minimum_bytes = 32 * MiB;
-// Of usable_bytes_min, what has to be left behind the sample: other threads of the program may take
-// memory meanwhile, and from less the plans cannot make buckets and blocks.
-constexpr uint64_t planned_bytes_min = 5 * MiB;
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
-// For predictions: the files that a split spills to (block_keeper.cc), and the requests of the
-// pipelines (number_pipeline.cc, string_pipeline.cc).
+// For predictions: the files that a split spills to (block_keeper.cc).
 constexpr uint32_t spill_files_max = 16;
-constexpr uint64_t pipeline_request_bytes = 2 * MiB;
-constexpr uint64_t pipeline_requests = 32;
 // The executor's distribution has to be so much faster than the usual one, by the model: it has a
 // higher price per item, of which the model knows nothing.
 constexpr double long_runs_gain_min = 1.25;
@@ -120,7 +115,7 @@ class Run {
   Status check_usable_memory(uint64_t least_bytes) const;
   Status look_at_pipes();
   Status sample_files();
-  void count_memory_again();
+  Status count_memory_again();
   void look_at_disk();
   void decide();
   bool first_items_fit() const;
@@ -200,8 +195,7 @@ Status Run::prepare() {
   plan_.device = known_device(options_);
   if (auto status = look_at_pipes(); !status) return status;
   if (auto status = sample_files(); !status) return status;
-  count_memory_again();
-  if (auto status = check_usable_memory(planned_bytes_min); !status) return status;
+  if (auto status = count_memory_again(); !status) return status;
   if (sample_.item_bytes == 0)
     sample_.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
   plan_phase({.name = "sample", .bytes_read = sample_.bytes_read, .seeks = sample_.places}, 1, 0);
@@ -216,12 +210,11 @@ Status Run::prepare() {
 
 Status Run::check_usable_memory(uint64_t least_bytes) const {
   if (usable_bytes_ >= least_bytes) return {};
-  const uint64_t needed_bytes = options_.memory_bytes - usable_bytes_ + usable_bytes_min;
   return failure(ErrorCode::out_of_memory,
                  "sort within " + std::to_string(options_.memory_bytes / MiB) +
                      " MiB, of which the program itself takes " +
                      std::to_string(os::resident_memory().bytes / MiB),
-                 "-S", "at least " + std::to_string(needed_bytes / MiB + 1) + "M");
+                 "-S", "at least " + std::to_string(budget_for(usable_bytes_min) / MiB + 1) + "M");
 }
 
 // A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
@@ -301,12 +294,13 @@ Status Run::sample_files() {
 // A sample is thousands of strings, which leave the heap larger than it was. Long ones do not: they
 // have pages of their own, which go back before anything else is held. (The blocks of a pipe are
 // resident by now as far as it has been read, and counted with the rest.)
-void Run::count_memory_again() {
+Status Run::count_memory_again() {
   uint64_t usable_bytes = usable_memory(options_.memory_bytes);
   for (const std::string& key : sample_.strings) {
     if (key.size() >= long_key_bytes) usable_bytes += key.size();
   }
   usable_bytes_ = std::min(usable_bytes_, usable_bytes - std::min(usable_bytes, pipe_ahead_bytes_));
+  return check_usable_memory(planned_bytes_min);
 }
 
 uint64_t Run::expected_bytes() const {
@@ -487,7 +481,6 @@ SortPhase Run::predict_in_memory() const {
   if (options_.format.numeric()) {
     const bool ordered = options_.unique || !writes_a_file();
     const NumberPlan numbers = plan_numbers(options_, usable_bytes_, inputs_.bytes, true, ordered);
-    traffic.request_bytes = ordered ? numbers.read_block_bytes : pipeline_request_bytes;
     if (!ordered) traffic.buckets = numbers.buckets;
   } else {
     const StringPlan strings =
@@ -558,8 +551,8 @@ void Run::decide_distribution(uint64_t bytes) {
          .spilled_block_bytes = numbers.block_bytes,
          .buckets = numbers.buckets,
          .buckets_per_spill_file = static_cast<uint32_t>(ceil_div(numbers.buckets, spill_files)),
-         .request_bytes = ordered ? numbers.read_block_bytes : pipeline_request_bytes,
-         .in_flight_bytes = pipeline_requests * pipeline_request_bytes});
+         .request_bytes = ordered ? numbers.read_block_bytes : JobRequests::bytes_max,
+         .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max});
   } else {
     StringPlan strings =
         plan_strings(options_, usable_bytes_, bytes, sample_.item_bytes, inputs_.known);
@@ -871,8 +864,7 @@ Status Run::keep_what_may_be_first() {
   inputs_.bytes = kept->bytes;
   sample_ = {};
   if (auto status = sample_files(); !status) return status;
-  count_memory_again();
-  return {};
+  return count_memory_again();
 }
 
 // The first items of a sorted file: the output itself, which becomes shorter, or, where it is none,

@@ -12,9 +12,9 @@
 #include "os/limits.h"
 #include "record/codec.h"
 
-// The other distributions (number_split.cc, distribute.cc) write a bucket's block as soon as it is
-// full, and read on: a seek for every two megabytes at best. Where a seek takes 50 us that is a few
-// per cent, and what they save in return (no call per item, memory kept between the phases) is
+// The other distributions (number_split.cc, string_split.cc) write a bucket's block as soon as it
+// is full, and read on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
+// few per cent, and what they save in return (no call per item, memory kept between the phases) is
 // worth more. Where it takes 10 ms it is half of the time, and on an array of disks nine tenths.
 //
 // Here all memory is shared by the buckets, and the policy A2 of src/bowtie writes the fullest ones

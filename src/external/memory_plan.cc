@@ -68,6 +68,10 @@ uint64_t usable_memory(uint64_t budget_bytes) {
   return budget_bytes > taken ? budget_bytes - taken : 0;
 }
 
+uint64_t budget_for(uint64_t usable_bytes) {
+  return (os::resident_memory().bytes + margin_bytes + usable_bytes) / 31 * 32 + 32;
+}
+
 std::optional<uint64_t> plan_to_keep(BucketPlan& plan, const BucketNeeds& needs) {
   plan.buckets = static_cast<uint32_t>(
       std::clamp<uint64_t>(needs.input_bytes / needs.bucket_bytes_min, 1, buckets_min));

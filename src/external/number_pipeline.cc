@@ -6,7 +6,6 @@
 #include <new>
 #include <thread>
 
-#include "base/bits.h"
 #include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -87,7 +86,7 @@ class Pipeline {
         ordered_(ordered),
         resume_(resume),
         reader_(context, buckets, arena, spills, target, resume == nullptr,
-                [](const BucketJob& job) { return region_bytes(job.read_bytes); }),
+                [](const BucketJob& job) { return number_region_bytes(job.read_bytes); }),
         progress_(reader_.progress()),
         times_of_(reader_.jobs().size()),
         appended_to_(target.offset) {}

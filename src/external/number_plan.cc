@@ -59,7 +59,7 @@ NumberPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64
 
 }  // namespace
 
-uint64_t region_bytes(uint64_t bucket_bytes) {
+uint64_t number_region_bytes(uint64_t bucket_bytes) {
   return round_up(bucket_bytes + file::sector_bytes, file::sector_bytes);
 }
 

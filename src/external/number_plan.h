@@ -20,7 +20,7 @@ NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint6
 
 // A bucket takes this much of the arena while it is sorted: its items, and what aligns it to its
 // place in the output.
-uint64_t region_bytes(uint64_t bucket_bytes);
+uint64_t number_region_bytes(uint64_t bucket_bytes);
 
 // Blocks of the stream that an ordered output is written through.
 inline constexpr uint32_t ordered_blocks = 8;

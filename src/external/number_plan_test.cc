@@ -21,7 +21,7 @@ class NumberPlans : public testing::TestWithParam<std::tuple<record::Type, unsig
 TEST_P(NumberPlans, HoldForAnyMemoryAndInput) {
   auto [type, threads, ordered] = GetParam();
   SortOptions options = options_for(type, threads);
-  for (uint64_t memory = usable_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
+  for (uint64_t memory = planned_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
     for (uint64_t input = 16; input <= 64 * TiB; input *= 3) {
       SCOPED_TRACE(std::to_string(memory) + " for " + std::to_string(input));
       NumberPlan plan = plan_numbers(options, memory, input, true, ordered);
@@ -35,7 +35,7 @@ TEST_P(NumberPlans, HoldForAnyMemoryAndInput) {
       } else {
         ASSERT_GE(blocks, plan.buckets + plan.write_blocks);
         ASSERT_GT(plan.write_blocks, 0u);
-        ASSERT_LE(region_bytes(plan.bucket_bytes_max), plan.arena_bytes);
+        ASSERT_LE(number_region_bytes(plan.bucket_bytes_max), plan.arena_bytes);
         ASSERT_GE(plan.bucket_bytes_max, MiB);
         ASSERT_LE(plan.kept_bytes, plan.arena_bytes);
         // Each level makes what is too large smaller.

@@ -17,7 +17,7 @@
 // An input that fits is the case in which nothing goes to temporaries. All levels have the whole
 // memory, one after the other: when a large bucket is split again, those before it are stored and
 // those behind it are on disk, because what is kept are always the first ones, and none behind a
-// large one (number_split.cc).
+// large one (block_keeper.cc).
 
 namespace penstock::external {
 namespace {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <thread>
 
-#include "base/bits.h"
 #include "external/block_keeper.h"
 #include "external/file_io.h"
 #include "external/number_type.h"
@@ -86,7 +85,7 @@ class Splitter {
     auto region = [this](uint32_t bucket) -> std::optional<uint64_t> {
       const uint64_t bytes = keeper_.bytes(bucket);
       if (bytes > plan_.bucket_bytes_max) return std::nullopt;
-      return bytes > 0 ? region_bytes(bytes) : 0;
+      return bytes > 0 ? number_region_bytes(bytes) : 0;
     };
     auto split = keeper_.finish(region);
     if (!split) return split;

@@ -25,8 +25,8 @@ struct SplitTraffic {
 };
 SortPhase predict_split(const char* name, const SplitTraffic& traffic);
 
-// Then the buckets, read, sorted and written side by side. With several writers its seeks are the
-// most that there can be.
+// Then the buckets, read, sorted and written side by side. With several writers its seeks are
+// about the most that there can be.
 struct BucketTraffic {
   uint64_t output_bytes = 0;
   uint64_t spilled_bytes = 0;

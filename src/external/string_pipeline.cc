@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "external/bucket_reader.h"
@@ -244,6 +245,7 @@ class Pipeline {
   }
 
   Status sort(const BucketJob& job, Sorter& sorter) {
+    PENSTOCK_CHECK(job.kind != Kind::make, "texts lie somewhere");
     if (auto status = context_.pulse(); !status) return status;
     if (auto status = inflate(job, sorter); !status) return status;
     const ItemsInMemory items{.data = job.region, .bytes = job.bytes, .items = job.items};

@@ -27,8 +27,12 @@ class SyncOn : public EngineFixture {
     ASSERT_TRUE(sync) << sync.error().message();
     sync_ = std::move(*sync);
   }
+  void TearDown() override {
+    sync_.reset();
+    engine_.reset();  // waits for what is in flight to the file
+  }
   File file_;
-  std::unique_ptr<BackgroundSync> sync_;  // goes before the engine
+  std::unique_ptr<BackgroundSync> sync_;
 };
 
 TEST_P(SyncOn, EndsBesideRequestsAgainAndAgain) {
