@@ -189,6 +189,7 @@ TEST(ProcessStream, AConsumerIsToldThatItsProducerDied) {
   EXPECT_NE(read.error().message().find("orphan"), std::string::npos) << read.error().message();
   EXPECT_FALSE(stream.status());
   EXPECT_FALSE(stream.wait_ready(2 * block));
+  killer.join();
   close(written[0]);
 }
 
