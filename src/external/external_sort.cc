@@ -602,7 +602,8 @@ void Run::decide_distribution(uint64_t bytes) {
   plan_.spilled_bytes = spilled;
 
   // Or by the executor, where the device says that seeks are what it costs.
-  if (plan_.device && !is_piped() && !cuts_ && !options_.resume) {
+  const bool seeks_slowly = plan_.device && plan_.device->switch_seconds.at(1, 1) > 0;
+  if (seeks_slowly && !is_piped() && !cuts_ && !options_.resume) {
     double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
