@@ -494,8 +494,7 @@ SortPhase Run::predict_in_memory() const {
 
 // Sorters of records and lines write each at its place, unless in order (string_pipeline.cc).
 uint32_t Run::string_writers(const StringPlan& plan) const {
-  const bool seeks_slowly = plan_.device && plan_.device->switch_seconds.at(1, 1) > 0;
-  return options_.unique || !writes_a_file() || seeks_slowly ? 1 : plan.sorters;
+  return options_.unique || !writes_a_file() || seeks_slowly(plan_.device) ? 1 : plan.sorters;
 }
 
 // What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
@@ -602,8 +601,7 @@ void Run::decide_distribution(uint64_t bytes) {
   plan_.spilled_bytes = spilled;
 
   // Or by the executor, where the device says that seeks are what it costs.
-  const bool seeks_slowly = plan_.device && plan_.device->switch_seconds.at(1, 1) > 0;
-  if (seeks_slowly && !is_piped() && !cuts_ && !options_.resume) {
+  if (seeks_slowly(plan_.device) && !is_piped() && !cuts_ && !options_.resume) {
     double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);

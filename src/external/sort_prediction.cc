@@ -104,6 +104,10 @@ std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options) {
                                .switch_seconds = bowtie::SwitchDelay(emulated->switch_seconds)};
 }
 
+bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device) {
+  return device && device->switch_seconds.at(1, 1) > 0;
+}
+
 bool names_a_file(const std::string& output) {
   std::error_code ignored;  // opening the output will tell
   const auto status = std::filesystem::status(output, ignored);

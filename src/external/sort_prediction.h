@@ -42,6 +42,8 @@ SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
 
 // What is known of the disk without a look at it: what the options say, or what is emulated.
 std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options);
+// Whether it is known to take time to go from one stream to another.
+bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device);
 
 // What a run needs of the disks before it writes anything. Fails where there is less.
 struct SpaceNeeded {

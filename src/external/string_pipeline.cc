@@ -187,7 +187,7 @@ class Pipeline {
         spills_(spills),
         target_(target),
         resume_(resume),
-        in_order_(in_order(context.options, target) || seeks_slowly(context.options)),
+        in_order_(in_order(context.options, target) || seeks_slowly(known_device(context.options))),
         reader_(context, buckets, arena, spills, target, resume == nullptr, job_region_bytes),
         progress_(reader_.progress()),
         appended_to_(target.offset) {}
@@ -212,10 +212,6 @@ class Pipeline {
   using Kind = BucketJob::Kind;
 
   bool drops_repeats() const { return context_.options.unique; }
-  static bool seeks_slowly(const SortOptions& options) {
-    const auto device = known_device(options);
-    return device && device->switch_seconds.at(1, 1) > 0;
-  }
 
   // With pairs behind its items, if these are sorted.
   static uint64_t job_region_bytes(const BucketJob& job) {
