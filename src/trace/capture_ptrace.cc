@@ -279,8 +279,8 @@ class PtraceCapture {
   }
 
   void think_of_processors(const Thread& thread, const SystemCall& call) {
-    static constexpr auto let_go_before = OneProcessor::let_go_before;
-    if (std::ranges::find(let_go_before(), call.number) != let_go_before().end()) {
+    const auto numbers = OneProcessor::let_go_before();
+    if (std::ranges::find(numbers, call.number) != numbers.end()) {
       one_processor_.let_go();
     } else {
       one_processor_.called(thread.id, Recorder::now_ns());

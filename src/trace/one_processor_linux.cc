@@ -87,7 +87,6 @@ void OneProcessor::called(int32_t thread, uint64_t now_ns) {
 void OneProcessor::let_go() {
   MutexLock lock(mutex_);
   restore(true);
-  calls_ = 0;
 }
 
 void OneProcessor::ended(int32_t thread) {
@@ -101,7 +100,6 @@ void OneProcessor::made(int32_t thread) {
   if (thread_ == 0) return;
   restore_mask(thread, places_->one, places_->theirs);
   restore(true);
-  calls_ = 0;
 }
 
 bool OneProcessor::keeps(int32_t thread) {
@@ -111,7 +109,6 @@ bool OneProcessor::keeps(int32_t thread) {
 
 void OneProcessor::keep(int32_t thread) {
   restore(true);
-  calls_ = 0;  // until the next try, if this one fails
   auto& [ours, theirs, one] = *places_;
   if (!gives_way(thread) || !read_mask(tracer_, ours) || !read_mask(thread, theirs)) return;
   const int processor = common_processor(ours, theirs);
@@ -127,6 +124,7 @@ void OneProcessor::keep(int32_t thread) {
 }
 
 void OneProcessor::restore(bool thread_is_there) {
+  calls_ = 0;  // so many again until the next try
   if (thread_ == 0) return;
   if (thread_is_there) restore_mask(thread_, places_->one, places_->theirs);
   restore_mask(tracer_, places_->one, places_->ours);
@@ -142,10 +140,7 @@ void OneProcessor::watch() {
       continue;
     }
     changed_.wait_for(mutex_, calm_);
-    if (!called_since_ || ++looks >= looks_max) {
-      restore(true);
-      calls_ = 0;
-    }
+    if (!called_since_ || ++looks >= looks_max) restore(true);
     called_since_ = false;
   }
 }
