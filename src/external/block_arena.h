@@ -33,11 +33,11 @@ class BlockArena {
   Status open(uint64_t bytes, size_t block_bytes);
   void close() { *this = BlockArena(); }
 
-  // Makes its memory resident, from the front, a step at a time, on a thread of its own until that
-  // is gone: on a core that has nothing else to do, ahead of the blocks' first use. Where the
-  // system has no thread to give, the first use does it. Thread safety: the thread runs beside all
-  // members but open() and close().
-  std::jthread start_touching() const;
+  // Makes so much of its memory resident, from the front, a step at a time, on a thread of its own
+  // until that is gone: on a core that has nothing else to do, ahead of the blocks' first use.
+  // Where the system has no thread to give, the first use does it. Thread safety: the thread runs
+  // beside all members but open() and close().
+  std::jthread start_touching(uint64_t bytes) const;
 
   std::byte* begin() const { return memory_.begin(); }
   uint64_t bytes() const { return memory_.bytes(); }
@@ -55,7 +55,7 @@ class BlockArena {
 
  private:
   Status take_memory(uint64_t bytes);
-  void touch(const std::stop_token& stop) const;
+  void touch(uint64_t bytes, const std::stop_token& stop) const;
 
   os::Reservation memory_;
   size_t block_bytes_ = 0;

@@ -84,7 +84,7 @@ TEST(BlockArena, TouchingKeepsWhatBlocksHold) {
   BlockArena arena;
   for (bool to_the_end : {false, true}) {
     ASSERT_TRUE(arena.open(bytes + (to_the_end ? 0 : block_bytes), block_bytes));
-    std::jthread toucher = arena.start_touching();
+    std::jthread toucher = arena.start_touching(arena.bytes());
     for (uint32_t i = arena.blocks(); i-- > 0;) std::memset(arena.block(i), int(i % 251), 100);
     if (to_the_end) toucher.join();
     for (uint32_t i = 0; i < arena.blocks(); ++i) ASSERT_EQ(int(arena.block(i)[99]), int(i % 251));

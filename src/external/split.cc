@@ -10,6 +10,14 @@ uint64_t Split::kept_bytes() const {
   return bytes;
 }
 
+std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
+                         const BlockArena& arena) {
+  if (context.options.threads == 1) return {};
+  uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  return arena.start_touching(bytes);
+}
+
 Status save_split(Resume& resume, BucketId of, Split& split) {
   const uint32_t number = resume.next_split();
   const auto buckets = static_cast<uint32_t>(split.buckets.size());

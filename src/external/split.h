@@ -3,9 +3,13 @@
 // What a distribution leaves for the phase that sorts its buckets: of numbers, records and lines.
 
 #include <cstdint>
+#include <thread>
 #include <vector>
 
+#include "external/block_arena.h"
 #include "external/bucket.h"
+#include "external/context.h"
+#include "external/input.h"
 #include "external/resume.h"
 #include "external/spill.h"
 #include "sort/bucket_map.h"
@@ -41,6 +45,12 @@ struct Split {
 
   uint64_t kept_bytes() const;  // or counted: what need not be read again
 };
+
+// Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
+// to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
+// which are counted, that is more than is used.)
+std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
+                         const BlockArena& arena);
 
 // Writes down that the bucket `of` is split, and gives the split's buckets their names.
 Status save_split(Resume& resume, BucketId of, Split& split);

@@ -188,8 +188,7 @@ Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, 
   auto files = FileIo::open(context.options, read_block_bytes, plan.read_blocks + comeback_blocks);
   if (!files) return std::unexpected(files.error());
   // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
-  std::jthread toucher;
-  if (context.options.threads > 1) toucher = arena.start_touching();
+  const std::jthread toucher = touch_ahead(context, pieces, arena);
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, plan.read_blocks - 2, comeback_blocks);
     if (!reader) return std::unexpected(reader.error());

@@ -59,6 +59,9 @@ class Reservation {
 [[nodiscard]] int populate(std::byte* address,
                            size_t bytes);  // touch for writing without changing contents
 [[nodiscard]] int populate_read(std::byte* address, size_t bytes);  // touch for reading
+// As populate(), by a store to each page: slower, but other threads may map and unmap meanwhile.
+// REQUIRES: the range is writable. It cannot fail: memory that is not to be had is a signal.
+void touch(std::byte* address, size_t bytes);
 [[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
 [[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
 [[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK

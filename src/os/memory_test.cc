@@ -130,6 +130,28 @@ TEST(Memory, PopulateChangesNothingThatIsThere) {
   EXPECT_TRUE(all_are(range.begin() + page_bytes, page_bytes, 0));
 }
 
+TEST(Memory, TouchLosesNothingThatIsStoredMeanwhile) {
+  constexpr size_t bytes = 16 * MiB;
+  auto range = Reservation::reserve(bytes).value();
+  ASSERT_EQ(commit(range.begin(), bytes), 0);
+  const uint64_t before = resident_memory().bytes;
+  touch(range.begin(), bytes);
+  EXPECT_GE(resident_memory().bytes, before + bytes / 2);
+  auto* words = reinterpret_cast<uint64_t*>(range.begin());
+  constexpr size_t words_per_page = page_bytes / sizeof(uint64_t);
+  {
+    std::jthread toucher([&](const std::stop_token& stop) {
+      do touch(range.begin(), bytes);
+      while (!stop.stop_requested());
+    });
+    for (uint64_t round = 0; round < 100; ++round) {
+      for (size_t at = 0; at < bytes / sizeof(uint64_t); at += words_per_page) ++words[at];
+    }
+  }
+  for (size_t at = 0; at < bytes / sizeof(uint64_t); at += words_per_page)
+    ASSERT_EQ(words[at], 100u) << at;
+}
+
 TEST(Memory, ErrorsAreReturnedAndErrnoIsKept) {
   errno = EXDEV;
   EXPECT_NE(protect(reinterpret_cast<std::byte*>(page_bytes + 1), page_bytes, Access::read), 0);
