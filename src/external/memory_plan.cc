@@ -36,6 +36,12 @@ constexpr double size_error = 1.25;
 constexpr uint64_t bytes_per_bucket = 512;  // lines and tables of the distribution
 constexpr uint64_t fixed_bytes = 1 * MiB;   // stacks, requests, lists_free_bytes
 
+// Each fills one of so many blocks; a quarter is left for those that are filled next while full
+// ones are on their way.
+uint64_t buckets_within(uint64_t blocks) {
+  return blocks * 3 / 4;
+}
+
 // What the two phases leave for the arena.
 uint64_t arena_bytes_for(const BucketPlan& plan, const BucketNeeds& needs, uint64_t bucket_bytes) {
   const uint64_t reader_bytes = (plan.read_blocks + 1) * plan.read_block_bytes;
@@ -95,7 +101,7 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
   const uint64_t about_bytes = needs.memory_bytes - needs.memory_bytes / 8;
   const uint64_t share_bytes = about_bytes / (plan.sorters + 3);
   const auto most = static_cast<uint32_t>(
-      std::clamp<uint64_t>(about_bytes / 2 / block_bytes_min, 2, needs.buckets_max));
+      std::clamp<uint64_t>(buckets_within(about_bytes / block_bytes_min), 2, needs.buckets_max));
   plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(
       static_cast<uint64_t>(size_error * static_cast<double>(needs.sorted_bytes)) / share_bytes,
       std::min(buckets_min, most), most));
@@ -120,7 +126,8 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
   // Whatever is left of the arena: every bucket fills a block, and some are being written.
   plan.buckets = static_cast<uint32_t>(std::min<uint64_t>(
       plan.buckets,
-      std::max<uint64_t>(1, (blocks - std::min<uint64_t>(blocks, plan.write_blocks)) * 3 / 4)));
+      std::max<uint64_t>(1,
+                         buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
   return std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
 }

@@ -48,6 +48,16 @@ TEST_P(NumberPlans, MoreMemoryKeepsNoLess) {
   }
 }
 
+// A hundred times its memory needs no third pass: as many buckets as there are blocks for.
+TEST(NumberPlan, SortsTheBucketsOfMuchInputAsTheyAre) {
+  for (unsigned threads : {1u, 2u}) {
+    const uint64_t input = 2 * GiB;
+    const NumberPlan plan =
+        plan_numbers(options_for(record::Type::u64, threads), 21 * MiB, input, true, false);
+    EXPECT_LE(input / plan.buckets, plan.bucket_bytes_max) << threads;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, NumberPlans,
                          testing::Combine(testing::Values(record::Type::u32, record::Type::u64,
                                                           record::Type::kv64),
