@@ -233,11 +233,13 @@ void BucketReader::wait_for_room(const BucketJob& job) {
 void BucketReader::loaded(BucketJob& job) {
   const SplitBucket& bucket = buckets_[job.bucket];
   const bool is_last = --loads_left_[job.bucket] == 0;
-  if (is_last && releases_ && !bucket.spilled.empty()) spills_.release(bucket.spill);
   job.read_at = BucketJob::Clock::now();
-  MutexLock lock(mutex_);
-  job.loaded = true;
-  changed_.notify_all();
+  {
+    MutexLock lock(mutex_);
+    job.loaded = true;
+    changed_.notify_all();
+  }
+  if (is_last && releases_ && !bucket.spilled.empty()) spills_.release(bucket.spill);
 }
 
 // ---- what was read

@@ -116,7 +116,8 @@ bool names_a_file(const std::string& output) {
 }
 
 // Temporaries shrink while the output grows, so on one file system both together take little more
-// than the data once.
+// than the data once: of their sixteen parts one is being read, and one not given back yet
+// (spill.h).
 Status check_space(const SpaceNeeded& needed) {
   struct Need {
     uint64_t temp_bytes = 0;
@@ -143,11 +144,11 @@ Status check_space(const SpaceNeeded& needed) {
       auto need = need_at(directory);
       if (!need) return std::unexpected(need.error());
       const uint64_t each = needed.temp_bytes / needed.temp_directories.size();
-      (*need)->temp_bytes += each + each / 16;
+      (*need)->temp_bytes += each;
     }
   }
   for (const auto& [device, need] : needs) {
-    const uint64_t bytes = std::max(need.temp_bytes, need.output_bytes);
+    const uint64_t bytes = std::max(need.temp_bytes, need.output_bytes) + need.temp_bytes / 8;
     if (bytes > need.free_bytes) {
       return failure(ErrorCode::out_of_space,
                      "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "file/file.h"
@@ -89,7 +90,8 @@ class SpillSet {
   // wrote them.
   std::vector<stream::Extent> extents(uint32_t part, const std::vector<uint32_t>& blocks,
                                       uint64_t bytes, size_t extent_bytes) const;
-  // A part is closed, and its space is free, when all who keep it have released it.
+  // A part is closed, and its space is free, when all who keep it have released it; or soon after,
+  // for that may take long: before the next part is closed, or the set is gone.
   void keep(uint32_t part) { ++parts_[part].kept; }
   void release(uint32_t part);
   // All that was written is on the disk.
@@ -102,10 +104,13 @@ class SpillSet {
     std::unique_ptr<Spill> spill;
     uint64_t kept = 0;
   };
+  void close_aside(std::unique_ptr<Spill> spill);
+
   std::string name_;
   size_t block_bytes_ = 0;
   uint64_t placed_bytes_ = 0;  // of parts that are closed
   std::vector<Part> parts_;
+  std::jthread closer_;  // of the part that was released last
 };
 
 }  // namespace penstock::external
