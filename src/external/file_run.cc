@@ -39,11 +39,6 @@ uint64_t item_bytes_held(const record::Format& format) {
   return format.fixed() ? format.record_bytes : line_bytes_held;
 }
 
-std::vector<std::string> directories_of(const FilesOptions& options) {
-  if (!options.temp_directories.empty()) return options.temp_directories;
-  return {file::default_temp_directory()};
-}
-
 // Points of a staircase: more than a page has room for.
 constexpr size_t stairs_shown_max = 256;
 
@@ -105,7 +100,9 @@ uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
 }
 
 FileRun::FileRun(const FilesOptions& options, const char* verb)
-    : options_(options), verb_(verb), temp_directories_(directories_of(options)) {}
+    : options_(options),
+      verb_(verb),
+      temp_directories_(file::temp_directories_or_default(options.temp_directories)) {}
 
 const bowtie::DeviceProfile& FileRun::device() const {
   if (options_.device != nullptr) return *options_.device;

@@ -22,7 +22,7 @@
 // memory, is read in one run and written in one. The price: items go through an output stream each,
 // and every item is written to a temporary.
 //
-// Which of the two it shall be is asked of the model (external_sort.cc): both are predicted for the
+// Which of the two it shall be is asked of the model (sort_planner.cc): both are predicted for the
 // device.
 //
 // Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
