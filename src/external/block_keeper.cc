@@ -44,7 +44,6 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint32_t spills_max = 16;
 constexpr unsigned depth_max = 64;
 constexpr uint32_t no_block = BlockArena::no_block;
 
@@ -68,7 +67,7 @@ Status BlockKeeper::open() {
 }
 
 Status BlockKeeper::open_spills() {
-  return spills_.open(place_, std::min(spills_max, options_.buckets), arena_.block_bytes());
+  return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes());
 }
 
 Status BlockKeeper::status() const {

@@ -10,6 +10,7 @@
 #include "external/number_plan.h"
 #include "external/probe.h"
 #include "external/sort_prediction.h"
+#include "external/spill.h"
 #include "external/spill_codec.h"
 #include "external/string_plan.h"
 #include "external/top_items.h"
@@ -21,8 +22,6 @@ namespace {
 constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
-// For predictions: the files that a split spills to (block_keeper.cc).
-constexpr uint32_t spill_files_max = 16;
 // The executor's distribution has to be so much faster than the usual one, by the model: it has a
 // higher price per item, of which the model knows nothing.
 constexpr double long_runs_gain_min = 1.25;
@@ -32,6 +31,11 @@ constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
 // Of fewer keys descents tell nothing.
 constexpr size_t sample_size_min = 1024;
+
+// As bucket.h says, of an output that is not open yet.
+bool in_order(const SortOptions& options) {
+  return options.unique || !names_a_file(options.output);
+}
 
 class Planner {
  public:
@@ -236,7 +240,7 @@ bool Planner::decide_top() {
 SortPhase Planner::predict_in_memory() const {
   BucketTraffic traffic{.output_bytes = input_.bytes, .buckets = 1};
   if (options_.format.numeric()) {
-    const bool ordered = options_.unique || !names_a_file(options_.output);
+    const bool ordered = in_order(options_);
     const NumberPlan numbers =
         plan_numbers(options_, input_.usable_bytes, input_.bytes, true, ordered);
     if (!ordered) traffic.buckets = numbers.buckets;
@@ -252,9 +256,7 @@ SortPhase Planner::predict_in_memory() const {
 
 // Sorters of records and lines write each at its place, unless in order (string_pipeline.cc).
 uint32_t Planner::string_writers(const StringPlan& plan) const {
-  return options_.unique || !names_a_file(options_.output) || seeks_slowly(plan_.device)
-             ? 1
-             : plan.sorters;
+  return in_order(options_) || seeks_slowly(plan_.device) ? 1 : plan.sorters;
 }
 
 // What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
@@ -280,7 +282,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   std::function<bool(uint64_t bucket_bytes)> fits;
   BucketTraffic sorted{.output_bytes = bytes};
   if (options_.format.numeric()) {
-    const bool ordered = options_.unique || !names_a_file(options_.output);
+    const bool ordered = in_order(options_);
     const NumberPlan numbers =
         plan_numbers(options_, input_.usable_bytes, bytes, input_.known, ordered);
     plan = numbers;
@@ -307,7 +309,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_.passes = 2;
   if (options_.resume) plan.kept_bytes = 0;
   uint64_t spilled = bytes - std::min(bytes, plan.kept_bytes);  // at once, at most
-  const uint32_t spill_files = std::min(spill_files_max, plan.buckets);
+  const uint32_t spill_files = std::min(spill_parts_max, plan.buckets);
   SplitTraffic traffic{.input_bytes = bytes,
                        .input_files = static_cast<uint32_t>(input_.pieces.size()),
                        .spilled_bytes = spilled,
@@ -330,10 +332,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   sorted.buckets = plan.buckets;
   sorted.buckets_per_spill_file = static_cast<uint32_t>(ceil_div(plan.buckets, spill_files));
   SortPhase buckets_phase = predict_buckets("sort", sorted);
-  if (!input_.known) {
-    plan_.phases.clear();
-    return;
-  }
+  if (!input_.known) return;
   plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * file::sector_bytes;
   plan_.spilled_bytes = spilled;
 
@@ -342,9 +341,8 @@ void Planner::decide_distribution(uint64_t bytes) {
     double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
-    auto long_runs =
-        plan_long_runs(options_, input_.usable_bytes, bytes, input_.sample,
-                       options_.unique || !names_a_file(options_.output), *plan_.device);
+    auto long_runs = plan_long_runs(options_, input_.usable_bytes, bytes, input_.sample,
+                                    in_order(options_), *plan_.device);
     if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
       plan_.long_runs = true;
       plan_.why += "; in long runs, because this disk seeks slowly";
@@ -420,9 +418,7 @@ uint64_t expected_bytes(const SortOptions& options, const SortInput& input) {
 bool fits_in_memory(const SortOptions& options, const SortInput& input) {
   if (!input.known) return false;
   if (options.format.numeric()) {
-    return plan_numbers(options, input.usable_bytes, input.bytes, true,
-                        options.unique || !names_a_file(options.output))
-        .fits;
+    return plan_numbers(options, input.usable_bytes, input.bytes, true, in_order(options)).fits;
   }
   return plan_strings(options, input.usable_bytes, input.bytes, input.sample.item_bytes, true).fits;
 }

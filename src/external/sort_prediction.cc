@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "bowtie/model.h"
+#include "external/spill.h"
 #include "file/emulation.h"
 #include "file/file.h"
 
@@ -116,8 +117,7 @@ bool names_a_file(const std::string& output) {
 }
 
 // Temporaries shrink while the output grows, so on one file system both together take little more
-// than the data once: of their sixteen parts one is being read, and one not given back yet
-// (spill.h).
+// than the data once: of their parts one is being read, and one not given back yet (spill.h).
 Status check_space(const SpaceNeeded& needed) {
   struct Need {
     uint64_t temp_bytes = 0;
@@ -148,7 +148,8 @@ Status check_space(const SpaceNeeded& needed) {
     }
   }
   for (const auto& [device, need] : needs) {
-    const uint64_t bytes = std::max(need.temp_bytes, need.output_bytes) + need.temp_bytes / 8;
+    const uint64_t bytes =
+        std::max(need.temp_bytes, need.output_bytes) + 2 * need.temp_bytes / spill_parts_max;
     if (bytes > need.free_bytes) {
       return failure(ErrorCode::out_of_space,
                      "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
