@@ -35,9 +35,9 @@
 // and its bytes:
 //
 //   begin      the version of all this; text: the purpose, from which the name comes; the number of
-//              inputs, and of each the text of its path, and inode, bytes, and the time of its last
-//              change in ns (8 each); the number of folders, and their texts; text: the path of
-//              the output in progress
+//              inputs, and of each the text of its path, and inode, bytes, and the times of the
+//              last change of its content and of its inode in ns (8 each); the number of folders,
+//              and their texts; text: the path of the output in progress
 //   output     the inode of the output in progress (8): another file under its name is not it
 //   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
 //              bytes of a block (8); buckets
@@ -61,7 +61,7 @@
 // anything is believed: if not (somebody cleaned up), the sort begins anew and says so. The first
 // error of a step ends all steps of its run: see broken_.
 //
-// An input that is not what it was when the sort began (inode, length, time of its last change) is
+// An input that is not what it was when the sort began (inode, length, times of its last change) is
 // an error: the buckets that are done and those that are not would not belong to one input.
 //
 // Costs. Nothing stays in memory between the phases, so that what the memory could have kept is
@@ -74,7 +74,7 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint32_t version = 2;
+constexpr uint32_t version = 3;
 constexpr size_t blocks_per_entry = 16384;
 
 enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
@@ -173,6 +173,7 @@ class Resume::Replay {
       input.identity.inode = reader.get<uint64_t>();
       input.identity.bytes = reader.get<uint64_t>();
       input.identity.modified_ns = reader.get<int64_t>();
+      input.identity.changed_ns = reader.get<int64_t>();
       told_.inputs.push_back(std::move(input));
     }
     count = reader.get<uint32_t>();
@@ -438,6 +439,7 @@ Status Resume::write_beginning() {
     writer.put(input.identity.inode);
     writer.put(input.identity.bytes);
     writer.put(input.identity.modified_ns);
+    writer.put(input.identity.changed_ns);
   }
   writer.put(static_cast<uint32_t>(folders_.size()));
   for (const std::string& folder : folders_) writer.put_text(folder);

@@ -385,6 +385,23 @@ TEST_F(ResumeTest, AChangedInputIsRefusedUntilTheStateIsGivenUp) {
   expect_nothing_left();
 }
 
+// As `cp --preserve`, `rsync --inplace --times` and `touch -r` do.
+TEST_F(ResumeTest, AnInputWhoseTimesWerePutBackIsNoticed) {
+  SortOptions chosen = options({Type::u64, 8});
+  std::string data = generate(chosen.format, Distribution::uniform, input_bytes);
+  write(path("in"), data);
+  fail_late(chosen, 2);
+  const auto time = std::filesystem::last_write_time(path("in"));
+  std::reverse(data.begin(), data.end());
+  write(path("in"), data);
+  std::filesystem::last_write_time(path("in"), time);
+  ASSERT_EQ(std::filesystem::last_write_time(path("in")), time);
+  auto stats = sort(chosen);
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(stats.error().subject, path("in"));
+}
+
 TEST_F(ResumeTest, AnotherSortHasAnotherState) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));

@@ -413,7 +413,8 @@ Result<FileIdentity> File::identity() const {
   return FileIdentity{
       .inode = status.st_ino,
       .bytes = static_cast<uint64_t>(status.st_size),
-      .modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+      .modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+      .changed_ns = int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec};
 }
 
 Result<uint64_t> File::size() const {

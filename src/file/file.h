@@ -25,11 +25,13 @@ enum class Kind {
 enum class Caching { direct, buffered };
 
 // What tells whether a file is still the one that it was: another one, or another content, differs
-// in one of these.
+// in one of these. A program can put the time of change back; the time of the last change of the
+// inode (a change of its content, times, owner, rights or names) is the system's alone.
 struct FileIdentity {
   uint64_t inode = 0;
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  // since 1970
+  int64_t changed_ns = 0;   // of the inode
   bool operator==(const FileIdentity&) const = default;
 };
 
