@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "external/memory_plan.h"
 #include "external/spill_codec.h"
 
 // The naive way writes everything that is distributed to temporaries and reads it back. Of an input
@@ -175,16 +176,25 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   if (!error_ && spills_.empty()) {
     if (auto status = open_spills(); !status) error_ = status.error();
   }
+  if (!error_ && written_blocks_ == options_.written_blocks_max) {
+    error_ = failure(ErrorCode::out_of_memory,
+                     "hold longer lists of what is in temporaries: " +
+                         std::to_string(spilled_bytes_ / GiB) +
+                         " GiB of the input were written there, and it goes on",
+                     "sort", "a larger -S, or a file instead of a pipe")
+                 .error();
+  }
   if (error_ || bytes == 0) return arena_.give(block);
+  ++written_blocks_;
   Growing& growing = growing_[bucket];
   uint64_t stored_bytes = bytes;
   if (options_.compresses) {
     block = compress(block, bytes, &stored_bytes);
-    growing.stored_bytes.push_back(static_cast<uint32_t>(stored_bytes));
+    append_to_list(growing.stored_bytes, static_cast<uint32_t>(stored_bytes));
   }
   Spill& spill = spills_.part(spill_of(bucket));
   const stream::Extent extent = spill.place(static_cast<uint32_t>(stored_bytes));
-  growing.spilled.push_back(spill.number_of(extent));
+  append_to_list(growing.spilled, spill.number_of(extent));
   // Whole sectors, whatever stands behind the items: all of it goes direct.
   requests_[block] = {.operation = file::Operation::write,
                       .file = extent.file,

@@ -21,6 +21,7 @@ struct BlockKeeperOptions {
   uint32_t write_blocks = 0;     // free or being written, at least, while something is spilled
   bool expects_to_spill = true;  // otherwise temporaries are opened when they are needed after all
   bool compresses = false;
+  uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
 };
 
 // Thread safety: one thread. Invariants: each bucket fills one block at most; buckets from
@@ -77,6 +78,7 @@ class BlockKeeper {
   std::vector<Growing> growing_;
   uint32_t spilled_from_;  // buckets from here on go to temporaries
   SpillSet spills_;
+  uint64_t written_blocks_ = 0;
   uint64_t spilled_bytes_ = 0;
   uint64_t stored_bytes_ = 0;            // of these, on the disk
   std::vector<file::Request> requests_;  // one for each block

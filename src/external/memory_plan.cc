@@ -7,6 +7,7 @@
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/memory.h"
+#include "stream/file_reader.h"
 
 // How a sort divides its memory. What pulls at what:
 //
@@ -23,6 +24,13 @@
 // With little memory for much input buckets are as many as there are blocks of the least size for,
 // and larger than their share: fewer sorters, with more threads each. What is even larger than that
 // is distributed twice.
+//
+// What lies in temporaries has to be known, a few bytes for each block, and for input that is some
+// thousand times as large as the memory that is more than a trifle: 64 KiB each of a terabyte are
+// 16 million blocks. Larger blocks have shorter lists, but there are fewer buckets for which they
+// suffice. So plans are made for blocks of each size, and the best is the one with the fewest
+// passes; among those, the one with the smallest blocks whose lists take no more than an eighth of
+// the memory. Where no size will do, the memory is too small, and the sort does not begin.
 
 namespace penstock::external {
 namespace {
@@ -35,6 +43,11 @@ constexpr uint32_t buckets_min = 16;
 constexpr double size_error = 1.25;
 constexpr uint64_t bytes_per_bucket = 512;  // lines and tables of the distribution
 constexpr uint64_t fixed_bytes = 1 * MiB;   // stacks, requests, lists_free_bytes
+// With fewer buckets larger blocks are no gain; and what is not done after so many distributions
+// (string_sort.cc) is not done.
+constexpr uint32_t large_block_buckets_min = 8;
+constexpr uint32_t splits_max = 6;
+static_assert(sizeof(stream::Extent) * 2 == extent_list_bytes);
 
 // Each fills one of so many blocks; a quarter is left for those that are filled next while full
 // ones are on their way.
@@ -100,8 +113,8 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
               needs.threads);
   const uint64_t about_bytes = needs.memory_bytes - needs.memory_bytes / 8;
   const uint64_t share_bytes = about_bytes / (plan.sorters + 3);
-  const auto most = static_cast<uint32_t>(
-      std::clamp<uint64_t>(buckets_within(about_bytes / block_bytes_min), 2, needs.buckets_max));
+  const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(
+      buckets_within(about_bytes / needs.block_bytes_least), 2, needs.buckets_max));
   plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(
       static_cast<uint64_t>(size_error * static_cast<double>(needs.sorted_bytes)) / share_bytes,
       std::min(buckets_min, most), most));
@@ -118,7 +131,9 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
     plan.arena_bytes = arena_bytes_for(plan, needs, largest_bytes);
   }
   const bool much = needs.sorted_bytes > 4 * plan.arena_bytes;
-  plan.block_bytes = block_within(plan.arena_bytes / (much ? 4 : 16) / plan.buckets);
+  plan.block_bytes = std::max(block_within(plan.arena_bytes / (much ? 4 : 16) / plan.buckets),
+                              needs.block_bytes_least);
+  plan.sorters_bytes = needs.sorters_bytes(plan, largest_bytes);
   plan.arena_bytes = round_down(plan.arena_bytes, plan.block_bytes);
   const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
   plan.write_blocks = static_cast<uint32_t>(
@@ -129,7 +144,64 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
       std::max<uint64_t>(1,
                          buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
-  return std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
+  largest_bytes = std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
+  plan.splits = 1;
+  for (uint64_t bytes = needs.sorted_bytes / plan.buckets;
+       bytes > largest_bytes && plan.splits <= splits_max; bytes /= std::max(plan.buckets, 2u))
+    ++plan.splits;
+  return largest_bytes;
+}
+
+uint64_t listed_bytes_of(uint64_t memory_bytes, uint64_t input_bytes, bool known) {
+  return known ? input_bytes : std::max(input_bytes, pipe_listed_multiple * memory_bytes);
+}
+
+uint64_t largest_bucket_bytes(const BucketPlan& plan, uint64_t input_bytes) {
+  return static_cast<uint64_t>(size_error * static_cast<double>(input_bytes) / plan.buckets);
+}
+
+uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
+  if (plan.fits) return 0;
+  // The last block of each bucket is not full.
+  uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * list_bytes_per_block;
+  if (plan.splits > 1) {
+    const size_t extent_bytes =
+        std::min(plan.block_bytes, std::max(plan.read_block_bytes / 2, block_bytes_min));
+    bytes += ceil_div(largest_bucket_bytes(plan, input_bytes), extent_bytes) * extent_list_bytes;
+  }
+  return bytes;
+}
+
+// Half of what a plan with all of the memory would read in: it will have less.
+size_t extent_bytes_for(uint64_t memory_bytes, size_t block_bytes) {
+  return std::min(block_bytes, block_within(memory_bytes / 128));
+}
+
+uint64_t memory_beside_extents(uint64_t memory_bytes, uint64_t bucket_bytes, size_t block_bytes) {
+  const uint64_t lists_bytes =
+      ceil_div(bucket_bytes, extent_bytes_for(memory_bytes, block_bytes)) * extent_list_bytes;
+  return memory_bytes - std::min(memory_bytes, lists_bytes);
+}
+
+Status check_lists(const BucketPlan& plan, uint64_t input_bytes) {
+  if (plan.holds) return {};
+  return failure(ErrorCode::out_of_memory,
+                 "hold the lists of the blocks of " + std::to_string(input_bytes / GiB) +
+                     " GiB in temporaries",
+                 "sort", "a larger -S");
+}
+
+uint64_t listed_blocks_max(const BucketPlan& plan) {
+  return std::max(plan.lists_bytes, lists_free_bytes) / list_bytes_per_block;
+}
+
+bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_bytes) {
+  auto is_short = [&](const BucketPlan& of) { return of.lists_bytes <= memory_bytes / 8; };
+  if (plan.splits > splits_max) return false;
+  if (plan.block_bytes > block_bytes_min && plan.buckets < large_block_buckets_min) return false;
+  if (!than.holds) return true;
+  if (plan.splits != than.splits) return plan.splits < than.splits;
+  return !is_short(than) && plan.lists_bytes < than.lists_bytes;
 }
 
 }  // namespace penstock::external

@@ -30,7 +30,7 @@ uint64_t sort_extra_bytes(const SortOptions& options, uint64_t bytes, unsigned t
 }
 
 NumberPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
-                       bool known, bool ordered) {
+                       bool known, bool ordered, size_t block_bytes_least) {
   NumberPlan plan;
   plan.read_block_bytes = block_within(memory_bytes / 64);
   const uint64_t ordered_bytes = ordered ? ordered_blocks * plan.read_block_bytes : 0;
@@ -38,6 +38,7 @@ NumberPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64
                              .input_bytes = input_bytes,
                              .sorted_bytes = input_bytes,
                              .threads = options.threads,
+                             .block_bytes_least = block_bytes_least,
                              .buckets_max = buckets_max,
                              .bucket_bytes_min = bucket_bytes_min,
                              .sorters_bytes = [&](const BucketPlan& with, uint64_t bucket_bytes) {
@@ -65,10 +66,11 @@ uint64_t number_region_bytes(uint64_t bucket_bytes) {
 
 NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
                         bool known, bool ordered) {
-  const uint64_t list_bytes = sizeof(uint32_t);  // a block's number
-  return plan_beside_lists(memory_bytes, input_bytes, list_bytes, [&](uint64_t bytes) {
-    return plan_within(options, bytes, input_bytes, known, ordered);
-  });
+  return plan_beside_lists(memory_bytes, listed_bytes_of(memory_bytes, input_bytes, known),
+                           [&](uint64_t bytes, size_t block_bytes_least) {
+                             return plan_within(options, bytes, input_bytes, known, ordered,
+                                                block_bytes_least);
+                           });
 }
 
 }  // namespace penstock::external

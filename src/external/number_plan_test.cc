@@ -21,8 +21,10 @@ class NumberPlans : public testing::TestWithParam<std::tuple<record::Type, unsig
 TEST_P(NumberPlans, HoldForAnyMemoryAndInput) {
   auto [type, threads, ordered] = GetParam();
   SortOptions options = options_for(type, threads);
-  for_any_memory_and_input([&](uint64_t memory, uint64_t input) {
-    const NumberPlan plan = plan_numbers(options, memory, input, true, ordered);
+  auto make = [&](uint64_t memory, uint64_t input) {
+    return plan_numbers(options, memory, input, true, ordered);
+  };
+  for_any_plan_that_holds(make, [&](const NumberPlan& plan, uint64_t memory, uint64_t input) {
     ASSERT_NO_FATAL_FAILURE(assert_holds(plan, memory, input));
     if (plan.fits) return;
     ASSERT_LE(number_region_bytes(plan.bucket_bytes_max), plan.arena_bytes);
@@ -45,6 +47,35 @@ TEST_P(NumberPlans, MoreMemoryKeepsNoLess) {
       fits = plan.fits;
     }
     EXPECT_TRUE(fits);
+  }
+}
+
+// What -S 32M leaves, for a terabyte of small blocks: larger ones, or none at all.
+TEST(NumberPlan, ChoosesBlocksWhoseListsFit) {
+  const SortOptions options = options_for(record::Type::u64, 2);
+  const NumberPlan some = plan_numbers(options, 20 * MiB, 64 * GiB, true, false);
+  ASSERT_TRUE(some.holds);
+  EXPECT_GT(some.block_bytes, block_bytes_min);
+  EXPECT_FALSE(plan_numbers(options, 20 * MiB, 8 * TiB, true, false).holds);
+  const NumberPlan much = plan_numbers(options, 900 * MiB, 7 * TiB, true, false);
+  ASSERT_TRUE(much.holds);
+  EXPECT_LT(much.lists_bytes, 900 * MiB / 4);
+}
+
+// A level below has what the lists of those above it leave.
+TEST(NumberPlan, AllLevelsHaveRoomForTheirLists) {
+  const SortOptions options = options_for(record::Type::u64, 2);
+  for (uint64_t memory = 12 * MiB; memory <= 4 * GiB; memory *= 2) {
+    uint64_t least = memory;
+    auto plan = [&](uint64_t bytes, uint64_t input, uint32_t) {
+      const NumberPlan level = plan_numbers(options, bytes, input, true, false);
+      if (level.holds) EXPECT_LE(level.lists_bytes + level.arena_bytes, bytes);
+      least = std::min(least, bytes);
+      return level;
+    };
+    EXPECT_TRUE(all_levels_hold(memory, 1000 * memory, plan)) << memory;
+    EXPECT_GE(least, planned_bytes_min);
+    EXPECT_FALSE(all_levels_hold(memory, 10'000'000 * memory, plan)) << memory;
   }
 }
 

@@ -56,6 +56,7 @@ Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes,
                                Sample sample, const Target& target, const sorting::KeyRange& keys) {
   bool ordered = in_order(context_.options, target);
   NumberPlan plan = plan_numbers(context_.options, memory_bytes_, bytes, known, ordered);
+  if (auto status = check_lists(plan, bytes); !status) return std::unexpected(status.error());
   if (ordered) {
     if (auto status = open_ordered(target, bytes, known, plan); !status)
       return std::unexpected(status.error());
@@ -121,7 +122,11 @@ Result<Stored> NumberSort::sort_buckets(Split& split, const NumberPlan& plan, co
                                resume, stats_.times);
   };
   auto split_again = [&](SplitBucket& bucket, const Target& next) {
-    return sort_again(bucket, split.spills, next, depth + 1, resume);
+    const uint64_t list_bytes = std::min(split.list_bytes(), memory_bytes_);
+    memory_bytes_ -= list_bytes;
+    auto stored = sort_again(bucket, split.spills, next, depth + 1, resume);
+    memory_bytes_ += list_bytes;
+    return stored;
   };
   return sort_in_runs(context_, arena_, split.buckets, target, resume,
                       {.fits = fits, .sort = sort, .split_again = split_again});
@@ -135,8 +140,12 @@ Result<Stored> NumberSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
                    "a larger -S");
   }
+  const uint64_t left_bytes =
+      memory_beside_extents(memory_bytes_, bucket.bytes, spills.block_bytes());
   NumberPlan plan =
-      plan_numbers(context_.options, memory_bytes_, bucket.bytes, true, ordered_ != nullptr);
+      plan_numbers(context_.options, left_bytes, bucket.bytes, true, ordered_ != nullptr);
+  if (auto status = check_lists(plan, bucket.bytes); !status)
+    return std::unexpected(status.error());
   if (resume != nullptr && resume->has_split(bucket.id)) {
     auto parts = take_split(plan, bucket.id, depth);
     if (!parts) return std::unexpected(parts.error());
@@ -144,7 +153,7 @@ Result<Stored> NumberSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   }
   Resume* below = plan.fits ? nullptr : resume;
   const bool spilled = !bucket.spilled.empty();
-  const size_t extent_bytes = std::min(spills.block_bytes(), plan.read_block_bytes);
+  const size_t extent_bytes = extent_bytes_for(memory_bytes_, spills.block_bytes());
   std::vector<Piece> pieces = {
       {.bytes = bucket.bytes,
        .extents = spills.extents(bucket.spill, bucket.spilled, bucket.bytes, extent_bytes),

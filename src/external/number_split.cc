@@ -62,7 +62,8 @@ class Splitter {
         keeper_(context,
                 {.buckets = map_.buckets,
                  .write_blocks = plan.write_blocks,
-                 .expects_to_spill = !plan.fits},
+                 .expects_to_spill = !plan.fits,
+                 .written_blocks_max = listed_blocks_max(plan)},
                 place, arena) {
     scatter_.ask_for_room(
         [](void* self, uint32_t bucket, Destination& destination) {

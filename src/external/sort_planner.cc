@@ -423,6 +423,29 @@ bool fits_in_memory(const SortOptions& options, const SortInput& input) {
   return plan_strings(options, input.usable_bytes, input.bytes, input.sample.item_bytes, true).fits;
 }
 
+Status check_memory(const SortOptions& options, const SortInput& input, const SortPlan& plan) {
+  if (plan.method != Method::distribute || plan.long_runs) return {};
+  const uint64_t input_bytes = expected_bytes(options, input);
+  auto holds = [&](uint64_t usable_bytes) {
+    return all_levels_hold(
+        usable_bytes, input_bytes,
+        [&](uint64_t memory_bytes, uint64_t bytes, uint32_t depth) -> BucketPlan {
+          const bool known = input.known || depth > 0;
+          if (options.format.numeric())
+            return plan_numbers(options, memory_bytes, bytes, known, in_order(options));
+          return plan_strings(options, memory_bytes, bytes, input.sample.item_bytes, known);
+        });
+  };
+  uint64_t least_bytes = input.usable_bytes;
+  while (!holds(least_bytes)) least_bytes += least_bytes / 16;
+  if (least_bytes == input.usable_bytes) return {};
+  return failure(ErrorCode::out_of_memory,
+                 "sort " + std::to_string(input_bytes / GiB) + " GiB within " +
+                     std::to_string(options.memory_bytes / MiB) +
+                     " MiB: the lists of what lies in temporaries need more",
+                 "-S", "at least " + std::to_string(budget_for(least_bytes) / MiB + 1) + "M");
+}
+
 SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                          const SortInput& input) {
   return Planner(context, device, input).decide_all();

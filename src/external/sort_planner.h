@@ -30,5 +30,8 @@ SortDecision decide_sort(Context& context, const std::optional<bowtie::DevicePro
 // How much there is to sort: of a pipe that goes on, what it is taken for.
 uint64_t expected_bytes(const SortOptions& options, const SortInput& input);
 bool fits_in_memory(const SortOptions& options, const SortInput& input);
+// Fails where the memory does not suffice for the lists of what lies in temporaries; the message
+// has the least -S that does.
+Status check_memory(const SortOptions& options, const SortInput& input, const SortPlan& plan);
 
 }  // namespace penstock::external

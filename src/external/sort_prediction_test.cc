@@ -292,6 +292,30 @@ TEST_F(PredictionTest, AMergeSaysItsSeeks) {
   expect_as_predicted(*stats, "merge", 2.5);
 }
 
+// The lists of what lies in temporaries are memory, too: eight terabytes have 4 million blocks of
+// 2 MiB, and little memory has smaller ones.
+TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) {
+  std::ofstream(path("in"), std::ios::binary);
+  std::error_code refused;
+  std::filesystem::resize_file(path("in"), 8 * TiB, refused);
+  if (refused) GTEST_SKIP() << "no file of 8 TiB here: " << refused.message();
+  SortOptions chosen = options({record::Type::u64, 8});
+  chosen.resume = true;  // zeros are sorted, and would be merged
+  chosen.device = std::make_shared<bowtie::DeviceProfile>(*bowtie::find_profile("nvme-ssd"));
+  const auto plan = plan_sort(chosen);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::out_of_memory) << plan.error().message();
+  EXPECT_EQ(plan.error().subject, "-S");
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  // What it asks for suffices. (There may be no disk for it.)
+  const std::string& hint = plan.error().hint;
+  const size_t digit = hint.find_first_of("0123456789");
+  ASSERT_NE(digit, std::string::npos) << hint;
+  chosen.memory_bytes = (std::stoull(hint.substr(digit)) + 2) * MiB;
+  const auto again = plan_sort(chosen);
+  EXPECT_TRUE(again || again.error().code == ErrorCode::out_of_space) << again.error().message();
+}
+
 // The look at the input must not cost more than what it is for.
 TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
   const bowtie::DeviceProfile disk = hard_disk();

@@ -2,12 +2,20 @@
 
 #include <utility>
 
+#include "external/memory_plan.h"
+
 namespace penstock::external {
 
 uint64_t Split::kept_bytes() const {
   uint64_t bytes = 0;
   for (const SplitBucket& bucket : buckets) bytes += bucket.spilled.empty() ? bucket.bytes : 0;
   return bytes;
+}
+
+uint64_t Split::list_bytes() const {
+  uint64_t blocks = 0;
+  for (const SplitBucket& bucket : buckets) blocks += bucket.spilled.size();
+  return blocks * list_bytes_per_block;
 }
 
 std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,

@@ -44,6 +44,7 @@ struct Split {
   uint64_t stored_bytes = 0;  // of these, on the disk
 
   uint64_t kept_bytes() const;  // or counted: what need not be read again
+  uint64_t list_bytes() const;  // of memory, for what is known of the blocks in temporaries
 };
 
 // Makes the memory that a split fills resident ahead of its use, where a processor has nothing else

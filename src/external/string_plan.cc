@@ -28,7 +28,7 @@ constexpr uint64_t item_memory_bytes_min = 16 * MiB;
 constexpr uint64_t pair_bytes = sizeof(sorting::KeyValue);
 
 StringPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
-                       double item_bytes, bool known) {
+                       double item_bytes, bool known, size_t block_bytes_least) {
   StringPlan plan;
   // How long an item may be does not depend on what a sample has left of the least memory.
   plan.read_block_bytes = block_within(std::max(memory_bytes, item_memory_bytes_min) / 64);
@@ -42,6 +42,7 @@ StringPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64
       .sorted_bytes = static_cast<uint64_t>(static_cast<double>(input_bytes) *
                                             (1 + error * (region_share - 1))),
       .threads = options.threads,
+      .block_bytes_least = block_bytes_least,
       .buckets_max = buckets_max,
       .bucket_bytes_min = bucket_bytes_min,
       .sorters_bytes = [&](const BucketPlan& with, uint64_t region_bytes) {
@@ -84,10 +85,11 @@ uint64_t string_region_bytes(uint64_t bytes, uint64_t items) {
 
 StringPlan plan_strings(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
                         double item_bytes, bool known) {
-  const uint64_t list_bytes = 2 * sizeof(uint32_t);  // a block's number, and how much it takes
-  return plan_beside_lists(memory_bytes, input_bytes, list_bytes, [&](uint64_t bytes) {
-    return plan_within(options, bytes, input_bytes, item_bytes, known);
-  });
+  return plan_beside_lists(memory_bytes, listed_bytes_of(memory_bytes, input_bytes, known),
+                           [&](uint64_t bytes, size_t block_bytes_least) {
+                             return plan_within(options, bytes, input_bytes, item_bytes, known,
+                                                block_bytes_least);
+                           });
 }
 
 }  // namespace penstock::external

@@ -15,8 +15,10 @@ TEST_P(StringPlans, HoldForAnyMemoryAndInput) {
   options.format = {record::Type::lines, 1};
   options.threads = threads;
   options.unique = unique;
-  for_any_memory_and_input([&](uint64_t memory, uint64_t input) {
-    const StringPlan plan = plan_strings(options, memory, input, item_bytes, true);
+  auto make = [&](uint64_t memory, uint64_t input) {
+    return plan_strings(options, memory, input, item_bytes, true);
+  };
+  for_any_plan_that_holds(make, [&](const StringPlan& plan, uint64_t memory, uint64_t input) {
     ASSERT_NO_FATAL_FAILURE(assert_holds(plan, memory, input));
     if (plan.fits) return;
     ASSERT_LE(plan.region_bytes_max, plan.arena_bytes);

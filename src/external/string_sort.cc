@@ -55,8 +55,13 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
                    "a larger -S");
   }
+  uint64_t left_bytes = memory_bytes_;
+  if (depth > 0) {
+    left_bytes = memory_beside_extents(memory_bytes_, bytes, origin.block_bytes);
+  }
   const StringPlan plan =
-      plan_strings(context_.options, memory_bytes_, bytes, sample.item_bytes, known);
+      plan_strings(context_.options, left_bytes, bytes, sample.item_bytes, known);
+  if (auto status = check_lists(plan, bytes); !status) return std::unexpected(status.error());
   if (depth == 0) stats_.read_block_bytes = plan.read_block_bytes;
   if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
     return std::unexpected(status.error());
@@ -99,7 +104,11 @@ Result<Stored> StringSort::sort_buckets(Split& split, const StringPlan& plan, co
     return sort_string_buckets(context_, buckets, plan, arena_, split.spills, next, resume);
   };
   auto split_again = [&](SplitBucket& bucket, const Target& next) {
-    return sort_again(bucket, split.spills, next, depth + 1, resume);
+    const uint64_t list_bytes = std::min(split.list_bytes(), memory_bytes_);
+    memory_bytes_ -= list_bytes;
+    auto stored = sort_again(bucket, split.spills, next, depth + 1, resume);
+    memory_bytes_ += list_bytes;
+    return stored;
   };
   return sort_in_runs(context_, arena_, split.buckets, target, resume,
                       {.fits = fits, .sort = sort, .split_again = split_again});
@@ -110,13 +119,16 @@ Result<Stored> StringSort::sort_buckets(Split& split, const StringPlan& plan, co
 Result<Stored> StringSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       unsigned depth, Resume* resume) {
   const double item_bytes = static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
-  Origin origin{.id = bucket.id, .spills = &spills, .spill = bucket.spill};
+  Origin origin{.id = bucket.id,
+                .spills = &spills,
+                .spill = bucket.spill,
+                .block_bytes = spills.block_bytes()};
   if (resume != nullptr && resume->has_split(bucket.id)) {
     origin.spills = nullptr;
     return sort_pieces({}, bucket.bytes, true, {.item_bytes = item_bytes}, target, depth, origin,
                        resume);
   }
-  const size_t extent_bytes = std::min(spills.block_bytes(), block_within(memory_bytes_ / 64));
+  const size_t extent_bytes = extent_bytes_for(memory_bytes_, spills.block_bytes());
   file::File plain;
   std::vector<Piece> pieces;
   if (bucket.stored_bytes.empty()) {
@@ -134,8 +146,9 @@ Result<Stored> StringSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   auto sample = take_sample(context_, pieces, sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
   sample->item_bytes = item_bytes;
-  const StringPlan plan =
-      plan_strings(context_.options, memory_bytes_, bucket.bytes, item_bytes, true);
+  const StringPlan plan = plan_strings(
+      context_.options, memory_beside_extents(memory_bytes_, bucket.bytes, spills.block_bytes()),
+      bucket.bytes, item_bytes, true);
   Resume* below = plan.fits ? nullptr : resume;
   auto stored =
       sort_pieces(pieces, bucket.bytes, true, std::move(*sample), target, depth, origin, below);

@@ -43,6 +43,7 @@ class StringSort {
     BucketId id = {};
     SpillSet* spills = nullptr;  // of a bucket
     uint32_t spill = 0;
+    size_t block_bytes = 0;  // of that one's blocks
 
     void release() {
       if (spills != nullptr) spills->release(spill);

@@ -176,7 +176,8 @@ Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, 
                      {.buckets = router.buckets(),
                       .write_blocks = plan.write_blocks,
                       .expects_to_spill = !plan.fits,
-                      .compresses = compresses},
+                      .compresses = compresses,
+                      .written_blocks_max = listed_blocks_max(plan)},
                      place, arena);
   if (auto status = keeper.open(); !status) return std::unexpected(status.error());
   Buckets buckets(keeper, router.buckets(), plan.block_bytes);
