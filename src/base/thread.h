@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "penstock/error.h"
 
@@ -18,6 +21,18 @@ Status start_thread(Thread& thread, Work&& work) {
                         "a higher limit (ulimit -u)");
   }
   return {};
+}
+
+// Calls work(0) to work(count - 1), each in a thread of its own, the first in this one. What the
+// system has no thread for, this one does afterwards.
+template <class Work>
+void in_threads(size_t count, const Work& work) {
+  std::vector<std::jthread> threads(count - 1);
+  size_t started = 1;
+  while (started < count && start_thread(threads[started - 1], [&work, started] { work(started); }))
+    ++started;
+  work(0);
+  for (size_t i = started; i < count; ++i) work(i);
 }
 
 }  // namespace penstock

@@ -36,6 +36,8 @@ Request* RequestList::pop_front() noexcept {
 EngineBase::EngineBase(unsigned depth) : depth_(depth) {
   streams_.reserve(depth);
   on_emulated_.reserve(depth);
+  silent_.reserve(depth);
+  polled_.reserve(depth + 1);
 }
 
 Request* EngineBase::first_on(const File* file) noexcept {
@@ -99,6 +101,38 @@ void EngineBase::finished(Request& request) noexcept {
     next = first_on(request.file);
   }
   if (next != nullptr) start(*next);
+}
+
+void EngineBase::serve_here(Request& request) noexcept {
+  for (;;) {
+    const Step step = next_step(request);
+    if (is_silent(step)) return silent_.push_back(&request);
+    if (absorb(request, perform(step))) return finished(request);
+  }
+}
+
+void EngineBase::wait_for_silent(int other_fd) noexcept {
+  const auto is_cancelled = [](Request* request) {
+    // Relaxed: see cancel().
+    return std::atomic_ref(request->links.cancelled).load(std::memory_order_relaxed);
+  };
+  polled_.clear();
+  for (Request* request : silent_) polled_.push_back({request->file->descriptor(), POLLIN, 0});
+  polled_.push_back({other_fd, POLLIN, 0});
+  const bool at_once = std::ranges::any_of(silent_, is_cancelled);
+  if (::poll(polled_.data(), polled_.size(), at_once ? 0 : -1) < 0 && !at_once) return;
+  // From behind: what is served may put a request at the end.
+  for (size_t i = silent_.size(); i-- > 0;) {
+    Request* request = silent_[i];
+    if (polled_[i].revents == 0 && !is_cancelled(request)) continue;
+    silent_.erase(silent_.begin() + static_cast<ptrdiff_t>(i));
+    if (is_cancelled(request)) {
+      request->error = ECANCELED;
+      finished(*request);
+    } else {
+      serve_here(*request);
+    }
+  }
 }
 
 void EngineBase::wait(Request& request) noexcept {

@@ -10,7 +10,9 @@
 //
 // Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
 // refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the
-// environment overrides it.
+// environment overrides it. Where the system has no thread to give (`ulimit -u`, a full pids
+// cgroup), to us or to io_uring, and where it stops taking requests, the thread that uses the
+// engine makes them itself, one after the other.
 //
 // Thread safety: one thread uses an engine at a time (several engines run side by side). submit,
 // wait and wait_any neither allocate nor take locks that user code may hold: they may stand on the

@@ -5,6 +5,9 @@
 // An engine's own part is start() (begin the next step of a request) and reap() (block until
 // something has come back). What comes back is told to finished() when the request is complete.
 //
+// Where the system refuses what an engine is made of, its user's thread serves requests itself
+// (serve_here): those on files at once, those on streams that say nothing when they speak.
+//
 // While a device is emulated (emulation.h), a request that the real one has served is not complete
 // before the emulated one has: it stays in flight until those in front of it are complete and its
 // time has come.
@@ -12,7 +15,9 @@
 // Invariants: active_ counts requests that are not complete, queued ones included; of the requests
 // in streams_ exactly the first of each file is started; on_emulated_ holds all requests in flight
 // that an emulated device has to end, in that order; completed_ holds what is complete and not
-// reported.
+// reported; silent_ holds the started requests that wait for their stream to speak.
+
+#include <poll.h>
 
 #include <vector>
 
@@ -52,6 +57,12 @@ class EngineBase : public Engine {
   virtual void interrupt(Request& request) noexcept = 0;
 
   void finished(Request& request) noexcept;
+  // Makes the request's calls in this thread, unless it reads from a stream that says nothing.
+  void serve_here(Request& request) noexcept;
+  bool any_silent() const noexcept { return !silent_.empty(); }
+  // Blocks until such a stream speaks, such a request is cancelled, or `other_fd` is readable (-1:
+  // none), and serves what can be served.
+  void wait_for_silent(int other_fd) noexcept;
   void drain() noexcept;  // for the destructors
 
  private:
@@ -65,6 +76,8 @@ class EngineBase : public Engine {
   RequestList completed_;
   std::vector<Request*> streams_;      // in the order of submission; at most depth_, reserved
   std::vector<Request*> on_emulated_;  // the same
+  std::vector<Request*> silent_;       // the same
+  std::vector<pollfd> polled_;         // of silent_, and one more
 };
 
 // The two kinds. Fails when the system refuses.

@@ -25,6 +25,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -533,6 +534,140 @@ TEST(EngineChoice, WhereIoUringIsRefusedThreadsServe) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system has no seccomp filters";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// ---- what is refused later than at the opening
+
+// Runs it in a process of its own, which may spoil itself. 0: it went as it should; 77: this system
+// cannot show it.
+template <class Work>
+void expect_in_child(const Work& work) {
+  pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(60);  // for what would wait for ever
+    ::_exit(work());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_FALSE(WIFSIGNALED(status)) << "ended by signal " << WTERMSIG(status);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system cannot refuse that";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+bool refuse_threads() {
+  // Root is above the limit.
+  if (::getuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) return false;
+  const rlimit none{};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;
+  std::thread thread;
+  return !start_thread(thread, [] {}) || (thread.join(), false);
+}
+
+bool refuse_entering(int error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{.len = std::size(program), .filter = program};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+struct Pipe {
+  File in, out;
+};
+
+// A file, written and read in several requests at once; a pipe that speaks, and one that is silent
+// until its read is cancelled.
+int serves_files_and_pipes(Engine& engine, const File& file, const std::byte* data,
+                           const Pipe& speaking, const Pipe& silent) {
+  constexpr size_t count = 8;
+  Buffer read_back(count * MiB);
+  for (Operation operation : {Operation::write, Operation::read}) {
+    std::byte* at = operation == Operation::write ? const_cast<std::byte*>(data) : read_back.at();
+    std::vector<Request> requests(count);
+    for (size_t i = 0; i < count; ++i) {
+      requests[i] = {.operation = operation,
+                     .file = &file,
+                     .offset = i * MiB,
+                     .data = at + i * MiB,
+                     .bytes = MiB};
+      engine.submit(requests[i]);
+    }
+    for (Request& request : requests) engine.wait(request);
+    for (const Request& request : requests) {
+      if (request.error != 0 || request.done_bytes != MiB) return 2;
+    }
+  }
+  if (std::memcmp(read_back.at(), data, count * MiB) != 0) return 3;
+
+  std::byte letters[4] = {}, more[2] = {};
+  Request first{.operation = Operation::read, .file = &speaking.in, .data = letters, .bytes = 2};
+  Request second{
+      .operation = Operation::read, .file = &speaking.in, .data = letters + 2, .bytes = 2};
+  Request unanswered{.operation = Operation::read, .file = &silent.in, .data = more, .bytes = 2};
+  engine.submit(unanswered);
+  engine.submit(first);
+  engine.submit(second);
+  if (::write(speaking.out.descriptor(), "abc", 3) != 3) return 4;
+  engine.wait(first);
+  if (::write(speaking.out.descriptor(), "d", 1) != 1) return 4;
+  engine.wait(second);
+  if (std::memcmp(letters, "abcd", 4) != 0) return 5;
+  engine.cancel(silent.in);
+  engine.wait(unanswered);
+  if (unanswered.error != ECANCELED) return 6;
+  return 0;
+}
+
+TEST_P(EngineTest, ServesWhereTheSystemHasNoThreadToGive) {
+  for (Caching caching : {Caching::buffered, Caching::direct}) {
+    File file = temporary(caching);
+    Buffer data(8 * MiB);
+    fill(data.at(), 8 * MiB, 1);
+    auto [in, out] = pipe();
+    const Pipe speaking{std::move(in), std::move(out)};
+    auto [silent_in, silent_out] = pipe();
+    const Pipe silent{std::move(silent_in), std::move(silent_out)};
+    expect_in_child([&] {
+      if (!refuse_threads()) return 77;
+      auto engine = Engine::open({.kind = GetParam()});
+      if (!engine) return GetParam() == EngineKind::io_uring ? 77 : 1;
+      return serves_files_and_pipes(**engine, file, data.at(), speaking, silent);
+    });
+  }
+}
+
+TEST_P(EngineTest, ServesWhereTheSystemTakesNoMoreEntries) {
+  for (int error : {ENOMEM, EIO, EACCES, EAGAIN}) {
+    SCOPED_TRACE(testing::Message() << "errno " << error);
+    File file = temporary();
+    Buffer data(8 * MiB);
+    fill(data.at(), 8 * MiB, 2);
+    auto [in, out] = pipe();
+    const Pipe speaking{std::move(in), std::move(out)};
+    auto [silent_in, silent_out] = pipe();
+    const Pipe silent{std::move(silent_in), std::move(silent_out)};
+    expect_in_child([&] {
+      auto engine = Engine::open({.kind = GetParam()});
+      if (!engine) return 77;
+      // In flight while the system turns round.
+      Request early{.operation = Operation::write,
+                    .file = &file,
+                    .offset = 8 * MiB,
+                    .data = data.at(),
+                    .bytes = 8 * MiB};
+      (*engine)->submit(early);
+      if (!refuse_entering(error)) return 77;
+      const int right = serves_files_and_pipes(**engine, file, data.at(), speaking, silent);
+      (*engine)->wait(early);
+      if (early.error != 0 || early.done_bytes != 8 * MiB) return 9;
+      return right;
+    });
+  }
 }
 
 TEST(EngineChoice, TheEnvironmentOverridesAutomatic) {

@@ -5,18 +5,18 @@
 // there is work, the user until something has ended.
 //
 // What blocks whom: a worker that reads from a stream that says nothing is taken out of service;
-// `workers_max` is the number of such streams at which files would wait, too.
+// `workers_max` is the number of such streams at which files would wait, too. Where the system has
+// no thread to give, there are no workers, and the user's thread makes the steps.
 
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "file/engine_base.h"
 #include "file/system_calls.h"
 
@@ -30,7 +30,7 @@ class ThreadEngine final : public EngineBase {
  public:
   explicit ThreadEngine(unsigned depth) : EngineBase(depth) {}
   ~ThreadEngine() override;
-  Status start_workers(unsigned count);
+  void start_workers(unsigned count);
 
   EngineKind kind() const override { return EngineKind::threads; }
 
@@ -48,13 +48,6 @@ class ThreadEngine final : public EngineBase {
   bool closing_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
 };
-
-// A read of a silent stream could never be cancelled once it is in the system.
-bool is_silent(const Step& step) noexcept {
-  if (step.offset != stream_position || step.operation != Operation::read) return false;
-  pollfd wanted{step.descriptor, POLLIN, 0};
-  return ::poll(&wanted, 1, 0) == 0;
-}
 
 void run_to_end(Request& request) noexcept {
   for (;;) {
@@ -80,19 +73,16 @@ void ThreadEngine::work() noexcept {
 }
 
 // Workers take no signals: those of the process are for its own threads.
-Status ThreadEngine::start_workers(unsigned count) {
+void ThreadEngine::start_workers(unsigned count) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = 0;
-  try {
-    while (workers_.size() < count) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error& refused) {
-    error = refused.code().value();
+  workers_.reserve(count);
+  std::thread worker;
+  while (workers_.size() < count && start_thread(worker, [this] { work(); })) {
+    workers_.push_back(std::move(worker));
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (workers_.empty()) return system_error(error, "start a thread for input and output", "kernel");
-  return {};
 }
 
 ThreadEngine::~ThreadEngine() {
@@ -106,12 +96,14 @@ ThreadEngine::~ThreadEngine() {
 }
 
 void ThreadEngine::start(Request& request) noexcept {
+  if (workers_.empty()) return serve_here(request);
   MutexLock lock(mutex_);
   waiting_requests_.push_back(request);
   work_.notify_one();
 }
 
 void ThreadEngine::reap() noexcept {
+  if (any_silent()) return wait_for_silent(-1);
   RequestList ended;
   {
     MutexLock lock(mutex_);
@@ -125,9 +117,7 @@ void ThreadEngine::reap() noexcept {
 
 Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth) {
   auto engine = std::make_unique<ThreadEngine>(depth);
-  if (auto started = engine->start_workers(std::min(depth, workers_max)); !started) {
-    return std::unexpected(started.error());
-  }
+  engine->start_workers(std::min(depth, workers_max));
   return engine;
 }
 

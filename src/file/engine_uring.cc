@@ -14,8 +14,18 @@
 //
 // No SINGLE_ISSUER and no DEFER_TASKRUN: an engine may change its thread. When the submitting
 // thread ends, the system cancels what it submitted; absorb() then has the step made again.
+//
+// What the system refuses later than at the opening. A step that would have to wait inside the file
+// system is made by a thread that io_uring starts on the way. Where it may start none (`ulimit -u`,
+// a pids cgroup at its limit, no memory), it tries for some 50 ms, and then cancels the step; and
+// so it would go on for ever. Hence a step that is dropped twice in a row, the second time with its
+// submitter alive, ends the use of the ring: the engine's user makes all further steps itself. The
+// same where io_uring_enter() does not take an entry, after some tries. What is in flight then
+// comes back through the ring all the same, of which poll() tells where io_uring_enter() does not
+// wait.
 
 #include <liburing.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,9 +53,12 @@ class UringEngine final : public EngineBase {
   void reap() noexcept override;
   void interrupt(Request& request) noexcept override;
   io_uring_sqe& next_entry() noexcept;
-  void hand_over() noexcept;
+  bool hand_over(io_uring_sqe& entry) noexcept;
+  void came_back(Request& request, int answer) noexcept;
 
   io_uring ring_;
+  const Request* dropped_ = nullptr;  // its last step came back undone; it was made again
+  bool refused_ = false;              // the ring takes no more steps
 };
 
 io_uring_sqe& UringEngine::next_entry() noexcept {
@@ -54,17 +67,22 @@ io_uring_sqe& UringEngine::next_entry() noexcept {
   return *entry;
 }
 
-void UringEngine::hand_over() noexcept {
-  while (io_uring_sq_ready(&ring_) > 0) {
-    int result = io_uring_submit(&ring_);
-    if (result >= 0 || result == -EINTR) continue;
-    PENSTOCK_CHECK(result == -EAGAIN || result == -EBUSY,
-                   "io_uring accepts an entry, now or later");
-    ::usleep(100);  // the system is short of memory for requests
+// False: the system does not take the entry, which then does nothing should it still be taken.
+bool UringEngine::hand_over(io_uring_sqe& entry) noexcept {
+  constexpr int tries_max = 100;
+  for (int tries = 0; tries < tries_max; ++tries) {
+    const int result = io_uring_submit(&ring_);
+    if (io_uring_sq_ready(&ring_) == 0) return true;
+    if (result < 0 && result != -EINTR) ::usleep(100);  // it may be short of memory for a moment
   }
+  io_uring_prep_nop(&entry);
+  io_uring_sqe_set_data(&entry, nullptr);
+  refused_ = true;
+  return false;
 }
 
 void UringEngine::start(Request& request) noexcept {
+  if (refused_) return serve_here(request);
   Step step = next_step(request);
   if (step.delay_us != 0 && !request.links.delayed) {
     request.links.delayed = true;
@@ -72,7 +90,7 @@ void UringEngine::start(Request& request) noexcept {
     io_uring_sqe& entry = next_entry();
     io_uring_prep_timeout(&entry, &delay, 0, 0);
     io_uring_sqe_set_data(&entry, &request);
-    hand_over();  // copies the delay
+    if (!hand_over(entry)) serve_here(request);  // copies the delay
     return;
   }
   request.links.delayed = false;
@@ -89,33 +107,51 @@ void UringEngine::start(Request& request) noexcept {
     io_uring_prep_write(&entry, step.descriptor, step.data, bytes, step.offset);
   }
   io_uring_sqe_set_data(&entry, &request);
-  hand_over();
+  if (!hand_over(entry)) serve_here(request);
 }
 
 void UringEngine::reap() noexcept {
   io_uring_cqe* entry = nullptr;
-  int result;
-  while ((result = io_uring_wait_cqe(&ring_, &entry)) == -EINTR || result == -EAGAIN) {
+  if (any_silent()) {
+    wait_for_silent(ring_.ring_fd);
+    if (io_uring_peek_cqe(&ring_, &entry) != 0) return;
+  } else {
+    int result;
+    while ((result = io_uring_wait_cqe(&ring_, &entry)) != 0) {
+      if (result == -EINTR || result == -EAGAIN) continue;
+      pollfd ring{ring_.ring_fd, POLLIN, 0};
+      ::poll(&ring, 1, 100);
+    }
   }
-  PENSTOCK_CHECK(result == 0, "io_uring can be waited for");
   do {
     auto* request = static_cast<Request*>(io_uring_cqe_get_data(entry));
     const int answer = entry->res;
     io_uring_cqe_seen(&ring_, entry);
-    if (request == nullptr) continue;  // the answer to a cancel
-    if (request->links.delayed || !absorb(*request, answer)) {
-      start(*request);
-    } else {
-      finished(*request);
-    }
+    if (request != nullptr) came_back(*request, answer);  // else the answer to a cancel
   } while (io_uring_peek_cqe(&ring_, &entry) == 0);
 }
 
+void UringEngine::came_back(Request& request, int answer) noexcept {
+  if (answer == -ECANCELED && !request.links.cancelled) {
+    if (dropped_ == &request) refused_ = true;
+    if (dropped_ == nullptr) dropped_ = &request;
+  } else if (dropped_ == &request) {
+    dropped_ = nullptr;
+  }
+  if (request.links.delayed || !absorb(request, answer)) {
+    start(request);
+  } else {
+    finished(request);
+  }
+}
+
 void UringEngine::interrupt(Request& request) noexcept {
-  io_uring_sqe& entry = next_entry();
-  io_uring_prep_cancel(&entry, &request, 0);
-  io_uring_sqe_set_data(&entry, nullptr);
-  hand_over();
+  if (refused_) (void)io_uring_submit(&ring_);  // of what was refused before
+  io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
+  if (entry == nullptr) return;
+  io_uring_prep_cancel(entry, &request, 0);
+  io_uring_sqe_set_data(entry, nullptr);
+  (void)hand_over(*entry);
 }
 
 }  // namespace

@@ -200,8 +200,7 @@ bool absorb(Request& request, int64_t result) noexcept {
     if (!reading) request.error = EIO;
     return true;
   }
-  // ECANCELED that nobody asked for: the thread that submitted the request has ended, and the
-  // system dropped it.
+  // ECANCELED that nobody asked for: the system dropped the request (engine_uring.cc).
   const bool passing = result == -EINTR || result == -EAGAIN || result == -ECANCELED;
   // Relaxed: see EngineBase::cancel.
   if (passing && std::atomic_ref(request.links.cancelled).load(std::memory_order_relaxed)) {
@@ -214,6 +213,12 @@ bool absorb(Request& request, int64_t result) noexcept {
   }
   request.error = static_cast<int>(-result);
   return true;
+}
+
+bool is_silent(const Step& step) noexcept {
+  if (step.offset != stream_position || step.operation != Operation::read) return false;
+  pollfd wanted{step.descriptor, POLLIN, 0};
+  return ::poll(&wanted, 1, 0) == 0;
 }
 
 int64_t perform(const Step& step) noexcept {

@@ -40,6 +40,10 @@ Step next_step(Request& request) noexcept;
 // request is now complete.
 bool absorb(Request& request, int64_t result) noexcept;
 
+// Whether the step would read from a stream that says nothing: once it is in the system, it could
+// never be cancelled.
+bool is_silent(const Step& step) noexcept;
+
 // Makes the step's call in this thread, its delay included.
 int64_t perform(const Step& step) noexcept;
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include "base/bits.h"
+#include "base/thread.h"
 #include "penstock/units.h"
 #include "record/transfer.h"
 
@@ -119,12 +119,7 @@ Result<CheckResult> check_file(const std::string& path, const CheckFileOptions& 
   }
   std::vector<PartCheck> checks;
   for (const Part part : parts) checks.emplace_back(*file, options, part);
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < checks.size(); ++i)
-      threads.emplace_back([&check = checks[i]] { check.run(); });
-    checks[0].run();
-  }
+  in_threads(checks.size(), [&](size_t i) { checks[i].run(); });
   for (const PartCheck& check : checks) {
     if (!check.status()) return std::unexpected(check.status().error());
   }

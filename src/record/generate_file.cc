@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/mutex.h"
+#include "base/thread.h"
 #include "penstock/units.h"
 #include "record/transfer.h"
 
@@ -160,11 +160,7 @@ Result<uint64_t> generate_file(const Generator& generator, const std::string& pa
     return std::unexpected(room.error());
   }
   Generation generation(generator, *file, options.stop);
-  {
-    std::vector<std::jthread> threads;
-    for (unsigned i = 1; i < options.threads; ++i) threads.emplace_back([&] { generation.work(); });
-    generation.work();
-  }
+  in_threads(std::max(options.threads, 1u), [&](size_t) { generation.work(); });
   auto bytes = generation.finish();
   if (!bytes) return bytes;
   if (auto published = file->publish(); !published) return std::unexpected(published.error());
