@@ -19,8 +19,11 @@ int LateUnmaps::add(std::byte* view) noexcept {
     if (const int error = flush_locked()) return error;
   }
   views_[count_++] = view;
-  if (count_ == batch_blocks_) (void)flush_locked();
-  return 0;
+  if (count_ < batch_blocks_) return 0;
+  const int error = flush_locked();
+  if (error == 0 || batch_blocks_ > 1) return 0;
+  count_ = 0;
+  return error;
 }
 
 // Whether the view was pending; it is not any more.

@@ -21,7 +21,9 @@ class LateUnmaps {
  public:
   LateUnmaps(size_t block_bytes, uint32_t batch_blocks);
 
-  // Adds a view; flushes when that makes a full batch.
+  // Adds a view; flushes when that makes a full batch. 0, or an errno: the caller keeps the view. A
+  // batch of one is unmapped when this returns 0; a larger one that could not be is tried again
+  // later.
   int add(std::byte* view) noexcept;
   int flush() noexcept;
   // Forgets all views in a range that is about to vanish as a whole.
