@@ -131,13 +131,14 @@ std::unexpected<Error> cannot_map(int error, std::string attempted, const std::s
 // ---- pages for copies
 
 CopyReserve::CopyReserve(pool::PageStore& store, uint64_t pages_max)
-    : store_(store), pages_(std::make_unique<PageId[]>(pages_max)) {}
+    : store_(store), pages_max_(pages_max), pages_(std::make_unique<PageId[]>(pages_max)) {}
 
 CopyReserve::~CopyReserve() {
   shrink(0);
 }
 
-// Pages are taken without the lock, for the store may have to find memory for them.
+// Pages are taken without the lock, for the store may have to find memory for them; meanwhile one
+// may be put back, and what was missing is too much.
 bool CopyReserve::fill(uint64_t pages) noexcept {
   uint64_t added = 0;
   while (const uint64_t missing = missing_to(pages)) {
@@ -147,8 +148,14 @@ bool CopyReserve::fill(uint64_t pages) noexcept {
       for (; added > 0 && count_ > 0; --added) store_.release({pages_[--count_], 1});
       return false;
     }
-    for (PageId page = run.first; page < run.end(); ++page) pages_[count_++] = page;
-    added += run.count;
+    for (PageId page = run.first; page < run.end(); ++page) {
+      if (count_ == pages_max_) {
+        store_.release({page, 1});
+      } else {
+        pages_[count_++] = page;
+        ++added;
+      }
+    }
   }
   const os::SemaphoreLock lock(mutex_);
   if (added > 0) std::sort(pages_.get(), pages_.get() + count_, std::greater<>());
@@ -173,6 +180,7 @@ PageId CopyReserve::take() noexcept {
 
 void CopyReserve::put_back(PageId page) noexcept {
   const os::SemaphoreLock lock(mutex_);
+  if (count_ == pages_max_) return store_.release({page, 1});
   pages_[count_++] = page;
 }
 

@@ -39,13 +39,15 @@ class CopyReserve {
   void shrink(uint64_t pages) noexcept;
   // no_page: it is empty.
   PageId take() noexcept;
-  // One that was taken, and has not been used.
+  // One that was taken, and has not been used. To the store, if fill() has found another one for
+  // it.
   void put_back(PageId page) noexcept;
 
  private:
   uint64_t missing_to(uint64_t pages) noexcept;
 
   pool::PageStore& store_;
+  const uint64_t pages_max_;
   const std::unique_ptr<PageId[]> pages_;  // the numbers fall: neighbours are taken in order
   os::Semaphore mutex_{1};                 // guards the pages and their count
   uint64_t count_ = 0;
