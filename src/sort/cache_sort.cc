@@ -21,6 +21,10 @@
 // slot is sorted. When more than an eighth of what was read spills, the keys are not evenly spread:
 // then everything is copied to the scratch memory, and quick sort takes it to the output.
 //
+// Storing allocates nothing, for it may overwrite what was loaded. In front of the slots lies as
+// much room as the spilled items take: they are sorted by its means. Then a slot that others join
+// moves down by as many places as they need, over slots that have been stored, or that room.
+//
 // The size of a slot is an odd number of cache lines: slots whose distance is a power of two would
 // fall on few sets of the caches.
 
@@ -28,7 +32,13 @@ namespace penstock::sorting {
 namespace {
 
 constexpr size_t line_bytes = 64;
-constexpr size_t spilled_extra = 512;
+
+// Of the list of spilled items, and of the room in front of the slots.
+template <class T>
+size_t spilled_bytes(size_t items_max) {
+  constexpr size_t extra = 512;
+  return round_up((items_max / 8 + extra) * sizeof(T), line_bytes);
+}
 
 // On average in a slot. Larger ones make fewer buckets, smaller leaves are faster for each item:
 // measured with `penstock-bench sort`.
@@ -60,20 +70,20 @@ template <class T>
 size_t CacheSort<T>::bytes_needed(size_t items_max) {
   size_t slots = slots_for<T>(items_max);
   size_t scratch = slots * slot_items_for<T>(slot_items_mean<T>) * sizeof(T);
-  size_t spilled = (items_max / 8 + spilled_extra) * sizeof(T);
   size_t fills = (slots + 1) * sizeof(typename Slots<T>::Fill);
-  return round_up(scratch, line_bytes) + round_up(spilled, line_bytes) + fills;
+  return round_up(scratch, line_bytes) + 2 * spilled_bytes<T>(items_max) + fills;
 }
 
 template <class T>
 CacheSort<T>::CacheSort(std::byte* memory, size_t items_max, const KeyOrder& order)
     : items_max_(items_max), order_(order), kernels_(&kernels<T>()), leaf_(leaf_sort<T>()) {
   size_t scratch = slots_for<T>(items_max) * slot_items_for<T>(slot_items_mean<T>) * sizeof(T);
-  size_t spilled = (items_max / 8 + spilled_extra) * sizeof(T);
+  room_ = reinterpret_cast<T*>(memory);
+  memory += spilled_bytes<T>(items_max);
   scratch_ = reinterpret_cast<T*>(memory);
   memory += round_up(scratch, line_bytes);
   spilled_ = reinterpret_cast<T*>(memory);
-  memory += round_up(spilled, line_bytes);
+  memory += spilled_bytes<T>(items_max);
   fills_ = reinterpret_cast<typename Slots<T>::Fill*>(memory);
 }
 
@@ -146,7 +156,7 @@ void CacheSort<T>::load_copy(std::span<const Piece<T>> pieces) {
 }
 
 template <class T>
-void CacheSort<T>::store(T* out) {
+void CacheSort<T>::store(T* out) noexcept {
   switch (plan_) {
     case Plan::leaf:
       sort_leaf(leaf_, static_cast<const T*>(scratch_), count_, keys_, out);
@@ -161,19 +171,18 @@ void CacheSort<T>::store(T* out) {
 }
 
 template <class T>
-void CacheSort<T>::store_slots(T* out) {
+void CacheSort<T>::store_slots(T* out) noexcept {
   T* spilled = spilled_;
   T* spilled_end = spilled_ + spilled_count_;
   if (spilled_count_ != 0) {
     // Items of one key that spilled came after those that did not: a stable sort keeps them behind.
-    auto spare = std::make_unique_for_overwrite<T[]>(spilled_count_);
-    quick_sort(spilled_, spilled_count_, spare.get());
+    quick_sort(spilled_, spilled_count_, room_);
   }
   uint64_t low = map_.range.low;
   for (uint32_t j = 0; j < map_.buckets; ++j) {
     const uint64_t next_low = first_key_of(map_, j + 1);
     const uint64_t high = j + 1 == map_.buckets || next_low < low ? map_.range.high : next_low - 1;
-    const T* slot = scratch_ + j * slot_items_;
+    T* slot = scratch_ + j * slot_items_;
     size_t count = fills_[j].at / sizeof(T) - j * slot_items_;
     T* here_end = spilled;
     while (here_end < spilled_end && key_of(*here_end) <= high) ++here_end;
@@ -183,11 +192,11 @@ void CacheSort<T>::store_slots(T* out) {
     } else if (more == 0 && low == high && !std::is_same_v<T, Key128>) {
       std::memcpy(out, slot, count * sizeof(T));
     } else {
-      auto joined = std::make_unique_for_overwrite<T[]>(count + more);
-      std::copy_n(slot, count, joined.get());
-      std::copy_n(spilled, more, joined.get() + count);
+      T* joined = slot - more;
+      std::memmove(static_cast<void*>(joined), slot, count * sizeof(T));
+      std::copy_n(spilled, more, joined + count);
       count += more;
-      quick_sort_to(joined.get(), count, out);
+      quick_sort_to(joined, count, out);
     }
     spilled = here_end;
     if (!order_.plain()) kernels_->decode(out, count, order_);

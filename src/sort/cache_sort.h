@@ -40,20 +40,22 @@ class CacheSort {
   // REQUIRES: the pieces hold `count` items, at most items_max; their encoded keys lie in `keys`.
   void load(std::span<const Piece<T>> pieces, size_t count, const KeyRange& keys);
   // The items in order. `out` has room for `count` items; it may be written more than once.
-  void store(T* out);
+  // Allocates nothing.
+  void store(T* out) noexcept;
 
  private:
   enum class Plan { leaf, slots, copy };
 
   bool load_slots(std::span<const Piece<T>> pieces);
   void load_copy(std::span<const Piece<T>> pieces);
-  void store_slots(T* out);
+  void store_slots(T* out) noexcept;
 
   os::Reservation owned_;
   size_t items_max_ = 0;
   KeyOrder order_;
   const Kernels<T>* kernels_;
   LeafSort<T> leaf_;
+  T* room_ = nullptr;  // in front of scratch_, without a gap
   T* scratch_ = nullptr;
   T* spilled_ = nullptr;
   typename Slots<T>::Fill* fills_ = nullptr;
