@@ -14,8 +14,8 @@
 namespace penstock::os {
 namespace {
 
-// Field 22 of /proc/PID/stat, counted behind the name, which may hold spaces and parentheses; 0
-// when there is no such process. Allocates nothing.
+// Field 22 of /proc/PID/stat, counted behind the name, which may hold spaces and parentheses; 0,
+// and errno, when it cannot be read. Allocates nothing.
 uint64_t start_ticks_of(int32_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -23,7 +23,9 @@ uint64_t start_ticks_of(int32_t pid) noexcept {
   if (fd < 0) return 0;
   char text[1024];
   const ssize_t bytes = read(fd, text, sizeof text - 1);
+  const int error = bytes < 0 ? errno : EIO;
   close(fd);
+  errno = error;
   if (bytes <= 0) return 0;
   text[bytes] = 0;
   const char* field = std::strrchr(text, ')');
@@ -38,8 +40,8 @@ uint64_t start_ticks_of(int32_t pid) noexcept {
 Result<ProcessId> ProcessId::self() {
   const ProcessId self{getpid(), start_ticks_of(getpid())};
   if (self.start_ticks == 0)
-    return failure(ErrorCode::unsupported, "find out when this process began", "/proc/self/stat",
-                   "/proc must be mounted");
+    return system_error(errno, "find out when this process began", "/proc/self/stat",
+                        "/proc must be mounted, and a descriptor be free (ulimit -n)");
   return self;
 }
 
@@ -47,10 +49,11 @@ int ProcessWatch::watch(const ProcessId& process) noexcept {
   const int saved_errno = errno;
   int error = 0;
   fd_ = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  process_ = process;
+  verified_ = false;
   if (fd_ < 0) {
     error = errno;
-  } else if (start_ticks_of(process.pid) != process.start_ticks) {
-    // The descriptor is bound to whatever has that number now, and that is somebody else.
+  } else if (is_other()) {
     close(std::exchange(fd_, -1));
     error = ESRCH;
   }
@@ -58,8 +61,19 @@ int ProcessWatch::watch(const ProcessId& process) noexcept {
   return error;
 }
 
+// The descriptor is bound to whatever had that number when it was opened, which may be somebody
+// else. Not to know is no answer: then the next call asks again.
+bool ProcessWatch::is_other() noexcept {
+  if (verified_) return false;
+  const uint64_t start_ticks = start_ticks_of(process_.pid);
+  verified_ = start_ticks == process_.start_ticks;
+  return start_ticks != 0 && !verified_;
+}
+
 ProcessWatch& ProcessWatch::operator=(ProcessWatch&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(process_, other.process_);
+  std::swap(verified_, other.verified_);
   return *this;
 }
 
@@ -67,10 +81,10 @@ ProcessWatch::~ProcessWatch() {
   if (fd_ >= 0) close(fd_);
 }
 
-bool ProcessWatch::is_running() const noexcept {
+bool ProcessWatch::is_running() noexcept {
   const int saved_errno = errno;
   pollfd entry = {.fd = fd_, .events = POLLIN, .revents = 0};
-  const bool ended = poll(&entry, 1, 0) > 0;
+  const bool ended = poll(&entry, 1, 0) > 0 || is_other();
   errno = saved_errno;
   return !ended;
 }

@@ -1,18 +1,24 @@
 // What the system and the processor tell: limits, features, signal frames, alternate stacks.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "os/alt_stack.h"
 #include "os/cpu.h"
 #include "os/fault_context.h"
 #include "os/limits.h"
+#include "os/process.h"
 #include "penstock/units.h"
 
 namespace penstock::os {
@@ -154,6 +160,71 @@ TEST(AltStack, IsInUseWhileItLivesAndGivesTheOldOneBack) {
   sigaltstack(nullptr, &after);
   EXPECT_EQ(after.ss_flags & SS_DISABLE, before.ss_flags & SS_DISABLE);
   EXPECT_EQ(after.ss_sp, before.ss_sp);
+}
+
+// A process that waits until it is killed, and what it says of itself.
+class WaitingChild {
+ public:
+  WaitingChild() {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const auto self = ProcessId::self();
+      if (!self || ::write(ends[1], &*self, sizeof *self) < 0) ::_exit(1);
+      for (;;) ::pause();
+    }
+    EXPECT_EQ(::read(ends[0], &id_, sizeof id_), static_cast<ssize_t>(sizeof id_));
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~WaitingChild() { kill(); }
+  void kill() {
+    if (pid_ < 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+  const ProcessId& id() const { return id_; }
+
+ private:
+  pid_t pid_ = -1;
+  ProcessId id_;
+};
+
+TEST(ProcessWatch, SeesTheEndOfAProcessAndKnowsItsNumberFromAnotherOnes) {
+  WaitingChild child;
+  ProcessWatch watch, of_another;
+  ASSERT_EQ(watch.watch(child.id()), 0);
+  EXPECT_TRUE(watch.is_running());
+  EXPECT_EQ(of_another.watch({child.id().pid, child.id().start_ticks + 1}), ESRCH);
+  EXPECT_FALSE(of_another.is_watching());
+  child.kill();
+  EXPECT_FALSE(watch.is_running());
+  EXPECT_EQ(of_another.watch(child.id()), ESRCH);
+}
+
+// One descriptor is free: it goes to the process's own, and none is left for its start time.
+TEST(ProcessWatch, DoesNotTakeForDeadWhatItCannotSee) {
+  WaitingChild child;
+  const int free_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(free_fd, 0);
+  ::close(free_fd);
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit one_more = before;
+  one_more.rlim_cur = static_cast<rlim_t>(free_fd) + 1;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  ProcessWatch watch, of_another;
+  const int error = watch.watch(child.id());
+  const bool runs = error == 0 && watch.is_running();
+  watch = ProcessWatch();
+  const int error_of_another = of_another.watch({child.id().pid, child.id().start_ticks + 1});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(error, 0);
+  EXPECT_TRUE(runs);
+  // It is somebody else, which shows as soon as it can be seen.
+  ASSERT_EQ(error_of_another, 0);
+  EXPECT_FALSE(of_another.is_running());
 }
 
 }  // namespace
