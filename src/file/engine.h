@@ -29,7 +29,9 @@
 
 namespace penstock::file {
 
-enum class Operation : uint8_t { read, write };
+// Requests are reads and writes. The others are calls that Injection can make fail as well.
+enum class Operation : uint8_t { read, write, sync, close, rename };
+inline constexpr size_t operations = 5;
 
 struct Request {
   Operation operation = Operation::read;
@@ -109,9 +111,9 @@ struct Injection {
   Operation error_operation = Operation::read;
 };
 // Process-wide; also read once from PENSTOCK_INJECT
-// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100") so that the program itself can be
-// tested; what cannot be parsed there ends the program. REQUIRES: no engine is open while it
-// changes.
+// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100"; read, write, sync, close, rename) so
+// that the program itself can be tested; what cannot be parsed there ends the program. REQUIRES: no
+// engine is open while it changes.
 void inject(const Injection& injection);
 Injection injected();
 

@@ -19,11 +19,15 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "file/input_guard.h"
+#include "file/system_calls.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -71,6 +75,13 @@ struct OutputTarget {
   struct stat status = {};
 
   unsigned mode() const { return exists ? status.st_mode & 0777 : 0666; }
+  // REQUIRES: a regular file, or none.
+  Result<bool> replaces_input(const OutputOptions& options, const std::string& path) const {
+    if (!options.inputs || !exists) return false;
+    if (auto may = options.inputs->check_replaceable(status, path); !may)
+      return std::unexpected(may.error());
+    return options.inputs->contains(status);
+  }
 };
 
 // Fails where no file can be written, whatever is there.
@@ -192,6 +203,23 @@ Result<int> duplicate(int fd, const char* attempted) {
   return copy;
 }
 
+std::unexpected<Error> in_use(const std::string& path) {
+  return failure(ErrorCode::permission, "write over a device that is in use", path,
+                 "a device that nothing uses");
+}
+
+// Whether what `status` is of may be written as it is.
+Status may_write_over(const struct stat& status, const std::string& path,
+                      const OutputOptions& options) {
+  // First of all: who reads the device as well is not to be told how to get rid of this check.
+  if (options.inputs) {
+    if (auto apart = options.inputs->check_apart(status, path); !apart) return apart;
+  }
+  if (!S_ISBLK(status.st_mode) || options.rules.overwrite_device) return {};
+  return failure(ErrorCode::permission, "write over a device: all that is on it would be lost",
+                 path, "--overwrite-device, when nothing on it is needed any more");
+}
+
 }  // namespace
 
 File::File(File&& other) noexcept {
@@ -209,6 +237,8 @@ File& File::operator=(File&& other) noexcept {
   name_ = std::exchange(other.name_, {});
   final_ = std::exchange(other.final_, {});
   keeps_name_ = other.keeps_name_;
+  syncs_ = other.syncs_;
+  replaced_ = std::exchange(other.replaced_, {});
   grows_ahead_ = other.grows_ahead_;
   // Relaxed: nobody uses a file while it is moved.
   end_.store(other.end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -303,33 +333,75 @@ Result<File> File::create_temporary(const std::string& directory, Caching wanted
   return file;
 }
 
-Result<File> File::create_output(const std::string& path, Caching wanted) {
+// What is known only once it is open.
+Status File::check_in_place(const OutputOptions& options) const {
+  struct stat status;
+  if (::fstat(buffered_fd_, &status) != 0) return system_error(errno, "look at", path_);
+  if (auto may = may_write_over(status, path_, options); !may) return may;
+  if (!S_ISBLK(status.st_mode)) return {};
+  // Whoever opened standard output need not have asked for it alone.
+  if (!seekable()) {
+    const int claim = ::open(descriptor_path(buffered_fd_).c_str(), O_RDONLY | O_EXCL | O_CLOEXEC);
+    if (claim < 0 && errno == EBUSY) return in_use(path_);
+    if (claim >= 0) ::close(claim);
+  }
+  uint64_t bytes = 0;
+  if (::ioctl(buffered_fd_, BLKGETSIZE64, &bytes) != 0)
+    return system_error(errno, "find the size", path_);
+  // Of standard output, from where it stands.
+  const off_t place = seekable() ? 0 : ::lseek(buffered_fd_, 0, SEEK_CUR);
+  bytes -= std::min(bytes, static_cast<uint64_t>(std::max<off_t>(place, 0)));
+  if (bytes >= options.bytes) return {};
+  return failure(ErrorCode::out_of_space,
+                 fmt::format("write {} bytes where {} have room", options.bytes, bytes), path_,
+                 "a larger device");
+}
+
+void File::guard(const OutputOptions& options, bool replaces_input) {
+  syncs_ = options.rules.sync;
+  if (replaces_input) replaced_ = options.inputs;
+}
+
+// What is no regular file.
+Result<File> File::open_in_place(const std::string& name, const std::string& path, Kind kind,
+                                 const OutputOptions& options) {
+  // O_EXCL: of a block device the kernel refuses one that is mounted, swapped to or part of
+  // another, it or a part of it, by whatever name and in whatever namespace.
+  const int flags = kind == Kind::stream         ? O_WRONLY
+                    : kind == Kind::block_device ? O_RDWR | O_EXCL
+                                                 : O_RDWR;
+  int fd = ::open(name.c_str(), flags | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0 && errno == EBUSY) return in_use(path);
+  if (fd < 0) return system_error(errno, "write", path);
+  File file(fd, path, kind);
+  if (auto fits = file.check_in_place(options); !fits) return std::unexpected(fits.error());
+  if (options.caching == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
+  file.guard(options, false);
+  return file;
+}
+
+Result<File> File::create_output(const std::string& path, const OutputOptions& options) {
   if (path == "-") {
     auto copy = duplicate(STDOUT_FILENO, "write");
     if (!copy) return std::unexpected(copy.error());
-    return File(*copy, path, Kind::stream);
+    File file(*copy, path, Kind::stream);
+    if (auto may = file.check_in_place(options); !may) return std::unexpected(may.error());
+    file.guard(options, false);
+    return file;
   }
   auto target = resolve_output(path);
   if (!target) return std::unexpected(target.error());
   if (target->exists && kind_of(target->status) != Kind::regular) {
-    const Kind kind = kind_of(target->status);
-    // O_EXCL: of a block device the kernel refuses one that is mounted, swapped to or part of
-    // another, it or a part of it, by whatever name and in whatever namespace.
-    const int flags = kind == Kind::stream         ? O_WRONLY
-                      : kind == Kind::block_device ? O_RDWR | O_EXCL
-                                                   : O_RDWR;
-    int fd = ::open(target->name.c_str(), flags | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 && errno == EBUSY) {
-      return failure(ErrorCode::permission, "write over a device that is in use", path,
-                     "a device that nothing uses");
-    }
-    if (fd < 0) return system_error(errno, "write", path);
-    File file(fd, path, kind);
-    if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
-    return file;
+    if (auto may = may_write_over(target->status, path, options); !may)
+      return std::unexpected(may.error());
+    return open_in_place(target->name, path, kind_of(target->status), options);
   }
-  auto file = create_in(directory_of(target->name), path, target->mode(), wanted);
-  if (file) file->final_ = std::move(target->name);
+  auto replaces = target->replaces_input(options, path);
+  if (!replaces) return std::unexpected(replaces.error());
+  auto file = create_in(directory_of(target->name), path, target->mode(), options.caching);
+  if (!file) return file;
+  file->final_ = std::move(target->name);
+  file->guard(options, *replaces);
   return file;
 }
 
@@ -366,7 +438,7 @@ Result<std::string> File::kept_output_path(const std::string& path, const std::s
 }
 
 Result<File> File::open_kept_output(const std::string& path, const std::string& name,
-                                    uint64_t bytes, Caching wanted) {
+                                    uint64_t bytes, const OutputOptions& options) {
   auto target = path == "-" ? Result<OutputTarget>(OutputTarget{}) : resolve_output(path);
   if (!target) return std::unexpected(target.error());
   if (path == "-" || (target->exists && kind_of(target->status) != Kind::regular)) {
@@ -375,7 +447,9 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
   }
   auto in_progress = kept_output_path(path, name);
   if (!in_progress) return std::unexpected(in_progress.error());
-  auto file = open_named(*in_progress, path, bytes == 0, target->mode(), wanted);
+  auto replaces = target->replaces_input(options, path);
+  if (!replaces) return std::unexpected(replaces.error());
+  auto file = open_named(*in_progress, path, bytes == 0, target->mode(), options.caching);
   if (!file) return file;
   // Before it is cut. (A file system without locks has to trust the caller.)
   auto locked = file->try_lock();
@@ -386,6 +460,7 @@ Result<File> File::open_kept_output(const std::string& path, const std::string& 
   file->name_ = std::move(*in_progress);
   file->final_ = std::move(target->name);
   file->keeps_name_ = true;
+  file->guard(options, *replaces);
   if (bytes == 0) {
     if (auto cut = file->set_size(0); !cut) return std::unexpected(cut.error());
     return file;
@@ -499,7 +574,7 @@ Status File::sync() const {
   // release.
   if (const int error = write_error_.load(std::memory_order_relaxed))
     return system_error(error, "bring to the disk", path_);
-  if (kind_ == Kind::stream || ::fdatasync(buffered_fd_) == 0) return {};
+  if (kind_ == Kind::stream || sync_data(buffered_fd_) == 0) return {};
   return system_error(errno, "bring to the disk", path_);
 }
 
@@ -518,9 +593,8 @@ Status File::link_under_temporary_name() {
   }
 }
 
-Status File::publish() {
-  if (const int error = write_error_.load(std::memory_order_relaxed))  // relaxed: as in sync()
-    return system_error(error, "bring to the disk", path_);
+// Its size and its rights.
+Status File::finish_writing() {
   if (final_.empty()) return {};
   if (grows_ahead_) {
     if (auto cut = set_size(end_.load(std::memory_order_relaxed)); !cut)
@@ -528,20 +602,116 @@ Status File::publish() {
     grows_ahead_ = false;
   }
   struct stat replaced;
-  if (::stat(final_.c_str(), &replaced) == 0) {
-    // The owner first: changing it clears mode bits. Who may not change it keeps the new one.
-    [[maybe_unused]] int kept = ::fchown(buffered_fd_, replaced.st_uid, replaced.st_gid);
-    if (::fchmod(buffered_fd_, replaced.st_mode & 07777) != 0) {
-      return system_error(errno, "set the mode", path_);
-    }
+  if (::stat(final_.c_str(), &replaced) != 0) return {};
+  // The owner first: changing it clears mode bits. Who may not change it keeps the new one.
+  [[maybe_unused]] int kept = ::fchown(buffered_fd_, replaced.st_uid, replaced.st_gid);
+  if (::fchmod(buffered_fd_, replaced.st_mode & 07777) != 0)
+    return system_error(errno, "set the mode", path_);
+  return {};
+}
+
+void File::start_write_back() const {
+  if (syncs_ && kind_ != Kind::stream) note_write_back(SYNC_FILE_RANGE_WRITE);
+}
+
+Status File::write_back() const {
+  if (const int error = write_error_.load(std::memory_order_relaxed))  // relaxed: as in sync()
+    return system_error(error, "bring to the disk", path_);
+  struct stat status;
+  const bool disk = kind_ != Kind::stream || (::fstat(buffered_fd_, &status) == 0 &&
+                                              S_ISBLK(status.st_mode));  // it is standard output
+  if (syncs_ && disk) {
+    if (sync_data(buffered_fd_) == 0) return {};
+    return system_error(errno, "bring to the disk", path_);
   }
+  // What a file system tells whoever closes a file, it tells for each of its descriptors.
+  const int copy = ::fcntl(buffered_fd_, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0 || (close_written(copy) != 0 && errno != EINTR))
+    return system_error(errno, "close", path_);
+  return {};
+}
+
+// Beside its final name. Returns the name, or empty, and errno says why.
+std::string File::keep_aside() {
+  std::string kept;
+  for (unsigned number = 0;; ++number) {
+    kept = fmt::format("{}.new-{}-{}", final_, ::getpid(), number);
+    const std::string from = name_.empty() ? descriptor_path(buffered_fd_) : name_;
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, kept.c_str(), AT_SYMLINK_FOLLOW) == 0) break;
+    if (errno != EEXIST) return {};
+  }
+  if (!name_.empty()) ::unlink(name_.c_str());
+  name_.clear();
+  final_.clear();
+  return kept;
+}
+
+Status File::keep_if_inputs_changed(std::span<File* const> files) {
+  std::optional<std::string> changed;
+  const File* replacing = nullptr;
+  for (const File* file : files) {
+    if (changed || !file->replaced_ || file->final_.empty()) continue;
+    changed = file->replaced_->changed();
+    replacing = file;
+  }
+  if (!changed) return {};
+  Error error{ErrorCode::invalid_argument,
+              fmt::format("replace an input: {} has changed since it was opened", *changed),
+              replacing->path_};
+  for (File* file : files) {
+    if (file->final_.empty()) continue;
+    const std::string kept = file->keep_aside();
+    if (kept.empty())
+      return system_error(errno, error.attempted + ", nor keep the new file", file->path_);
+    error.hint += (error.hint.empty() ? "a look at what is new, kept as " : ", ") + kept;
+  }
+  return std::unexpected(std::move(error));
+}
+
+Status File::keep_if_inputs_changed() {
+  File* const alone[] = {this};
+  return keep_if_inputs_changed(alone);
+}
+
+Status File::give_final_name() {
+  if (final_.empty()) return {};
   if (name_.empty()) {
     if (auto linked = link_under_temporary_name(); !linked) return linked;
   }
-  if (::rename(name_.c_str(), final_.c_str()) != 0) return system_error(errno, "create", path_);
+  if (rename_written(name_.c_str(), final_.c_str()) != 0)
+    return system_error(errno, "create", path_);
   name_.clear();
-  final_.clear();
   ::flock(buffered_fd_, LOCK_UN);
+  return {};
+}
+
+Status File::publish() {
+  File* const alone[] = {this};
+  return publish_all(alone);
+}
+
+Status File::publish_all(std::span<File* const> files) {
+  for (File* file : files) {
+    if (auto finished = file->finish_writing(); !finished) return finished;
+    if (files.size() > 1) file->start_write_back();
+  }
+  for (const File* file : files) {
+    if (auto written = file->write_back(); !written) return written;
+  }
+  if (auto unchanged = keep_if_inputs_changed(files); !unchanged) return unchanged;
+  std::map<std::string, const File*> folders;
+  for (File* file : files) {
+    if (auto named = file->give_final_name(); !named) return named;
+    const std::string name = std::exchange(file->final_, {});
+    if (!name.empty() && file->syncs_) folders.emplace(directory_of(name), file);
+  }
+  for (const auto& [folder, file] : folders) {
+    auto synced = sync_directory(folder);
+    // A folder that we may not read cannot be synced by itself, but with all of its file system.
+    if (!synced && synced.error().system_errno == EACCES && ::syncfs(file->buffered_fd_) == 0)
+      continue;
+    if (!synced) return synced;
+  }
   return {};
 }
 
@@ -558,13 +728,16 @@ void File::wrote_buffered(uint64_t bytes) const {
   // Relaxed: whichever thread crosses the threshold does the work, no data are handed over.
   if (buffered_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes < dirty_bytes_max) return;
   buffered_bytes_.store(0, std::memory_order_relaxed);
-  // To wait takes the descriptor's write-back error away, and the next fdatasync() says that all is
-  // well: so it is kept. Other errors say that the call itself is not known here.
-  if (::sync_file_range(buffered_fd_, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE) !=
-          0 &&
-      (errno == EIO || errno == ENOSPC || errno == EDQUOT))
-    write_error_.store(errno, std::memory_order_relaxed);
+  note_write_back(SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
   ::posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+// To wait takes the descriptor's write-back error away, and the next fdatasync() says that all is
+// well: so it is kept. Other errors say that the call itself is not known here.
+void File::note_write_back(unsigned how) const {
+  if (::sync_file_range(buffered_fd_, 0, 0, how) != 0 &&
+      (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+    write_error_.store(errno, std::memory_order_relaxed);  // relaxed: as in sync()
 }
 
 Result<Space> space_of(const std::string& directory) {
@@ -592,7 +765,7 @@ Status sync_directory(const std::string& directory) {
   int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return system_error(errno, "open", directory);
   // EINVAL: a file system that has nothing to bring to a disk.
-  const int error = ::fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  const int error = sync_folder(fd) == 0 || errno == EINVAL ? 0 : errno;
   ::close(fd);
   if (error != 0) return system_error(error, "bring to the disk", directory);
   return {};

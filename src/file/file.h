@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -35,6 +37,25 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+class InputGuard;  // input_guard.h
+
+// What users decide about an output.
+struct OutputRules {
+  // A block device may be written over: all that is on it is lost.
+  bool overwrite_device = false;
+  // publish() returns when the output is on the disk. Without it the system may lose it for half a
+  // minute, or find out later that it cannot write it.
+  bool sync = true;
+};
+
+struct OutputOptions {
+  Caching caching = Caching::direct;
+  OutputRules rules = {};
+  // What the run reads: it is neither written over while it is read, nor replaced once it changed.
+  std::shared_ptr<const InputGuard> inputs = {};
+  uint64_t bytes = 0;  // that will be written, as far as is known
+};
+
 // An open file. Move-only, closes itself. Thread safety: const members from any thread. Requests
 // must go through an engine or read_exactly() and write_exactly(), which know where a file ends
 // that is still being written.
@@ -52,8 +73,12 @@ class File {
   // directory of `path` (where O_TMPFILE is refused: a named one, recognisably ours and locked, so
   // that remove_stale_temporaries() finds what a killed run left). It may be the input of the same
   // run. A symbolic link stays, its target is replaced. Where `path` exists and is no regular file
-  // (a pipe, /dev/null, "-" for stdout) it is opened as it is.
-  static Result<File> create_output(const std::string& path, Caching wanted = Caching::direct);
+  // (a pipe, /dev/null, "-" for stdout) it is opened as it is. Refused: what holds an input; a
+  // block device that the rules do not give away, that is in use or too small.
+  static Result<File> create_output(const std::string& path, const OutputOptions& options = {});
+  static Result<File> create_output(const std::string& path, Caching caching) {
+    return create_output(path, OutputOptions{.caching = caching});
+  }
 
   // What a run leaves for a later one, so that this can go on where it ended:
   // A named file for reading and writing that stays when it is closed, made where there is none.
@@ -65,7 +90,7 @@ class File {
   // this File's alone while it is open, where the file system knows locks. Fails where `path` is
   // something else than a regular file (unsupported), and where another run has it open.
   static Result<File> open_kept_output(const std::string& path, const std::string& name,
-                                       uint64_t bytes, Caching wanted = Caching::direct);
+                                       uint64_t bytes, const OutputOptions& options = {});
   // Where that file is, or would be: beside what `path` leads to, if it is a link.
   static Result<std::string> kept_output_path(const std::string& path, const std::string& name);
 
@@ -90,10 +115,17 @@ class File {
   // Everything that was written is on the disk. What the system could not write back since the file
   // was opened is an error of every call, though the system tells it only once.
   Status sync() const;
-  // Gives an output its final name, replacing what was there, with that file's mode (and owner, if
-  // we may) if it existed. Atomic (rename), durable only after sync(). For what was opened as it is
-  // there is nothing to do.
+  // Brings an output to the disk, then gives it its final name, replacing what was there, with that
+  // file's mode (and owner, if we may) if it existed; then the name is on the disk, too. What was
+  // opened as it is has no other name to get. Without OutputRules::sync: atomic, and errors of
+  // closing the file are found, but what the system writes later may still fail or be lost.
   Status publish();
+  // Several as one: all are on the disk before the first one gets its name.
+  static Status publish_all(std::span<File* const> files);
+  // publish() asks it before a name is given: where this would replace an input, and an input is
+  // not what it was when it was opened, the output is kept under another name, which the error
+  // tells.
+  Status keep_if_inputs_changed();
   // Where an output is before publish(), if it has a name; where it will be, once it was
   // published.
   const std::string& name_in_progress() const { return name_; }
@@ -119,10 +151,22 @@ class File {
       : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
   static Result<File> create_in(const std::string& directory, const std::string& path,
                                 unsigned mode, Caching wanted);
+  static Result<File> open_in_place(const std::string& name, const std::string& path, Kind kind,
+                                    const OutputOptions& options);
   // A named file of this process's user; `path`: what to call it in messages.
   static Result<File> open_named(const std::string& name, const std::string& path, bool may_create,
                                  unsigned mode, Caching wanted);
   void open_direct(int flags);
+  Status check_in_place(const OutputOptions& options) const;
+  void guard(const OutputOptions& options, bool replaces_input);
+  // The steps of publish().
+  static Status keep_if_inputs_changed(std::span<File* const> files);
+  std::string keep_aside();
+  Status finish_writing();
+  void start_write_back() const;
+  void note_write_back(unsigned how) const;
+  Status write_back() const;
+  Status give_final_name();
   Status link_under_temporary_name();
   void close() noexcept;
 
@@ -134,6 +178,8 @@ class File {
   std::string name_;   // the temporary name, where there is one
   std::string final_;  // what publish() makes it
   bool keeps_name_ = false;
+  bool syncs_ = true;
+  std::shared_ptr<const InputGuard> replaced_;  // has the input that publish() will replace
   // A file that we made and write directly is longer on the disk than size() says: see
   // will_write(). Invariant: end_ <= the file's size on the disk, unless writes are in flight.
   bool grows_ahead_ = false;

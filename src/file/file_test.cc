@@ -21,6 +21,7 @@
 #include <iterator>
 
 #include "file/engine.h"
+#include "file/input_guard.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -364,6 +365,86 @@ TEST_F(FileTest, AKeptOutputGoesOnUntilItIsPublished) {
   EXPECT_FALSE(File::open_kept_output(path("out"), ".part", 5)) << "there is nothing to go on with";
   EXPECT_FALSE(File::open_kept_output("/dev/null", ".part", 0));
   EXPECT_FALSE(File::open_kept_output("-", ".part", 0));
+}
+
+// Each call that brings an output to the disk fails once: no name is given to what is not there.
+TEST_F(FileTest, AnOutputThatTheDiskDoesNotTakeHasNoName) {
+  struct Case {
+    Operation operation;
+    bool sync;
+  };
+  for (const Case& one : {Case{Operation::sync, true}, Case{Operation::rename, true},
+                          Case{Operation::close, false}, Case{Operation::rename, false}}) {
+    for (const int error : {EIO, ENOSPC}) {
+      auto file = File::create_output(path("out"), {.rules = {.sync = one.sync}});
+      ASSERT_TRUE(file && put(*file, "lost"));
+      inject({.error = error, .error_after = 0, .error_operation = one.operation});
+      const Status published = file->publish();
+      inject({});
+      ASSERT_FALSE(published) << static_cast<int>(one.operation);
+      EXPECT_EQ(published.error().system_errno, error);
+    }
+    EXPECT_EQ(entries(), 0u) << "and nothing is left when it is closed";
+  }
+}
+
+TEST_F(FileTest, ANameThatIsNotOnTheDiskIsAnError) {
+  auto file = File::create_output(path("out"));
+  ASSERT_TRUE(file && put(*file, "text"));
+  inject({.error = EIO, .error_after = 1, .error_operation = Operation::sync});  // of the folder
+  const Status published = file->publish();
+  inject({});
+  ASSERT_FALSE(published);
+  EXPECT_EQ(published.error().subject, directory_.string());
+}
+
+// The second one's data cannot be brought to the disk: the first has no name either.
+TEST_F(FileTest, SeveralOutputsGetTheirNamesWhenAllAreOnTheDisk) {
+  std::vector<File> made;
+  std::vector<File*> files;
+  for (const char* name : {"a", "b", "c"}) {
+    auto file = File::create_output(path(name));
+    ASSERT_TRUE(file && put(*file, name));
+    made.push_back(std::move(*file));
+  }
+  for (File& file : made) files.push_back(&file);
+  inject({.error = EIO, .error_after = 1, .error_operation = Operation::sync});
+  EXPECT_FALSE(File::publish_all(files));
+  inject({});
+  EXPECT_EQ(entries(), 0u);
+  ASSERT_TRUE(File::publish_all(files));
+  EXPECT_EQ(entries(), 3u);
+  EXPECT_EQ(get(path("b")), "b");
+}
+
+TEST_F(FileTest, AnInputThatChangedIsNotReplacedAndTheOutputIsKept) {
+  put(path("file"), "before");
+  auto inputs = std::make_shared<InputGuard>();
+  auto input = File::open_read(path("file"));
+  ASSERT_TRUE(input && inputs->add(*input));
+  auto output = File::create_output(path("file"), {.inputs = inputs});
+  ASSERT_TRUE(output && put(*output, "sorted"));
+  put(path("file"), "changed since");
+  const Status published = output->publish();
+  ASSERT_FALSE(published);
+  EXPECT_EQ(get(path("file")), "changed since");
+  ASSERT_EQ(entries(), 2u);
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    if (entry.path() == path("file")) continue;
+    EXPECT_EQ(get(entry.path()), "sorted");
+    EXPECT_NE(published.error().message().find(entry.path()), std::string::npos);
+  }
+}
+
+TEST_F(FileTest, AnInputThatStaysIsReplaced) {
+  put(path("file"), "before");
+  auto inputs = std::make_shared<InputGuard>();
+  auto input = File::open_read(path("file"));
+  ASSERT_TRUE(input && inputs->add(*input));
+  auto output = File::create_output(path("file"), {.inputs = inputs});
+  ASSERT_TRUE(output && put(*output, "sorted") && output->publish());
+  EXPECT_EQ(get(path("file")), "sorted");
+  EXPECT_EQ(entries(), 1u);
 }
 
 TEST_F(FileTest, APrivateDirectoryIsNobodyElses) {

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -54,9 +56,11 @@ bool parse_field(std::string_view key, const char* value, Injection& to) {
     const size_t at = text.find('@');
     const size_t colon = text.find(':');
     if (to.error == 0 || colon == std::string_view::npos) return false;
-    std::string_view operation = text.substr(at + 1, colon - at - 1);
-    if (operation != "read" && operation != "write") return false;
-    to.error_operation = operation == "read" ? Operation::read : Operation::write;
+    constexpr std::array<std::string_view, operations> names = {"read", "write", "sync", "close",
+                                                                "rename"};
+    const auto* name = std::ranges::find(names, text.substr(at + 1, colon - at - 1));
+    if (name == names.end()) return false;
+    to.error_operation = static_cast<Operation>(name - names.begin());
     to.error_after = std::strtoull(value + colon + 1, &end, 10);
   }
   return end != nullptr && end != value && *end == 0;
@@ -82,8 +86,8 @@ Injection from_environment() {
 // Changed only while no engine is open, so readers need no order.
 struct Disturber {
   Injection injection = from_environment();
-  std::atomic<uint64_t> calls{0};          // numbers the random decisions; relaxed
-  std::atomic<uint64_t> calls_of[2] = {};  // by operation; relaxed
+  std::atomic<uint64_t> calls{0};                   // numbers the random decisions; relaxed
+  std::atomic<uint64_t> calls_of[operations] = {};  // by operation; relaxed
 };
 
 Disturber& disturber() {
@@ -93,14 +97,27 @@ Disturber& disturber() {
 // Made before main(), so that the first use is never on the fault path.
 [[maybe_unused]] const Disturber& made_early = disturber();
 
+// The error that the next call of this operation ends with instead of being made; 0: none.
+int injected_error(Operation operation) noexcept {
+  Disturber& state = disturber();
+  const Injection& injection = state.injection;
+  if (injection.error == 0 || operation != injection.error_operation) return 0;
+  const uint64_t number =
+      state.calls_of[static_cast<int>(operation)].fetch_add(1, std::memory_order_relaxed);
+  return number >= injection.error_after ? injection.error : 0;
+}
+
+// Likewise, as a system call tells it.
+bool fails(Operation operation) noexcept {
+  const int error = injected_error(operation);
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
 void disturb(Step& step, bool buffered) noexcept {
   Disturber& state = disturber();
   const Injection& injection = state.injection;
-  if (injection.error != 0 && step.operation == injection.error_operation &&
-      state.calls_of[static_cast<int>(step.operation)].fetch_add(1, std::memory_order_relaxed) >=
-          injection.error_after) {
-    step.error = injection.error;
-  }
+  step.error = injected_error(step.operation);
   if (injection.short_transfer <= 0 && injection.delay <= 0) return;
   Random random(mix64(injection.seed) ^ state.calls.fetch_add(1, std::memory_order_relaxed));
   if (random.unit() < injection.short_transfer && step.bytes > 1) {
@@ -235,6 +252,23 @@ int64_t perform(const Step& step) noexcept {
                  : ::pwrite(step.descriptor, step.data, step.bytes, offset);
   }
   return result < 0 ? -errno : result;
+}
+
+int sync_data(int descriptor) noexcept {
+  return fails(Operation::sync) ? -1 : ::fdatasync(descriptor);
+}
+
+int sync_folder(int descriptor) noexcept {
+  return fails(Operation::sync) ? -1 : ::fsync(descriptor);
+}
+
+int close_written(int descriptor) noexcept {
+  const int closed = ::close(descriptor);
+  return fails(Operation::close) ? -1 : closed;
+}
+
+int rename_written(const char* from, const char* to) noexcept {
+  return fails(Operation::rename) ? -1 : ::rename(from, to);
 }
 
 Traffic traffic() {

@@ -50,4 +50,10 @@ int64_t perform(const Step& step) noexcept;
 // Sets up a request's own fields and counts it.
 void begin(Request& request) noexcept;
 
+// What makes an output last. As the system's calls of these names: 0, or -1 and errno.
+int sync_data(int descriptor) noexcept;    // fdatasync
+int sync_folder(int descriptor) noexcept;  // fsync
+int close_written(int descriptor) noexcept;
+int rename_written(const char* from, const char* to) noexcept;
+
 }  // namespace penstock::file

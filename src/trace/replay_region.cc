@@ -158,7 +158,9 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
     }
     // What exists and is no regular file is opened as it is, and a device for us alone: in_use()
     // has the better words, but knows only what this process can see.
-    auto device = file::File::create_output(options.device, caching);
+    auto device = file::File::create_output(
+        options.device,
+        {.caching = caching, .rules = {.overwrite_device = true}, .bytes = options.bytes});
     if (!device) return std::unexpected(device.error());
     auto bytes = device->size();
     if (!bytes) return std::unexpected(bytes.error());
