@@ -7,6 +7,9 @@ shift
 build=$root/build/$preset
 log=$build/build.log
 mkdir -p "$build"
+# One at a time in a folder: `./run a | ./run b` starts two. The lock goes with this process.
+exec 9>"$build/build.lock"
+flock 9
 
 # ccache takes precompiled headers only when told that their times do not matter.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros,include_file_mtime,include_file_ctime}
@@ -17,8 +20,8 @@ command -v ccache >/dev/null && launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 
-if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" &&
-  cmake --build "$build" "${targets[@]}") >"$log" 2>&1 </dev/null; then
+if ! (cd "$root" && cmake --preset "$preset" "${launcher[@]}" 9>&- &&
+  cmake --build "$build" "${targets[@]}" 9>&-) >"$log" 2>&1 </dev/null; then
   cat "$log" >&2
   echo "build: preset $preset failed" >&2
   exit 2

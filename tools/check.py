@@ -157,11 +157,14 @@ def run_unprivileged(tally):
     programs = [path for layer in UNPRIVILEGED_LAYERS for path in sorted((ROOT / f"build/dev/src/{layer}").glob("*_test"))]
     programs.append(ROOT / "build/dev/test/test_stream_stress_test")
     failures = 0
-    with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
-        os.chmod(folder, 0o777)
+    # Root copies to a folder that is its own: in one that everybody may write, somebody else's link could be in the way.
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as programs_folder, \
+            tempfile.TemporaryDirectory(prefix="penstock-check-nobody-") as folder:
+        os.chmod(programs_folder, 0o755)
+        os.chown(folder, NOBODY, NOBODY)
 
         def run(program):
-            copy = pathlib.Path(shutil.copy(program, folder))
+            copy = pathlib.Path(shutil.copy(program, programs_folder))
             copy.chmod(0o755)
             results = pathlib.Path(folder) / f"{program.name}.xml"
             environment = dict(os.environ, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, GTEST_OUTPUT=f"xml:{results}",

@@ -22,31 +22,31 @@ if [ "${1:-run}" = check ]; then
     packages+=(chromium-headless-shell)
 fi
 
+# What comes from PyPI and npm is what the lists beside this file say, by its hash, and runs nothing when it is installed.
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
 # Databases for the bench external-sort. Where they cannot be had, it says so, and measures beside the others.
-rivals=(duckdb==2.0.0 polars==2.1.0 pyarrow==26.0.1)
 install_rivals() {
-  local folder
-  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/rivals
-  [ "$(cat "$folder/installed" 2>/dev/null)" = "${rivals[*]}" ] && return
-  echo "setup: installing ${rivals[*]} in $folder" >&2
+  local folder=$tools/../build/rivals list=$tools/rivals.txt
+  cmp -s "$list" "$folder/installed" && return
+  echo "setup: installing what tools/rivals.txt lists in build/rivals" >&2
   rm -rf "$folder"
-  if python3 -m venv "$folder" >&2 && "$folder/bin/pip" install -q "${rivals[@]}" >&2; then
-    echo "${rivals[*]}" >"$folder/installed"
+  if python3 -m venv "$folder" >&2 &&
+    "$folder/bin/pip" install -q --require-hashes --only-binary :all: -r "$list" >&2; then
+    cp "$list" "$folder/installed"
   else
     echo "setup: they could not be installed; the bench external-sort goes on without them" >&2
     rm -rf "$folder"
   fi
 }
 # What drives the browser that looks at the report's page. Where it cannot be had, that test is skipped, and says so.
-playwright=playwright-core@1.65.1
 install_playwright() {
-  local folder
-  folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build/node
-  [ "$(cat "$folder/installed" 2>/dev/null)" = "$playwright" ] && return
-  echo "setup: installing $playwright in $folder" >&2
-  rm -rf "$folder" && mkdir -p "$folder"
-  if npm install --prefix "$folder" --no-audit --no-fund --loglevel=error "$playwright" </dev/null >&2; then
-    echo "$playwright" >"$folder/installed"
+  local folder=$tools/../build/node lock=$tools/browser/package-lock.json
+  cmp -s "$lock" "$folder/installed" && return
+  echo "setup: installing what tools/browser/package-lock.json lists in build/node" >&2
+  rm -rf "$folder" && mkdir -p "$folder" && cp "$tools/browser/package.json" "$lock" "$folder"
+  if npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel=error </dev/null >&2; then
+    cp "$lock" "$folder/installed"
   else
     echo "setup: it could not be installed; the test of the report's page will be skipped" >&2
   fi

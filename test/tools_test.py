@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What ./run and ./check are made of: tools_test.py ROOT [TEST...]. Copies of the scripts, with stand-ins for what they call."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import end_to_end
+
+ROOT = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import check  # noqa: E402
+
+
+class Tools(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="penstock-tools-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        shutil.copytree(ROOT / "tools", self.root / "tools")
+        self.programs = self.root / "programs"
+        self.programs.mkdir()
+        self.told = self.root / "told"
+        self.environment = dict(os.environ, PATH=f"{self.programs}:{os.environ['PATH']}", TOLD=str(self.told))
+
+    def stand_in(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+
+    def run_tool(self, *words):
+        return subprocess.run([str(self.root / "tools" / words[0]), *words[1:]], env=self.environment, timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def test_two_builds_of_one_folder_take_turns(self):
+        # Each makes a folder, and finds the other's where that one is at work.
+        self.stand_in(self.programs / "cmake", 'mkdir "$TOLD" || exit 1; sleep 0.05; rmdir "$TOLD"')
+        words = [str(self.root / "tools/build.sh"), "dev"]
+        builds = [subprocess.Popen(words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                  for _ in range(4)]
+        for build in builds:
+            output, _ = build.communicate(timeout=60)
+            self.assertEqual(build.returncode, 0, output)
+
+    def install(self, what):
+        self.stand_in(self.programs / "dpkg-query", "printf installed")
+        pip = 'echo "pip $*" >>"$TOLD"'
+        self.stand_in(self.root / "pip", pip)
+        self.stand_in(self.programs / "python3", f'mkdir -p "$3/bin"; cp "{self.root}/pip" "$3/bin/pip"')
+        self.stand_in(self.programs / "npm", 'echo "npm $*" >>"$TOLD"')
+        done = self.run_tool("setup.sh", what)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return self.told.read_text() if self.told.exists() else ""
+
+    def test_what_comes_from_pypi_is_known_by_its_hash(self):
+        told = self.install("bench")
+        self.assertIn("--require-hashes", told)
+        self.assertIn("--only-binary :all:", told)  # a source package would run its own script
+        packages = [line for line in (ROOT / "tools/rivals.txt").read_text().splitlines() if "==" in line]
+        self.assertTrue(packages)
+        self.assertTrue(all(line.endswith("\\") for line in packages), "each goes on with its hashes")
+        self.assertEqual(self.install("bench"), told, "what is there is not installed again")
+
+    def test_what_comes_from_npm_is_known_by_its_hash_and_runs_nothing(self):
+        told = self.install("check")
+        self.assertIn("npm ci", told)
+        self.assertIn("--ignore-scripts", told)
+        self.assertIn('"integrity": "sha512-', (ROOT / "tools/browser/package-lock.json").read_text())
+
+    def test_a_user_without_rights_cannot_touch_what_root_copied(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root runs tests as somebody else")
+        os.chmod(self.root, 0o755)
+        build = self.root / "build/dev"
+        program = build / "test/test_stream_stress_test"
+        self.stand_in(program, 'if touch "$0.mine" 2>/dev/null; then exit 1; fi; touch "$TMPDIR/mine" && test -x "$0"')
+        root, tally = check.ROOT, check.Tally()
+        check.ROOT = self.root
+        try:
+            check.run_unprivileged(tally)
+        finally:
+            check.ROOT = root
+        self.assertEqual(tally.failed, [])
+
+
+if __name__ == "__main__":
+    end_to_end.main("tools")
