@@ -1,5 +1,6 @@
 #include "fault/event_server.h"
 
+#include <memory>
 #include <stop_token>
 #include <utility>
 
@@ -28,8 +29,9 @@ Result<EventServer> EventServer::start(os::Userfault& userfault, Handler& handle
   auto stop = os::Event::create();
   if (!stop) return std::unexpected(stop.error());
   EventServer server;
+  server.thread_ = os::LeftToParent(std::make_unique<std::jthread>());
   auto started =
-      start_thread(server.thread_,
+      start_thread(*server.thread_,
                    [&userfault, &handler, stop = std::move(*stop)](const std::stop_token& token) {
                      const std::stop_callback on_stop(token, [&] { stop.raise(); });
                      serve(userfault, handler, stop);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "fault/registry.h"
+#include "os/generation.h"
 #include "os/memory.h"
 #include "os/userfault.h"
 
@@ -27,7 +28,7 @@ class EventServer {
   EventServer& operator=(EventServer&&) = default;
 
  private:
-  std::jthread thread_;  // stops, and is waited for, on destruction
+  os::LeftToParent<std::jthread> thread_;  // stops, and is waited for, on destruction
 };
 
 }  // namespace penstock::fault

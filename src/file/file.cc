@@ -239,6 +239,7 @@ File& File::operator=(File&& other) noexcept {
   keeps_name_ = other.keeps_name_;
   syncs_ = other.syncs_;
   replaced_ = std::exchange(other.replaced_, {});
+  made_ = other.made_;
   grows_ahead_ = other.grows_ahead_;
   // Relaxed: nobody uses a file while it is moved.
   end_.store(other.end_.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -256,7 +257,7 @@ File::~File() {
 
 void File::close() noexcept {
   if (fd_ < 0) return;
-  if (!name_.empty() && !keeps_name_) ::unlink(name_.c_str());
+  if (!name_.empty() && !keeps_name_ && !made_.is_past()) ::unlink(name_.c_str());
   if (buffered_fd_ != fd_) ::close(buffered_fd_);
   ::close(fd_);
   fd_ = buffered_fd_ = -1;

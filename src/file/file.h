@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "os/generation.h"
 #include "penstock/error.h"
 
 namespace penstock::file {
@@ -180,6 +181,7 @@ class File {
   bool keeps_name_ = false;
   bool syncs_ = true;
   std::shared_ptr<const InputGuard> replaced_;  // has the input that publish() will replace
+  os::Generation made_ = os::Generation::now();  // a forked child removes no name of its parent's
   // A file that we made and write directly is longer on the disk than size() says: see
   // will_write(). Invariant: end_ <= the file's size on the disk, unless writes are in flight.
   bool grows_ahead_ = false;

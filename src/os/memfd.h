@@ -10,7 +10,7 @@
 namespace penstock::os {
 
 // A file that lives in memory alone: pages that can be seen at several addresses, and from several
-// processes.
+// processes. A forked child maps nothing of its parent's (EPERM); it may adopt() the descriptor.
 //
 // Thread safety: a move-only value; map() may be called from any thread, and on the fault path.
 class MemoryFile {
@@ -24,7 +24,7 @@ class MemoryFile {
   // when it is no memory file whose size is sealed (its memory could vanish under a mapping).
   static Result<MemoryFile> adopt(int fd);
   MemoryFile() = default;
-  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), made_(other.made_) {}
   MemoryFile& operator=(MemoryFile&& other) noexcept;
   ~MemoryFile();
 
@@ -45,6 +45,7 @@ class MemoryFile {
 
  private:
   int fd_ = -1;
+  Generation made_;
 };
 
 // Gives the pages of a view's part of the file back to the system; it reads as zeros from then on,

@@ -17,6 +17,7 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 Result<MemoryFile> MemoryFile::create(uint64_t bytes, Pages pages) {
   const unsigned huge_flags = pages == Pages::hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0u;
   MemoryFile file;
+  file.made_ = Generation::now();
   file.fd_ = memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge_flags);
   if (file.fd_ < 0) return system_error(errno, "create a file in memory", "memfd");
   if (ftruncate(file.fd_, static_cast<off_t>(bytes)) != 0)
@@ -33,6 +34,7 @@ Result<MemoryFile> MemoryFile::adopt(int fd) {
                    "memfd");
   }
   MemoryFile file;
+  file.made_ = Generation::now();
   file.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (file.fd_ < 0) return system_error(errno, "share a file in memory", "memfd");
   return file;
@@ -51,6 +53,7 @@ Status MemoryFile::seal_size() {
 
 MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(made_, other.made_);
   return *this;
 }
 
@@ -60,6 +63,7 @@ MemoryFile::~MemoryFile() {
 
 int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access access,
                     bool populate) const noexcept {
+  if (made_.is_past()) return EPERM;
   const int saved_errno = errno;
   const int flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
   const int protection = access == Access::none   ? PROT_NONE

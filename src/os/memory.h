@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/generation.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
@@ -17,7 +18,7 @@ inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 enum class Access { none, read, read_write };
 
 // Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; released on
-// destruction. Thread safety: a move-only value.
+// destruction, but not by a forked child (see generation.h). Thread safety: a move-only value.
 class Reservation {
  public:
   static Result<Reservation> reserve(uint64_t bytes, size_t alignment = huge_page_bytes);
@@ -25,10 +26,6 @@ class Reservation {
   Reservation(Reservation&& other) noexcept;
   Reservation& operator=(Reservation&& other) noexcept;
   ~Reservation();
-
-  // The addresses are not ours any more: in a forked child from which they were excluded, where
-  // anything may lie there by now.
-  void forget() { begin_ = nullptr, bytes_ = 0; }
 
   std::byte* begin() const { return begin_; }
   std::byte* end() const { return begin_ + bytes_; }
@@ -38,8 +35,11 @@ class Reservation {
   }
 
  private:
+  void release() noexcept;
+
   std::byte* begin_ = nullptr;
   uint64_t bytes_ = 0;
+  Generation made_;
 };
 
 // All take page-aligned ranges.
@@ -65,8 +65,6 @@ void touch(std::byte* address, size_t bytes);
 [[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
 [[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
 [[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK
-// A forked child reads zeros there (MADV_WIPEONFORK); for pages that commit() made.
-[[nodiscard]] int wipe_on_fork(std::byte* address, size_t bytes);
 [[nodiscard]] int guard(std::byte* address, size_t bytes,
                         bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
 

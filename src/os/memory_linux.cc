@@ -84,6 +84,10 @@ Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
   if (bytes == 0 || bytes > bytes_max || alignment > bytes_max ||
       (alignment & (alignment - 1)) != 0)
     return failure(ErrorCode::invalid_argument, attempted);
+  const Generation now = Generation::now();
+  if (!now)
+    return failure(ErrorCode::out_of_memory, attempted, {},
+                   "memory for a page that children do not get (MADV_WIPEONFORK)");
   bytes = penstock::round_up(bytes, page_bytes);
   const uint64_t slack = alignment > page_bytes ? alignment : 0;
   void* mapped = mmap(nullptr, bytes + slack, PROT_NONE, reserve_flags, -1, 0);
@@ -96,23 +100,31 @@ Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
   Reservation reservation;
   reservation.begin_ = begin;
   reservation.bytes_ = bytes;
+  reservation.made_ = now;
   return reservation;
 }
 
 Reservation::Reservation(Reservation&& other) noexcept
-    : begin_(std::exchange(other.begin_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : begin_(std::exchange(other.begin_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      made_(other.made_) {}
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
   if (this != &other) {
-    unmap(begin_, bytes_);
+    release();
     begin_ = std::exchange(other.begin_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
+    made_ = other.made_;
   }
   return *this;
 }
 
 Reservation::~Reservation() {
-  unmap(begin_, bytes_);
+  release();
+}
+
+void Reservation::release() noexcept {
+  if (!made_.is_past()) unmap(begin_, bytes_);
 }
 
 int commit(std::byte* address, size_t bytes) {
@@ -192,10 +204,6 @@ int collapse(std::byte* address, size_t bytes) {
 
 int exclude_from_fork(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_DONTFORK);
-}
-
-int wipe_on_fork(std::byte* address, size_t bytes) {
-  return advise(address, bytes, MADV_WIPEONFORK);
 }
 
 int guard(std::byte* address, size_t bytes, bool on) {

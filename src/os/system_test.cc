@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,13 +14,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <utility>
 
 #include "os/alt_stack.h"
 #include "os/cpu.h"
 #include "os/fault_context.h"
+#include "os/generation.h"
 #include "os/limits.h"
 #include "os/process.h"
+#include "os/sanitizer.h"
 #include "penstock/units.h"
 
 namespace penstock::os {
@@ -225,6 +231,68 @@ TEST(ProcessWatch, DoesNotTakeForDeadWhatItCannotSee) {
   // It is somebody else, which shows as soon as it can be seen.
   ASSERT_EQ(error_of_another, 0);
   EXPECT_FALSE(of_another.is_running());
+}
+
+// ---- generations of processes
+
+int status_of(pid_t child) {
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status;
+}
+
+TEST(Generation, OfTheParentIsPastInAChildAndItsChildren) {
+  const Generation made = Generation::now();
+  ASSERT_TRUE(made);
+  EXPECT_FALSE(made.is_past());
+  EXPECT_FALSE(Generation().is_past());
+  const pid_t child = fork();
+  if (child == 0) {
+    const Generation own = Generation::now();
+    if (!made.is_past() || own.is_past()) _exit(1);
+    const pid_t grandchild = fork();
+    if (grandchild == 0) _exit(made.is_past() && own.is_past() ? 0 : 2);
+    _exit(status_of(grandchild) == 0 && !own.is_past() ? 0 : 3);
+  }
+  EXPECT_EQ(status_of(child), 0);
+  EXPECT_FALSE(made.is_past());
+}
+
+TEST(Generation, IsToldInAChildOfABareClone) {
+  if (shadowed) GTEST_SKIP() << "sanitizers need fork() itself";
+  const Generation made = Generation::now();
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) _exit(made.is_past() ? 0 : 1);
+  EXPECT_EQ(status_of(child), 0);
+}
+
+TEST(Generation, IsTheSameInAChildThatSharesTheMemory) {
+  if (shadowed) GTEST_SKIP() << "sanitizers make a vfork() a fork()";
+  const Generation made = Generation::now();
+  alignas(16) static std::byte stack[64 * KiB];
+  const auto look = [](void* of) { return static_cast<const Generation*>(of)->is_past() ? 1 : 0; };
+  const pid_t child = clone(look, std::end(stack), CLONE_VM | CLONE_VFORK | SIGCHLD,
+                            const_cast<Generation*>(&made));
+  ASSERT_GT(child, 0);
+  EXPECT_EQ(status_of(child), 0);
+  EXPECT_FALSE(made.is_past());
+}
+
+TEST(Generation, WhatAThreadMadeIsLeftToTheParent) {
+  struct Noted {
+    int& ends;
+    ~Noted() { ++ends; }
+  };
+  int ends = 0;
+  LeftToParent<Noted> left(std::unique_ptr<Noted>(new Noted{ends}));
+  const pid_t child = fork();
+  if (child == 0) {
+    left = {};
+    _exit(ends);
+  }
+  EXPECT_EQ(status_of(child), 0);
+  left = {};
+  EXPECT_EQ(ends, 1);
 }
 
 }  // namespace

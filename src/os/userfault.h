@@ -3,12 +3,16 @@
 #include <cstddef>
 #include <utility>
 
+#include "os/generation.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
 
 // A userfaultfd: missing pages of the ranges that it watches fault, and UFFDIO_MOVE (Linux 6.8)
 // moves pages into them.
+//
+// A forked child has a descriptor that acts on its parent's memory: there all calls end with EPERM,
+// and next_event() as if it had been stopped.
 //
 // Thread safety: a move-only value; the calls that return int may be made from any thread, and on
 // the fault path.
@@ -22,7 +26,7 @@ class Userfault {
   // CAP_SYS_PTRACE, or access to /dev/userfaultfd (Linux 6.1).
   static Result<Userfault> open_privileged();
   Userfault() = default;
-  Userfault(Userfault&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Userfault(Userfault&& other) noexcept : fd_(std::exchange(other.fd_, -1)), made_(other.made_) {}
   Userfault& operator=(Userfault&& other) noexcept;
   ~Userfault();
 
@@ -50,8 +54,10 @@ class Userfault {
 
  private:
   static Result<Userfault> with_features(int fd, uint64_t features);
+  int ask(unsigned long request, void* argument) noexcept;
 
   int fd_ = -1;
+  Generation made_;
 };
 
 }  // namespace penstock::os

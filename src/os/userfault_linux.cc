@@ -85,6 +85,7 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
 Result<Userfault> Userfault::with_features(int fd, uint64_t features) {
   Userfault userfault;
   userfault.fd_ = fd;
+  userfault.made_ = Generation::now();
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = features;
@@ -116,7 +117,7 @@ Result<Userfault> Userfault::open_privileged() {
 }
 
 bool Userfault::next_event(int stop_fd, Event& event) noexcept {
-  for (;;) {
+  while (!made_.is_past()) {
     pollfd entries[] = {{.fd = fd_, .events = POLLIN, .revents = 0},
                         {.fd = stop_fd, .events = POLLIN, .revents = 0}};
     if (poll(entries, 2, -1) < 0) continue;
@@ -129,27 +130,32 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
              .write = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0};
     return true;
   }
+  return false;
+}
+
+// 0 or an errno.
+int Userfault::ask(unsigned long request, void* argument) noexcept {
+  if (made_.is_past()) return EPERM;
+  const int saved_errno = errno;
+  const int error = ioctl(fd_, request, argument) == 0 ? 0 : errno;
+  errno = saved_errno;
+  return error;
 }
 
 int Userfault::wake(std::byte* address, size_t bytes) noexcept {
-  const int saved_errno = errno;
   uffdio_range range{word(address), bytes};
-  const int error = ioctl(fd_, UFFDIO_WAKE, &range) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return ask(UFFDIO_WAKE, &range);
 }
 
 int Userfault::poison(std::byte* address, size_t bytes) noexcept {
-  const int saved_errno = errno;
   uffdio_poison request{};
   request.range = {word(address), bytes};
-  const int error = ioctl(fd_, UFFDIO_POISON, &request) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return ask(UFFDIO_POISON, &request);
 }
 
 Userfault& Userfault::operator=(Userfault&& other) noexcept {
   std::swap(fd_, other.fd_);
+  std::swap(made_, other.made_);
   return *this;
 }
 
@@ -158,24 +164,19 @@ Userfault::~Userfault() {
 }
 
 int Userfault::watch(std::byte* address, size_t bytes) noexcept {
-  const int saved_errno = errno;
   uffdio_register request{};
   request.range = {word(address), bytes};
   request.mode = UFFDIO_REGISTER_MODE_MISSING;
-  const int error = ioctl(fd_, UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return ask(UFFDIO_REGISTER, &request);
 }
 
 int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
-  const int saved_errno = errno;
   uffdio_range range{word(address), bytes};
-  const int error = ioctl(fd_, UFFDIO_UNREGISTER, &range) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return ask(UFFDIO_UNREGISTER, &range);
 }
 
 int Userfault::move(std::byte* from, std::byte* to, size_t bytes) noexcept {
+  if (made_.is_past()) return EPERM;
   const int saved_errno = errno;
   const Moved moved = move_some(fd_, from, to, bytes);
   if (moved.error != 0 && moved.bytes > 0) {

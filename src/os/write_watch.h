@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "os/generation.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
@@ -14,6 +15,9 @@ namespace penstock::os {
 // no signal. Shared memory and anonymous memory, of small and of huge pages; a huge page is written
 // as a whole, and stays huge in shared memory. Anything may be reported that was not written (a
 // page that was mapped anew), nothing is left out.
+//
+// In a forked child, whose descriptors look at its parent's memory, watch() and take() end with
+// EPERM.
 //
 // Thread safety: a move-only value; take() for one range by one thread at a time, whatever other
 // threads write meanwhile.
@@ -43,6 +47,7 @@ class WriteWatch {
  private:
   int fault_fd_ = -1;
   int pagemap_fd_ = -1;
+  Generation made_;
 };
 
 }  // namespace penstock::os

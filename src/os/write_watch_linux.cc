@@ -62,6 +62,7 @@ Result<WriteWatch> WriteWatch::open() {
   constexpr const char* hint =
       "Linux 6.7 or later with CONFIG_USERFAULTFD, and a sandbox that allows it";
   WriteWatch watch;
+  watch.made_ = Generation::now();
   watch.fault_fd_ =
       static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
   uffdio_api api{};
@@ -83,11 +84,13 @@ Result<WriteWatch> WriteWatch::open() {
 
 WriteWatch::WriteWatch(WriteWatch&& other) noexcept
     : fault_fd_(std::exchange(other.fault_fd_, -1)),
-      pagemap_fd_(std::exchange(other.pagemap_fd_, -1)) {}
+      pagemap_fd_(std::exchange(other.pagemap_fd_, -1)),
+      made_(other.made_) {}
 
 WriteWatch& WriteWatch::operator=(WriteWatch&& other) noexcept {
   std::swap(fault_fd_, other.fault_fd_);
   std::swap(pagemap_fd_, other.pagemap_fd_);
+  std::swap(made_, other.made_);
   return *this;
 }
 
@@ -97,6 +100,7 @@ WriteWatch::~WriteWatch() {
 }
 
 int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
+  if (made_.is_past()) return EPERM;
   const int saved_errno = errno;
   uffdio_register request{};
   request.range = {word(address), bytes};
@@ -109,8 +113,9 @@ int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
 int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
                      size_t& count) noexcept {
   constexpr size_t regions_max = 128;  // on the stack
-  const int saved_errno = errno;
   count = 0;
+  if (made_.is_past()) return EPERM;
+  const int saved_errno = errno;
   int error = 0;
   while (at < end && count < out.size() && error == 0) {
     ScanRegion regions[regions_max];

@@ -1,6 +1,7 @@
 #include "pool/arena_pool.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/bits.h"
@@ -19,13 +20,6 @@ ArenaPool::ArenaPool(const PoolOptions& options, Pages pages, os::Reservation ar
   block_bytes_ = options.block_bytes;
   blocks_max_ = options.blocks_max;
   pages_ = pages;
-  // Where the system has not even that page, a child that ends the pool is not told apart.
-  if (auto mark = ForkMark::make()) mark_ = std::move(*mark);
-}
-
-ArenaPool::~ArenaPool() {
-  // A child's own memory may lie where the arena is not.
-  if (mark_.is_inherited()) arena_.forget();
 }
 
 Result<os::Reservation> ArenaPool::reserve_blocks(uint64_t bytes, size_t block_bytes) {
@@ -35,6 +29,13 @@ Result<os::Reservation> ArenaPool::reserve_blocks(uint64_t bytes, size_t block_b
                    "reserve " + std::to_string(bytes) + " bytes for blocks");
   return os::Reservation::reserve(round_up(bytes, block_bytes),
                                   std::max(block_bytes, os::huge_page_bytes));
+}
+
+Result<os::Reservation> ArenaPool::reserve_range(uint64_t bytes) const {
+  if (is_inherited())
+    return failure(ErrorCode::unsupported, "use a pool of the parent process in a forked child",
+                   "pool", "a pool that the child opens");
+  return reserve_blocks(bytes, block_bytes_);
 }
 
 Result<os::Reservation> ArenaPool::reserve_arena(const PoolOptions& options) {
@@ -47,6 +48,7 @@ void ArenaPool::require_place(BlockId block, Place place) const noexcept {
 }
 
 BlockId ArenaPool::take() noexcept {
+  if (is_inherited()) return no_block;
   const BlockList::Taken taken = free_.take();
   if (taken.block == no_block) return no_block;
   if (!taken.has_memory) {
@@ -61,12 +63,14 @@ BlockId ArenaPool::take() noexcept {
 }
 
 void ArenaPool::give(BlockId block) noexcept {
+  if (is_inherited()) return;
   require_place(block, Place::home);
   place_[block] = Place::free;
   free_.give(block, true);
 }
 
 int ArenaPool::map(BlockId block, std::byte* to) noexcept {
+  if (is_inherited()) return EPERM;
   require_place(block, Place::home);
   const int error = leave_home(block, to);
   if (error == 0) place_[block] = Place::mapped;
@@ -74,11 +78,13 @@ int ArenaPool::map(BlockId block, std::byte* to) noexcept {
 }
 
 int ArenaPool::remap(BlockId block, std::byte* from, std::byte* to) noexcept {
+  if (is_inherited()) return EPERM;
   require_place(block, Place::mapped);
   return move_on(block, from, to);
 }
 
 int ArenaPool::unmap(BlockId block, std::byte* from) noexcept {
+  if (is_inherited()) return 0;
   require_place(block, Place::mapped);
   const int error = go_home(block, from);
   if (error == 0) place_[block] = Place::home;
@@ -86,6 +92,7 @@ int ArenaPool::unmap(BlockId block, std::byte* from) noexcept {
 }
 
 void ArenaPool::trim() noexcept {
+  if (is_inherited()) return;
   (void)flush_unmaps();  // a view that waits for its batch must not bring the memory back
   free_.trim([this](BlockId block) {
     if (discard_home(block) != 0) return false;

@@ -6,7 +6,6 @@
 
 #include "os/memory.h"
 #include "pool/block_list.h"
-#include "pool/fork_mark.h"
 #include "pool/pool.h"
 
 namespace penstock::pool {
@@ -35,7 +34,6 @@ class ArenaPool : public Pool {
  protected:
   // REQUIRES: the arena is excluded from fork.
   ArenaPool(const PoolOptions& options, Pages pages, os::Reservation arena);
-  ~ArenaPool() override;
 
   // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails.
   virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
@@ -47,6 +45,8 @@ class ArenaPool : public Pool {
   // Address space for blocks, aligned to the block and to 2 MiB, that much larger as whole blocks
   // need.
   static Result<os::Reservation> reserve_blocks(uint64_t bytes, size_t block_bytes);
+  // The same, for a range. Errors: unsupported, in a forked child.
+  Result<os::Reservation> reserve_range(uint64_t bytes) const;
   // REQUIRES: options checked by Pool::open.
   static Result<os::Reservation> reserve_arena(const PoolOptions& options);
 
@@ -56,7 +56,6 @@ class ArenaPool : public Pool {
   enum class Place : uint8_t { free, home, mapped };
   void require_place(BlockId block, Place place) const noexcept;
 
-  ForkMark mark_;
   BlockList free_;
   std::atomic<uint32_t> committed_{0};
   std::unique_ptr<Place[]> place_;

@@ -46,9 +46,7 @@ class MremapPool final : public ArenaPool {
 
   Mechanism mechanism() const override { return Mechanism::mremap; }
   int fault_signal() const override { return SIGSEGV; }
-  Result<os::Reservation> reserve(uint64_t bytes) override {
-    return reserve_blocks(bytes, block_bytes());
-  }
+  Result<os::Reservation> reserve(uint64_t bytes) override { return reserve_range(bytes); }
   void release(os::Reservation&) override {}
 
  private:

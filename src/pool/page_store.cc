@@ -32,8 +32,8 @@
 //
 // A forked child inherits the ranges but not the home view, and its copy of the sets knows nothing
 // of what the parent does next: were it to take a page, both would write it; were it to discard
-// one, the parent's data would be gone. So a ForkMark turns all of take_run(), map(), release() and
-// trim() off there.
+// one, the parent's data would be gone. So take_run(), map(), release() and trim() do nothing there
+// (os/generation.h).
 
 #include "pool/page_store.h"
 
@@ -142,8 +142,6 @@ Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, Pa
 
   auto counts = committed(uint64_t{pages_max} * sizeof(std::atomic<uint32_t>), options.name);
   if (!counts) return std::unexpected(std::move(counts.error()));
-  auto mark = ForkMark::make();
-  if (!mark) return std::unexpected(std::move(mark.error()));
   auto ready = PageBitmap::open(pages_max);
   if (!ready) return std::unexpected(std::move(ready.error()));
   auto blank = PageBitmap::open(pages_max);
@@ -152,7 +150,6 @@ Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, Pa
   std::unique_ptr<PageStore> store(
       new PageStore(options, pages_max, pages, std::move(*file), std::move(*home)));
   store->counts_ = std::move(*counts);
-  store->mark_ = std::move(*mark);
   store->ready_ = std::move(*ready);
   store->blank_ = std::move(*blank);
   store->blank_.insert({0, pages_max});
@@ -173,11 +170,6 @@ PageStore::PageStore(const Options& options, uint32_t pages_max, Pages pages, os
       name_(options.name),
       file_(std::move(file)),
       home_(std::move(home)) {}
-
-PageStore::~PageStore() {
-  // A child's own memory may lie where the home view is not.
-  if (is_inherited()) home_.forget();
-}
 
 // ---- taking pages
 

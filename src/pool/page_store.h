@@ -18,13 +18,13 @@
 #include <span>
 #include <string>
 
+#include "os/generation.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "os/semaphore.h"
 #include "penstock/error.h"
 #include "penstock/page_pool.h"
 #include "penstock/units.h"
-#include "pool/fork_mark.h"
 #include "pool/page_bitmap.h"
 #include "pool/pool.h"
 
@@ -55,7 +55,6 @@ class PageStore {
   static constexpr uint64_t pages_limit = uint64_t{1} << 30;
 
   static Result<std::unique_ptr<PageStore>> open(const Options& options);
-  ~PageStore();
 
   size_t page_bytes() const { return page_bytes_; }
   uint32_t pages_max() const { return pages_max_; }
@@ -96,7 +95,7 @@ class PageStore {
 
   // True in a process that was forked off the one that opened the store: there the ranges are still
   // seen, but nothing is taken, mapped or given back, for the original knows nothing of it.
-  bool is_inherited() const noexcept { return mark_.is_inherited(); }
+  bool is_inherited() const noexcept { return made_.is_past(); }
 
   uint32_t pages_free() const noexcept { return free_.load(std::memory_order_relaxed); }
   uint32_t pages_taken() const noexcept { return pages_max_ - pages_free(); }
@@ -131,7 +130,7 @@ class PageStore {
   const os::MemoryFile file_;
   os::Reservation home_;
   os::Reservation counts_;  // std::atomic<uint32_t> of every page; zero pages until touched
-  ForkMark mark_;
+  const os::Generation made_ = os::Generation::now();
 
   os::Semaphore prefaulting_{1};  // held by prefault() while it has pages in hand; before mutex_
   os::Semaphore mutex_{1};        // a lock that may stand on the fault path; guards the next two

@@ -83,6 +83,7 @@ const char* name_of(Pages pages) {
 }
 
 int Pool::free_page_tables(std::span<std::byte> piece) noexcept {
+  if (is_inherited()) return 0;
   return os::decommit(piece.data(), piece.size());
 }
 

@@ -24,6 +24,10 @@
 // readable, and show newer data, until flush_unmaps() or a batch removes it (see SharedPool);
 // `strict` unmaps at once.
 //
+// In a forked child a pool is inert, for its blocks are the parent's: it gives and moves no block,
+// and what is given back to it, or unmapped, is left alone (0), so that whatever holds blocks can
+// end there.
+//
 // Thread safety: all members may be called from any thread; calls about one block must not overlap
 // each other. take, give, map, unmap, home and flush_unmaps neither allocate nor take locks that
 // user code may hold: they may stand on the fault path.
@@ -35,6 +39,7 @@
 #include <string>
 #include <vector>
 
+#include "os/generation.h"
 #include "os/memory.h"
 #include "os/userfault.h"
 #include "penstock/error.h"
@@ -83,6 +88,7 @@ class Pool {
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options);
   virtual ~Pool() = default;
 
+  bool is_inherited() const noexcept { return made_.is_past(); }
   size_t block_bytes() const { return block_bytes_; }
   uint32_t blocks_max() const { return blocks_max_; }
   Pages pages() const { return pages_; }  // the choice that was made; never `automatic`
@@ -130,6 +136,7 @@ class Pool {
   virtual void trim() noexcept = 0;
 
  protected:
+  const os::Generation made_ = os::Generation::now();
   size_t block_bytes_ = 0;
   uint32_t blocks_max_ = 0;
   Pages pages_ = Pages::small;

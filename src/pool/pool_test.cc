@@ -549,6 +549,7 @@ TEST(Pool, ProbeReportsEveryMechanism) {
 }
 
 TEST(PoolDeathTest, MisusedBlocksStopTheProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no forked child: a pool does nothing there
   const auto pool =
       Pool::open({.block_bytes = 4 * KiB, .blocks_max = 2, .mechanism = Mechanism::mremap}).value();
   auto range = pool->reserve(4 * KiB).value();

@@ -47,12 +47,13 @@ class SharedPool final : public ArenaPool {
 
   Mechanism mechanism() const override { return Mechanism::shared; }
   int fault_signal() const override { return SIGSEGV; }
-  Result<os::Reservation> reserve(uint64_t bytes) override {
-    return reserve_blocks(bytes, block_bytes());
+  Result<os::Reservation> reserve(uint64_t bytes) override { return reserve_range(bytes); }
+  void release(os::Reservation& range) override {
+    if (!is_inherited()) late_.forget(range.begin(), range.end());
   }
-  void release(os::Reservation& range) override { late_.forget(range.begin(), range.end()); }
-  int flush_unmaps() noexcept override { return late_.flush(); }
+  int flush_unmaps() noexcept override { return is_inherited() ? 0 : late_.flush(); }
   int free_page_tables(std::span<std::byte> piece) noexcept override {
+    if (is_inherited()) return 0;  // whoever had the lock at the fork is not there any more
     late_.forget(piece.data(), piece.data() + piece.size());  // its views go with the rest
     return Pool::free_page_tables(piece);
   }
@@ -78,9 +79,12 @@ class SharedPool final : public ArenaPool {
       return file_.map(to, block_bytes(), static_cast<uint64_t>(home(block) - arena_.begin()),
                        true);
     };
-    const int error = late_.place(to, map_it);
-    if (error != ENOMEM || late_.flush() != 0) return error;
-    return late_.place(to, map_it);
+    int error = late_.place(to, map_it);
+    if (error == ENOMEM && late_.flush() == 0) error = late_.place(to, map_it);
+    // A child that stored there would store into the parent's block. Where the system refuses that,
+    // it sees what it must not touch.
+    if (error == 0) (void)os::exclude_from_fork(to, block_bytes());
+    return error;
   }
   int move_on(BlockId block, std::byte* from, std::byte* to) noexcept override {
     if (const int error = leave_home(block, to)) return error;

@@ -65,7 +65,7 @@ class UffdPool final : public ArenaPool {
   int fault_signal() const override { return SIGBUS; }
 
   Result<os::Reservation> reserve(uint64_t bytes) override {
-    auto range = reserve_blocks(bytes, block_bytes());
+    auto range = reserve_range(bytes);
     if (!range) return range;
     if (system_calls_) {
       if (auto added = add_events(*range); !added) return std::unexpected(added.error());
@@ -84,6 +84,7 @@ class UffdPool final : public ArenaPool {
   }
   // The mapping goes with the tables, so a new one takes its place.
   int free_page_tables(std::span<std::byte> piece) noexcept override {
+    if (is_inherited()) return 0;
     if (const int error = Pool::free_page_tables(piece); error != 0) return error;
     return prepare(piece.data(), piece.size());
   }

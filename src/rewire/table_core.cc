@@ -81,7 +81,7 @@
 // pool empty does what the policy says, and its slot is as it was.
 //
 // Memory and fork. The table's own slots are not inherited (MADV_DONTFORK), for a child that stored
-// to them would store into the parent's table; it gets a SIGSEGV. Snapshots are inherited, and a
+// to them would store into the parent's table; it gets a message. Snapshots are inherited, and a
 // fork is cheap: no page table of shared memory is duplicated. Who counts references for the child?
 // Snapshot::keep_while(). And a child that destroys its copy of these objects changes nothing.
 //
@@ -256,12 +256,7 @@ Status TableCore::fill() {
 
 void TableCore::close() {
   registration_ = {};
-  // In a forked child the addresses are not ours any more: the system may have given them to
-  // somebody else.
-  if (store_->is_inherited()) {
-    (void)live_.release();
-    return;
-  }
+  if (store_->is_inherited()) return;  // the lock is as some other thread had it
   MutexLock lock(mutex_);
   image_.reset();
   live_.reset();

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/mutex.h"
 #include "base/thread.h"
+#include "os/generation.h"
 #include "penstock/remap_stream.h"
 #include "penstock/source.h"
 
@@ -25,22 +26,23 @@ class SinkStreamBody {
       : block_bytes_(block_bytes), sink_(std::move(sink)), stream_(std::move(stream)) {}
 
   Status start() {
-    return start_thread(thread_, [this] { drain(); });
+    return start_thread(*thread_, [this] { drain(); });
   }
 
   ~SinkStreamBody() {
-    if (!thread_.joinable()) return;
+    if (thread_.is_inherited() || !thread_->joinable()) return;
     cancel();
     stream_.cancel(RemapStream::Side::producer);
-    thread_.join();
+    thread_->join();
   }
 
   RemapStream& stream() { return stream_; }
 
   Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_) {
-    if (!thread_.joinable()) return failure(ErrorCode::invalid_argument, "finish twice", "sink");
+    if (thread_.is_inherited()) return stream_.finish(bytes);
+    if (!thread_->joinable()) return failure(ErrorCode::invalid_argument, "finish twice", "sink");
     if (Status finished = stream_.finish(bytes); !finished && status()) return finished;
-    thread_.join();
+    thread_->join();
     if (Status drained = status(); !drained) return drained;
     Status closed = sink_->close();
     MutexLock lock(mutex_);
@@ -48,11 +50,13 @@ class SinkStreamBody {
   }
 
   Status status() const EXCLUDES_LOCK(mutex_) {
+    if (thread_.is_inherited()) return stream_.status();
     MutexLock lock(mutex_);
     return status_;
   }
 
   void cancel() {
+    if (thread_.is_inherited()) return;
     // Relaxed: the flag hands over nothing, and what the drain may be waiting for is ended below or
     // by the producer.
     cancelled_.store(true, std::memory_order_relaxed);
@@ -95,7 +99,8 @@ class SinkStreamBody {
   std::atomic<bool> cancelled_ = false;
   mutable Mutex mutex_;
   Status status_ GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses all others
+  os::LeftToParent<std::thread> thread_{
+      std::make_unique<std::thread>()};  // last: it uses all others
 };
 
 }  // namespace source

@@ -32,6 +32,7 @@
 #include "base/thread.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "os/generation.h"
 #include "penstock/file_stream.h"
 #include "penstock/recovery.h"
 #include "penstock/remap_stream.h"
@@ -117,7 +118,7 @@ class ThreadBody final : public StreamBody {
     if (!stream) return std::unexpected(stream.error());
     auto body = std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
                                              options);
-    auto started = start_thread(body->thread_, [at = body.get()] { at->pump(); });
+    auto started = start_thread(*body->thread_, [at = body.get()] { at->pump(); });
     if (!started) return std::unexpected(started.error());
     return body;
   }
@@ -129,9 +130,10 @@ class ThreadBody final : public StreamBody {
         stream_(std::move(stream)) {}
 
   ~ThreadBody() override {
+    if (thread_.is_inherited()) return;
     cancel();
     stream_.cancel(RemapStream::Side::consumer);
-    if (thread_.joinable()) thread_.join();
+    if (thread_->joinable()) thread_->join();
   }
 
   const std::byte* begin() const override { return stream_.reader<std::byte>(); }
@@ -162,10 +164,12 @@ class ThreadBody final : public StreamBody {
     return bytes_;
   }
   Status status() const override EXCLUDES_LOCK(mutex_) {
+    if (thread_.is_inherited()) return stream_.status();
     MutexLock lock(mutex_);
     return status_;
   }
   void cancel() override {
+    if (thread_.is_inherited()) return;
     // Relaxed: the flag hands over nothing, and what the pump may be waiting for is ended below.
     cancelled_.store(true, std::memory_order_relaxed);
     source_->cancel();
@@ -227,7 +231,8 @@ class ThreadBody final : public StreamBody {
   mutable Mutex mutex_;
   std::optional<uint64_t> bytes_ GUARDED_BY(mutex_);
   Status status_ GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses all others
+  os::LeftToParent<std::thread> thread_{
+      std::make_unique<std::thread>()};  // last: it uses all others
 };
 
 // The size of a file whose bytes come as they are; 0 for pipes and compressed data, and for the

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "os/generation.h"
 #include "stream/file_reader.h"
 #include "stream/file_writer.h"
 
@@ -11,11 +12,12 @@ namespace penstock {
 
 namespace {
 
-// The order of the members is the order in which they may go.
+// The order of the members is the order in which they may go. A forked child leaves requests and
+// rings to its parent.
 struct Memory {
   std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<file::Engine> engine;
-  std::unique_ptr<stream::BlockIo> io;
+  os::LeftToParent<file::Engine> engine;
+  os::LeftToParent<stream::BlockIo> io;
 };
 
 Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
@@ -25,8 +27,8 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
   memory.pool = std::move(*pool);
   auto engine = file::Engine::open({.depth = blocks});
   if (!engine) return std::unexpected(engine.error());
-  memory.engine = std::move(*engine);
-  memory.io = std::make_unique<stream::BlockIo>(*memory.pool, *memory.engine);
+  memory.engine = os::LeftToParent(std::move(*engine));
+  memory.io = os::LeftToParent(std::make_unique<stream::BlockIo>(*memory.pool, *memory.engine));
   return memory;
 }
 
