@@ -12,7 +12,7 @@
 // penstock/remap_stream.h. The blocks are pages of a memory file that both processes map; no bytes
 // are copied, and the system frees them when both are gone, however they went.
 //
-// After fork() the child has none of the parent's streams: it attaches on its own. A process that
+// After fork() the child cannot use its parent's streams: it attaches on its own. A process that
 // calls exec() without closing its stream counts as running until the new program ends. Both
 // processes must see each other's numbers (one pid namespace).
 

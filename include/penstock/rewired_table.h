@@ -13,8 +13,8 @@
 // Bad: a lock of your own that is held over both a store to the table and snapshot() (the store may
 // wait for the snapshot), a system call that is handed the table's pointer without prepare_write()
 // (it gets EFAULT), a signal handler that stores to it (the thread may be inside such a store
-// already), a child of fork() that uses the table's own pointer (it crashes; its snapshots are
-// there).
+// already), a child of fork() that uses the table's own pointer (it gets a message; its snapshots
+// are there).
 //
 // A snapshot is consistent: when it shows what some thread stored, it shows all that this thread
 // had stored before, and all that it had seen. Transactions that must be seen whole or not at all

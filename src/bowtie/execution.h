@@ -20,6 +20,7 @@
 #include "stream/block_io.h"
 #include "stream/recovery.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::bowtie::internal {
 
@@ -67,7 +68,7 @@ Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& opt
 // - inputs_reserved_ is the sum over the inputs of what they hold or, if more, may still need at
 //   once (reserve()); it never exceeds input_blocks. output_held_ never exceeds output_blocks.
 // - A block is in one of: the pool; one input's queue; one output's queue; a write in flight.
-class Execution final : public fault::Handler {
+class Execution final : public stream::StreamHandler {
  public:
   static Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
                                const Computation& computation, const RunOptions& options);
@@ -85,6 +86,8 @@ class Execution final : public fault::Handler {
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
  private:
+  Label label() const noexcept override { return {"bowtie", stream::ErrorPolicy::stop}; }
+
   // What does not change while both threads run.
   struct InputPlace {
     std::byte* blocks = nullptr;  // the address of block 0

@@ -26,8 +26,15 @@
 // its own stack in the core. A signal that somebody sent would not come again by itself: it is sent
 // to this thread once more, with all that came with it, and is delivered when the handler returns.
 //
-// Fork. The child has the handlers and none of the regions (the pools' pages stay with the parent):
-// its table is emptied, and its Registrations end without effect.
+// Fork. The child has the handlers and a copy of the table, but none of the memory (the pools'
+// pages stay with the parent). Each slot has the generation of the process that registered it
+// (os/generation.h): a fault in an older one's region is not the handler's to serve, who says only
+// whose it is. Such a slot leaves the child's table with its Registration, or when the child
+// registers a region at the same addresses. It is not used again: it may count visitors that are
+// threads of the parent.
+//
+// Memory errors. A page that the hardware has lost raises SIGBUS whenever it is touched, present as
+// it is: a handler would serve it for ever. So the dispatcher tells handlers what it is.
 //
 // Costs: four atomic operations, a binary search and one system call (the signal mask) a fault, 0.1
 // us of the 1.3 us that a signal takes.
@@ -51,18 +58,20 @@
 #include "base/mutex.h"
 #include "os/fault_context.h"
 #include "os/futex.h"
+#include "os/generation.h"
 
 namespace penstock::fault {
 namespace {
 
 // ---------------------------------------------------------------- regions
 
-// Thread safety: begin, end and handler change only while the slot is in no table. visitors and
-// awaited are atomic.
+// Thread safety: begin, end, handler and made change only while the slot is in no table. visitors
+// and awaited are atomic.
 struct Slot {
   std::byte* begin = nullptr;
   std::byte* end = nullptr;
   Handler* handler = nullptr;
+  os::Generation made;
   std::atomic<uint32_t> visitors{0};
   std::atomic<bool> awaited{false};
 };
@@ -265,16 +274,27 @@ void chain(int signal, siginfo_t* info, void* context, const void* frame) {
 
 // ---------------------------------------------------------------- the dispatcher
 
+bool is_memory_error(const siginfo_t& info) {
+  return info.si_signo == SIGBUS &&
+         (info.si_code == BUS_MCEERR_AR || info.si_code == BUS_MCEERR_AO);
+}
+
 bool serve(const siginfo_t& info, void* context) {
   const os::FaultAccess access = os::fault_access(context);
-  if (info.si_code <= 0 || access == os::FaultAccess::execute)
+  const bool is_lost = is_memory_error(info);
+  if (info.si_code <= 0 || (access == os::FaultAccess::execute && !is_lost))
     return false;  // sent by somebody; a jump into data
   auto* const address = static_cast<std::byte*>(info.si_addr);
   Slot* const slot = enter(address);
   if (slot == nullptr) return false;
   const Fault fault{address, access == os::FaultAccess::write ? Access::write : Access::read,
                     context};
-  const Outcome outcome = slot->handler->on_fault(fault);
+  const Outcome outcome =
+      is_lost                ? slot->handler->on_unservable(fault, info.si_code == BUS_MCEERR_AR
+                                                                       ? Unservable::memory_error
+                                                                       : Unservable::memory_error_ahead)
+      : slot->made.is_past() ? slot->handler->on_unservable(fault, Unservable::inherited)
+                             : slot->handler->on_fault(fault);
   leave(*slot);
   return outcome == Outcome::retry;
 }
@@ -325,9 +345,6 @@ void after_fork_in_parent() PENSTOCK_THREAD_ANNOTATION(no_thread_safety_analysis
   registry().mutex.unlock();
 }
 void after_fork_in_child() PENSTOCK_THREAD_ANNOTATION(no_thread_safety_analysis) {
-  // The slots are left to the Registrations that the child has inherited: they find themselves in
-  // no table.
-  table_now.store(&no_regions, std::memory_order_seq_cst);
   for (auto& count : lookups) count.store(0, std::memory_order_seq_cst);
   registry().mutex.unlock();
 }
@@ -372,11 +389,13 @@ void remove(Slot* slot) {
   {
     MutexLock lock(registry().mutex);
     const Table& now = *table_now.load(std::memory_order_relaxed);
-    if (std::find(now.begin(), now.end(), slot) == now.end()) return;  // inherited through a fork
+    // Inherited, and in the way of a region of this process.
+    if (std::find(now.begin(), now.end(), slot) == now.end()) return;
     auto next = std::make_unique<Table>(now);
     std::erase(*next, slot);
     publish(std::move(next));
   }
+  if (slot->made.is_past()) return;
   wait_for_visitors(
       *slot);  // without the lock: a handler may take its time, and others register meanwhile
   MutexLock lock(registry().mutex);
@@ -392,6 +411,9 @@ Result<Registration> Registration::add(std::byte* begin, uint64_t bytes, Handler
   if (Status status = install_locked(); !status) return std::unexpected(status.error());
 
   auto next = std::make_unique<Table>(*table_now.load(std::memory_order_relaxed));
+  std::erase_if(*next, [&](const Slot* slot) {
+    return slot->begin < begin + bytes && begin < slot->end && slot->made.is_past();
+  });
   const auto above =
       std::lower_bound(next->begin(), next->end(), begin,
                        [](const Slot* slot, const std::byte* b) { return slot->end <= b; });
@@ -402,6 +424,7 @@ Result<Registration> Registration::add(std::byte* begin, uint64_t bytes, Handler
   slot->begin = begin;
   slot->end = begin + bytes;
   slot->handler = &handler;
+  slot->made = os::Generation::now();
   next->insert(above, slot);
   publish(std::move(next));
   Registration registration;
@@ -436,7 +459,8 @@ Status install() {
 
 Status uninstall() {
   MutexLock lock(registry().mutex);
-  if (!table_now.load(std::memory_order_relaxed)->empty())
+  const Table& now = *table_now.load(std::memory_order_relaxed);
+  if (!std::all_of(now.begin(), now.end(), [](const Slot* slot) { return slot->made.is_past(); }))
     return failure(ErrorCode::invalid_argument,
                    "uninstall the fault handlers while regions are registered", "fault registry");
   for (const int signal : handled_signals) {
@@ -456,7 +480,7 @@ Result<size_t> Handler::prepare(std::byte*, size_t, Access) {
 Handler* find(const void* address) {
   const Lookup lookup;
   const Slot* const slot = search(lookup.now(), static_cast<const std::byte*>(address));
-  return slot == nullptr ? nullptr : slot->handler;
+  return slot == nullptr || slot->made.is_past() ? nullptr : slot->handler;
 }
 
 }  // namespace penstock::fault

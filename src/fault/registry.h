@@ -31,6 +31,18 @@ enum class Outcome {
   decline,
 };
 
+// A fault in a region that its handler cannot serve, whatever it does: it is asked what to say.
+enum class Unservable {
+  // This process is a forked child, and the region is its parent's.
+  inherited,
+  // The hardware has lost what was there (SIGBUS with BUS_MCEERR_AR), or a handler that was asked
+  // on behalf of a thread in the kernel declined (EventServer).
+  memory_error,
+  // The hardware has lost what is there, and nobody has touched it yet (BUS_MCEERR_AO): the
+  // interrupted code is any.
+  memory_error_ahead,
+};
+
 // The interface that a stream, or a user's own region, implements.
 // on_fault runs in the faulting thread, inside a signal handler, on that thread's stack or
 // alternate stack: it must not allocate and must not take locks that the interrupted code may hold.
@@ -38,6 +50,13 @@ enum class Outcome {
 class Handler {
  public:
   virtual Outcome on_fault(const Fault& fault) noexcept = 0;
+
+  // Called instead of on_fault, under the same rules. In a forked child it runs on the child's copy
+  // of the handler, whose locks may be held by threads that are not there.
+  virtual Outcome on_unservable(const Fault& fault, Unservable why) noexcept {
+    (void)fault, (void)why;
+    return Outcome::decline;
+  }
 
   // Makes memory ready for a system call, which would get EFAULT where a load or store faults: the
   // byte at `address` and as many of the `bytes` behind it as can be there at once. Returns how
@@ -50,8 +69,9 @@ class Handler {
 };
 
 // Keeps a region registered for as long as it lives. Destruction waits until no thread is inside
-// the region's handler. Thread safety: a move-only value; registering and unregistering may be done
-// from any thread outside a handler.
+// the region's handler. In a forked child its faults are Unservable::inherited until it is
+// destroyed there, or the child registers something at the same addresses. Thread safety: a
+// move-only value; registering and unregistering may be done from any thread outside a handler.
 class Registration {
  public:
   static Result<Registration> add(std::byte* begin, uint64_t bytes, Handler& handler);
@@ -74,7 +94,7 @@ Status install();
 // Gives the handlers back to what was there before. REQUIRES: no region is registered.
 Status uninstall();
 
-// The region that serves `address`, or nullptr. Lock-free; for tests and messages.
+// The region of this process that serves `address`, or nullptr. Lock-free; for tests and messages.
 Handler* find(const void* address);
 
 }  // namespace penstock::fault

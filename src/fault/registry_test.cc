@@ -1,6 +1,7 @@
 #include "fault/registry.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -255,6 +257,131 @@ TEST(Registry, ChildOfAForkStartsEmptyAndMayRegister) {
   EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
   *region.at(0) = 1;
   EXPECT_EQ(region.opener.writes, 1);
+}
+
+// Notes what it is told that it cannot serve, and makes the page accessible all the same.
+class Asked final : public Handler {
+ public:
+  Outcome on_fault(const Fault& fault) noexcept override { return opener.on_fault(fault); }
+  Outcome on_unservable(const Fault& fault, Unservable why) noexcept override {
+    address = fault.address;
+    reason = why;
+    ++times;
+    return answer == Outcome::retry && why == Unservable::inherited ? opener.on_fault(fault)
+                                                                    : answer;
+  }
+  Opener opener;
+  Outcome answer = Outcome::retry;
+  std::byte* address = nullptr;
+  Unservable reason = Unservable::inherited;
+  int times = 0;
+};
+
+TEST(Registry, InAForkedChildHandlersAreAskedWhatToSay) {
+  const auto memory = os::Reservation::reserve(4 * page_bytes, page_bytes).value();
+  Asked asked;
+  auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    *(volatile char*)(memory.begin() + 8) = 1;
+    if (asked.times != 1 || asked.reason != Unservable::inherited) _exit(1);
+    if (asked.address != memory.begin() + 8) _exit(2);
+    // What the child has at the same addresses is the child's.
+    Opener own;
+    {
+      auto mine = Registration::add(memory.begin() + page_bytes, page_bytes, own);
+      if (!mine || find(memory.begin() + page_bytes) != &own) _exit(3);
+      *(volatile char*)(memory.begin() + page_bytes) = 1;
+      if (own.writes != 1 || asked.times != 1) _exit(4);
+      registration = {};
+      if (find(memory.begin() + page_bytes) != &own) _exit(5);
+    }
+    _exit(uninstall() ? 0 : 6);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+  *(volatile char*)(memory.begin()) = 1;
+  EXPECT_EQ(asked.opener.writes, 1);
+  EXPECT_EQ(asked.times, 0);
+}
+
+TEST(Registry, AChildEndsWhatItInheritedWhileThreadsOfTheParentWereInside) {
+  Region region;
+  region.add();
+  std::atomic<int> stage{0};
+  // It stays in its handler until the child has ended.
+  class Waiting final : public Handler {
+   public:
+    explicit Waiting(std::atomic<int>& stage, Opener& opener) : stage_(stage), opener_(opener) {}
+    Outcome on_fault(const Fault& fault) noexcept override {
+      stage_ = 1;
+      stage_.notify_all();
+      stage_.wait(1);
+      return opener_.on_fault(fault);
+    }
+
+   private:
+    std::atomic<int>& stage_;
+    Opener& opener_;
+  } waiting(stage, region.opener);
+  const auto memory = os::Reservation::reserve(page_bytes, page_bytes).value();
+  auto registration = Registration::add(memory.begin(), memory.bytes(), waiting).value();
+  std::thread inside([&] { *(volatile char*)memory.begin() = 1; });
+  stage.wait(0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    registration = {};
+    region.registration = {};
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  stage = 2;
+  stage.notify_all();
+  inside.join();
+  EXPECT_EQ(region.opener.writes, 1);
+}
+
+// ---------------------------------------------------------------- memory errors
+
+// As the kernel sends it.
+void send_memory_error(const std::byte* address, int code) {
+  siginfo_t info = {};
+  info.si_signo = SIGBUS;
+  info.si_code = code;
+  info.si_addr = const_cast<std::byte*>(address);
+  ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &info), 0)
+      << strerror(errno);
+}
+
+TEST(Registry, MemoryErrorsAreNotServed) {
+  const auto memory = os::Reservation::reserve(2 * page_bytes, page_bytes).value();
+  Asked asked;
+  const auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
+  send_memory_error(memory.begin() + 100, BUS_MCEERR_AR);
+  EXPECT_EQ(asked.times, 1);
+  EXPECT_EQ(asked.reason, Unservable::memory_error);
+  EXPECT_EQ(asked.address, memory.begin() + 100);
+  send_memory_error(memory.begin(), BUS_MCEERR_AO);
+  EXPECT_EQ(asked.times, 2);
+  EXPECT_EQ(asked.reason, Unservable::memory_error_ahead);
+  EXPECT_EQ(asked.opener.reads + asked.opener.writes, 0);
+}
+
+TEST(Registry, AMemoryErrorThatIsDeclinedCrashesAsWithoutUs) {
+  const int status = status_of_child([] {
+    const auto memory = os::Reservation::reserve(page_bytes, page_bytes).value();
+    Asked asked;
+    asked.answer = Outcome::decline;
+    const auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
+    send_memory_error(memory.begin(), BUS_MCEERR_AO);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGBUS);
 }
 
 // ---------------------------------------------------------------- other parties' handlers

@@ -13,12 +13,13 @@
 #include "os/memory.h"
 #include "pool/pool.h"
 #include "stream/block_reserve.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::partition_internal {
 
 // Thread safety: any threads write; everything else when they are done, different streams at the
 // same time. Invariants: a slot is 0, busy while one thread maps its block, or the block + 1.
-class SharedStreams final : public fault::Handler {
+class SharedStreams final : public stream::StreamHandler {
  public:
   struct Options {
     uint32_t streams = 1;
@@ -42,6 +43,8 @@ class SharedStreams final : public fault::Handler {
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
  private:
+  Label label() const noexcept override { return {"shared streams", stream::ErrorPolicy::stop}; }
+
   using Slot = std::atomic<uint32_t>;
   static constexpr uint32_t busy = ~uint32_t{0};
 

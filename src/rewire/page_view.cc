@@ -26,12 +26,13 @@
 #include "rewire/snapshot.h"
 #include "rewire/vector_core.h"
 #include "stream/recovery.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
 // Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
 // beginning to the end, read only. There is no range when there are no pages.
-class ViewCore final : public fault::Handler {
+class ViewCore final : public stream::StreamHandler {
  public:
   static Result<std::unique_ptr<ViewCore>> open(const Range& source,
                                                 std::span<const uint64_t> slots,
@@ -77,6 +78,8 @@ class ViewCore final : public fault::Handler {
   }
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   ViewCore(size_t page_bytes, const PageView::Options& options)
       : page_bytes_(page_bytes), options_(options) {}
 

@@ -280,6 +280,16 @@ TEST_P(TableOf, AChildCannotStoreIntoTheTable) {
   EXPECT_EQ(read(table.begin<uint64_t>() + 2 * page_items()), 1u);
 }
 
+TEST_P(TableOf, AChildIsToldWhoseTableItIs) {
+  GTEST_FLAG_SET(death_test_style, "fast");  // in a forked child
+  const PagePool pool = pool_of(24);
+  RewiredTable table = table_of(pool, 8);
+  write(table.begin<uint64_t>(), 5);
+  EXPECT_DEATH(write(table.begin<uint64_t>(), 99),
+               "in a forked child: it belongs to process " + std::to_string(getpid()));
+  EXPECT_EQ(read(table.begin<uint64_t>()), 5u);
+}
+
 // Whatever the parent's threads held at the fork.
 TEST_P(TableOf, AChildIsNeverStuck) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";

@@ -1001,6 +1001,37 @@ TEST(RewiredVector, AForkedChildReadsAndIsToldThatItCannotGrow) {
   done = true;
 }
 
+TEST(RewiredVector, AForkedChildThatRunsPastTheEndIsToldWhoseVectorItIs) {
+  GTEST_FLAG_SET(death_test_style, "fast");  // in a forked child
+  const PagePool pool = open_pool(small, 8);
+  auto vector = open_vector<uint64_t>(pool);
+  vector.append(items_of<uint64_t>(0, 10));
+  volatile uint64_t* const behind = vector.append_window().value();
+  EXPECT_DEATH(behind[small / 8] = 1,
+               "in a forked child: it belongs to process " + std::to_string(getpid()));
+  behind[small / 8] = 1;
+  (void)vector.append_end(vector.data() + 10);
+}
+
+TEST(RewiredVector, EndsInAForkedChildWithoutHarmToTheParent) {
+  auto pool = std::make_unique<PagePool>(open_pool(small, 8));
+  auto vector = std::make_unique<RewiredVector<uint64_t>>(open_vector<uint64_t>(*pool));
+  vector->append(items_of<uint64_t>(0, 1000));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    vector.reset();
+    pool->trim();
+    pool.reset();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  vector->append(items_of<uint64_t>(1000, 1000));
+  EXPECT_TRUE(equal(*vector, items_of<uint64_t>(0, 2000)));
+}
+
 TEST(RewiredVector, AnInsertionThatFailsMidwayChangesNothing) {
   const PagePool pool = open_pool(small, 3);
   auto vector = open_vector<int>(pool);

@@ -13,12 +13,13 @@
 #include "penstock/error.h"
 #include "rewire/range.h"
 #include "rewire/table_core.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
 // Thread safety: all members, from any thread. Invariants: the range shows the same pages from the
 // beginning to the end, read only, and nobody stores to them.
-class SnapshotCore final : public fault::Handler {
+class SnapshotCore final : public stream::StreamHandler {
  public:
   // REQUIRES: the range shows all of the snapshot.
   static Result<std::shared_ptr<SnapshotCore>> open(std::shared_ptr<TableCore> table,
@@ -37,6 +38,8 @@ class SnapshotCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {name_.c_str(), table_->options().policy}; }
+
   SnapshotCore(std::shared_ptr<TableCore> table, std::unique_ptr<Range> range, uint64_t epoch);
 
   const std::shared_ptr<TableCore> table_;

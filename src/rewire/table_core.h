@@ -19,6 +19,7 @@
 #include "pool/page_store.h"
 #include "rewire/gate.h"
 #include "rewire/range.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
@@ -60,7 +61,8 @@ class CopyReserve {
 // Invariants: every slot of live_ shows a page. A slot that is read_write shows a page that no
 // snapshot shows and no other slot. Slots become read only behind a closed gate. With
 // guarantee_copies there are never fewer reserved pages than read-only slots.
-class TableCore final : public fault::Handler, public std::enable_shared_from_this<TableCore> {
+class TableCore final : public stream::StreamHandler,
+                        public std::enable_shared_from_this<TableCore> {
  public:
   using Options = RewiredTable::Options;
 
@@ -112,6 +114,8 @@ class TableCore final : public fault::Handler, public std::enable_shared_from_th
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   friend class SnapshotCore;
 
   // How a write to a slot ended.

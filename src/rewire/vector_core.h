@@ -14,6 +14,7 @@
 #include "os/semaphore.h"
 #include "penstock/rewired_vector.h"
 #include "rewire/range.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::rewire {
 
@@ -22,7 +23,7 @@ namespace penstock::rewire {
 // Invariants: the slots [0, mapped_) show a page each, readable and writable, that no other slot of
 // any vector shows; the slots behind show nothing, and the last of all never does. `size` and all
 // other places are in bytes.
-class VectorCore final : public fault::Handler {
+class VectorCore final : public stream::StreamHandler {
  public:
   using Options = RewiredVectorOptions;
 
@@ -58,6 +59,8 @@ class VectorCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   class Holding;
   class WayBack;
   enum class Missing : uint8_t { nothing, addresses, pages, mappings, parent };

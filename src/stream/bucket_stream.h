@@ -12,6 +12,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "pool/pool.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -36,7 +37,7 @@ struct BucketGroupOptions {
 // several threads). Invariants: every block that the group has taken is either mapped at exactly
 // one slot, or guarded: at home, waiting to be mapped at its slot again. A slot's address faults
 // unless its block is mapped.
-class BucketGroup final : public fault::Handler {
+class BucketGroup final : public StreamHandler {
  public:
   // REQUIRES: the pool outlives the group; a shared pool is strict (a block that was given back
   // must not be seen any more).
@@ -61,6 +62,8 @@ class BucketGroup final : public fault::Handler {
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
  private:
+  Label label() const noexcept override { return {"bucket streams", ErrorPolicy::stop}; }
+
   struct Slot {
     uint32_t block_plus_one;  // 0: none
     uint32_t pad;

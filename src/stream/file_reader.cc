@@ -124,6 +124,7 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_stream(BlockIo& io,
 
 FileReaderCore::~FileReaderCore() {
   registration_ = {};
+  if (is_inherited()) return;  // the requests in flight are the parent's
   if (file_ != nullptr && !file_->seekable()) io_.engine().cancel(*file_);
   while (!slots_.empty()) {
     PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
@@ -174,6 +175,12 @@ bool FileReaderCore::serve_one(uint64_t block, void* context) noexcept {
   const size_t valid_bytes = wait_for(*slot);
   if (failed_ && fail(options_.policy, failure_, context)) return true;
   return show(*slot, valid_bytes, context);
+}
+
+// For messages.
+const char* FileReaderCore::subject() const noexcept {
+  const file::File* const file = extents_.empty() ? file_ : extents_.front().file;
+  return file == nullptr ? "FileReader" : file->path().c_str();
 }
 
 // For a stream: where the block would be in it.
@@ -331,6 +338,7 @@ Status FileReaderCore::status() const {
 }
 
 bool FileReaderCore::at_end(const void* position) {
+  if (is_inherited()) refuse_inherited(position);
   const auto offset =
       static_cast<uint64_t>(static_cast<const std::byte*>(position) - range_.begin());
   const uint64_t block = offset / block_bytes_;
@@ -339,6 +347,7 @@ bool FileReaderCore::at_end(const void* position) {
 }
 
 Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const size_t fits =
       bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
   prepare(address, fits);
@@ -347,6 +356,7 @@ Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::
 }
 
 void FileReaderCore::prepare(const void* address, size_t bytes) {
+  if (is_inherited()) refuse_inherited(address);
   if (bytes == 0) return;
   const auto first_byte =
       static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());

@@ -29,6 +29,7 @@
 #include "stream/block_io.h"
 #include "stream/error_policy.h"
 #include "stream/recovery.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -39,7 +40,7 @@ struct Extent {
   uint32_t bytes = 0;
 };
 
-class FileReaderCore final : public fault::Handler {
+class FileReaderCore final : public StreamHandler {
  public:
   struct Options {
     uint32_t read_ahead_blocks = 4;  // at least 1
@@ -82,6 +83,8 @@ class FileReaderCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {subject(), options_.policy}; }
+
   // A block of the stream that has memory.
   struct Slot {
     uint64_t block;
@@ -95,6 +98,7 @@ class FileReaderCore final : public fault::Handler {
                                                             uint64_t blocks,
                                                             const Options& options);
   Extent extent_of(uint64_t block) const noexcept;
+  const char* subject() const noexcept;
   Slot* find(uint64_t block) noexcept;
   bool serve(uint64_t block, void* context) noexcept;
   bool serve_in_order(uint64_t block, void* context) noexcept;

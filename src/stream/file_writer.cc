@@ -73,6 +73,7 @@ Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, Sink& 
 
 FileWriterCore::~FileWriterCore() {
   registration_ = {};
+  if (is_inherited()) return;  // the requests in flight are the parent's
   while (!slots_.empty()) {
     const pool::BlockId id = bring_home(slots_.back().block);
     PENSTOCK_CHECK(id != pool::no_block, "a block can go home: vm.max_map_count is not reached");
@@ -89,8 +90,7 @@ FileWriterCore::Slot* FileWriterCore::find(uint64_t block) noexcept {
 }
 
 Failure FileWriterCore::failure(int error) const noexcept {
-  return {code_of_errno(error), "write", file_ != nullptr ? file_->path().c_str() : sink_->name(),
-          error};
+  return {code_of_errno(error), "write", subject(), error};
 }
 
 fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
@@ -127,6 +127,7 @@ fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
 }
 
 Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const size_t fits =
       bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
   const auto offset = static_cast<uint64_t>(address - range_.begin());
@@ -214,6 +215,7 @@ void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
 }
 
 void FileWriterCore::flush(std::byte* end) {
+  if (is_inherited()) refuse_inherited(end);
   PENSTOCK_CHECK(end >= begin_ && end <= range_.end(), "a stream ends within its range");
   if (ended_) return;
   const auto bytes = static_cast<uint64_t>(end - range_.begin());
@@ -233,6 +235,7 @@ void FileWriterCore::flush(std::byte* end) {
 }
 
 Status FileWriterCore::finish(std::byte* end) {
+  if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
   flush(end);
   io_.wait_writes(&error_);
   return status();

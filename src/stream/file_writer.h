@@ -25,6 +25,7 @@
 #include "stream/block_io.h"
 #include "stream/error_policy.h"
 #include "stream/file_reader.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -42,7 +43,7 @@ class Sink {
   ~Sink() = default;
 };
 
-class FileWriterCore final : public fault::Handler {
+class FileWriterCore final : public StreamHandler {
  public:
   struct Options {
     uint64_t bytes_max = 0;  // address space to reserve: the most that can be written
@@ -69,6 +70,8 @@ class FileWriterCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {subject(), options_.policy}; }
+
   struct Slot {
     uint64_t block;
     pool::BlockId id;
@@ -87,6 +90,9 @@ class FileWriterCore final : public fault::Handler {
   void hand_over_below(uint64_t block) noexcept;
   Extent place(uint64_t block, size_t bytes) noexcept;
   Failure failure(int error) const noexcept;
+  const char* subject() const noexcept {
+    return file_ != nullptr ? file_->path().c_str() : sink_->name();
+  }
 
   BlockIo& io_;
   const size_t block_bytes_;

@@ -364,12 +364,14 @@ ErrorCode GuardStreamCore::write_reason(char* text, size_t text_bytes, Verdict v
 
 // The start condition of Algorithm 8.
 std::byte* GuardStreamCore::reader() {
+  if (is_inherited()) return range_.begin();
   MutexLock lock(mutex_);
   while (is(Side::producer, Phase::active) && released_ == 0) changes_.wait(mutex_);
   return range_.begin();
 }
 
 Status GuardStreamCore::prepare(Side side, const void* address, size_t bytes) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   if (bytes == 0) return {};
   auto blocks =
       BlockRange::of(address, bytes, range_, block_bytes_, side, comeback_of(side), options_.name);
@@ -392,6 +394,7 @@ Result<size_t> GuardStreamCore::prepare(std::byte* address, size_t bytes, fault:
 }
 
 Status GuardStreamCore::finish(uint64_t bytes) {
+  if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
   auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, fmt::format("finish at {} bytes", bytes),
                    options_.name, std::move(hint));
@@ -423,6 +426,7 @@ Status GuardStreamCore::finish(uint64_t bytes) {
 }
 
 Result<uint64_t> GuardStreamCore::wait_ready(uint64_t offset) {
+  if (auto owned = check_owned("wait for data"); !owned) return std::unexpected(owned.error());
   const auto position = static_cast<Position>(offset / block_bytes_);
   MutexLock lock(mutex_);
   // What the system refuses to take back now is tried again by the next fault.
@@ -441,6 +445,7 @@ Result<uint64_t> GuardStreamCore::wait_ready(uint64_t offset) {
 }
 
 void GuardStreamCore::fail(Side side, Error error) {
+  if (is_inherited()) return;
   std::string reason = error.message();
   MutexLock lock(mutex_);
   if (!is(side, Phase::active)) return;
@@ -455,6 +460,7 @@ void GuardStreamCore::fail(Side side, Error error) {
 }
 
 Status GuardStreamCore::status() const {
+  if (auto owned = check_owned("know the state"); !owned) return std::unexpected(owned.error());
   MutexLock lock(mutex_);
   for (const std::optional<Error>& error : error_) {
     if (error) return std::unexpected(*error);
@@ -463,6 +469,7 @@ Status GuardStreamCore::status() const {
 }
 
 uint64_t GuardStreamCore::memory_bytes() const {
+  if (is_inherited()) return 0;
   MutexLock lock(mutex_);
   const auto live = std::count_if(slots_.begin(), slots_.end(),
                                   [](const Slot& slot) { return slot.state != State::absent; });

@@ -17,6 +17,7 @@
 #include "penstock/guard_stream.h"
 #include "pool/page_tables.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -29,7 +30,7 @@ namespace penstock::stream {
 //     one slot each, position mod slots;
 //   - an active producer's blocks, from released_ on, are open to both sides; below released_ only
 //     what a consumer has faulted in is open.
-class GuardStreamCore final : public fault::Handler {
+class GuardStreamCore final : public StreamHandler {
  public:
   using Options = GuardStream::Options;
 
@@ -53,6 +54,8 @@ class GuardStreamCore final : public fault::Handler {
       EXCLUDES_LOCK(mutex_);
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   // What becomes of a block; the arrows are in guard_stream.cc.
   enum class State : uint8_t { absent, producing, guarded, consuming };
   struct Slot {

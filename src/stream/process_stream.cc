@@ -1,7 +1,6 @@
 #include "stream/process_stream.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -293,8 +292,7 @@ Status ProcessStreamCore::join() {
 }
 
 ProcessStreamCore::~ProcessStreamCore() {
-  // After a fork the child's copy speaks for nobody.
-  if (!joined_ || getpid() != self_.pid) return;
+  if (!joined_ || is_inherited()) return;  // a forked child's copy speaks for nobody
   const bool complete = shared_.sides[index_of(Side::producer)].phase.load() == Phase::finished;
   if (!complete) fail(Error{ErrorCode::cancelled, "go on: its stream was closed"});
 }
@@ -430,6 +428,7 @@ int ProcessStreamCore::show(Position position, bool cleared) noexcept {
   int error = map();
   if (error == ENOMEM && late_.flush() == 0) error = map();
   if (error != 0) return error;
+  (void)os::exclude_from_fork(at, shape_.block_bytes);  // refused, a child sees what is not its own
   if (cleared) std::memset(at, 0, shape_.block_bytes);
   if (side_ == Side::producer)
     shared_.slot_positions()[slot].store(position, std::memory_order_relaxed);
@@ -541,6 +540,7 @@ ErrorCode ProcessStreamCore::read_failure(const SharedSide& side, char (&reason)
 // ---- calls of the user
 
 Status ProcessStreamCore::prepare(const void* address, size_t bytes) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   if (bytes == 0) return {};
   auto blocks =
       BlockRange::of(address, bytes, range_, shape_.block_bytes, side_, comeback(), name_);
@@ -560,6 +560,7 @@ Result<size_t> ProcessStreamCore::prepare(std::byte* address, size_t bytes, faul
 }
 
 Status ProcessStreamCore::finish(uint64_t bytes) {
+  if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
   auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, fmt::format("finish at {} bytes", bytes), name_,
                    std::move(hint));
@@ -595,6 +596,7 @@ Status ProcessStreamCore::finish(uint64_t bytes) {
 }
 
 Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
+  if (auto owned = check_owned("wait for data"); !owned) return std::unexpected(owned.error());
   if (side_ != Side::consumer)
     return failure(ErrorCode::invalid_argument, "wait for data", name_, "the consumer waits");
   // Beyond the capacity nothing comes but the end.
@@ -620,6 +622,7 @@ Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
 }
 
 void ProcessStreamCore::fail(const Error& error) {
+  if (is_inherited()) return;
   const std::string reason = error.message();
   {
     MutexLock lock(mutex_);

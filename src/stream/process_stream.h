@@ -19,6 +19,7 @@
 #include "pool/late_unmaps.h"
 #include "pool/page_tables.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -33,7 +34,7 @@ struct SharedSide;
 // process. Invariants (of the shared state, see SharedStream): the heads, the release and the
 // phases only grow, and each is written by the side that it belongs to; the phase of a dead process
 // is written by the survivor.
-class ProcessStreamCore final : public fault::Handler {
+class ProcessStreamCore final : public StreamHandler {
  public:
   using Options = ProcessStream::Options;
   using AttachOptions = ProcessStream::AttachOptions;
@@ -59,6 +60,8 @@ class ProcessStreamCore final : public fault::Handler {
       EXCLUDES_LOCK(mutex_);
 
  private:
+  Label label() const noexcept override { return {name_.c_str(), options_.policy}; }
+
   static constexpr uint32_t late_views = 32;
 
   ProcessStreamCore(os::MemoryFile file, os::Reservation header, const Shape& shape, Side side,

@@ -253,6 +253,7 @@ Error PullStreamCore::error_of(Verdict verdict, Position position) const {
 // ---- calls
 
 bool PullStreamCore::at_end(const void* position) {
+  if (is_inherited()) refuse_inherited(position);
   const auto at = static_cast<const std::byte*>(position);
   const auto offset = static_cast<uint64_t>(at - begin());
   if (!end_bytes_) {
@@ -265,6 +266,7 @@ bool PullStreamCore::at_end(const void* position) {
 }
 
 Result<size_t> PullStreamCore::prepare(std::byte* address, size_t bytes, fault::Access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
   const Position first = position_of(address);
   const Position last = std::min(position_of(address + bytes - 1), first + comeback_);
@@ -279,6 +281,7 @@ Result<size_t> PullStreamCore::prepare(std::byte* address, size_t bytes, fault::
 }
 
 Status PullStreamCore::prepare(const void* address, size_t bytes) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
   if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - begin))

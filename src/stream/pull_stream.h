@@ -15,6 +15,7 @@
 #include "pool/page_tables.h"
 #include "pool/pool.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -24,7 +25,7 @@ namespace penstock::stream {
 //     position has its block at home.
 //   - in order (not random_access): exactly the blocks [next_ - slots, next_) are there, but for
 //     those past the end.
-class PullStreamCore final : public fault::Handler {
+class PullStreamCore final : public StreamHandler {
  public:
   using Options = PullStream::Options;
   using Producer = PullStream::Producer;
@@ -44,6 +45,8 @@ class PullStreamCore final : public fault::Handler {
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   static constexpr Position none = -1;
   struct Slot {
     pool::BlockId block = pool::no_block;

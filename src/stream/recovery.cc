@@ -74,19 +74,20 @@ bool has_recovery_point() noexcept {
   return innermost != nullptr;
 }
 
-void stop(const Failure& failure) noexcept {
+void report(const Failure& failure, const char* hint) noexcept {
   char text[768];
   const char* reason = failure.system_errno != 0 ? strerrordesc_np(failure.system_errno) : nullptr;
-  int length =
-      std::snprintf(text, sizeof text,
-                    "penstock: %s: cannot %s%s%s\n  (the error met a plain pointer; with "
-                    "ErrorPolicy::recover the "
-                    "program can go on)\n",
-                    failure.subject, failure.attempted, reason ? ": " : "", reason ? reason : "");
+  int length = std::snprintf(text, sizeof text, "penstock: %s: cannot %s%s%s\n%s", failure.subject,
+                             failure.attempted, reason ? ": " : "", reason ? reason : "", hint);
   if (length > 0) {
     size_t bytes = std::min(static_cast<size_t>(length), sizeof text - 1);
     [[maybe_unused]] auto written = ::write(STDERR_FILENO, text, bytes);
   }
+}
+
+void stop(const Failure& failure) noexcept {
+  report(failure,
+         "  (the error met a plain pointer; with ErrorPolicy::recover the program can go on)\n");
   std::abort();
 }
 

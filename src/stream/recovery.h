@@ -35,6 +35,8 @@ bool has_recovery_point() noexcept;
 //   zeros    returns false: the caller supplies zeros, or drops what was written.
 [[nodiscard]] bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept;
 
+// The message alone.
+void report(const Failure& failure, const char* hint = "") noexcept;
 // The message and the end, for what no policy can mend.
 [[noreturn]] void stop(const Failure& failure) noexcept;
 

@@ -101,6 +101,7 @@ Result<std::unique_ptr<RegionCore>> RegionCore::open(std::shared_ptr<pool::Pool>
 
 RegionCore::~RegionCore() {
   registration_ = {};
+  if (is_inherited()) return;  // whoever had the lock at the fork is not there any more
   for (pool::BlockId block = 0; block < pool_->blocks_max(); ++block) {
     if (shown_at_plus_one_[block] == 0) continue;
     const Block hidden = hide(shown_at_plus_one_[block] - 1);
@@ -228,6 +229,7 @@ bool RegionCore::is_present(uint64_t index) const noexcept {
 // ---- calls
 
 Result<size_t> RegionCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   if (const Status status = serve(address, access); !status) return std::unexpected(status.error());
   return std::min<size_t>(bytes, static_cast<size_t>(address_of(index_of(address) + 1) - address));
 }

@@ -14,6 +14,7 @@
 #include "penstock/region.h"
 #include "pool/pool.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -22,7 +23,7 @@ namespace penstock::stream {
 // or anything that faults. Invariants: a block is mapped exactly where its slot says, with the
 // slot's protection; a slot without a block is not mapped. A slot is busy while one thread runs the
 // user's handler for it.
-class RegionCore final : public fault::Handler {
+class RegionCore final : public StreamHandler {
  public:
   using Options = Region::Options;
   using Protection = Region::Protection;
@@ -48,6 +49,8 @@ class RegionCore final : public fault::Handler {
   Status prepare_all(const void* address, size_t bytes, fault::Access access);
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   struct Slot {
     uint32_t block_plus_one;  // 0: none
     Protection protection;

@@ -172,6 +172,21 @@ fault::Outcome RemapStreamCore::on_fault(const fault::Fault& fault) noexcept {
   return fault::Outcome::retry;
 }
 
+// With system_calls, a page of which on_fault() has declined the fault is poisoned, and its thread
+// meets that as it would meet a memory error.
+fault::Outcome RemapStreamCore::on_unservable(const fault::Fault& fault,
+                                              fault::Unservable why) noexcept {
+  const bool may_be_refused = why == fault::Unservable::memory_error && options_.system_calls;
+  if (!may_be_refused || is_inherited()) return StreamHandler::on_unservable(fault, why);
+  const Side side = side_of(fault.address);
+  const auto offset = static_cast<size_t>(fault.address - ranges_[index_of(side)].begin());
+  const auto position = static_cast<Position>(offset / block_bytes_);
+  const Verdict verdict = serve(side, position);
+  if (verdict == Verdict::present) return StreamHandler::on_unservable(fault, why);
+  give_up(verdict, side, position, fault.context);
+  return fault::Outcome::retry;
+}
+
 // Waits for the block and maps it: `present`, or why that cannot be. Algorithm 7's handler.
 Verdict RemapStreamCore::serve(Side side, Position position) noexcept {
   mutex_.lock();
@@ -367,6 +382,7 @@ ErrorCode RemapStreamCore::write_reason(char* text, size_t text_bytes, Verdict v
 // ---- calls of the two sides
 
 Status RemapStreamCore::prepare(Side side, const void* address, size_t bytes) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   if (bytes == 0) return {};
   auto blocks = BlockRange::of(address, bytes, ranges_[index_of(side)], block_bytes_, side,
                                comeback_of(side), options_.name);
@@ -389,6 +405,7 @@ Result<size_t> RemapStreamCore::prepare(std::byte* address, size_t bytes, fault:
 }
 
 Status RemapStreamCore::finish(uint64_t bytes) {
+  if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
   auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, fmt::format("finish at {} bytes", bytes),
                    options_.name, std::move(hint));
@@ -430,6 +447,7 @@ Status RemapStreamCore::finish(uint64_t bytes) {
 }
 
 Result<uint64_t> RemapStreamCore::wait_ready(uint64_t offset) {
+  if (auto owned = check_owned("wait for data"); !owned) return std::unexpected(owned.error());
   // Beyond the capacity nothing comes but the end.
   const auto position = static_cast<Position>(
       std::min<uint64_t>(offset / block_bytes_, static_cast<uint64_t>(blocks_max_)));
@@ -452,6 +470,7 @@ Result<uint64_t> RemapStreamCore::wait_ready(uint64_t offset) {
 }
 
 void RemapStreamCore::fail(Side side, Error error) {
+  if (is_inherited()) return;
   std::string reason = error.message();
   MutexLock lock(mutex_);
   size_t index = index_of(side);
@@ -464,6 +483,7 @@ void RemapStreamCore::fail(Side side, Error error) {
 }
 
 Status RemapStreamCore::status() const {
+  if (auto owned = check_owned("know the state"); !owned) return std::unexpected(owned.error());
   MutexLock lock(mutex_);
   for (const std::optional<Error>& error : error_) {
     if (error) return std::unexpected(*error);

@@ -20,6 +20,7 @@
 #include "pool/page_tables.h"
 #include "pool/pool.h"
 #include "stream/sides.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -33,7 +34,7 @@ namespace penstock::stream {
 //   - a slot's block is at exactly one place for exactly one position; the other side may take it
 //   only when the position is
 //     outside of the window of whoever holds it.
-class RemapStreamCore final : public fault::Handler {
+class RemapStreamCore final : public StreamHandler {
  public:
   using Options = RemapStream::Options;
 
@@ -52,10 +53,13 @@ class RemapStreamCore final : public fault::Handler {
   Status status() const EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
+  fault::Outcome on_unservable(const fault::Fault& fault, fault::Unservable why) noexcept override;
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override
       EXCLUDES_LOCK(mutex_);
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   enum class Place : uint8_t { home, writer, reader };
   struct Slot {
     pool::BlockId block = pool::no_block;

@@ -15,6 +15,7 @@
 #include "os/memory.h"
 #include "pool/pool.h"
 #include "stream/block_reserve.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -39,7 +40,7 @@ struct RingGroupOptions {
 //
 // Thread safety: `threads` threads write; everything else by one thread when they are done.
 // Invariants: a stream has at most one mapped block; all its others are at home, in its queue.
-class RingGroup final : public fault::Handler {
+class RingGroup final : public StreamHandler {
  public:
   // Errors: unsupported for Wrap::handler on other processors than x86-64.
   // REQUIRES: the pool outlives the group; a shared pool is strict.
@@ -75,6 +76,8 @@ class RingGroup final : public fault::Handler {
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
  private:
+  Label label() const noexcept override { return {"ring streams", ErrorPolicy::stop}; }
+
   struct Stream {
     pool::BlockId mapped = pool::no_block;
     uint32_t half = 0;  // where it is mapped

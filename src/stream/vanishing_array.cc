@@ -207,6 +207,7 @@ Error VanishingArrayCore::error_of(Verdict verdict, uint64_t index) const {
 // ---- calls
 
 Result<size_t> VanishingArrayCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   bytes = std::min(bytes, static_cast<size_t>(range_.end() - address));
   const uint64_t first = index_of(address);
   const uint64_t last = std::min(index_of(address + bytes - 1), first + comeback_);
@@ -221,6 +222,7 @@ Result<size_t> VanishingArrayCore::prepare(std::byte* address, size_t bytes, fau
 }
 
 Status VanishingArrayCore::prepare_all(const void* address, size_t bytes, fault::Access access) {
+  if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
   if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - begin))

@@ -11,6 +11,7 @@
 #include "os/memory.h"
 #include "penstock/vanishing_array.h"
 #include "pool/pool.h"
+#include "stream/stream_handler.h"
 
 namespace penstock::stream {
 
@@ -18,7 +19,7 @@ namespace penstock::stream {
 // Invariants: a slot without a block is not mapped; a block is mapped at its slot, or guarded: at
 // home until it is touched again. Slots from used_ on have no block. Nothing in [0, low_) belongs
 // to the reader's present pass.
-class VanishingArrayCore final : public fault::Handler {
+class VanishingArrayCore final : public StreamHandler {
  public:
   using Options = VanishingArray::Options;
 
@@ -38,6 +39,8 @@ class VanishingArrayCore final : public fault::Handler {
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
 
  private:
+  Label label() const noexcept override { return {options_.name.c_str(), options_.policy}; }
+
   struct Slot {
     uint32_t block_plus_one;  // 0: none
     bool guarded;

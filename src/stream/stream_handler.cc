@@ -1,0 +1,52 @@
+#include "stream/stream_handler.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+
+StreamHandler::StreamHandler() : process_(getpid()) {}
+
+// Fault path.
+fault::Outcome StreamHandler::on_unservable(const fault::Fault& fault,
+                                            fault::Unservable why) noexcept {
+  const Label own = label();
+  char text[160];
+  Failure failure{.code = ErrorCode::io, .attempted = text, .subject = own.name};
+  if (why == fault::Unservable::inherited) {
+    failure.code = ErrorCode::unsupported;
+    std::snprintf(text, sizeof text,
+                  "serve %p in a forked child: it belongs to process %lld, which opened it",
+                  static_cast<void*>(fault.address), static_cast<long long>(process_));
+  } else {
+    std::snprintf(
+        text, sizeof text,
+        "serve %p: a memory error of the hardware has destroyed what was there (see dmesg)",
+        static_cast<void*>(fault.address));
+  }
+  if (why == fault::Unservable::memory_error_ahead) {
+    report(failure);
+    return fault::Outcome::decline;
+  }
+  const ErrorPolicy policy =
+      own.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
+  [[maybe_unused]] const bool recovered = stream::fail(policy, failure, fault.context);
+  return fault::Outcome::retry;
+}
+
+Status StreamHandler::check_owned(const char* attempted) const {
+  if (!is_inherited()) return {};
+  return failure(ErrorCode::unsupported, fmt::format("{} in a forked child", attempted),
+                 label().name, fmt::format("process {}, which opened it", process_));
+}
+
+void StreamHandler::refuse_inherited(const void* address) noexcept {
+  auto* const byte = const_cast<std::byte*>(static_cast<const std::byte*>(address));
+  (void)on_unservable({byte, fault::Access::read, nullptr}, fault::Unservable::inherited);
+}
+
+}  // namespace penstock::stream

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+
+#include "fault/registry.h"
+#include "os/generation.h"
+#include "penstock/error.h"
+#include "stream/error_policy.h"
+
+namespace penstock::stream {
+
+// What streams are to the registry beside their own faults: they know their name and the process
+// that opened them, and say so where no stream can help: in a forked child, and where the hardware
+// has lost memory.
+//
+// Thread safety: all members, from any thread; none locks, so that they work in a forked child.
+class StreamHandler : public fault::Handler {
+ public:
+  fault::Outcome on_unservable(const fault::Fault& fault, fault::Unservable why) noexcept override;
+  // Whether this process is a forked child of the one that opened the stream. Calls of the stream
+  // then do nothing: what they would act on is the parent's, and so are the threads that might
+  // answer.
+  bool is_inherited() const noexcept { return made_.is_past(); }
+
+ protected:
+  struct Label {
+    const char* name;  // for messages
+    ErrorPolicy policy;
+  };
+
+  StreamHandler();
+  ~StreamHandler() = default;
+  virtual Label label() const noexcept = 0;
+
+  // Errors: unsupported, where is_inherited().
+  Status check_owned(const char* attempted) const;
+  // As an access to `address` in a child, for calls that cannot return an error. REQUIRES:
+  // is_inherited(). Returns only by way of a recovery point, or not at all.
+  void refuse_inherited(const void* address) noexcept;
+
+ private:
+  const os::Generation made_ = os::Generation::now();
+  const int64_t process_;  // that opened the stream
+};
+
+}  // namespace penstock::stream

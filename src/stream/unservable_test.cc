@@ -1,0 +1,523 @@
+// Faults that no stream can serve.
+//
+// What a forked child finds of its parent's streams: it cannot use them and is told so, ending them
+// takes nothing from it, and the parent goes on as if nothing had been. And memory that the
+// hardware has lost.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/bits.h"
+#include "os/sanitizer.h"
+#include "penstock/block_pool.h"
+#include "penstock/file_stream.h"
+#include "penstock/guard_stream.h"
+#include "penstock/process_stream.h"
+#include "penstock/pull_stream.h"
+#include "penstock/recovery.h"
+#include "penstock/region.h"
+#include "penstock/remap_stream.h"
+#include "penstock/vanishing_array.h"
+#include "stream/bucket_stream.h"
+#include "stream/mechanism.h"
+#include "stream/ring_stream.h"
+
+namespace penstock::stream {
+namespace {
+
+constexpr size_t block_bytes = 64 * KiB;
+constexpr uint64_t blocks = 6;
+
+// A stream of the parent, in use.
+struct Subject {
+  std::byte* shown = nullptr;  // a block that the parent sees
+  std::byte* ahead = nullptr;  // one that it has not touched
+  std::function<void()> end;
+  std::function<bool()> goes_on;  // to its end, with what was stored in it before; once
+};
+
+void fill(std::byte* block, uint64_t number) {
+  std::memset(block, static_cast<int>(number + 1), block_bytes);
+}
+bool holds(const std::byte* block, uint64_t number) {
+  return block[0] == std::byte(number + 1) && block[block_bytes - 1] == std::byte(number + 1);
+}
+bool holds_all(const std::byte* begin) {
+  for (uint64_t i = 0; i < blocks; ++i)
+    if (!holds(begin + i * block_bytes, i)) return false;
+  return true;
+}
+// The rest of a stream whose blocks 0 and 1 are written.
+void fill_rest(std::byte* begin) {
+  for (uint64_t i = 2; i < blocks; ++i) fill(begin + i * block_bytes, i);
+}
+
+Result<Subject> remap(Mechanism mechanism) {
+  auto opened = RemapStream::open({.bytes = blocks * block_bytes,
+                                   .block_bytes = block_bytes,
+                                   .read_ahead_blocks = blocks,
+                                   .policy = ErrorPolicy::recover,
+                                   .mechanism = mechanism,
+                                   .name = "the subject"});
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<RemapStream>>(
+      std::make_unique<RemapStream>(std::move(*opened)));
+  auto* const writer = (*stream)->writer<std::byte>();
+  fill(writer, 0), fill(writer + block_bytes, 1);
+  return Subject{.shown = writer + block_bytes,
+                 .ahead = (*stream)->reader<std::byte>(),
+                 .end = [stream] { stream->reset(); },
+                 .goes_on =
+                     [stream, writer] {
+                       fill_rest(writer);
+                       return (*stream)->finish(blocks * block_bytes) &&
+                              holds_all((*stream)->reader<std::byte>());
+                     }};
+}
+
+Result<Subject> guard(Mechanism) {
+  auto opened = GuardStream::open({.bytes = blocks * block_bytes,
+                                   .block_bytes = block_bytes,
+                                   .read_ahead_blocks = blocks,
+                                   .policy = ErrorPolicy::recover,
+                                   .name = "the subject"});
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<GuardStream>>(
+      std::make_unique<GuardStream>(std::move(*opened)));
+  auto* const writer = (*stream)->writer<std::byte>();
+  fill(writer, 0), fill(writer + block_bytes, 1);
+  return Subject{.shown = writer + block_bytes,
+                 .ahead = writer + 3 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on =
+                     [stream, writer] {
+                       fill_rest(writer);
+                       return (*stream)->finish(blocks * block_bytes) &&
+                              holds_all((*stream)->reader<std::byte>());
+                     }};
+}
+
+Result<Subject> process(Mechanism) {
+  auto opened = ProcessStream::create({.bytes = blocks * block_bytes,
+                                       .block_bytes = block_bytes,
+                                       .read_ahead_blocks = blocks,
+                                       .policy = ErrorPolicy::recover,
+                                       .name = "the subject"},
+                                      Side::producer);
+  if (!opened) return std::unexpected(opened.error());
+  auto other = ProcessStream::attach(opened->fd(), Side::consumer);
+  if (!other) return std::unexpected(other.error());
+  auto stream = std::make_shared<std::unique_ptr<ProcessStream>>(
+      std::make_unique<ProcessStream>(std::move(*opened)));
+  auto consumer = std::make_shared<ProcessStream>(std::move(*other));
+  auto* const writer = (*stream)->writer<std::byte>();
+  fill(writer, 0), fill(writer + block_bytes, 1);
+  return Subject{.shown = writer + block_bytes,
+                 .ahead = consumer->reader<std::byte>(),
+                 .end = [stream] { stream->reset(); },
+                 .goes_on =
+                     [stream, consumer, writer] {
+                       fill_rest(writer);
+                       return (*stream)->finish(blocks * block_bytes) &&
+                              holds_all(consumer->reader<std::byte>());
+                     }};
+}
+
+Result<Subject> pull(Mechanism mechanism) {
+  auto opened = PullStream::open(
+      {.bytes = blocks * block_bytes,
+       .block_bytes = block_bytes,
+       .policy = ErrorPolicy::recover,
+       .mechanism = mechanism,
+       .name = "the subject"},
+      [](std::span<std::byte> block, uint64_t offset) -> Result<size_t> {
+        std::memset(block.data(), static_cast<int>(offset / block_bytes + 1), block.size());
+        return block.size();
+      });
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<PullStream>>(
+      std::make_unique<PullStream>(std::move(*opened)));
+  auto* const begin = const_cast<std::byte*>((*stream)->begin<std::byte>());
+  const bool first = holds(begin, 0);
+  return Subject{.shown = begin,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
+}
+
+Result<Subject> array(Mechanism mechanism) {
+  auto pool =
+      BlockPool::open({.block_bytes = block_bytes, .blocks = blocks + 1, .mechanism = mechanism});
+  if (!pool) return std::unexpected(pool.error());
+  auto opened = VanishingArray::open(
+      *pool,
+      {.bytes = blocks * block_bytes, .policy = ErrorPolicy::recover, .name = "the subject"});
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<VanishingArray>>(
+      std::make_unique<VanishingArray>(std::move(*opened)));
+  auto* const begin = (*stream)->begin();
+  fill(begin, 0), fill(begin + block_bytes, 1);
+  return Subject{.shown = begin + block_bytes,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on =
+                     [stream, begin] {
+                       fill_rest(begin);
+                       return holds_all(begin);
+                     }};
+}
+
+Result<Subject> region(Mechanism mechanism) {
+  auto pool =
+      BlockPool::open({.block_bytes = block_bytes, .blocks = blocks, .mechanism = mechanism});
+  if (!pool) return std::unexpected(pool.error());
+  auto opened = Region::open(
+      *pool, {.bytes = blocks * block_bytes, .policy = ErrorPolicy::recover, .name = "the subject"},
+      [pool = *pool](Region::Blocks& shown, const Region::Fault& fault) -> Status {
+        auto block = pool.take();
+        if (!block) return failure(ErrorCode::out_of_memory, "take a block");
+        fill(block.bytes().data(), fault.index);
+        if (const int error = shown.show(fault.index, std::move(block)))
+          return system_error(error, "show a block", "the subject");
+        return {};
+      });
+  if (!opened) return std::unexpected(opened.error());
+  auto stream =
+      std::make_shared<std::unique_ptr<Region>>(std::make_unique<Region>(std::move(*opened)));
+  auto* const begin = (*stream)->begin();
+  const bool first = holds(begin, 0);
+  return Subject{.shown = begin,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
+}
+
+// Pool and group, which end together.
+template <class Group>
+struct OnPool {
+  std::unique_ptr<pool::Pool> pool;
+  std::unique_ptr<Group> group;
+};
+
+Result<Subject> bucket(Mechanism mechanism) {
+  auto pool = pool::Pool::open({.block_bytes = block_bytes,
+                                .blocks_max = blocks + 2,
+                                .mechanism = pool_mechanism(mechanism),
+                                .strict = true});
+  if (!pool) return std::unexpected(pool.error());
+  auto stream = std::make_shared<OnPool<BucketGroup>>();
+  stream->pool = std::move(*pool);
+  auto opened = BucketGroup::open(*stream->pool, {.streams = 1, .bytes_max = blocks * block_bytes});
+  if (!opened) return std::unexpected(opened.error());
+  stream->group = std::move(*opened);
+  std::byte* const begin = stream->group->begin(0);
+  fill(begin, 0), fill(begin + block_bytes, 1);
+  return Subject{.shown = begin + block_bytes,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->group.reset(), stream->pool.reset(); },
+                 .goes_on =
+                     [stream, begin] {
+                       fill_rest(begin);
+                       return holds_all(begin);
+                     }};
+}
+
+Result<Subject> ring(Mechanism mechanism) {
+  auto pool = pool::Pool::open({.block_bytes = block_bytes,
+                                .blocks_max = blocks + 2,
+                                .mechanism = pool_mechanism(mechanism),
+                                .strict = true});
+  if (!pool) return std::unexpected(pool.error());
+  auto stream = std::make_shared<OnPool<RingGroup>>();
+  stream->pool = std::move(*pool);
+  auto opened = RingGroup::open(*stream->pool, {.streams = 1});
+  if (!opened) return std::unexpected(opened.error());
+  stream->group = std::move(*opened);
+  std::byte* const begin = stream->group->begin(0);
+  fill(begin, 0);
+  return Subject{.shown = begin,
+                 .ahead = begin + block_bytes,
+                 .end = [stream] { stream->group.reset(), stream->pool.reset(); },
+                 .goes_on =
+                     [stream, begin] {
+                       for (uint64_t i = 1; i < blocks; ++i) fill(begin + i % 2 * block_bytes, i);
+                       const auto taken = stream->group->take_blocks(0);
+                       bool good = taken.size() == blocks;
+                       for (uint64_t i = 0; good && i < blocks; ++i)
+                         good = holds(stream->pool->home(taken[i]), i);
+                       for (const pool::BlockId block : taken) stream->pool->give(block);
+                       return good;
+                     }};
+}
+
+// A file's name, and the file's end.
+struct TemporaryName {
+  std::string path = testing::TempDir() + "penstock-fork-" + std::to_string(::getpid());
+  ~TemporaryName() { ::unlink(path.c_str()); }
+};
+
+Result<Subject> file_reader(Mechanism) {
+  auto name = std::make_shared<TemporaryName>();
+  {
+    std::ofstream file(name->path, std::ios::binary);
+    for (uint64_t i = 0; i < blocks; ++i)
+      file << std::string(block_bytes, static_cast<char>(i + 1));
+  }
+  auto opened =
+      FileReader::open(name->path, {.block_bytes = block_bytes, .policy = ErrorPolicy::recover});
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<FileReader>>(
+      std::make_unique<FileReader>(std::move(*opened)));
+  auto* const begin = const_cast<std::byte*>((*stream)->begin());
+  const bool first = holds(begin, 0);
+  return Subject{.shown = begin,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on = [name, stream, begin, first] { return first && holds_all(begin); }};
+}
+
+Result<Subject> file_writer(Mechanism) {
+  auto name = std::make_shared<TemporaryName>();
+  auto opened = FileWriter::create(name->path, {.bytes_max = blocks * block_bytes,
+                                                .block_bytes = block_bytes,
+                                                .write_behind_blocks = 1,
+                                                .policy = ErrorPolicy::recover});
+  if (!opened) return std::unexpected(opened.error());
+  auto stream = std::make_shared<std::unique_ptr<FileWriter>>(
+      std::make_unique<FileWriter>(std::move(*opened)));
+  auto* const begin = (*stream)->pointer();
+  fill(begin, 0), fill(begin + block_bytes, 1);
+  return Subject{.shown = begin + block_bytes,
+                 .ahead = begin + 2 * block_bytes,
+                 .end = [stream] { stream->reset(); },
+                 .goes_on =
+                     [name, stream, begin] {
+                       fill_rest(begin);
+                       if (!(*stream)->finish(begin + blocks * block_bytes)) return false;
+                       std::ifstream file(name->path, std::ios::binary);
+                       std::string all((std::istreambuf_iterator<char>(file)), {});
+                       return all.size() == blocks * block_bytes &&
+                              holds_all(reinterpret_cast<const std::byte*>(all.data()));
+                     }};
+}
+
+struct Case {
+  std::string name;
+  Result<Subject> (*open)(Mechanism);
+  Mechanism mechanism = Mechanism::automatic;
+};
+
+class ForkedChild : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (GetParam().mechanism == Mechanism::uffd_move) {
+      for (const auto& report : pool::probe()) {
+        if (report.mechanism == pool::Mechanism::uffd_move && !report.works)
+          GTEST_SKIP() << report.detail;
+      }
+    }
+    auto opened = GetParam().open(GetParam().mechanism);
+    ASSERT_TRUE(opened) << opened.error().message();
+    subject_ = std::move(*opened);
+  }
+  std::string message() const {
+    return "cannot serve 0x.* in a forked child: it belongs to process " +
+           std::to_string(::getpid()) + ", which opened it";
+  }
+  Subject subject_;
+};
+
+int load(const std::byte* address) {
+  return std::to_integer<int>(*const_cast<const volatile std::byte*>(address));
+}
+
+TEST_P(ForkedChild, IsToldWhoseStreamItTouches) {
+  EXPECT_DEATH(load(subject_.shown), message());
+  EXPECT_DEATH(*const_cast<volatile std::byte*>(subject_.shown) = std::byte{99}, message());
+  EXPECT_DEATH(load(subject_.ahead), message());
+  EXPECT_TRUE(subject_.goes_on());
+}
+
+class ForkedChildThatRecovers : public ForkedChild {};
+
+TEST_P(ForkedChildThatRecovers, IsSentToItsRecoveryPoint) {
+  EXPECT_EXIT(
+      {
+        const Status touched = RecoveryPoint::run([&] { (void)load(subject_.shown); });
+        ::_exit(!touched && touched.error().code == ErrorCode::unsupported ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(subject_.goes_on());
+}
+
+// Where the parent's block is, the child has nothing, so that its own memory may come to lie there.
+TEST_P(ForkedChild, EndsTheStreamWithoutHarmToItselfOrTheParent) {
+  EXPECT_EXIT(
+      {
+        void* const own = ::mmap(subject_.shown, block_bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        if (own != subject_.shown) ::_exit(1);
+        fill(subject_.shown, 41);
+        subject_.end();
+        ::_exit(holds(subject_.shown, 41) ? 0 : 2);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(subject_.goes_on());
+}
+
+std::vector<Case> on_every_mechanism(const std::string& name, Result<Subject> (*open)(Mechanism)) {
+  return {{name + "_by_mremap", open, Mechanism::mremap},
+          {name + "_by_uffd_move", open, Mechanism::uffd_move},
+          {name + "_by_shared", open, Mechanism::shared}};
+}
+std::vector<Case> all(const std::vector<std::vector<Case>>& groups) {
+  std::vector<Case> cases;
+  for (const auto& group : groups) cases.insert(cases.end(), group.begin(), group.end());
+  return cases;
+}
+std::vector<Case> those_with_a_policy() {
+  return all({on_every_mechanism("remap", remap),
+              on_every_mechanism("pull", pull),
+              on_every_mechanism("array", array),
+              on_every_mechanism("region", region),
+              {{"guard", guard}, {"process", process}},
+              {{"file_reader", file_reader}, {"file_writer", file_writer}}});
+}
+std::string name_of_case(const testing::TestParamInfo<Case>& tested) {
+  return tested.param.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, ForkedChild,
+                         testing::ValuesIn(all({those_with_a_policy(),
+                                                on_every_mechanism("bucket", bucket),
+                                                on_every_mechanism("ring", ring)})),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Streams, ForkedChildThatRecovers, testing::ValuesIn(those_with_a_policy()),
+                         name_of_case);
+
+// As the kernel sends it.
+void send_memory_error(const std::byte* address, int code) {
+  siginfo_t info = {};
+  info.si_signo = SIGBUS;
+  info.si_code = code;
+  info.si_addr = const_cast<std::byte*>(address);
+  if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), SIGBUS, &info) != 0) std::abort();
+}
+
+class MemoryError : public ForkedChild {};
+
+TEST_P(MemoryError, InABlockThatIsThereMeetsThePolicy) {
+  const Status met = RecoveryPoint::run([&] { send_memory_error(subject_.shown, BUS_MCEERR_AR); });
+  ASSERT_FALSE(met);
+  EXPECT_EQ(met.error().code, ErrorCode::io);
+  EXPECT_NE(met.error().message().find("a memory error of the hardware"), std::string::npos)
+      << met.error().message();
+  EXPECT_DEATH(send_memory_error(subject_.shown, BUS_MCEERR_AR),
+               "cannot serve 0x.*: a memory error of the hardware");
+  EXPECT_TRUE(subject_.goes_on());
+}
+
+// The interrupted code is any: it is not sent to its recovery point.
+TEST_P(MemoryError, ThatNobodyHasMetYetIsToldAndHandedOn) {
+  EXPECT_EXIT(
+      {
+        const Status met =
+            RecoveryPoint::run([&] { send_memory_error(subject_.shown, BUS_MCEERR_AO); });
+        ::_exit(met ? 1 : 2);
+      },
+      testing::KilledBySignal(SIGBUS), "cannot serve 0x.*: a memory error of the hardware");
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, MemoryError, testing::ValuesIn(those_with_a_policy()),
+                         name_of_case);
+
+// Nobody in the child could answer one that waits.
+TEST(ForkedChildCalls, EndWithAnError) {
+  auto stream = RemapStream::open({.bytes = blocks * block_bytes, .block_bytes = block_bytes});
+  ASSERT_TRUE(stream) << stream.error().message();
+  EXPECT_EXIT(
+      {
+        ::alarm(20);
+        const bool refused =
+            stream->wait_ready(0).error().code == ErrorCode::unsupported &&
+            stream->finish(0).error().code == ErrorCode::unsupported &&
+            stream->prepare_read(stream->reader(), 1).error().code == ErrorCode::unsupported;
+        ::_exit(refused ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(stream->finish(0));
+}
+
+TEST(ForkedChildCalls, OfABlockPoolGiveNothing) {
+  auto pool = BlockPool::open({.block_bytes = block_bytes, .blocks = 2});
+  ASSERT_TRUE(pool) << pool.error().message();
+  auto held = pool->take();
+  fill(held.bytes().data(), 7);
+  EXPECT_EXIT(
+      {
+        const bool refused = !pool->take() && !VanishingArray::open(*pool, {.bytes = block_bytes});
+        held = {};
+        pool->trim();
+        ::_exit(refused ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(holds(held.bytes().data(), 7));
+  EXPECT_EQ(pool->blocks_free(), 1u);
+}
+
+// What waits for events of a privileged userfaultfd is a thread of the parent's alone.
+TEST(ForkedChildCalls, EndAStreamWhoseFaultsAThreadServes) {
+  auto opened = RemapStream::open(
+      {.bytes = blocks * block_bytes, .block_bytes = block_bytes, .system_calls = true});
+  if (!opened) GTEST_SKIP() << opened.error().message();
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";
+  auto stream = std::make_unique<RemapStream>(std::move(*opened));
+  fill(stream->writer<std::byte>(), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    stream.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  fill(stream->writer<std::byte>() + block_bytes, 1);
+  ASSERT_TRUE(stream->finish(2 * block_bytes));
+  EXPECT_TRUE(holds(stream->reader<std::byte>(), 0));
+  EXPECT_TRUE(holds(stream->reader<std::byte>() + block_bytes, 1));
+}
+
+// No handler of pthread_atfork() has run in it.
+TEST(ForkedChildCalls, AreToldApartInAChildOfABareClone) {
+  if (os::shadowed) GTEST_SKIP() << "sanitizers need fork() itself";
+  auto stream = RemapStream::open(
+      {.bytes = blocks * block_bytes, .block_bytes = block_bytes, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(stream) << stream.error().message();
+  fill(stream->writer<std::byte>(), 0);
+  const auto child = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) {
+    const Status touched = RecoveryPoint::run([&] { (void)load(stream->writer<std::byte>()); });
+    ::_exit(!touched && touched.error().code == ErrorCode::unsupported ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(stream->finish(block_bytes));
+  EXPECT_TRUE(holds(stream->reader<std::byte>(), 0));
+}
+
+}  // namespace
+}  // namespace penstock::stream
