@@ -91,6 +91,14 @@ int ArenaPool::unmap(BlockId block, std::byte* from) noexcept {
   return error;
 }
 
+int ArenaPool::unmap_in_use(BlockId block, std::byte* from) noexcept {
+  if (is_inherited()) return 0;
+  require_place(block, Place::mapped);
+  const int error = go_home_in_use(block, from);
+  if (error == 0) place_[block] = Place::home;
+  return error;
+}
+
 void ArenaPool::trim() noexcept {
   if (is_inherited()) return;
   (void)flush_unmaps();  // a view that waits for its batch must not bring the memory back

@@ -25,6 +25,7 @@ class ArenaPool : public Pool {
   int map(BlockId block, std::byte* to) noexcept override;
   int remap(BlockId block, std::byte* from, std::byte* to) noexcept override;
   int unmap(BlockId block, std::byte* from) noexcept override;
+  int unmap_in_use(BlockId block, std::byte* from) noexcept override;
   uint32_t blocks_free() const noexcept override { return free_.blocks_free(); }
   uint32_t blocks_committed() const noexcept override {
     return committed_.load(std::memory_order_relaxed);
@@ -41,6 +42,9 @@ class ArenaPool : public Pool {
   virtual int leave_home(BlockId block, std::byte* to) noexcept = 0;
   virtual int move_on(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   virtual int go_home(BlockId block, std::byte* from) noexcept = 0;
+  virtual int go_home_in_use(BlockId block, std::byte* from) noexcept {
+    return go_home(block, from);
+  }
 
   // Address space for blocks, aligned to the block and to 2 MiB, that much larger as whole blocks
   // need.

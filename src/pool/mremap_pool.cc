@@ -69,6 +69,21 @@ class MremapPool final : public ArenaPool {
     return error == ENOMEM ? copy_home(block, from) : error;
   }
 
+  // A move leaves an ordinary mapping behind for a moment, which would give a thread a page of
+  // zeros and swallow its stores: so the block is made inaccessible first. To be copied it has to
+  // be readable again, and no more than that.
+  int go_home_in_use(BlockId block, std::byte* from) noexcept override {
+    if (const int error = os::protect(from, block_bytes(), os::Access::none)) return error;
+    int error = os::move_pages(from, home(block), block_bytes());
+    if (error == 0) {
+      error = os::protect(home(block), block_bytes(), os::Access::read_write);
+      PENSTOCK_CHECK(error == 0, "a block at home cannot be made accessible");
+      return 0;
+    }
+    if (error == ENOMEM) error = os::protect(from, block_bytes(), os::Access::read);
+    return error == 0 ? copy_home(block, from) : error;
+  }
+
   // With hardly a mapping left the kernel refuses every move, the ones too that would give mappings
   // back. Copying needs none.
   int copy_home(BlockId block, std::byte* from) noexcept {

@@ -126,6 +126,12 @@ class Pool {
   [[nodiscard]] virtual int remap(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   // The block goes home; its contents stay.
   [[nodiscard]] virtual int unmap(BlockId block, std::byte* from) noexcept = 0;
+  // The same, while other threads use the block: whatever they do meanwhile faults or meets the
+  // block, and what they store is not lost. REQUIRES: it may be read and written at `from` (mremap:
+  // or not). On an error it is where it was, but may be inaccessible or read-only there.
+  [[nodiscard]] virtual int unmap_in_use(BlockId block, std::byte* from) noexcept {
+    return unmap(block, from);
+  }
   // Shared pool: removes every view that is waiting for its batch. Others: nothing to do.
   virtual int flush_unmaps() noexcept { return 0; }
 

@@ -17,10 +17,9 @@
 // faults and finds, when it has the lock, that the block is there.
 //
 // Vanishing. uffd_move takes each page away at once and leaves a watched hole; shared replaces the
-// view by reserved space and the data stay in the file. But mremap leaves, for a moment, an
-// ordinary mapping behind, which would give a thread a page of zeros and swallow its stores; so
-// there the block is made inaccessible first, and threads that touch it meanwhile fault, wait for
-// the lock, and look again.
+// view by reserved space and the data stay in the file. The mremap pool makes the block
+// inaccessible first (Pool::unmap_in_use), and threads that touch it meanwhile fault, wait for the
+// lock, and look again. Nothing here may touch it then: this thread has the lock.
 //
 // Fault path: allocates nothing, and the only lock it takes is mutex_, under which no user code
 // runs and nothing faults. Costs: a signal, a move with the lock held, and what the handler does.
@@ -192,18 +191,16 @@ int RegionCore::take_home(uint64_t index) noexcept {
   const Slot& here = slot(index);
   const pool::BlockId block = here.block_plus_one - 1;
   const bool moves_mappings = pool_->mechanism() == pool::Mechanism::mremap;
-  const Protection needed = moves_mappings ? Protection::none : Protection::read_write;
-  if (const int error = set_protection(index, here.protection, needed)) return error;
-  if (const int error = pool_->unmap(block, address_of(index))) {
-    PENSTOCK_CHECK(set_protection(index, needed, here.protection) == 0,
+  if (!moves_mappings) {
+    if (const int error = set_protection(index, here.protection, Protection::read_write))
+      return error;
+  }
+  const int error = pool_->unmap_in_use(block, address_of(index));
+  if (error != 0) {
+    PENSTOCK_CHECK(os::protect(address_of(index), block_bytes_, os_access(here.protection)) == 0,
                    "a block that cannot be moved cannot be protected as it was");
-    return error;
   }
-  if (moves_mappings) {
-    const int error = os::protect(pool_->home(block), block_bytes_, os::Access::read_write);
-    PENSTOCK_CHECK(error == 0, "a block at home cannot be made accessible");
-  }
-  return 0;
+  return error;
 }
 
 int RegionCore::set_protection(uint64_t index, Protection from, Protection to) noexcept {

@@ -18,6 +18,8 @@
 
 #include "base/random.h"
 #include "fault/registry.h"
+#include "os/memory.h"
+#include "os/sanitizer.h"
 #include "penstock/recovery.h"
 #include "penstock/vanishing_array.h"
 
@@ -49,6 +51,22 @@ Status shown(int error) {
   if (error != 0) return system_error(error, "show a block", "a test");
   return {};
 }
+
+// All the mappings that the system lets the process have, but for a few.
+class MappingsUsedUp {
+ public:
+  static constexpr size_t pages_max = 200'000;
+  MappingsUsedUp() : memory_(os::Reservation::reserve(pages_max * os::page_bytes).value()) {
+    for (size_t page = 0; page < pages_max && error_ == 0; page += 2)
+      error_ =
+          os::protect(memory_.begin() + page * os::page_bytes, os::page_bytes, os::Access::read);
+  }
+  bool is_so() const { return error_ == ENOMEM; }
+
+ private:
+  os::Reservation memory_;
+  int error_ = 0;
+};
 
 class RegionOn : public testing::TestWithParam<Mechanism> {
  protected:
@@ -404,6 +422,38 @@ TEST(Region, RefusesWhatCannotBe) {
                                   Region::Options{.bytes = 1, .policy = ErrorPolicy::zeros}})
     EXPECT_EQ(Region::open(*pool, options, handler).error().code, ErrorCode::invalid_argument);
   EXPECT_FALSE(Region::open(*pool, {.bytes = 1}, {}));
+}
+
+// A move needs mappings; then the block is copied, by a thread that must not fault there itself.
+TEST(RegionOfMovedBlocks, HidesABlockWhenNoMappingIsLeft) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer needs mappings of its own";
+  auto pool = BlockPool::open({.block_bytes = block, .blocks = 2, .mechanism = Mechanism::mremap});
+  ASSERT_TRUE(pool) << pool.error().message();
+  auto region = Region::open(*pool, {.bytes = 8 * block}, [&](Blocks& blocks, const Fault& fault) {
+    auto taken = pool->take();
+    fill(taken.bytes(), fault.index);
+    return shown(blocks.show(fault.index, std::move(taken)));
+  });
+  ASSERT_TRUE(region) << region.error().message();
+  EXPECT_EQ(read(region->begin<uint64_t>() + 3 * block_items), mix64(3 * block_items));
+  write(region->begin<uint64_t>() + 3 * block_items + 1, 77);
+  BlockPool::Block hidden;
+  {
+    const MappingsUsedUp used_up;
+    if (!used_up.is_so()) GTEST_SKIP() << "vm.max_map_count is too large to be reached";
+    alarm(60);
+    hidden = region->blocks().hide(3);
+    alarm(0);
+  }
+  ASSERT_TRUE(hidden);
+  const auto* const items = reinterpret_cast<const uint64_t*>(hidden.bytes().data());
+  EXPECT_EQ(items[0], mix64(3 * block_items));
+  EXPECT_EQ(items[1], 77u);
+  EXPECT_EQ(items[block_items - 1], mix64(4 * block_items - 1));
+  EXPECT_FALSE(region->blocks().is_present(3));
+  ASSERT_EQ(region->blocks().show(3, std::move(hidden)), 0);
+  EXPECT_EQ(read(region->begin<uint64_t>() + 3 * block_items + 1), 77u);
+  write(region->begin<uint64_t>() + 3 * block_items + 1, 78);
 }
 
 }  // namespace
