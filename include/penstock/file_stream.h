@@ -13,8 +13,9 @@
 //
 // Both are fast when used almost sequentially: after touching a block, code may come back to the
 // comeback_blocks before it; a reader may jump forward. Further back, in a file, a block is read
-// again; a pipe cannot go back. A system call that is given such a pointer fails with EFAULT where
-// the memory is not ready.
+// again; a pipe cannot go back. An access that breaks a rule (there, far behind the end, beyond
+// bytes_max, after finish()) stops or recovers, as the policy says, and never reads as zeros. A
+// system call that is given such a pointer fails with EFAULT where the memory is not ready.
 
 #include <cstddef>
 #include <cstdint>
@@ -92,7 +93,9 @@ class FileWriter {
   T* pointer() const {
     return reinterpret_cast<T*>(data());
   }
-  // The file consists of what lies in front of `end`.
+  // The file consists of what lies in front of `end`. Errors: invalid_argument for an end outside
+  // of bytes_max or in front of what is written already, and the writer goes on; those of the
+  // writes.
   Status finish(const void* end);
 
  private:

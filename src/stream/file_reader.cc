@@ -134,47 +134,73 @@ FileReaderCore::~FileReaderCore() {
 
 fault::Outcome FileReaderCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
-  const bool end_was_known = end_known_;
-  const bool served = serve(block, fault.context);
-  // When the end was just found in front of the address, there is a page of zeros there now, or the
-  // access is a mistake.
-  const bool found_end = !end_was_known && end_known_;
-  return served || found_end ? fault::Outcome::retry : fault::Outcome::decline;
+  const Served served = serve(block);
+  if (served == Served::refused) give_up(fault.context);
+  return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
 
-// True when the access can be tried again.
-bool FileReaderCore::serve(uint64_t block, void* context) noexcept {
+// Ends the process, or sends the interrupted code to its recovery point. (What zeros can mend has
+// been served.)
+void FileReaderCore::give_up(void* context) const noexcept {
+  const ErrorPolicy policy =
+      options_.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
+  [[maybe_unused]] const bool recovered = fail(policy, refusal_, context);
+}
+
+// An access that breaks the rules.
+FileReaderCore::Served FileReaderCore::refuse(uint64_t block, const char* why,
+                                              uint64_t number) noexcept {
+  const int length =
+      std::snprintf(breach_, sizeof breach_,
+                    "serve the consumer in block %llu: ", static_cast<unsigned long long>(block));
+  std::snprintf(breach_ + length, sizeof breach_ - static_cast<size_t>(length), why,
+                static_cast<unsigned long long>(number));
+  refusal_ = {.code = ErrorCode::invalid_argument, .attempted = breach_, .subject = subject()};
+  return Served::refused;
+}
+
+FileReaderCore::Served FileReaderCore::refuse_failed() noexcept {
+  refusal_ = failure_;
+  return Served::refused;
+}
+
+FileReaderCore::Served FileReaderCore::serve(uint64_t block) noexcept {
   const Slot* slot = find(block);
-  if (slot != nullptr && slot->mapped) return false;  // and still a fault: not for us to mend
-  if (failed_ && fail(options_.policy, failure_, context)) return true;
-  return end_known_ ? serve_one(block, context) : serve_in_order(block, context);
+  if (slot != nullptr && slot->mapped) return Served::no;
+  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
+  if (block < served_blocks_)
+    return refuse(block, "a pipe cannot be read again (comeback_blocks is %llu)",
+                  options_.comeback_blocks);
+  if (end_known_) return serve_one(block);
+  const Served served = serve_in_order(block);
+  // When the end was just found in front of the address, there is a page of zeros there now; if the
+  // access was not to that, it comes again.
+  return served == Served::refused && end_known_ && !failed_ ? Served::yes : served;
 }
 
 // The blocks that a jump leaves out have to be taken from the pipe all the same.
-bool FileReaderCore::serve_in_order(uint64_t block, void* context) noexcept {
-  if (block < served_blocks_) return false;  // behind the comeback window: cannot be read again
+FileReaderCore::Served FileReaderCore::serve_in_order(uint64_t block) noexcept {
   while (served_blocks_ <= block && served_blocks_ < blocks_) {
-    if (!serve_one(served_blocks_, context)) return false;
-    if (failed_) return true;
+    if (const Served served = serve_one(served_blocks_); served != Served::yes) return served;
+    if (failed_) return Served::yes;
     ++served_blocks_;
   }
-  return block < served_blocks_;
+  return block < served_blocks_ ? Served::yes : serve_one(block);
 }
 
-bool FileReaderCore::serve_one(uint64_t block, void* context) noexcept {
-  if (block >= blocks_) return false;
+FileReaderCore::Served FileReaderCore::serve_one(uint64_t block) noexcept {
+  if (block >= blocks_) return refuse(block, "the data end at %llu bytes", range_bytes_);
   drop_outside(block - std::min<uint64_t>(block, options_.comeback_blocks),
                block + options_.read_ahead_blocks);
   Slot* slot = slot_for(block);
   if (slot == nullptr) {
     note(ErrorCode::out_of_memory, 0, extent_of(block), "find a free block to read");
-    if (fail(options_.policy, failure_, context)) return true;
-    stop(failure_);  // zeros would need a block, too
+    return refuse_failed();  // zeros would need a block, too
   }
   read_ahead(block);
   const size_t valid_bytes = wait_for(*slot);
-  if (failed_ && fail(options_.policy, failure_, context)) return true;
-  return show(*slot, valid_bytes, context);
+  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
+  return show(*slot, valid_bytes);
 }
 
 // For messages.
@@ -298,16 +324,15 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
   return valid_bytes;
 }
 
-bool FileReaderCore::show(Slot& slot, size_t valid_bytes, void* context) noexcept {
+FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes) noexcept {
   std::memset(io_.pool().home(slot.id) + valid_bytes, 0, block_bytes_ - valid_bytes);
   const int error = io_.map(slot.id, range_.begin() + slot.block * block_bytes_);
   slot.mapped = error == 0;
-  if (slot.mapped) return true;
+  if (slot.mapped) return Served::yes;
   const bool out_of_mappings = error == ENOMEM;
   note(out_of_mappings ? ErrorCode::out_of_mappings : ErrorCode::io, error, extent_of(slot.block),
        "map");
-  if (fail(options_.policy, failure_, context)) return true;
-  stop(failure_);
+  return refuse_failed();
 }
 
 // The end of a stream lies in this block.
@@ -342,7 +367,7 @@ bool FileReaderCore::at_end(const void* position) {
   const auto offset =
       static_cast<uint64_t>(static_cast<const std::byte*>(position) - range_.begin());
   const uint64_t block = offset / block_bytes_;
-  if (!end_known_ && block >= served_blocks_) (void)serve(block, nullptr);
+  if (!end_known_ && block >= served_blocks_ && serve(block) == Served::refused) give_up(nullptr);
   return end_known_ && static_cast<const std::byte*>(position) >= end();
 }
 
@@ -350,7 +375,13 @@ Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const size_t fits =
       bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
-  prepare(address, fits);
+  const auto offset = static_cast<uint64_t>(address - range_.begin());
+  for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
+       ++block) {
+    if (serve(block) == Served::refused)
+      return std::unexpected(
+          Error{refusal_.code, refusal_.attempted, refusal_.subject, refusal_.system_errno});
+  }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return fits;
 }
@@ -361,8 +392,9 @@ void FileReaderCore::prepare(const void* address, size_t bytes) {
   const auto first_byte =
       static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());
   const uint64_t last = (first_byte + bytes - 1) / block_bytes_;
-  for (uint64_t block = first_byte / block_bytes_; block <= last; ++block)
-    (void)serve(block, nullptr);
+  for (uint64_t block = first_byte / block_bytes_; block <= last; ++block) {
+    if (serve(block) == Served::refused) give_up(nullptr);
+  }
 }
 
 }  // namespace penstock::stream

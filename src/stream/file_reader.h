@@ -9,14 +9,15 @@
 // Reads go to blocks that are at home, never where the consumer could see them. Going further back
 // works in files and costs another read: any pattern of access gives the right bytes, an almost
 // sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a
-// large copy first.) A pipe cannot be read again: there, going back too far is a crash.
+// large copy first.) A pipe cannot be read again: there, going back too far is an error.
 //
 // REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each reader that is open
 // on it; with fewer a reader gives up read-ahead first and comeback blocks second. (Two at least,
 // or one load may not reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more
-// is read. Past the end the rest of the last block, and one more page, reads as zeros. The consumer
-// may also write: what it writes stays in its block and is gone with it. Thread safety: one
-// consumer thread.
+// is read. An access that breaks a rule (back in a pipe, past what follows the end) stops or
+// recovers, and never reads as zeros. Past the end the rest of the last block, and one more page,
+// reads as zeros. The consumer may also write: what it writes stays in its block and is gone with
+// it. Thread safety: one consumer thread.
 
 #include <cstdint>
 #include <memory>
@@ -100,9 +101,17 @@ class FileReaderCore final : public StreamHandler {
   Extent extent_of(uint64_t block) const noexcept;
   const char* subject() const noexcept;
   Slot* find(uint64_t block) noexcept;
-  bool serve(uint64_t block, void* context) noexcept;
-  bool serve_in_order(uint64_t block, void* context) noexcept;
-  bool serve_one(uint64_t block, void* context) noexcept;
+  enum class Served : uint8_t {
+    yes,
+    no,       // it is there and still faults: not for us to mend
+    refused,  // refusal_ says why
+  };
+  Served serve(uint64_t block) noexcept;
+  Served serve_in_order(uint64_t block) noexcept;
+  Served serve_one(uint64_t block) noexcept;
+  Served refuse(uint64_t block, const char* why, uint64_t number) noexcept;
+  Served refuse_failed() noexcept;
+  void give_up(void* context) const noexcept;
   Slot* slot_for(uint64_t block) noexcept;
   Slot* add(uint64_t block, pool::BlockId id) noexcept;
   bool drop(Slot& slot) noexcept;
@@ -110,7 +119,7 @@ class FileReaderCore final : public StreamHandler {
   pool::BlockId sacrifice(uint64_t wanted) noexcept;
   void read_ahead(uint64_t block) noexcept;
   size_t wait_for(Slot& slot) noexcept;
-  bool show(Slot& slot, size_t valid_bytes, void* context) noexcept;
+  Served show(Slot& slot, size_t valid_bytes) noexcept;
   void end_at(uint64_t block, size_t bytes) noexcept;
   int add_zero_page() noexcept;
   void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept;
@@ -135,6 +144,8 @@ class FileReaderCore final : public StreamHandler {
   bool failed_ = false;
   Failure failure_;
   char attempted_[160] = {};
+  Failure refusal_;  // of the last access that was refused: failure_, or a breach of the rules
+  char breach_[160] = {};
 };
 
 }  // namespace penstock::stream

@@ -118,6 +118,8 @@ std::byte* FileWriter::data() const {
 }
 
 Status FileWriter::finish(const void* end) {
+  if (state_->core->has_ended())
+    return failure(ErrorCode::invalid_argument, "finish a second time", state_->file.path());
   const auto bytes = static_cast<const std::byte*>(end) - state_->core->begin();
   if (auto finished = state_->core->finish(state_->core->begin() + bytes); !finished)
     return finished;

@@ -818,5 +818,102 @@ TEST_F(PublicFileStreamTest, APipeByName) {
   EXPECT_EQ(reader->bytes(), 5'000'000u);
 }
 
+// ---- accesses that break the rules meet the policy
+
+uint8_t load(const std::byte* at) {
+  return std::to_integer<uint8_t>(*const_cast<const volatile std::byte*>(at));
+}
+
+TEST_F(PublicFileStreamTest, AStepBackInAPipeMeetsThePolicy) {
+  constexpr size_t block = 64 * KiB;
+  for (const bool to_the_end : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    std::jthread writer([fd = ends[1]] {
+      const std::string text(6 * block, 'x');
+      EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+      ::close(fd);
+    });
+    auto reader =
+        FileReader::open("/dev/fd/" + std::to_string(ends[0]), {.block_bytes = block,
+                                                                .comeback_blocks = 1,
+                                                                .stream_bytes_max = GiB,
+                                                                .policy = ErrorPolicy::recover});
+    ::close(ends[0]);
+    ASSERT_TRUE(reader) << reader.error().message();
+    const Status back = RecoveryPoint::run([&] {
+      for (size_t i = 0; i < (to_the_end ? 6 : 4); ++i) load(reader->begin() + i * block);
+      if (to_the_end) (void)reader->at_end(reader->begin() + 6 * block);
+      load(reader->begin());
+    });
+    ASSERT_FALSE(back);
+    EXPECT_EQ(back.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(back.error().message().find("in block 0: a pipe cannot be read again"),
+              std::string::npos)
+        << back.error().message();
+    while (!reader->at_end(reader->begin() + 6 * block)) {
+    }
+    EXPECT_EQ(reader->bytes(), 6 * block);
+  }
+}
+
+TEST_F(PublicFileStreamTest, ALoadFarBehindTheEndMeetsThePolicy) {
+  constexpr size_t block = 64 * KiB;
+  std::ofstream(path("file")) << std::string(block + 1, 'x');
+  auto reader =
+      FileReader::open(path("file"), {.block_bytes = block, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(reader) << reader.error().message();
+  const Status beyond = RecoveryPoint::run([&] { load(reader->begin() + 2 * block + 4096); });
+  ASSERT_FALSE(beyond);
+  EXPECT_NE(beyond.error().message().find("the data end at 65537 bytes"), std::string::npos)
+      << beyond.error().message();
+  EXPECT_EQ(load(reader->begin() + block), 'x');
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto read_beyond = [&] {
+    auto stopping = FileReader::open(path("file"), {.block_bytes = block});
+    load(stopping->begin() + 2 * block + 4096);
+  };
+  EXPECT_DEATH(read_beyond(), "cannot serve the consumer in block 2: the data end");
+}
+
+TEST_F(PublicFileStreamTest, AStoreThatBreaksARuleMeetsThePolicy) {
+  constexpr size_t block = 64 * KiB;
+  auto writer = FileWriter::create(
+      path("file"), {.bytes_max = 4 * block, .block_bytes = block, .policy = ErrorPolicy::recover});
+  ASSERT_TRUE(writer) << writer.error().message();
+  std::byte* const begin = writer->pointer();
+  const auto store = [](std::byte* at) {
+    return RecoveryPoint::run([=] { *const_cast<volatile std::byte*>(at) = std::byte{1}; });
+  };
+  ASSERT_TRUE(store(begin));
+  const Status beyond = store(begin + 4 * block);
+  ASSERT_FALSE(beyond);
+  EXPECT_EQ(beyond.error().code, ErrorCode::invalid_argument);
+  ASSERT_TRUE(writer->finish(begin + 1));
+  const Status late = store(begin + 2 * block);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(std::filesystem::file_size(path("file")), 1u);
+}
+
+TEST_F(PublicFileStreamTest, FinishRefusesAnEndThatCannotBe) {
+  constexpr size_t block = 64 * KiB;
+  auto writer = FileWriter::create(
+      path("file"), {.bytes_max = 8 * block, .block_bytes = block, .comeback_blocks = 1});
+  ASSERT_TRUE(writer) << writer.error().message();
+  std::byte* const begin = writer->pointer();
+  std::memset(begin, 'x', 4 * block);
+  for (const std::byte* end : {begin - 1, begin + 9 * block, begin + block}) {
+    const Status refused = writer->finish(end);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument) << refused.error().message();
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("file")));
+  begin[4 * block] = std::byte{'y'};
+  ASSERT_TRUE(writer->finish(begin + 4 * block + 1));
+  EXPECT_EQ(std::filesystem::file_size(path("file")), 4 * block + 1);
+  EXPECT_EQ(writer->finish(begin + 4 * block + 1).error().code, ErrorCode::invalid_argument);
+}
+
 }  // namespace
 }  // namespace penstock::stream

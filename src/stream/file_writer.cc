@@ -25,6 +25,8 @@
 
 #include "stream/file_writer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -95,45 +97,53 @@ Failure FileWriterCore::failure(int error) const noexcept {
 
 fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
-  const char* subject = file_ ? file_->path().c_str() : "stream";
-  const bool goes_back = block < next_block_;
   if (find(block) != nullptr)
     return fault::Outcome::decline;  // mapped and still a fault: not for us to mend
-  if (ended_)
-    stop({ErrorCode::invalid_argument, "store through the pointer after finish()", subject});
-  if (goes_back && (file_ == nullptr || !file_->seekable())) {
-    stop({ErrorCode::invalid_argument, "store behind the comeback window: that block is written",
-          subject});
-  }
-  if ((block + 1) * block_bytes_ >= range_.bytes()) {
-    stop({ErrorCode::invalid_argument, "store beyond the stream's bytes_max", subject});
-  }
+  // What is stored has to go somewhere: zeros mend nothing here.
+  const ErrorPolicy policy =
+      options_.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
+  if (const auto refused = serve(block)) (void)fail(policy, *refused, fault.context);
+  return fault::Outcome::retry;
+}
+
+// Maps a block, or says why that cannot be. REQUIRES: it is not mapped.
+std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
+  const bool goes_back = block < next_block_;
+  const auto refuse = [this](const char* attempted) {
+    return Failure{ErrorCode::invalid_argument, attempted, subject()};
+  };
+  if (ended_) return refuse("store through the pointer after finish()");
+  if (goes_back && (file_ == nullptr || !file_->seekable()))
+    return refuse("store behind the comeback window: that block is written");
+  if ((block + 1) * block_bytes_ >= range_.bytes())
+    return refuse("store beyond the stream's bytes_max");
   if (!goes_back) hand_over_below(block - std::min<uint64_t>(block, options_.comeback_blocks));
   hand_over_reopened(1);
   (void)io_.pool().flush_unmaps();
-  if (error_ != 0 && fail(options_.policy, failure(error_), fault.context))
-    return fault::Outcome::retry;
+  if (error_ != 0 && options_.policy != ErrorPolicy::zeros) return failure(error_);
 
   const pool::BlockId id = goes_back ? reopen(block) : take();
   const int error = id == pool::no_block ? ENOMEM : io_.map(id, address_of(block));
   if (error == 0) {
     slots_.push_back({block, id});
-    return fault::Outcome::retry;
+    return {};
   }
   if (id != pool::no_block) io_.give(id);
   if (error_ == 0) error_ = error;
-  if (fail(options_.policy, failure(error), fault.context)) return fault::Outcome::retry;
-  stop(failure(error));  // what is stored has to go somewhere
+  return failure(error);
 }
 
-Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::Access access) {
+Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const size_t fits =
       bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
        ++block) {
-    if (find(block) == nullptr) (void)on_fault({address_of(block), access, nullptr});
+    if (find(block) != nullptr) continue;
+    if (const auto refused = serve(block))
+      return std::unexpected(
+          Error{refused->code, refused->attempted, refused->subject, refused->system_errno});
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return fits;
@@ -214,14 +224,18 @@ void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   }
 }
 
+// Within the range, and not in front of what was handed over.
+bool FileWriterCore::can_end_at(const std::byte* end) const noexcept {
+  return end >= begin_ && end <= range_.end() - block_bytes_ &&
+         static_cast<uint64_t>(end - range_.begin()) >= next_block_ * block_bytes_;
+}
+
 void FileWriterCore::flush(std::byte* end) {
   if (is_inherited()) refuse_inherited(end);
-  PENSTOCK_CHECK(end >= begin_ && end <= range_.end(), "a stream ends within its range");
   if (ended_) return;
+  PENSTOCK_CHECK(can_end_at(end), "a stream ends within its range, behind what was handed over");
   const auto bytes = static_cast<uint64_t>(end - range_.begin());
   const uint64_t whole_blocks = bytes / block_bytes_;
-  PENSTOCK_CHECK(whole_blocks >= next_block_ || bytes == next_block_ * block_bytes_,
-                 "what is handed over cannot be taken back");
   hand_over_reopened(0);
   hand_over_below(whole_blocks);
   const size_t rest = bytes % block_bytes_;
@@ -236,6 +250,13 @@ void FileWriterCore::flush(std::byte* end) {
 
 Status FileWriterCore::finish(std::byte* end) {
   if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
+  if (!ended_ && !can_end_at(end)) {
+    const uint64_t written = next_block_ * block_bytes_;
+    return penstock::failure(
+        ErrorCode::invalid_argument, fmt::format("finish at byte {}", end - begin_), subject(),
+        fmt::format("an end from {} (what is written already) to {} (bytes_max)",
+                    written - std::min<uint64_t>(written, head_bytes_), options_.bytes_max));
+  }
   flush(end);
   io_.wait_writes(&error_);
   return status();

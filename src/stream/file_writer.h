@@ -14,11 +14,12 @@
 // first and last sector are direct. REQUIRES of the pool: comeback_blocks + 1 blocks for each
 // writer that is open on it, two more to go back further, and as many more as writes shall be in
 // flight. Errors: ErrorPolicy; with zeros, writes after an error go nowhere and finish() reports
-// it. What no policy can mend (a write beyond bytes_max, or with a sink or a pipe behind the
-// comeback window) stops the process with a message. Thread safety: one producer thread.
+// it. An access that breaks a rule (a store beyond bytes_max, after finish(), or with a sink or a
+// pipe behind the comeback window) stops or recovers. Thread safety: one producer thread.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "fault/registry.h"
@@ -59,11 +60,13 @@ class FileWriterCore final : public StreamHandler {
 
   std::byte* begin() const { return begin_; }
   // All bytes of [begin(), end) are handed over and on their way; waits until they are written.
-  // Ends the stream.
+  // Ends the stream. Errors: invalid_argument for an end that cannot be, and nothing has changed.
   Status finish(std::byte* end);
+  bool has_ended() const { return ended_; }
   // The first write that failed so far, if any; does not wait.
   Status status() const;
   // finish() in two halves, for many writers on one BlockIo: flush() hands over, finish() waits.
+  // REQUIRES: an end that can be.
   void flush(std::byte* end);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -82,6 +85,8 @@ class FileWriterCore final : public StreamHandler {
                                                             const Options& options);
   std::byte* address_of(uint64_t block) const { return range_.begin() + block * block_bytes_; }
   Slot* find(uint64_t block) noexcept;
+  std::optional<Failure> serve(uint64_t block) noexcept;
+  bool can_end_at(const std::byte* end) const noexcept;
   pool::BlockId bring_home(uint64_t block) noexcept;
   void hand_over(uint64_t block, size_t bytes) noexcept;
   void hand_over_reopened(size_t keep) noexcept;
