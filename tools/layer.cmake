@@ -22,6 +22,8 @@ function(penstock_layer name)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   add_library(penstock_${name} STATIC ${sources})
+  # Whoever links it needs the same language: our headers use it.
+  target_compile_features(penstock_${name} PUBLIC cxx_std_23)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(penstock_${name} PUBLIC Threads::Threads PRIVATE fmt::fmt)
   if(name STREQUAL "base")
