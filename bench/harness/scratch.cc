@@ -1,8 +1,11 @@
 #include "bench/harness/scratch.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <thread>
@@ -25,27 +28,69 @@ sigset_t stopping() {
   return set;
 }
 
+constexpr const char* prefix = "penstock-bench-";
+
+// A child may be at work there: under another name it makes nothing new.
 void remove_current() EXCLUDES_LOCK(mutex) {
   MutexLock lock(mutex);
-  std::error_code ignored;
-  if (!current.empty()) fs::remove_all(current, ignored);
+  if (current.empty()) return;
+  std::error_code failed;
+  fs::path going = current;
+  going += "-going";
+  fs::rename(current, going, failed);
+  fs::remove_all(failed ? current : going, failed);
   current.clear();
+}
+
+// The lock of a folder, or -1: somebody has it. It goes with the last process that has it.
+int lock_folder(const fs::path& folder) {
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// What killed ones of this user left.
+void remove_stale(const fs::path& parent) {
+  std::error_code failed;
+  for (auto entry = fs::directory_iterator(parent, failed);
+       !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    struct stat status;
+    if (!entry->path().filename().string().starts_with(prefix) ||
+        lstat(entry->path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != geteuid())
+      continue;
+    const int fd = lock_folder(entry->path());
+    if (fd < 0) continue;
+    std::error_code ignored;
+    fs::remove_all(entry->path(), ignored);
+    close(fd);
+  }
 }
 
 }  // namespace
 
 Result<Scratch> Scratch::make(const std::string& parent) {
-  fs::path folder = fs::path(parent) / fmt::format("penstock-bench-{}", getpid());
+  remove_stale(parent);
+  fs::path folder = fs::path(parent) / fmt::format("{}{}", prefix, getpid());
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) return system_error(failed.value(), "make a folder", folder, "-T DIRECTORY");
+  const int locked = lock_folder(folder);
+  // Another one that began just now may have taken it for a killed one's.
+  if (locked < 0 || !fs::exists(folder)) {
+    if (locked >= 0) close(locked);
+    return failure(ErrorCode::io, "keep a folder: another bench removed it", folder, "it again");
+  }
   MutexLock lock(mutex);
   current = folder;
-  return Scratch(folder);
+  return Scratch(folder, locked);
 }
 
 Scratch::~Scratch() {
-  if (!folder_.empty()) remove_current();
+  if (folder_.empty()) return;
+  remove_current();
+  if (lock_ >= 0) close(lock_);
 }
 
 void end_cleanly_on_signals() {
