@@ -374,6 +374,7 @@ TEST(Registry, MemoryErrorsAreNotServed) {
 
 TEST(Registry, AMemoryErrorThatIsDeclinedCrashesAsWithoutUs) {
   const int status = status_of_child([] {
+    signal(SIGBUS, SIG_DFL);  // a sanitizer has a handler of its own
     const auto memory = os::Reservation::reserve(page_bytes, page_bytes).value();
     Asked asked;
     asked.answer = Outcome::decline;

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -406,6 +408,52 @@ TEST(SinkStream, WithoutFinishAFileDoesNotAppear) {
   std::ifstream in(path, std::ios::binary);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
   std::remove(path.c_str());
+}
+
+// ---- forked children, which have neither the threads nor the sources of their parent
+
+// The parent waits for a child that ends what it has inherited.
+template <class Stream>
+void end_in_a_child(std::unique_ptr<Stream>& stream) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    const bool told = !stream->status();
+    stream.reset();
+    ::_exit(told ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(SourceStream, EndsInAForkedChildAndGoesOnInTheParent) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";
+  const std::string text = random_text(20 * block, 6);
+  Ends ends = make_pipe();
+  auto source = descriptor_source(ends.read, "pipe");
+  ASSERT_TRUE(source);
+  auto stream = std::make_unique<SourceStream>(open(std::move(*source), small()));
+  end_in_a_child(stream);
+  std::jthread writer([&] {
+    write_all(ends.write, text);
+    ends.close_write();
+  });
+  EXPECT_EQ(text_at(*stream), text);
+}
+
+TEST(SinkStream, EndsInAForkedChildAndGoesOnInTheParent) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";
+  const std::string text = random_text(20 * block, 7);
+  Collected collected;
+  auto opened = SinkStream::open(collecting(collected), "test", small_sink());
+  ASSERT_TRUE(opened) << opened.error().message();
+  auto stream = std::make_unique<SinkStream>(std::move(*opened));
+  std::memcpy(stream->pointer<char>(), text.data(), 1000);
+  end_in_a_child(stream);
+  store(*stream, text);
+  EXPECT_TRUE(stream->finish(text.size()));
+  EXPECT_EQ(collected.text, text);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/bits.h"
+#include "fault/registry.h"
 #include "os/sanitizer.h"
 #include "penstock/block_pool.h"
 #include "penstock/file_stream.h"
@@ -433,6 +434,8 @@ TEST_P(MemoryError, InABlockThatIsThereMeetsThePolicy) {
 TEST_P(MemoryError, ThatNobodyHasMetYetIsToldAndHandedOn) {
   EXPECT_EXIT(
       {
+        ::signal(SIGBUS, SIG_DFL);  // a sanitizer has a handler of its own
+        if (!fault::install()) ::_exit(3);
         const Status met =
             RecoveryPoint::run([&] { send_memory_error(subject_.shown, BUS_MCEERR_AO); });
         ::_exit(met ? 1 : 2);
