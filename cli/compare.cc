@@ -9,7 +9,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -113,18 +115,20 @@ struct Row {
   }
 };
 
-// A folder that is gone with it.
+// A folder that is gone with it. Sorted copies of the input come to lie in it, which may be
+// nobody else's business: only its owner can look into it, and nobody can make it, or a link in its
+// place, before us.
 class WorkFolder {
  public:
   static Result<WorkFolder> make(const std::string& parent) {
     std::error_code error;
     const fs::path real = fs::canonical(parent, error);
     if (error) return system_error(error.value(), "work in", parent, "--work DIRECTORY");
-    for (int number = 1;; ++number) {
-      const fs::path folder = real / fmt::format("penstock-compare-{}", number);
-      if (fs::create_directory(folder, error)) return WorkFolder(folder);
-      if (error) return system_error(error.value(), "make a folder in", parent, "--work DIRECTORY");
+    std::string folder = (real / "penstock-compare-XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr) {
+      return system_error(errno, "make a folder in", parent, "--work DIRECTORY");
     }
+    return WorkFolder(folder);
   }
   WorkFolder(WorkFolder&& other) noexcept : folder_(std::exchange(other.folder_, {})) {}
   WorkFolder& operator=(WorkFolder&&) = delete;
@@ -155,13 +159,13 @@ std::string last_line(const std::string& path) {
 }
 
 // A shell that goes into the memory group, sends what the program says to a file, and becomes the
-// program.
+// program. What that writes is for its owner alone, wherever it writes.
 std::vector<std::string> wrapped(const std::vector<std::string>& words, const std::string& log,
                                  const std::string& processes_file) {
   std::vector<std::string> all = {
       "sh",
       "-c",
-      "log=$1; group=$2; shift 2; [ -z \"$group\" ] || echo 0 >\"$group\" || exit 97; "
+      "umask 077; log=$1; group=$2; shift 2; [ -z \"$group\" ] || echo 0 >\"$group\" || exit 97; "
       "exec \"$@\" >\"$log\" 2>&1 </dev/null",
       "sh",
       log,
@@ -492,6 +496,9 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
     for (const Part& part : row.parts) stage->make_room_for(part.plan);
   }
   if (std::ranges::any_of(rows, [](const Row& row) { return !row.parts.empty(); })) {
+    if (const auto room = stage->needed_room()) {
+      print_to(stderr, "penstock compare: the replay takes {}\n", *room);
+    }
     if (Status prepared = stage->prepare(&signals.flag()); !prepared) {
       return std::unexpected(prepared.error());
     }
@@ -551,9 +558,10 @@ Command add_compare(CLI::App& program) {
   app->add_option("PROGRAM", a.names,
                   fmt::format("what to compare: {}", fmt::join(preset_names(), ", ")));
   app->add_option(
-      "--run", a.commands,
-      "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
-      "a line for the shell (may be given again)");
+         "--run", a.commands,
+         "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
+         "a line for the shell (may be given again)")
+      ->allow_extra_args(false);  // one word each: those behind it are PROGRAMs
   app->add_option("--input", a.input, "the file that each of them works on")->required();
   app->add_option("--memory", a.memory, "the memory that each of them gets, as 512M")->required();
   app->add_option("--format", a.format, "what is in the input: lines (default) or u64")

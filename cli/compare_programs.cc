@@ -62,10 +62,18 @@ std::string make_folder(const std::string& path) {
   return path;
 }
 
+// Why a program that reads one format alone does not take the one that was asked for. Empty: it
+// does.
+std::string refusal(const SharedWork& work, const std::string& format, const char* knows) {
+  if (work.format == format) return "";
+  return fmt::format("it cannot sort --format {}: {} (try: --format {})", work.format, knows,
+                     format);
+}
+constexpr const char* knows_lines = "it compares lines of text, and knows no binary numbers";
+
 void gnu_sort(ComparedProgram& program, const SharedWork& work, const std::string& folder) {
-  if (work.format != "lines") {
-    program.problem = "it sorts lines of text (--format lines)";
-  } else if (!find_program("sort")) {
+  program.problem = refusal(work, "lines", knows_lines);
+  if (program.problem.empty() && !find_program("sort")) {
     program.problem = "there is no program sort here";
   }
   program.words = {"env",
@@ -102,9 +110,9 @@ void penstock_sort(ComparedProgram& program, const SharedWork& work, const std::
 void duckdb(ComparedProgram& program, const SharedWork& work, const std::string& folder) {
   const auto script = find_part("bench/compare/external/columns.py");
   const auto python = find_part("build/rivals/bin/python");
-  if (work.format != "u64") {
-    program.problem = "it is prepared for numbers (--format u64)";
-  } else if (!script || !python) {
+  program.problem = refusal(work, "u64", "its input is packed here as one column of numbers");
+  if (!program.problem.empty()) return;
+  if (!script || !python) {
     program.problem = "it is not installed (tools/setup.sh bench, in the source tree)";
   } else {
     // A Parquet file without compression is what it reads best.
@@ -127,10 +135,9 @@ void duckdb(ComparedProgram& program, const SharedWork& work, const std::string&
 
 void stxxl(ComparedProgram& program, const SharedWork& work, const std::string& folder) {
   const auto sorter = find_part("bench/stxxl_sort");
-  if (work.format != "u64") {
-    program.problem = "it is prepared for numbers (--format u64)";
-    return;
-  }
+  program.problem =
+      refusal(work, "u64", "a template of C++, it is compiled here for 64-bit numbers alone");
+  if (!program.problem.empty()) return;
   if (!sorter) {
     program.problem = "it was not built (libstxxl-dev; the target stxxl_sort)";
     return;
@@ -160,9 +167,9 @@ void spark(ComparedProgram& program, const SharedWork& work, const std::string& 
   // It refuses to start with less than 450 MiB of heap. A quarter is for what is no heap.
   constexpr uint64_t heap_mib_min = 480;
   const uint64_t heap_mib = work.memory_bytes / MiB * 3 / 4;
-  if (work.format != "lines") {
-    program.problem = "it sorts lines of text (--format lines)";
-  } else if (!submit) {
+  program.problem = refusal(work, "lines", knows_lines);
+  if (!program.problem.empty()) return;
+  if (!submit) {
     program.problem = "there is no program spark-submit here (pip install pyspark)";
   } else if (!find_program("java") && std::getenv("JAVA_HOME") == nullptr) {
     program.problem = "it needs a JVM, and there is no program java here";

@@ -42,10 +42,17 @@ TEST_F(ComparedPrograms, CommandsWithoutANameAreRefused) {
 TEST_F(ComparedPrograms, PresetsThatCannotDoTheWorkSayWhy) {
   const SharedWork lines{.input = "/in", .format = "lines", .memory_bytes = 1 << 20, .threads = 1};
   const SharedWork numbers{.input = "/in", .format = "u64", .memory_bytes = 1 << 20, .threads = 1};
-  EXPECT_FALSE(preset("gnu-sort", numbers, folder_)->problem.empty());
-  EXPECT_FALSE(preset("duckdb", lines, folder_)->problem.empty());
-  EXPECT_FALSE(preset("stxxl", lines, folder_)->problem.empty());
-  EXPECT_FALSE(preset("spark", numbers, folder_)->problem.empty());
+  // What was asked for, the reason, and what would be taken.
+  for (const char* name : {"gnu-sort", "spark"}) {
+    const std::string problem = preset(name, numbers, folder_)->problem;
+    EXPECT_NE(problem.find("--format u64: it compares lines"), std::string::npos) << problem;
+    EXPECT_NE(problem.find("try: --format lines"), std::string::npos) << problem;
+  }
+  for (const char* name : {"duckdb", "stxxl"}) {
+    const std::string problem = preset(name, lines, folder_)->problem;
+    EXPECT_NE(problem.find("--format lines: "), std::string::npos) << problem;
+    EXPECT_NE(problem.find("try: --format u64"), std::string::npos) << problem;
+  }
   EXPECT_FALSE(preset("spark", lines, folder_)->problem.empty());  // whatever is installed: memory
   EXPECT_TRUE(preset("penstock", lines, folder_)->problem.empty());
   EXPECT_TRUE(preset("penstock", numbers, folder_)->problem.empty());

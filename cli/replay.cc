@@ -174,7 +174,9 @@ void print_json(const ReplayArguments& arguments, const ReplayPlan& plan,
 }
 
 int run_replay(const ReplayArguments& arguments) {
-  auto stage = Stage::choose(arguments.stage);
+  StageWords words = arguments.stage;
+  words.smaller_hint = "--under FOLDER or --requests FROM..TO for a part";
+  auto stage = Stage::choose(words);
   if (!stage) return report("replay", stage.error());
   auto options = options_of(arguments, *stage);
   if (!options) return report("replay", options.error());
@@ -220,7 +222,8 @@ Command add_replay(CLI::App& program) {
   app->add_flag("--join", a.join,
                 "requests that go on where the last one ended become one, of up to 2 MiB, as the "
                 "page cache would have made them");
-  app->add_option("--under", a.under, "only files whose path begins so (may be given again)");
+  app->add_option("--under", a.under, "only files whose path begins so (may be given again)")
+      ->allow_extra_args(false);
   app->add_option("--requests", a.requests,
                   "only this part of the trace: FROM..TO, counted from 0");
   app->add_flag("--json", a.json, "print the result as JSON, with all files");

@@ -11,6 +11,7 @@
 
 #include "cli/profile_json.h"
 #include "cli/progress_line.h"
+#include "file/file.h"
 #include "trace/report/text.h"
 
 namespace penstock::cli {
@@ -54,9 +55,10 @@ void add_stage_options(CLI::App& app, StageWords& words) {
   app.add_flag("--no-sync", words.no_sync,
                "leave fsync and fdatasync out (default: each in its place, behind what was written "
                "to its file before it)");
-  app.add_option("--room", words.room,
-                 "peak (default): each file as long as it became; touched: only from its first to "
-                 "its last accessed byte")
+  app.add_option(
+         "--room", words.room,
+         "peak (default): each file as long as its data became; touched: only from its first "
+         "to its last accessed byte")
       ->check(CLI::IsMember({"peak", "touched"}));
 }
 
@@ -76,6 +78,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
   stage.buffered_ = words.buffered;
   stage.fill_ = !words.no_fill;
   stage.sync_ = !words.no_sync;
+  stage.smaller_hint_ = words.smaller_hint;
   stage.room_ = words.room == "touched" ? trace::Room::touched : trace::Room::peak;
   if (!words.simulate.empty()) {
     for (const auto& [given, name] :
@@ -117,6 +120,15 @@ void Stage::make_room_for(const ReplayPlan& plan) {
   touched_bytes_needed_ = std::max(touched_bytes_needed_, plan.touched_bytes);
 }
 
+std::optional<std::string> Stage::needed_room() const {
+  if (simulated() || is_device_) return std::nullopt;
+  std::string text = fmt::format("{} on {}", size_text(bytes_needed_), on_);
+  if (const auto space = file::space_of(on_)) {
+    text += fmt::format(", of {} that are free", size_text(space->free_bytes));
+  }
+  return text;
+}
+
 Status Stage::prepare(const std::atomic<bool>* cancel) {
   if (simulated()) return {};
   auto region = trace::ReplayRegion::open({.directory = is_device_ ? "" : on_,
@@ -130,7 +142,8 @@ Status Stage::prepare(const std::atomic<bool>* cancel) {
         error.hint =
             fmt::format("--room touched, which needs {}; ", size_text(touched_bytes_needed_));
       }
-      error.hint += "--under FOLDER or --requests FROM..TO for a part; --simulate DEVICE";
+      if (!smaller_hint_.empty()) error.hint += smaller_hint_ + "; ";
+      error.hint += "--simulate DEVICE, which needs no room";
     }
     return std::unexpected(std::move(error));
   }

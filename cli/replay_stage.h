@@ -27,6 +27,8 @@ struct StageWords {
   bool no_fill = false;
   bool no_sync = false;
   std::string room = "peak";
+  // What makes the trace smaller, in words of the command ("--under FOLDER"); empty: nothing.
+  std::string smaller_hint;
 
   // What is simulated or emulated, if it is a profile: its name or file.
   std::string profile() const;
@@ -48,6 +50,9 @@ class Stage {
 
   // What a plan needs; call it for each before prepare().
   void make_room_for(const trace::ReplayPlan& plan);
+  // "1.50 GiB on /data, of 20.1 GiB that are free": what prepare() will take. Nothing for a
+  // simulation, or a device.
+  std::optional<std::string> needed_room() const;
   // Makes and fills the region; nothing for a simulation. Errors: out_of_space, with what would
   // help, before anything is written.
   Status prepare(const std::atomic<bool>* cancel);
@@ -71,6 +76,7 @@ class Stage {
   bool fill_ = true;
   bool sync_ = true;
   trace::Room room_ = trace::Room::peak;
+  std::string smaller_hint_;
   std::optional<bowtie::DeviceProfile> profile_;           // simulated on
   std::optional<bowtie::DeviceProfile> emulated_profile_;  // its delay depends on the plan
   std::optional<file::EmulatedDevice> emulated_;

@@ -162,7 +162,8 @@ Command add_report(CLI::App& program) {
                   "write a page (HTML, complete in itself; -: to stdout) instead of text");
   app->add_option("--stats", a.stats,
                   "statistics of penstock sort --stats: predicted against measured, what held the "
-                  "memory, how full buckets were");
+                  "memory, how full buckets were")
+      ->allow_extra_args(false);
   app->add_option("--under", a.under, "only files whose path begins so");
   app->add_option("--requests", a.requests,
                   "only this part of the trace: FROM..TO, counted from 0");

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -49,9 +50,9 @@ for i in range(150):
 """
 
 
-def run(*words, cwd, code=0, environment=None):
+def run(*words, cwd, code=0, environment=None, umask=-1):
     done = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, **(environment or {})})
+                          env={**os.environ, **(environment or {})}, umask=umask)
     assert done.returncode == code, f"{words}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
     return done
 
@@ -218,7 +219,7 @@ class ReplayTest(unittest.TestCase):
         run(*TRACE, "-o", "../run.trace", sys.executable, "-c", code, cwd=folder / "data")
         under = ["--under", f"{folder}/data/"]
         told = run(PROGRAM, "replay", "run.trace", "--on", "disk", *under, cwd=folder, code=2).stderr
-        assert "8192.00 GiB" in told and "--room touched" in told and "--requests" in told, told
+        assert "4096.00 GiB" in told and "--room touched" in told and "--requests" in told, told
         assert not list((folder / "disk").iterdir())
         run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", *under, cwd=folder)
 
@@ -291,6 +292,41 @@ class ReplayTest(unittest.TestCase):
             assert f"stopped by {kind.name}; its files are gone" in told and not out, (out, told)
             assert "two" not in told, told
             assert not list((folder / "data").iterdir())
+
+    def test_sorted_copies_are_nobody_elses_business(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        look = 'cp {input} {output}; d=$(dirname {output}); stat -c "%a %n" {output} "$d/.." {tmp} >> ' + str(folder / "seen")
+        for _ in range(2):
+            run(PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+                "--run", "copy=" + look, cwd=folder, umask=0)
+        lines = [line.split() for line in (folder / "seen").read_text().splitlines()]
+        names = {name.split("/data/")[1].split("/")[0] for _, name in lines}
+        works = {line[0] for line in lines if line[1].endswith("/..")}
+        assert works == {"700"}, lines
+        assert {line[0] for line in lines if line[1].endswith("/output")} == {"600"}, lines
+        assert len(names) == 2 and "penstock-compare-1" not in names, names
+        assert not list((folder / "data").iterdir())
+
+    def test_a_program_of_ones_own_takes_one_word(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n")
+        done = run(PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--simulate", "hdd",
+                   "--run", "copy=cp {input} {output}", "gnu-sort", "--json", cwd=folder)
+        assert {p["program"] for p in json.loads(done.stdout)["programs"]} == {"copy", "gnu-sort"}, done.stdout
+
+    def test_rooms_follow_what_was_written_and_are_told_first(self):
+        folder = self.folder
+        (folder / "in.txt").write_text("b\na\n" * 5000)
+        reserves = (f"{sys.executable} -c 'import os, shutil, sys; shutil.copyfile(*sys.argv[1:]); "
+                    "f = os.open(sys.argv[2], os.O_RDWR); os.ftruncate(f, 3 << 40); os.ftruncate(f, 20000)' {input} {output}")
+        done = subprocess.run([PROGRAM, "compare", "--input", "in.txt", "--memory", "64M", "--work", "data", "--on", "disk",
+                               "--run", "ahead=" + reserves], cwd=folder, capture_output=True, text=True, timeout=60)
+        if "past the page cache" in done.stderr:
+            self.skipTest("no direct I/O in the temporary directory")
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        assert re.search(r"the replay takes \d+\.\d KiB on \S*disk, of [\d.]+ .iB that are free", done.stderr), done.stderr
+        assert "region of 44.0 KiB" in done.stdout, done.stdout
 
     def test_programs_under_comparison_have_their_signals(self):
         folder = self.folder

@@ -225,8 +225,9 @@ class Follower {
  private:
   struct File {
     uint64_t bytes = 0;
-    bool bytes_known = false;   // somebody told; else it is what was seen of it
-    uint32_t index = no_index;  // into Conversion::files; none: not asked for, or no storage
+    uint64_t reserved_bytes = 0;  // the largest size that a call gave it without bytes
+    bool bytes_known = false;     // somebody told; else it is what was seen of it
+    uint32_t index = no_index;    // into Conversion::files; none: not asked for, or no storage
     bool storage = false;
   };
 
@@ -243,7 +244,8 @@ class Follower {
                                  .device = record.device,
                                  .inode = record.inode,
                                  .first_bytes = record.bytes,
-                                 .peak_bytes = record.bytes});
+                                 .peak_bytes = record.bytes,
+                                 .used_bytes = record.bytes});
       }
       files_.push_back(file);
     }
@@ -256,10 +258,20 @@ class Follower {
     if (file.index == no_index) return;
     ConvertedFile& converted = result_.files[file.index];
     converted.peak_bytes = std::max(converted.peak_bytes, bytes);
+    // A size that a call gave says nothing of what is there, however often it is told again.
+    if (bytes > file.reserved_bytes) use(file, bytes);
+  }
+  void use(File& file, uint64_t bytes) {
+    if (file.index == no_index) return;
+    uint64_t& used_bytes = result_.files[file.index].used_bytes;
+    used_bytes = std::max(used_bytes, bytes);
   }
   void learn_size(File& file, uint64_t bytes) {
     set_size(file, bytes);
     file.bytes_known = true;
+  }
+  void reserve(File& file, uint64_t bytes) {
+    file.reserved_bytes = std::max(file.reserved_bytes, bytes);
   }
   void grow(File& file, uint64_t bytes) {
     if (bytes > file.bytes) set_size(file, bytes);
@@ -350,6 +362,7 @@ class Follower {
     if (offset == no_offset) description->position = from + event.result;
     if (event.result == 0) return {};
     grow(file, from + event.result);
+    use(file, from + event.result);
     if (file.index == no_index) return {};
     return window_.add({.start_ns = event.start_ns,
                         .latency_ns = event.latency_ns,
@@ -378,9 +391,12 @@ class Follower {
     if (event.flags & flag::size_unknown) {
       if (event.call == Call::allocate && (event.flags & flag::keep_size) == 0 &&
           event.offset != no_offset) {
-        grow(*file, std::min(event.offset + event.bytes, largest_offset));
+        const uint64_t end = std::min(event.offset + event.bytes, largest_offset);
+        reserve(*file, end);
+        grow(*file, end);
       }
     } else if (event.call == Call::truncate || event.call == Call::allocate) {
+      reserve(*file, event.result);
       learn_size(*file, event.result);
     } else if (event.call == Call::size &&
                (!file->bytes_known || descriptors_.writers(event.file) == 0)) {

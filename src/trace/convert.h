@@ -62,8 +62,11 @@ struct ConvertedFile {
   FileKind kind = FileKind::regular;
   uint64_t device = 0;  // with inode: which file it was, on the machine of the trace
   uint64_t inode = 0;
-  uint64_t first_bytes = 0;        // size at first sight
-  uint64_t peak_bytes = 0;         // the largest that it reached: what a replay must provide
+  uint64_t first_bytes = 0;  // size at first sight
+  uint64_t peak_bytes = 0;   // the largest that it reached
+  // Likewise, but for space that was reserved (ftruncate, fallocate) and held nothing yet: what a
+  // replay must provide.
+  uint64_t used_bytes = 0;
   uint64_t last_bytes = 0;         // size in the end
   uint64_t reads = 0, writes = 0;  // requests
   uint64_t read_bytes = 0, written_bytes = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "penstock/units.h"
 #include "trace/export.h"
 
 namespace penstock::trace {
@@ -273,6 +274,40 @@ TEST(Conversion, SizeOfAnOpenIsNotBelievedWhileOthersWrite) {
   EXPECT_EQ(conversion.files[0].peak_bytes, 1001u);
 }
 
+// A file is made a GiB longer ahead of its writes, told about, cut, and read again.
+TEST(Conversion, SpaceThatWasOnlyReservedIsNotUsed) {
+  Script script;
+  const uint32_t file = script.file("/out");
+  script.open(1, 3, file, 0, flag::write | flag::truncates);
+  script.write(1, 3, 1000);
+  for (const Call call : {Call::truncate, Call::allocate}) {
+    script.add({.offset = 0,
+                .bytes = GiB,
+                .result = GiB,
+                .process = 1,
+                .descriptor = 3,
+                .file = file,
+                .call = call});
+  }
+  script.write(1, 3, 5000);
+  script.add({.process = 1, .descriptor = 3, .call = Call::close});
+  script.open(1, 3, file, GiB, 0);  // still so long
+  script.add({.process = 1, .descriptor = 3, .call = Call::close});
+  const Conversion conversion = script.convert();
+  EXPECT_EQ(conversion.files[0].peak_bytes, GiB);
+  EXPECT_EQ(conversion.files[0].used_bytes, 6000u);
+}
+
+TEST(Conversion, WhatIsLongerThanAllThatWasReservedWasWrittenBySomebodyElse) {
+  Script script;
+  const uint32_t file = script.file("/out");
+  script.open(1, 3, file, 0, flag::write);
+  script.add({.result = 500, .process = 1, .descriptor = 3, .file = file, .call = Call::truncate});
+  script.add({.process = 1, .descriptor = 3, .call = Call::close});
+  script.open(1, 3, file, 700, 0);
+  EXPECT_EQ(script.convert().files[0].used_bytes, 700u);
+}
+
 TEST(Conversion, ForkInTwoHalvesKeepsTheTableOfItsBeginning) {
   Script script;
   const uint32_t file = script.file("/a", 1000);
@@ -308,7 +343,7 @@ TEST(Conversion, TraceThatIsCutOffIsConvertedAsFarAsItGoes) {
 class Model {
  public:
   struct Inode {
-    uint64_t bytes = 0, peak = 0;
+    uint64_t bytes = 0, peak = 0, used = 0;
   };
   struct Open {
     uint32_t file;
@@ -358,6 +393,7 @@ TEST(Conversion, FollowsWhatAPlainModelOfTheKernelDoes) {
         if (bytes == 0) return;
         inode->bytes = std::max(inode->bytes, offset + bytes);
         inode->peak = std::max(inode->peak, inode->bytes);
+        inode->used = std::max(inode->used, offset + bytes);
         wanted.push_back({.offset = offset,
                           .bytes = bytes,
                           .file = open->file - 1,
@@ -506,6 +542,7 @@ TEST(Conversion, FollowsWhatAPlainModelOfTheKernelDoes) {
     EXPECT_EQ(conversion.device_seeks, device_seeks);
     for (size_t i = 0; i < conversion.files.size(); ++i) {
       EXPECT_EQ(conversion.files[i].peak_bytes, model.inodes[i].peak);
+      EXPECT_EQ(conversion.files[i].used_bytes, model.inodes[i].used);
       EXPECT_EQ(conversion.files[i].last_bytes, model.inodes[i].bytes);
     }
   }

@@ -32,7 +32,7 @@ Result<ReplayLayout> lay_out(std::span<const ConvertedFile> files, std::span<con
     FilePlace& place = layout.places[i];
     place.skipped_bytes = part ? round_down(touched[i].low, sector_bytes) : 0;
     // Sizes are below 2^63, so that rounding up stays in its type.
-    const uint64_t last = part ? touched[i].end : std::max(touched[i].end, files[i].peak_bytes);
+    const uint64_t last = part ? touched[i].end : std::max(touched[i].end, files[i].used_bytes);
     place.bytes = round_up(last, sector_bytes) - place.skipped_bytes;
     place.base = round_up(end, place.bytes >= large_file_bytes ? large_file_bytes : sector_bytes);
     if (place.bytes > largest_offset / 2 ||

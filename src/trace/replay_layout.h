@@ -7,10 +7,10 @@
 // another at its slow one; two replays then differ by what has nothing to do with the program.
 //
 // Here all of them lie in one region, in the order in which the trace saw them first, each in one
-// piece and as long as it ever became (its peak size, which the conversion knows). Sequential
-// accesses within a file are sequential in the region, and nothing else is: between two files there
-// is a gap, so that going on from the end of one to the beginning of the next is the jump that it
-// was.
+// piece and as long as its data ever became (which the conversion knows; space that a program only
+// reserved has no room). Sequential accesses within a file are sequential in the region, and
+// nothing else is: between two files there is a gap, so that going on from the end of one to the
+// beginning of the next is the jump that it was.
 //
 //   | file 1 ......... | gap | file 2 ... | gap | file 3 ................ |
 //   0                        base, a multiple of 1 MiB for files of 1 MiB and more, of 4 KiB for
