@@ -202,6 +202,18 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   run.passes = number_of(object, "passes");
   run.seeks = number_of(object, "seeks");
   run.run_bytes = number_of(object, "run_bytes");
+  run.temp_bytes = number_of(object, "temp_bytes");
+  run.predicted_s = number_of(predicted, "seconds");
+  run.fewer_passes_bytes = number_of(predicted, "fewer_passes_memory_bytes");
+  if (const auto threads = object.find("phase_seconds");
+      threads != object.end() && threads->is_object()) {
+    run.sorters_s = number_of(*threads, "sorters at work");
+    run.wait_read_s = number_of(*threads, "sorters wait for reads");
+  }
+  if (const auto device = predicted.find("device");
+      device != predicted.end() && device->is_object()) {
+    run.device_source = text_of(*device, "source");
+  }
   run.occupancy = occupancy_of(object);
   return run;
 }

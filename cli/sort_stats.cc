@@ -94,6 +94,7 @@ Json plan_object(const external::SortPlan& plan) {
           {"spilled_bytes", plan.spilled_bytes},
           {"compresses", plan.compresses},
           {"memory_bytes", plan.memory_bytes},
+          {"fewer_passes_memory_bytes", plan.fewer_passes_memory_bytes},
           {"long_runs", plan.long_runs},
           {"device", std::move(device)},
           {"phases", std::move(phases)}};

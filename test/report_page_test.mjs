@@ -57,7 +57,7 @@ const test = async (name, run) => {
 };
 
 await test('no_error_and_no_request', async () => {
-  for (const name of ['sort.html', 'random.html', 'both.html', 'hostile.html', 'empty.html', 'stats.html']) quiet(await open(name));
+  for (const name of ['sort.html', 'random.html', 'both.html', 'hostile.html', 'many.html', 'empty.html', 'stats.html']) quiet(await open(name));
 });
 
 await test('plots_are_not_blank', async () => {
@@ -145,13 +145,15 @@ await test('large_traces_reach_single_requests', async () => {
 });
 
 await test('narrow_screens', async () => {
-  for (const name of ['sort.html', 'both.html', 'hostile.html', 'stats.html']) {
+  for (const name of ['sort.html', 'both.html', 'hostile.html', 'many.html', 'stats.html']) {
     const page = await open(name, {viewport: {width: 360, height: 740}, hasTouch: true});
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     assert(wide <= 360, `${name} is ${wide} pixels wide`);
-    for (const count of await coloured(page, 'canvas')) assert(count > 30, `${name}: a plot with ${count} coloured pixels`);
+    const least = name === 'many.html' ? 5 : 30;  // its seeks are few
+    for (const count of await coloured(page, 'canvas')) assert(count > least, `${name}: a plot with ${count} coloured pixels`);
     quiet(page);
     if (name === 'sort.html') await page.screenshot({path: path.join(folder, 'narrow.png'), fullPage: true});
+    if (name === 'stats.html') await page.screenshot({path: path.join(folder, 'stats-narrow.png'), fullPage: true});
   }
 });
 
@@ -211,11 +213,49 @@ await test('traces_side_by_side', async () => {
   const stats = await open('stats.html');
   assert(await stats.$$eval('.stairs svg .measured, .stairs svg .predicted', list => list.filter(p => p.getAttribute('d')).length) === 2, 'the staircase');
   // What held the memory: every stage has its area; bucket by bucket: every one its bars and its words.
-  assert(await stats.$$eval('.chart svg', list => list.length) === 3, 'three pictures of a sort');
+  assert(await stats.$$eval('.chart .boxed svg', list => list.length) === 3, 'three pictures of a sort');
   assert(await stats.$$eval('.tall g', list => list.filter(g => g.querySelector('title').textContent && g.querySelectorAll('path').length === 4).length) === 32, 'the buckets');
   const sizes = await stats.$$eval('.chart svg path:not(.grid)', list => list.map(p => p.getBoundingClientRect()).filter(r => r.width > 1 && r.height > 1).length);
   assert(sizes > 100, `${sizes} shapes can be seen`);
   await stats.screenshot({path: path.join(folder, 'stats.png'), fullPage: true});
+});
+
+await test('many_files_have_names', async () => {
+  const page = await open('many.html');
+  const labels = () => page.$eval('.order canvas', c => JSON.parse(c.dataset.labels));
+  const whole = await labels();
+  assert(whole.length >= 5, `labels: ${whole}`);
+  assert(whole.every(text => /^\/data\/(logs|parts)?.*… \(\d+ files\)$/.test(text)), `labels: ${whole}`);
+  assert(whole.some(text => text.startsWith('/data/logs/day-')) && whole.some(text => text.startsWith('/data/parts/part-')), `labels: ${whole}`);
+  await page.screenshot({path: path.join(folder, 'many.png')});
+  // Closer, each has its own.
+  await page.click('.files .name button');
+  await page.focus('.order canvas');
+  for (let i = 0; i < 2; ++i) await page.keyboard.press('[');
+  await settled(page);
+  const close = await labels();
+  assert(close.some(text => /^\/data\/(logs\/day|parts\/part)-\d{4}$/.test(text)), `labels: ${close}`);
+  quiet(page);
+});
+
+await test('a_sort_is_read_in_seconds', async () => {
+  const page = await open('stats.html');
+  const bars = await page.$$eval('.times .track', list => list.map(track => [...track.children].map(bar => {
+    const box = bar.getBoundingClientRect(), all = track.getBoundingClientRect();
+    return {text: bar.textContent, left: (box.left - all.left) / all.width, width: box.width / all.width, tall: box.height};
+  })));
+  assert(bars.length === 2 && bars[0].length === 3 && bars[1].length === 3, JSON.stringify(bars));
+  const [measured, predicted] = bars.map(list => list.find(bar => bar.text.startsWith('distribute')));
+  assert(Math.abs(measured.width - 5 / 12.5) < 0.01 && Math.abs(predicted.width - 3.9 / 12.5) < 0.01, JSON.stringify(bars));
+  assert(measured.tall > 15, JSON.stringify(measured));
+  // Read, wait, sort, write: a lane each, on the same scale.
+  const lanes = await page.$$eval('.times svg path', list => list.map(p => p.getBoundingClientRect().width));
+  assert(lanes.length === 4 && lanes.every(width => width > 100), `${lanes}`);
+  const todo = await page.innerText('.todo');
+  for (const words of ['-S 2600M', '-T DIRECTORY', 'the disk was the limit'].map(w => w.toLowerCase())) assert(todo.toLowerCase().includes(words), todo);
+  await page.emulateMedia({colorScheme: 'dark'});
+  await page.screenshot({path: path.join(folder, 'stats-dark.png'), fullPage: true});
+  quiet(page);
 });
 
 await browser.close();

@@ -19,14 +19,23 @@ PENSTOCK, TRACES, MODULES, FOLDER = sys.argv[1:5]
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = ("no_error_and_no_request", "plots_are_not_blank", "keys_zoom_and_move", "mouse_zooms_and_tells",
          "large_traces_reach_single_requests", "narrow_screens", "dark_mode", "tables_without_a_script",
-         "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side")
+         "tables_sort_and_show_files", "hostile_names_are_text", "traces_side_by_side", "many_files_have_names", "a_sort_is_read_in_seconds")
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 STAGES = ("reading_bytes", "waiting_bytes", "sorting_bytes", "writing_bytes")
 STATS = {
     "version": 1, "method": "distribute", "seconds": 12.5, "passes": 2, "seeks": 900, "bytes_read": 1 << 31,
-    "bytes_written": 1 << 31, "temp_bytes": 1 << 30, "peak_rss_bytes": 250 << 20, "phase_seconds": {"sort": 4.5},
-    "predicted": {"seconds": 11.0, "passes": 2, "seeks": 880, "bytes_read": 1 << 31, "bytes_written": 1 << 31,
+    "bytes_written": 1 << 31, "temp_bytes": 1 << 30, "peak_rss_bytes": 250 << 20, "budget_bytes": 256 << 20, "items": 1 << 28, "bytes": 1 << 31,
+    "run_bytes": (1 << 32) / 900,
+    "phase_seconds": {"sort": 4.5, "sorters at work": 6.0, "sorters wait for reads": 7.0},
+    "phases": [{"phase": "sample", "seconds": 0.1, "bytes_read": 1 << 22, "seeks": 60},
+               {"phase": "distribute", "seconds": 5.0, "bytes_read": 1 << 31, "bytes_written": 1 << 31, "seeks": 300},
+               {"phase": "sort", "seconds": 7.3, "bytes_read": 1 << 31, "bytes_written": 1 << 31, "seeks": 540}],
+    "predicted": {"fewer_passes_memory_bytes": 2600 << 20,
+                  "device": {"name": "disk", "source": "a short look"},
+                  "phases": [{"phase": "sample", "seconds": 0.1}, {"phase": "distribute", "seconds": 3.9},
+                             {"phase": "sort", "seconds": 7.0}],
+                  "seconds": 11.0, "passes": 2, "seeks": 880, "bytes_read": 1 << 31, "bytes_written": 1 << 31,
                   "temp_bytes": 1 << 30, "memory_bytes": 256 << 20, "why": "it is larger than memory"},
     "occupancy": {"memory_bytes": 1 << 28, "start_seconds": 5, "bin_seconds": 0.25,
                   **{stage: [(i * k) % 11 * 6e6 for i in range(30)] for k, stage in enumerate(STAGES, 1)},
@@ -56,7 +65,7 @@ class Pages(unittest.TestCase):
         Pages.folder = pathlib.Path(FOLDER)
         shutil.rmtree(Pages.folder, ignore_errors=True)
         Pages.folder.mkdir(parents=True)
-        for kind, requests in (("sort", 20_000), ("random", 400_000), ("hostile", 500), ("empty", 0)):
+        for kind, requests in (("sort", 20_000), ("random", 400_000), ("many", 20_000), ("hostile", 500), ("empty", 0)):
             run(TRACES, "sort" if kind == "empty" else kind, requests, Pages.path(f"{kind}.trace"))
             run(PENSTOCK, "report", Pages.path(f"{kind}.trace"), "-o", Pages.path(f"{kind}.html"))
         run(PENSTOCK, "report", Pages.path("sort.trace"), Pages.path("random.trace"), "-o", Pages.path("both.html"))
@@ -132,7 +141,7 @@ class Pages(unittest.TestCase):
             page = run(PENSTOCK, "report", *["--stats", path] * count, "-o", "-").stdout
             self.assertLess(len(page), 5_000_000)
             self.assertEqual(page.count(b'<article class="sort">'), count)
-        self.assertEqual(page.count(b"&lt;phase 63&gt;"), 40)
+        self.assertEqual(page.count(b'<th scope="row">&lt;phase 63&gt;'), 40)
         self.assertEqual(page.count(b"&lt;phase 64&gt;"), 0)
 
     def test_what_cannot_be_shown_is_refused(self):

@@ -107,8 +107,10 @@ struct SortPlan {
   bool compresses = false;     // temporaries
   uint64_t seeks = 0;          // of all phases
   uint64_t memory_bytes = 0;   // expected peak
-  double seconds = 0;          // of all phases, by equation 1 of `device`; 0: not predicted
-  std::string why;             // one sentence
+  // The least budget, to a few per cent, that would save a pass; 0: none that this machine has.
+  uint64_t fewer_passes_memory_bytes = 0;
+  double seconds = 0;  // of all phases, by equation 1 of `device`; 0: not predicted
+  std::string why;     // one sentence
   // In the order in which they come. None with pipes, whose length is not known.
   std::vector<SortPhase> phases = {};
   // The distribution goes by the executor's schedule (long_runs.h), because the disk seeks slowly.

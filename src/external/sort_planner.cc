@@ -15,6 +15,7 @@
 #include "external/string_plan.h"
 #include "external/top_items.h"
 #include "file/temporaries.h"
+#include "os/limits.h"
 
 namespace penstock::external {
 namespace {
@@ -58,6 +59,8 @@ class Planner {
   uint32_t string_writers(const StringPlan& plan) const;
   void decide_output();
   void decide_distribution(uint64_t bytes);
+  uint32_t passes_with(uint64_t usable_bytes) const;
+  void look_for_fewer_passes();
   void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
                           uint64_t spilled);
 
@@ -74,6 +77,7 @@ SortDecision Planner::decide_all() {
       0);
   look_at_disk();
   decide();
+  look_for_fewer_passes();
   decide_output();
   if (!input_.known) plan_.phases.clear();
   sum_up_plan();
@@ -367,6 +371,49 @@ void Planner::decide_distribution(uint64_t bytes) {
   decide_compression(splits, buckets_phase, bytes, spilled);
   for (SortPhase& split : splits) plan_phase(std::move(split), 1, plan_.buckets);
   plan_phase(std::move(buckets_phase), 1, 1);
+}
+
+// How often the same input would be read with so much memory for blocks and buffers.
+uint32_t Planner::passes_with(uint64_t usable_bytes) const {
+  auto passes = [&](const BucketPlan& plan, auto fits) {
+    if (plan.fits) return 1u;
+    uint32_t count = 2;
+    for (uint64_t bucket = input_.bytes / plan.buckets; !fits(bucket); bucket /= plan.buckets)
+      ++count;
+    return count;
+  };
+  if (options_.format.numeric()) {
+    const NumberPlan plan =
+        plan_numbers(options_, usable_bytes, input_.bytes, true, in_order(options_));
+    return passes(plan, [&](uint64_t bytes) { return bytes <= plan.bucket_bytes_max; });
+  }
+  const double item_bytes = input_.sample.item_bytes;
+  const StringPlan plan = plan_strings(options_, usable_bytes, input_.bytes, item_bytes, true);
+  return passes(plan, [&](uint64_t bytes) {
+    const auto items = static_cast<uint64_t>(static_cast<double>(bytes) / item_bytes);
+    return string_region_bytes(bytes, items) <= plan.region_bytes_max;
+  });
+}
+
+// Looked for between what it has and what the machine has: by halves, since more memory never
+// makes more passes.
+void Planner::look_for_fewer_passes() {
+  if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
+  const uint64_t machine_bytes = os::limits().memory_bytes;
+  if (machine_bytes <= options_.memory_bytes) return;
+  auto saves = [&](uint64_t more) {
+    return passes_with(input_.usable_bytes + more) < plan_.passes;
+  };
+  // What the program itself takes differs a little from run to run.
+  const uint64_t spare_bytes = 16 * MiB;
+  uint64_t too_little = 0, enough = machine_bytes - options_.memory_bytes;
+  if (enough <= spare_bytes || !saves(enough - spare_bytes)) return;
+  enough -= spare_bytes;
+  while (enough - too_little > (options_.memory_bytes + enough) / 64 + MiB) {
+    const uint64_t middle = too_little + (enough - too_little) / 2;
+    (saves(middle) ? enough : too_little) = middle;
+  }
+  plan_.fewer_passes_memory_bytes = options_.memory_bytes + enough + spare_bytes;
 }
 
 // Of numbers nothing is compressed (they are written and read where they lie), nor where the sort

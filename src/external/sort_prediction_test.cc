@@ -276,6 +276,31 @@ TEST_F(PredictionTest, SeveralInputsOfAnyDistributionInLongRuns) {
   }
 }
 
+// What the plan says of more memory is true, and of a little less it is not.
+TEST_F(PredictionTest, TheMemoryThatSavesAPassDoesSo) {
+  for (const Format& format : {u64, records}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 160 * MiB);
+    SortOptions chosen = options(format);
+    auto plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    ASSERT_EQ(plan->passes, 2u);
+    const uint64_t enough = plan->fewer_passes_memory_bytes;
+    if (enough == 0) GTEST_SKIP() << "this machine has no memory for the whole input";
+    EXPECT_GT(enough, chosen.memory_bytes);
+    EXPECT_LT(enough, 160 * MiB * 3 + 256 * MiB);
+    chosen.memory_bytes = enough;
+    plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->passes, 1u);
+    EXPECT_EQ(plan->fewer_passes_memory_bytes, 0u);
+    chosen.memory_bytes = enough * 4 / 5;
+    plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->passes, 2u);
+  }
+}
+
 TEST_F(PredictionTest, AMergeSaysItsSeeks) {
   SortOptions chosen = options(u64);
   chosen.inputs.clear();

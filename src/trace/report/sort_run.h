@@ -31,6 +31,11 @@ struct SortRun {
   std::string emulated;  // the device; empty: a real one
   // What it did; nothing where the statistics do not tell.
   std::optional<double> items, bytes, seconds, peak_bytes, budget_bytes, passes, seeks, run_bytes;
+  std::optional<double> temp_bytes;
+  std::optional<double> sorters_s, wait_read_s;  // of all sorters: at work, waiting for reads
+  std::optional<double> predicted_s;
+  std::string device_source;                 // what the prediction was made from; empty: not known
+  std::optional<double> fewer_passes_bytes;  // memory that would save a pass; 0: none would
   std::vector<Row> rows;
   std::vector<Phase> phases;
   external::Occupancy occupancy;

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trace/report/sort_advice.h"
+
 // One sort on a page, from top to bottom: figures, pictures, tables. Pictures are SVG that needs no
 // script: shapes in a box that is stretched to the page's width, with their scales beside the box
 // as text, which is not stretched.
@@ -69,6 +71,22 @@ void add_tiles(Writer& page, const SortRun& sort) {
   if (sort.run_bytes)
     tile("Mean run", "bytes between two seeks", value_text(Unit::bytes, sort.run_bytes));
   page.raw("</dl>\n");
+}
+
+void add_advice(Writer& page, const SortRun& sort) {
+  if (!sort.seconds) return;
+  page.raw("<section class=\"todo\"><h3>What to do</h3>\n");
+  const std::vector<Advice> all = advice_on(sort);
+  if (all.empty()) {
+    page.raw("<p>Nothing stands out in these figures.</p></section>\n");
+    return;
+  }
+  page.raw("<ul>\n");
+  for (const Advice& advice : all) {
+    page.add("<li><strong>{}</strong> <code>{}</code> <span>{}</span></li>\n",
+             shown(advice.what, 300), shown(advice.how, 300), shown(advice.why, 500));
+  }
+  page.raw("</ul></section>\n");
 }
 
 // ---- Pictures.
@@ -139,6 +157,111 @@ void add_memory_table(Writer& page, const Occupancy& occupancy) {
     page.raw("</tr>\n");
   }
   page.raw("</tbody></table></div></details>\n");
+}
+
+// ---- The time line: phases end to end, as they came and as they were predicted; and below them,
+// on the same scale, how much of the memory each stage of the buckets held.
+
+struct Bar {
+  std::string name;  // of the phase
+  double begin_s = 0, end_s = 0;
+};
+
+std::vector<Bar> bars_of(const SortRun& sort, SortRun::PhaseFigures SortRun::Phase::* side) {
+  std::vector<Bar> bars;
+  double at = 0;
+  for (const SortRun::Phase& phase : sort.phases) {
+    const double seconds = (phase.*side).seconds.value_or(0);
+    if (!(seconds > 0) || !std::isfinite(at + seconds)) continue;
+    bars.push_back({.name = phase.name, .begin_s = at, .end_s = at + seconds});
+    at += seconds;
+  }
+  return bars;
+}
+
+// What a phase does most.
+const char* bar_class(const std::string& name) {
+  if (name == "distribute" || name == "merge") return "moves";
+  if (name.starts_with("sort")) return "sorting";
+  return name == "write" ? "writing" : "reading";
+}
+
+void add_bars(Writer& page, const char* label, const std::vector<Bar>& bars, double end_s) {
+  if (bars.empty()) return;
+  std::string words;
+  for (const Bar& bar : bars) {
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", bar.name,
+                         duration_text(bar.end_s - bar.begin_s));
+  }
+  page.add("<div class=\"lane\">{}</div><div class=\"track\" role=\"img\" aria-label=\"{}: {}\">",
+           label, label, shown(words, 1000));
+  for (const Bar& bar : bars) {
+    const double seconds = bar.end_s - bar.begin_s;
+    page.add(
+        "<div class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}: {}\">{} "
+        "<b>{}</b></div>",
+        bar_class(bar.name), 100 * bar.begin_s / end_s, 100 * seconds / end_s, shown(bar.name, 100),
+        duration_text(seconds), shown(bar.name, 100), duration_text(seconds));
+  }
+  page.raw("</div>\n");
+}
+
+// A lane for each stage; all are as high as the largest of them.
+void add_stage_lanes(Writer& page, const Occupancy& occupancy, double end_s) {
+  const size_t bins = occupancy.stage_bytes[0].size();
+  double most = 0;
+  for (const std::vector<double>& bytes : occupancy.stage_bytes) {
+    for (const double held : bytes) most = std::max(most, held);
+  }
+  if (bins == 0 || !(most > 0) || !std::isfinite(most)) return;
+  const auto shares = stage_shares(occupancy);
+  const TimeSpan span{.begin_s = 0, .end_s = end_s};
+  auto x = [&](size_t bin) {
+    return x_of(span, occupancy.start_s + static_cast<double>(bin) * occupancy.bin_s);
+  };
+  static constexpr std::array<const char*, external::bucket_stages> names = {"read", "wait", "sort",
+                                                                             "write"};
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+    page.add(
+        "<div class=\"lane\">{}</div><svg viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\" "
+        "role=\"img\" aria-label=\"{}: {:.0f} % of the memory in use\"><title>{}: {:.0f} % of the "
+        "memory in use</title><path class=\"{}\" d=\"M{:.1f} {}",
+        names[stage], box_width, box_height, bucket_stage_names[stage], 100 * shares[stage],
+        bucket_stage_names[stage], 100 * shares[stage], stage_classes[stage], x(0), box_height);
+    for (size_t i = 0; i < bins; ++i) {
+      page.add("V{:.1f}H{:.1f}", box_height * (1 - occupancy.stage_bytes[stage][i] / most),
+               x(i + 1));
+    }
+    page.add("V{}z\"/></svg>\n", box_height);
+  }
+}
+
+void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy) {
+  std::vector<Bar> measured = bars_of(sort, &SortRun::Phase::measured);
+  const std::vector<Bar> predicted = bars_of(sort, &SortRun::Phase::predicted);
+  if (measured.empty()) return;
+  const double phases_s = measured.back().end_s;
+  double end_s = std::max(phases_s, sort.seconds.value_or(0));
+  if (!predicted.empty()) end_s = std::max(end_s, predicted.back().end_s);
+  if (!(end_s > 0) || !std::isfinite(end_s)) return;
+  page.raw("<section class=\"times\"><h3>Where the time went</h3>\n<p>");
+  if (sort.seconds) page.add("{} in all", value_text(SortRun::Unit::seconds, sort.seconds));
+  if (sort.seconds && sort.predicted_s.value_or(0) > 0) {
+    page.add(", {:.2f} times what was predicted ({}, of the disk alone)",
+             *sort.seconds / *sort.predicted_s,
+             value_text(SortRun::Unit::seconds, sort.predicted_s));
+  }
+  if (sort.seconds) page.raw(". ");
+  const bool lanes = !occupancy.stage_bytes[0].empty();
+  page.raw(lanes ? "Below the phases: how much of the memory each stage of the buckets held.</p>\n"
+                 : "</p>\n");
+  page.raw("<figure class=\"chart\"><div class=\"lanes\">\n");
+  add_bars(page, "measured", measured, end_s);
+  add_bars(page, "predicted", predicted, end_s);
+  add_stage_lanes(page, occupancy, end_s);
+  page.raw("<div class=\"across\">");
+  for (int i = 0; i <= 4; ++i) page.add("<span>{}</span>", seconds_text(end_s * i / 4));
+  page.raw("</div></div></figure>\n</section>\n");
 }
 
 // Stages upon each other, as steps: those that are nearer to the output lie lower.
@@ -352,7 +475,9 @@ void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
   if (!sort.emulated.empty())
     page.add("<p class=\"part\">On an {}.</p>\n", shown(sort.emulated, 200));
   add_tiles(page, sort);
+  add_advice(page, sort);
   const Occupancy occupancy = thinned(sort.occupancy, points);
+  add_timeline(page, sort, occupancy);
   add_memory(page, occupancy);
   add_buckets(page, occupancy);
   add_staircases(page, occupancy);

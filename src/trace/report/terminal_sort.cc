@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trace/report/sort_advice.h"
 #include "trace/report/terminal.h"
 #include "trace/report/terminal_text.h"
 #include "trace/report/text.h"
@@ -59,6 +60,35 @@ void add_phases(Text& text, const SortRun& sort, const TerminalOptions& options)
               cell(Unit::seconds, measured.seconds), cell(Unit::bytes, measured.read_bytes),
               cell(Unit::bytes, measured.written_bytes), cell(Unit::count, measured.seeks),
               cell(Unit::bytes, measured.run_bytes));
+  }
+}
+
+// A sentence over as many lines as it takes; the first begins with `first`, the others below its
+// text.
+void add_sentence(Text& text, std::string_view first, const std::string& sentence,
+                  const TerminalOptions& options) {
+  const std::string indent(first.size(), ' ');
+  std::string line(first), words = plain(printable(sentence, 500), options.unicode);
+  for (size_t at = 0; at < words.size();) {
+    const size_t end = std::min(words.find(' ', at), words.size());
+    if (line.size() > indent.size() && line.size() + end - at >= options.width) {
+      text.line("{}", line);
+      line = indent;
+    }
+    line.append(line.size() > indent.size() ? " " : "").append(words, at, end - at);
+    at = end + 1;
+  }
+  text.line("{}", line);
+}
+
+void add_advice(Text& text, const SortRun& sort, const TerminalOptions& options) {
+  const std::vector<Advice> all = advice_on(sort);
+  if (all.empty()) return;
+  text.line("");
+  text.line("What to do");
+  for (const Advice& advice : all) {
+    add_sentence(text, "  - ", advice.what + ": " + advice.how, options);
+    add_sentence(text, "    ", advice.why, options);
   }
 }
 
@@ -170,6 +200,7 @@ std::string terminal_report(const SortRun& sort, const TerminalOptions& wanted) 
   if (!how.empty()) text.line("  {}", fitted(how, options.width - 2, options.unicode));
   if (!sort.emulated.empty())
     text.line("  on an {}", fitted(sort.emulated, options.width - 8, options.unicode));
+  add_advice(text, sort, options);
   add_rows(text, sort, options);
   add_phases(text, sort, options);
   add_memory(text, sort.occupancy, options);

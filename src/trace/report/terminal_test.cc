@@ -139,8 +139,12 @@ TEST(TerminalReport, OfASortShowsItsMemoryAndItsBuckets) {
                                        .steps = 3,
                                        .measured_bytes = {3000, 1000},
                                        .predicted_bytes = {2900, 1100}});
+  sort.seconds = 30;
+  sort.predicted_s = 3;
+  sort.device_source = "a look\x1b[2J";
   for (const size_t width : {40u, 80u, 132u}) {
     const std::string text = terminal_report(sort, {.width = width, .unicode = false});
+    EXPECT_NE(text.find("\nWhat to do\n  - Measure the disk"), text.npos) << text;
     EXPECT_TRUE(
         std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
     for (const char* what : {"distribute: it does not fit", "12.0 s", "What held the memory",
