@@ -1,9 +1,10 @@
 // Writes traces of known shapes, for report_page_test.py and for a look at large ones:
 //
-//   report_page_traces sort|random|hostile REQUESTS FILE
+//   report_page_traces sort|random|many|hostile REQUESTS FILE
 //
 // sort:    a sort of two passes: one input to 16 temporaries, and those to one output
 // random:  4 KiB here and there in one large file, by 4 processes: the worst for a picture
+// many:    small files in two folders, one after the other: none is high enough for its name
 // hostile: names that try to leave their place in a page
 
 #include <cstdint>
@@ -119,6 +120,23 @@ void make_random(TraceWriter& writer, uint64_t requests) {
   }
 }
 
+void make_many(TraceWriter& writer, uint64_t requests) {
+  constexpr int files = 250;
+  for (int i = 0; i < files; ++i) {
+    const char* folder = i < files / 2 ? "/data/logs/day-" : "/data/parts/part-";
+    writer.add_file({.kind = FileKind::regular,
+                     .inode = 1u + static_cast<unsigned>(i),
+                     .path = folder + std::to_string(1000 + i)});
+  }
+  Maker maker(writer, requests);
+  for (int i = 0; i < files; ++i) maker.open(100, 3 + i, 1 + static_cast<uint32_t>(i));
+  for (uint64_t i = 0; !maker.full(); ++i) {
+    const auto file = static_cast<int32_t>(i * files / requests % files);
+    maker.request(100, 3 + file, i % 3 == 0 ? Call::write : Call::read, i % 16 * 64 * KiB,
+                  64 * KiB);
+  }
+}
+
 void make_hostile(TraceWriter& writer, uint64_t requests) {
   const std::vector<std::string> names = {
       "</script><script>document.title='taken'</script>",
@@ -153,6 +171,8 @@ int make(const std::string& kind, uint64_t requests, const std::string& path) {
     make_sort(*writer, requests);
   } else if (kind == "random") {
     make_random(*writer, requests);
+  } else if (kind == "many") {
+    make_many(*writer, requests);
   } else if (kind == "hostile") {
     make_hostile(*writer, requests);
   } else {

@@ -610,9 +610,30 @@ class OrderPlot extends Plot {
     }
     c.putImageData(image, this.left, this.top);
   }
+  // Each file's name at its upper end; files that are too thin for one share one: what their names
+  // begin with, and how many they are.
   drawFiles(c) {
     const gap = 15 * this.scale;
-    let labelled = Infinity;
+    let labelled = Infinity, thin = [];
+    const labels = [];
+    const name = (text, top) => {
+      if (labelled - top < gap) return false;
+      labelled = top;
+      this.drawName(c, text, this.top + top + 9 * this.scale);
+      labels.push(text);
+      return true;
+    };
+    const share = () => {
+      if (thin.length === 0) return;
+      const first = thin[0], last = thin[thin.length - 1], end = last.base + last.bytes;
+      const top = clamp(this.yOf(end), 0, this.height), bottom = clamp(this.yOf(first.base), 0, this.height);
+      if (bottom - top >= gap && name(thin.length === 1 ? first.name : this.sharedName(thin), top)) {
+        c.fillStyle = colours.line;
+        c.fillRect(this.left, this.top + Math.round(top), this.width, 1);
+        this.drawMargin(c, trimmed(bytesText(end)), top);
+      }
+      thin = [];
+    };
     const inView = this.trace.files.filter(f => f.base < this.y.high && f.base + f.bytes > this.y.low).sort((a, b) => a.base - b.base);
     for (const file of inView) {
       const bottom = this.yOf(file.base), top = this.yOf(file.base + file.bytes);
@@ -621,12 +642,30 @@ class OrderPlot extends Plot {
         c.fillStyle = colours.line;
         c.fillRect(this.left, this.top + Math.round(bottom), this.width, 1);
       }
-      if (shownBottom - shownTop >= gap && labelled - shownTop >= gap) {
-        labelled = shownTop;
-        this.drawName(c, file.name, this.top + shownTop + 9 * this.scale);
+      if (shownBottom - shownTop >= gap) {
+        share();
+        name(file.name, shownTop);
+        this.drawOffsets(c, file, shownTop, shownBottom);
+        continue;
       }
-      this.drawOffsets(c, file, shownTop, shownBottom);
+      thin.push(file);
+      // Three lines for a name: more of them would be all that one sees.
+      if (this.yOf(thin[0].base) - top >= 3 * gap) share();
     }
+    share();
+    this.canvas.dataset.labels = JSON.stringify(labels);
+  }
+  sharedName(files) {
+    const names = files.map(f => f.name);
+    let common = names[0];
+    for (const other of names) while (!other.startsWith(common)) common = common.slice(0, -1);
+    return `${common}… (${grouped(files.length)} files)`;
+  }
+  // Where files have no marks of their own: how many bytes all of them have up to here.
+  drawMargin(c, text, y) {
+    c.textAlign = 'right';
+    c.fillStyle = colours.quiet;
+    c.fillText(text, this.left - 7 * this.scale, this.top + clamp(y, 6 * this.scale, this.height - 6 * this.scale));
   }
   drawName(c, name, y) {
     const room = this.width * 0.7;
