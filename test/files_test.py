@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -243,6 +244,74 @@ class Group(Case):
         process.stderr.close()
         self.assertEqual(process.returncode, -signal.SIGTERM)
         self.assert_only("in")
+
+
+class InputsWithoutASize(Case):
+    def commands(self, path, lines):
+        """Commands that read a path of such lines, and what they print or write."""
+        counts = collections.Counter(lines)
+        yield ["sort", path], b"".join(sorted(lines))
+        yield ["sort", "--top", 1, path], min(lines)
+        yield ["group", "--count", "--sorted", path], b"".join(b"%d\t%s" % (counts[line], line) for line in sorted(counts))
+        yield ["find", "-c", "a", path], b"%d\n" % b"".join(lines).count(b"a")
+        if lines == sorted(lines):
+            yield ["merge", path, self.write("other", b"")], b"".join(lines)
+            if len(counts) == len(lines):
+                yield ["join", path, self.write("same", b"".join(lines))], b"".join(lines)
+
+    def read_by_all(self, path, lines, before=lambda: None):
+        for words, wanted in self.commands(path, lines):
+            with self.subTest(words):
+                before()
+                memory = [] if words[0] == "find" else ["-S", SMALL_MEMORY]
+                self.assertEqual(run(*words, *memory, code=int(wanted == b"0\n")).stdout, wanted)
+        before()
+        checked = json.loads(run("check", path, "--json", code=int(lines != sorted(lines))).stdout)
+        self.assertEqual(checked["count"], len(lines))
+        before()
+        run("sort", "-c", path, code=int(lines != sorted(lines)))
+        before()
+        run("partition", path, "-o", self.folder / "part-{}", "--parts", 2, "-S", SMALL_MEMORY)
+        parts = b"".join((self.folder / f"part-{j}").read_bytes() for j in (0, 1))
+        self.assertEqual(sorted(parts.splitlines()), sorted(b"".join(lines).splitlines()))
+
+    def test_files_that_the_system_makes_up(self):
+        """Those of /proc say that they have no bytes, those of /sys that they have a page of them."""
+        places = ["/proc/filesystems", "/proc/version", "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+                  "/sys/class/net/lo/mtu"]
+        found = [path for path in places if os.path.exists(path) and os.stat(path).st_size in (0, 4096)]
+        if not any(path.startswith("/proc") for path in found):
+            self.skipTest("this system has no /proc")
+        for path in found:
+            with self.subTest(path):
+                with open(path, "rb") as file:
+                    lines = file.readlines()
+                self.assertTrue(lines)
+                self.read_by_all(path, lines)
+                with open(path, "rb") as file:
+                    done = subprocess.run([PROGRAM, "sort", "-S", SMALL_MEMORY], stdin=file, capture_output=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (0, b"".join(sorted(lines))))
+
+    def test_a_file_without_bytes_is_empty(self):
+        path = self.write("empty", b"")
+        self.assertEqual(run("sort", path, path, path, "-S", SMALL_MEMORY).stdout, b"")
+        self.assertEqual(json.loads(run("check", path, "--json").stdout)["count"], 0)
+
+    def test_pipes_with_names(self):
+        """Each is opened by its writer once."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        lines = sorted(set(self.lines(9_000)))
+        writers = []
+
+        def write():
+            for writer in writers:
+                writer.join(60)
+                self.assertFalse(writer.is_alive())
+            writers[:] = [threading.Thread(target=self.write, args=("pipe", b"".join(lines)), daemon=True)]
+            writers[0].start()
+
+        self.read_by_all(pipe, lines, write)
 
 
 class Join(Case):

@@ -68,6 +68,11 @@ Result<std::string> follow_links(std::string path) {
   return system_error(ELOOP, "create", named);
 }
 
+Kind kind_of(const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return Kind::regular;
+  return S_ISBLK(status.st_mode) ? Kind::block_device : Kind::stream;
+}
+
 // Where an output goes: a link followed, and what stands there now.
 struct OutputTarget {
   std::string name;
@@ -178,9 +183,28 @@ bool direct_works(int fd, bool writable) {
   return ::pread(fd, sector.get(), sector_bytes, 0) >= 0;
 }
 
-Kind kind_of(const struct stat& status) {
-  if (S_ISREG(status.st_mode)) return Kind::regular;
-  return S_ISBLK(status.st_mode) ? Kind::block_device : Kind::stream;
+// Whether a regular file holds as many bytes as it says. What the system makes up while it is read
+// has 0 bytes in /proc, a page in /sys, and 0 in many a file system of FUSE. (Of those that are
+// known no byte is taken to find out: some files there give each byte once.)
+bool knows_its_size(int fd, const struct stat& status) {
+  struct statfs system;
+  if (::fstatfs(fd, &system) == 0) {
+    // As numbers, because f_type is signed on some machines.
+    switch (static_cast<uint32_t>(system.f_type)) {
+      case PROC_SUPER_MAGIC:
+      case SYSFS_MAGIC:
+      case DEBUGFS_MAGIC:
+      case TRACEFS_MAGIC:
+      case SECURITYFS_MAGIC:
+      case CGROUP_SUPER_MAGIC:
+      case CGROUP2_SUPER_MAGIC:
+        return false;
+      default:
+        break;
+    }
+  }
+  char byte;
+  return status.st_size != 0 || ::pread(fd, &byte, 1, 0) == 0;
 }
 
 uint64_t file_bytes_limit() {
@@ -301,6 +325,7 @@ Result<File> File::open_read(const std::string& path, Caching wanted) {
         Error{ErrorCode::invalid_argument, "read", path, EISDIR, "the files in it"});
   }
   Kind kind = kind_of(status);
+  if (kind == Kind::regular && !knows_its_size(fd, status)) kind = Kind::stream;
   if (path == "-" && kind != Kind::stream && ::lseek(fd, 0, SEEK_CUR) != 0) kind = Kind::stream;
   File file(fd, path, kind);
   if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDONLY);

@@ -23,7 +23,7 @@ enum class Kind {
   regular,
   block_device,
   stream
-};  // stream: a pipe, socket or terminal: no offsets, no size
+};  // stream: a pipe, socket, terminal or file without a true size: no offsets, read to its end
 
 enum class Caching { direct, buffered };
 
@@ -63,8 +63,11 @@ struct OutputOptions {
 class File {
  public:
   // Direct where the file system allows it, buffered otherwise. "-" is stdin: a regular file when
-  // it was redirected from the start of one, a stream otherwise. Fails on directories and missing
-  // files.
+  // it was redirected from the start of one, a stream otherwise. A file that the system makes up
+  // while it is read (/proc, /sys) does not know its size: it is a stream. Fails on directories and
+  // missing files.
+  // REQUIRES of callers: an input is opened once, and handed on open; a pipe with a name loses its
+  // writer where it is closed in between.
   static Result<File> open_read(const std::string& path, Caching wanted = Caching::direct);
   // A file in `directory` that nobody else can open, for reading and writing; its space is free
   // again when it is closed, by a kill too (O_TMPFILE, or a named file that is unlinked at once).

@@ -307,6 +307,25 @@ TEST_F(FileTest, DevicesAndPipesAreStreams) {
   ::close(keep_open);
 }
 
+TEST_F(FileTest, AFileThatDoesNotKnowItsSizeIsAStream) {
+  put(path("empty"), "");
+  auto empty = File::open_read(path("empty"));
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->kind(), Kind::regular);
+  EXPECT_EQ(empty->size(), 0u);
+
+  const std::string text = get("/proc/version");
+  if (text.empty()) GTEST_SKIP() << "this system has no /proc/version";
+  auto made_up = File::open_read("/proc/version");
+  ASSERT_TRUE(made_up);
+  EXPECT_EQ(made_up->kind(), Kind::stream);
+  std::string read(text.size(), ' ');
+  ASSERT_TRUE(read_exactly(*made_up, 0, reinterpret_cast<std::byte*>(read.data()), read.size()));
+  EXPECT_EQ(read, text);
+  std::byte one;
+  EXPECT_FALSE(read_exactly(*made_up, read.size(), &one, 1));
+}
+
 TEST_F(FileTest, SpaceTellsFileSystemsApart) {
   auto here = space_of(directory_.string());
   auto same = space_of(testing::TempDir());
