@@ -193,6 +193,20 @@ class Cat(Case):
         run("cat", "--nonsense", code=2)
         run("cat", "-o", self.folder / "no" / "such", code=2)
 
+    def test_a_pipe_with_a_name_is_opened_once(self):
+        """Its writer comes once and goes: a second open() waits for ever, or has lost what was written meanwhile."""
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for text in [b"ten bytes\n"] * 8 + [self.random.randbytes(5 * MIB)]:
+            for words, code, wanted in ((["cat"], 0, text), (["find", "-c", "ten"], 0 if b"ten" in text else 1,
+                                                             b"%d\n" % text.count(b"ten"))):
+                writer = threading.Thread(target=self.write, args=("pipe", text), daemon=True)
+                writer.start()
+                done = subprocess.run([PROGRAM, *words, pipe], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual((done.returncode, done.stderr), (code, b""))
+                self.assertTrue(done.stdout == wanted, f"{words}: {len(done.stdout)} bytes of {len(wanted)}")
+                writer.join()
+
     def test_proc_files_that_say_they_are_empty(self):
         self.assertEqual(run("cat", "/proc/version").stdout, pathlib.Path("/proc/version").read_bytes())
 

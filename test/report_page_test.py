@@ -144,6 +144,12 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.count(b'<th scope="row">&lt;phase 63&gt;'), 40)
         self.assertEqual(page.count(b"&lt;phase 64&gt;"), 0)
 
+    def test_a_trace_in_a_pipe_is_refused(self):
+        pipe = self.path("pipe.trace")
+        os.mkfifo(pipe)
+        self.addCleanup(os.remove, pipe)
+        self.assertIn(b"keep the trace in a file", run(PENSTOCK, "report", pipe, codes=(2,)).stderr)
+
     def test_what_cannot_be_shown_is_refused(self):
         trace = self.path("sort.trace")
         broken = self.path("broken.trace")

@@ -28,6 +28,10 @@
 
 namespace penstock {
 
+namespace file {
+class File;
+}
+
 struct FileReaderOptions {
   size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
   // Requests in flight while the code computes (one more while it waits); at least 1. One of 2 MiB
@@ -44,6 +48,8 @@ struct FileReaderOptions {
 class FileReader {
  public:
   static Result<FileReader> open(const std::string& path, const FileReaderOptions& options = {});
+  // For the library: of what is open already.
+  static Result<FileReader> open_on(file::File&& file, const FileReaderOptions& options);
   FileReader(FileReader&&) noexcept;
   FileReader& operator=(FileReader&&) noexcept;
   ~FileReader();

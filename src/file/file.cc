@@ -328,8 +328,12 @@ Result<File> File::open_read(const std::string& path, Caching wanted) {
   if (kind == Kind::regular && !knows_its_size(fd, status)) kind = Kind::stream;
   if (path == "-" && kind != Kind::stream && ::lseek(fd, 0, SEEK_CUR) != 0) kind = Kind::stream;
   File file(fd, path, kind);
-  if (wanted == Caching::direct && file.seekable()) file.open_direct(O_RDONLY);
+  if (wanted == Caching::direct) file.read_directly();
   return file;
+}
+
+void File::read_directly() {
+  if (seekable() && caching_ == Caching::buffered) open_direct(O_RDONLY);
 }
 
 // An unnamed file, or a named one where the file system has no unnamed ones.

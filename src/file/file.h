@@ -69,6 +69,8 @@ class File {
   // REQUIRES of callers: an input is opened once, and handed on open; a pipe with a name loses its
   // writer where it is closed in between.
   static Result<File> open_read(const std::string& path, Caching wanted = Caching::direct);
+  // A file that was opened for reading, buffered, becomes what Caching::direct had made of it.
+  void read_directly();
   // A file in `directory` that nobody else can open, for reading and writing; its space is free
   // again when it is closed, by a kill too (O_TMPFILE, or a named file that is unlinked at once).
   static Result<File> create_temporary(const std::string& directory,

@@ -64,12 +64,14 @@ namespace {
 
 class FileBody final : public StreamBody {
  public:
-  static Result<std::unique_ptr<StreamBody>> open(const std::string& path,
+  static Result<std::unique_ptr<StreamBody>> open(file::File&& file,
                                                   const SourceStreamOptions& options) {
-    auto reader = FileReader::open(path, {.block_bytes = options.block_bytes,
-                                          .read_ahead_blocks = options.read_ahead_blocks,
-                                          .comeback_blocks = options.comeback_blocks,
-                                          .policy = options.policy});
+    file.read_directly();
+    auto reader =
+        FileReader::open_on(std::move(file), {.block_bytes = options.block_bytes,
+                                              .read_ahead_blocks = options.read_ahead_blocks,
+                                              .comeback_blocks = options.comeback_blocks,
+                                              .policy = options.policy});
     if (!reader) return std::unexpected(reader.error());
     return std::make_unique<FileBody>(std::move(*reader), options);
   }
@@ -235,16 +237,13 @@ class ThreadBody final : public StreamBody {
       std::make_unique<std::thread>()};  // last: it uses all others
 };
 
-// The size of a file whose bytes come as they are; 0 for pipes and compressed data, and for the
-// files of /proc, which do not know.
-Result<uint64_t> plain_bytes(const std::string& path, const SourceStreamOptions& options) {
-  auto file = file::File::open_read(path, file::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  if (!file->seekable()) return 0;
-  const auto bytes = file->size();
+// The size of a file whose bytes come as they are; 0 for pipes and compressed data.
+Result<uint64_t> plain_bytes(const file::File& file, const SourceStreamOptions& options) {
+  if (!file.seekable()) return 0;
+  const auto bytes = file.size();
   std::array<std::byte, 4> head;
   if (!bytes || !options.source.decompress || *bytes < head.size()) return bytes;
-  if (Status read = file::read_exactly(*file, 0, head.data(), head.size()); !read) {
+  if (Status read = file::read_exactly(file, 0, head.data(), head.size()); !read) {
     return std::unexpected(read.error());
   }
   return is_compressed(head) ? 0 : *bytes;
@@ -256,12 +255,14 @@ Result<uint64_t> plain_bytes(const std::string& path, const SourceStreamOptions&
 
 Result<SourceStream> SourceStream::open(const std::string& path,
                                         const SourceStreamOptions& options) {
-  const Result<uint64_t> bytes = source::plain_bytes(path, options);
+  auto file = file::File::open_read(path, file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  const Result<uint64_t> bytes = source::plain_bytes(*file, options);
   if (!bytes) return std::unexpected(bytes.error());
   // A pointer into direct reads, of a file that is at least a block long: below that a thread is no
   // slower.
   if (*bytes >= options.block_bytes && *bytes > 0) {
-    auto body = source::FileBody::open(path, options);
+    auto body = source::FileBody::open(std::move(*file), options);
     if (!body) return std::unexpected(body.error());
     return SourceStream(std::move(*body));
   }
@@ -270,9 +271,9 @@ Result<SourceStream> SourceStream::open(const std::string& path,
   if (*bytes > 0)
     fitting.block_bytes =
         std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
-  auto source = open_source(path, options.source);
+  auto source = descriptor_source(file->descriptor(), path);
   if (!source) return std::unexpected(source.error());
-  return open(std::move(*source), path, fitting);
+  return open(decompress(std::move(*source), path, options.source), path, fitting);
 }
 
 Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,

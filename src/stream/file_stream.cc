@@ -41,10 +41,14 @@ struct FileReader::State {
 };
 
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
-  auto state = std::make_unique<State>();
   auto file = file::File::open_read(path);
   if (!file) return std::unexpected(file.error());
-  state->file = std::move(*file);
+  return open_on(std::move(*file), options);
+}
+
+Result<FileReader> FileReader::open_on(file::File&& file, const FileReaderOptions& options) {
+  auto state = std::make_unique<State>();
+  state->file = std::move(file);
   auto memory =
       open_memory(options.block_bytes, options.read_ahead_blocks + options.comeback_blocks + 1);
   if (!memory) return std::unexpected(memory.error());

@@ -1,6 +1,8 @@
 #include "trace/import.h"
 
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "trace/import_sources.h"
@@ -48,6 +50,15 @@ Result<LogKind> log_kind_of(std::string_view name) {
   if (name == "strace") return LogKind::strace;
   return failure(ErrorCode::invalid_argument, "read logs of this kind", std::string(name),
                  "trace, iolog or strace");
+}
+
+Status check_readable_twice(const std::string& path) {
+  std::error_code ignored;  // opening it tells
+  const auto status = std::filesystem::status(path, ignored);
+  if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)))
+    return {};
+  return failure(ErrorCode::unsupported, "read the trace twice",
+                 path == "-" ? "standard input" : path, "keep the trace in a file");
 }
 
 Result<TraceReader> open_trace(const std::string& path, LogKind kind) {

@@ -36,6 +36,9 @@ Result<LogKind> log_kind_of(std::string_view name);
 // request. Errors: those of opening; corrupt where the file is of no kind that is known, or not of
 // the kind asked for.
 Result<TraceReader> open_trace(const std::string& path, LogKind kind = LogKind::detect);
+// Fails on what can be read but once: standard input, or a pipe, also one with a name, which would
+// keep the second reader waiting.
+Status check_readable_twice(const std::string& path);
 
 // The same of text in memory, for tests.
 Result<TraceReader> trace_of_text(std::string_view text, LogKind kind = LogKind::detect);

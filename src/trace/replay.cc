@@ -7,9 +7,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -18,6 +16,7 @@
 #include "file/alarm.h"
 #include "file/background_sync.h"
 #include "file/emulation.h"
+#include "trace/import.h"
 
 // From the trace to the device:
 //
@@ -585,14 +584,7 @@ Status check(const ReplayOptions& options) {
 
 Result<ReplayPlan> plan_replay(const std::string& path, const ReplayOptions& options) {
   if (Status valid = check(options); !valid) return std::unexpected(valid.error());
-  // Also of a pipe with a name, which would keep us waiting.
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (path == "-" ||
-      (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))) {
-    return failure(ErrorCode::unsupported, "read the trace twice",
-                   path == "-" ? "standard input" : path, "keep the trace in a file");
-  }
+  if (Status twice = check_readable_twice(path); !twice) return std::unexpected(twice.error());
   ReplayPlan plan;
   std::vector<Touched> touched;
   std::vector<uint8_t> accessed;  // by file: 1 read, 2 written

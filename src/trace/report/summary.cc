@@ -327,10 +327,7 @@ void Figures::add(const Request& request) {
 }
 
 Result<TraceSummary> summarize(const std::string& path, const SummaryOptions& options) {
-  if (path == "-") {
-    return failure(ErrorCode::unsupported, "read the trace twice", "standard input",
-                   "keep the trace in a file");
-  }
+  if (Status twice = check_readable_twice(path); !twice) return std::unexpected(twice.error());
   TraceSummary summary;
   summary.path = path;
   summary.first_request = options.first_request;
