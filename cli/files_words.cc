@@ -1,6 +1,7 @@
 #include "cli/files_words.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include "cli/print.h"
 #include "cli/progress_line.h"
 #include "cli/stop_signals.h"
+#include "file/file.h"
 
 namespace penstock::cli {
 namespace {
@@ -19,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 // Where nothing but files is written, stdout belongs to --json.
 bool writes_stdout(const FilesWords& words) {
-  return words.output == "-";
+  return file::output_descriptor(words.output) == STDOUT_FILENO;
 }
 
 Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFile& device) {
@@ -74,13 +76,13 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   ProfileFile device;
   auto options = files_options(words, device);
   if (!options) return report(command, options.error());
-  const bool to_stdout = writes_stdout(words);
+  const bool as_it_comes = !file::names_a_file(words.output);
   StopSignals signals(
       {.command = command,
-       .outcome = to_stdout ? "the inputs are untouched, the output is not complete"
-                            : "the inputs are untouched, no output was written",
+       .outcome = as_it_comes ? "the inputs are untouched, the output is not complete"
+                              : "the inputs are untouched, no output was written",
        .reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end(),
-       .writes_stdout = to_stdout});
+       .writes_stdout = writes_stdout(words)});
   options->cancel = &signals.flag();
   Json told = {{"version", 1}, {"command", command}};
   Status done = [&] {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include "cli/format_options.h"
 #include "cli/size.h"
 #include "cli/stop_signals.h"
+#include "file/file.h"
 #include "record/generate_file.h"
 #include "record/generator.h"
 
@@ -107,11 +109,11 @@ Result<record::Generator> generator_of(const GenArguments& arguments) {
 int run_gen(const GenArguments& arguments) {
   auto generator = generator_of(arguments);
   if (!generator) return report("gen", generator.error());
-  const bool to_stdout = arguments.output == "-";
+  const bool as_it_comes = !file::names_a_file(arguments.output);
   const StopSignals signals(
       {.command = "gen",
-       .outcome = to_stdout ? "the output is not complete" : "no output was written",
-       .writes_stdout = to_stdout});
+       .outcome = as_it_comes ? "the output is not complete" : "no output was written",
+       .writes_stdout = file::output_descriptor(arguments.output) == STDOUT_FILENO});
   const auto bytes = record::generate_file(*generator, arguments.output,
                                            {.threads = arguments.threads, .stop = &signals.flag()});
   if (bytes) return exit_ok;

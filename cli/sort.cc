@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +24,7 @@
 #include "cli/stop_signals.h"
 #include "cli/write_file.h"
 #include "external/external_sort.h"
+#include "file/file.h"
 
 namespace penstock::cli {
 namespace {
@@ -69,7 +71,8 @@ Status validate(const SortArguments& arguments) {
                     "penstock check --json");
     }
   }
-  if (arguments.json && arguments.output == "-" && !arguments.checks()) {
+  if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO &&
+      !arguments.checks()) {
     return misuse("print statistics between the output's lines", "--json",
                   "-o FILE, or --stats FILE");
   }
@@ -113,13 +116,13 @@ int tell(const SortArguments& arguments, const external::SortOptions& options,
 }
 
 int sort(const SortArguments& arguments, external::SortOptions& options) {
-  const bool to_stdout = options.output == "-";
+  const bool as_it_comes = !file::names_a_file(options.output);
   StopSignals signals(
       {.command = "sort",
-       .outcome = to_stdout ? "the input is untouched, the output is not complete"
-                            : "the input is untouched, no output was written",
+       .outcome = as_it_comes ? "the input is untouched, the output is not complete"
+                              : "the input is untouched, no output was written",
        .reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end(),
-       .writes_stdout = to_stdout});
+       .writes_stdout = file::output_descriptor(options.output) == STDOUT_FILENO});
   options.cancel = &signals.flag();
   Result<external::SortStats> stats = [&] {
     ProgressLine line;

@@ -376,6 +376,73 @@ class CommandLine(Case):
             self.assertEqual(child.wait(timeout=60), -signal.SIGPIPE)
 
 
+class OutputsThatAreOpen(Case):
+    """-o /dev/stdout, -o >(command), which a shell calls /dev/fd/63, and -o PIPE."""
+
+    def commands(self):
+        """Commands that take -o, and what they write."""
+        a, b = self.write("a", b"x\nb\n"), self.write("b", b"b\nc\n")
+        sorted_a = self.write("sorted", b"b\nx\n")
+        yield ["sort", a, b], b"b\nb\nc\nx\n"
+        yield ["sort", "--top", "2", a, b], b"b\nb\n"
+        yield ["merge", sorted_a, b], b"b\nb\nc\nx\n"
+        yield ["sort", "-m", sorted_a, b], b"b\nb\nc\nx\n"
+        yield ["group", "--count", "--sorted", a], b"1\tb\n1\tx\n"
+        yield ["join", sorted_a, b], b"b\n"
+        yield ["cat", a, b], b"x\nb\nb\nc\n"
+        yield ["gen", "--format", "u64", "--dist", "all-equal", "--count", "4096"], None
+
+    def run_to(self, words, output, **options):
+        done = subprocess.run([PROGRAM, *map(str, words), "-o", str(output)], stderr=subprocess.PIPE, timeout=60, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        return done.stdout
+
+    def wanted(self, words, wanted):
+        return run(*words, "-o", "-").stdout if wanted is None else wanted
+
+    def test_pipes(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for words, wanted in self.commands():
+            wanted = self.wanted(words, wanted)
+            with self.subTest(words):
+                self.assertEqual(self.run_to(words, "/dev/stdout", stdout=subprocess.PIPE), wanted)
+                self.assertEqual(self.run_to(words, "/proc/self/fd/1", stdout=subprocess.PIPE), wanted)
+                from_program, end = os.pipe()
+                with open(from_program, "rb") as reader:
+                    self.run_to(words, f"/dev/fd/{end}", pass_fds=[end])
+                    os.close(end)
+                    self.assertEqual(reader.read(), wanted)
+                with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+                    self.run_to(words, pipe)
+                    self.assertEqual(reader.stdout.read(), wanted)
+        self.assertTrue(pipe.is_fifo())
+
+    def test_a_file_is_written_on_where_it_stands(self):
+        """As by the shell's >file and >>file: not from its start, and not another file of its name."""
+        for mode in ("wb", "ab"):
+            for words, wanted in self.commands():
+                wanted = self.wanted(words, wanted)
+                path = self.write("out", b"before\n" if mode == "ab" else b"")
+                with self.subTest(words, mode=mode), open(path, mode, buffering=0) as output:
+                    if mode == "wb":
+                        output.write(b"before\n")
+                    self.run_to(words, "/dev/stdout", stdout=output)
+                    self.run_to(words, f"/dev/fd/{output.fileno()}", pass_fds=[output.fileno()])
+                    self.assertEqual(os.fstat(output.fileno()).st_ino, path.stat().st_ino)
+                    self.assertEqual(path.read_bytes(), b"before\n" + wanted + wanted)
+
+    def test_what_cannot_be_written_is_told_at_once(self):
+        path = self.write("in", b"b\na\n")
+        with open(path, "rb") as only_read:
+            done = run("sort", path, "-o", f"/dev/fd/{only_read.fileno()}", code=2, pass_fds=[only_read.fileno()])
+        self.assert_message(done, "/dev/fd/", "Bad file descriptor")
+        self.assert_message(run("sort", path, "-o", "/dev/fd/987", code=2), "/dev/fd/987", "Bad file descriptor")
+        self.assert_message(run("sort", path, "-o", "/dev/stdout", "--json", code=2), "--json")
+        self.assert_message(run("merge", path, "-o", "/dev/stdout", "--json", code=2), "--json")
+        self.assertEqual(path.read_bytes(), b"b\na\n")
+
+
 class LargerThanMemory(Case):
     def test_statistics_tell_the_plan_and_what_happened(self):
         path, output, stats_path = self.large(), self.folder / "out", self.folder / "stats.json"

@@ -13,6 +13,7 @@
 #include "external/string_sort.h"
 #include "external/top_items.h"
 #include "file/emulation.h"
+#include "file/file.h"
 #include "file/temporaries.h"
 #include "os/memory.h"
 
@@ -121,7 +122,7 @@ Status Run::check_space(uint64_t temp_bytes, uint64_t output_bytes) const {
 // Of a sort of the first items that turns out to need all of them sorted, and cuts the output.
 Status Run::check_space_for_all() const {
   const uint64_t sorted_bytes = fits_in_memory(options_, input_) ? 0 : input_.bytes;
-  return check_space(sorted_bytes + (names_a_file(options_.output) ? 0 : input_.bytes),
+  return check_space(sorted_bytes + (file::names_a_file(options_.output) ? 0 : input_.bytes),
                      input_.bytes);
 }
 
@@ -161,7 +162,8 @@ void Run::account(const StringSortStats& done) {
 
 // What killed runs left where the file system knows no unnamed files.
 void Run::remove_stale() const {
-  if (options_.output != "-") file::remove_stale_temporaries(file::directory_of(options_.output));
+  if (file::names_a_file(options_.output))
+    file::remove_stale_temporaries(file::directory_of(options_.output));
   for (const std::string& directory : temp_directories_) {
     file::remove_stale_temporaries(directory);
   }
@@ -179,7 +181,7 @@ Status Run::check_resumable() const {
     if (input->kind() != file::Kind::regular || input->path() == "-")
       return refuse("resume a sort of what is no named file", input->path(), "a file");
   }
-  if (!names_a_file(options_.output))
+  if (!file::names_a_file(options_.output))
     return refuse("resume a sort to what is no named file", options_.output, "-o FILE");
   return {};
 }

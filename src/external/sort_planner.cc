@@ -14,6 +14,7 @@
 #include "external/spill_codec.h"
 #include "external/string_plan.h"
 #include "external/top_items.h"
+#include "file/file.h"
 #include "file/temporaries.h"
 #include "os/limits.h"
 
@@ -35,7 +36,7 @@ constexpr size_t sample_size_min = 1024;
 
 // As bucket.h says, of an output that is not open yet.
 bool in_order(const SortOptions& options) {
-  return options.unique || !names_a_file(options.output);
+  return options.unique || !file::names_a_file(options.output);
 }
 
 class Planner {
@@ -277,7 +278,7 @@ void Planner::decide_output() {
     decision_.output_bytes_max =
         static_cast<uint64_t>(decision_.kept_share * static_cast<double>(input_.bytes));
   }
-  if (decision_.cuts && input_.known && !names_a_file(options_.output))
+  if (decision_.cuts && input_.known && !file::names_a_file(options_.output))
     plan_.temp_bytes += decision_.output_bytes_max;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "base/bits.h"
@@ -109,13 +108,6 @@ bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device) {
   return device && device->switch_seconds.at(1, 1) > 0;
 }
 
-bool names_a_file(const std::string& output) {
-  std::error_code ignored;  // opening the output will tell
-  const auto status = std::filesystem::status(output, ignored);
-  return output != "-" &&
-         (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status));
-}
-
 // Temporaries shrink while the output grows, so on one file system both together take little more
 // than the data once: of their parts one is being read, and one not given back yet (spill.h).
 Status check_space(const SpaceNeeded& needed) {
@@ -134,7 +126,7 @@ Status check_space(const SpaceNeeded& needed) {
     need.directory = directory;
     return &need;
   };
-  if (needed.output_bytes > 0 && names_a_file(needed.output)) {
+  if (needed.output_bytes > 0 && file::names_a_file(needed.output)) {
     auto need = need_at(file::directory_of(needed.output));
     if (!need) return std::unexpected(need.error());
     (*need)->output_bytes += needed.output_bytes;

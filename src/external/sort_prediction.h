@@ -54,9 +54,6 @@ struct SpaceNeeded {
 };
 Status check_space(const SpaceNeeded& needed);
 
-// Whether there is a regular file, or nothing yet.
-bool names_a_file(const std::string& output);
-
 // Equation 1 of the model, with so many streams.
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,
                   uint32_t outputs);

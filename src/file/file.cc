@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -54,13 +55,38 @@ std::string descriptor_path(int fd) {
   return fmt::format("/proc/self/fd/{}", fd);
 }
 
-// Where a chain of symbolic links ends, whether or not something is there.
-Result<std::string> follow_links(std::string path) {
+bool is_same_file(const struct stat& a, const struct stat& b) {
+  return a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
+// "/dev/fd/63": a name of this process's descriptor, which may be closed.
+std::optional<int> named_descriptor(const std::string& path) {
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  int fd = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), fd);
+  if (error != std::errc() || end != name.data() + name.size() || fd < 0) return {};
+  struct stat here, own;
+  if (::stat(directory_of(path).c_str(), &here) != 0 || ::stat("/proc/self/fd", &own) != 0 ||
+      !is_same_file(here, own))
+    return {};
+  return fd;
+}
+
+// Where a chain of symbolic links ends, whether or not something is there: at a name, or at a
+// descriptor of this process. The link of a descriptor goes no further: its text may name nothing
+// ("pipe:[7]"), and to open a file by it anew would begin at its start, over what it holds.
+struct LinkEnd {
+  std::string name;
+  std::optional<int> descriptor = {};
+};
+
+Result<LinkEnd> follow_links(std::string path) {
   const std::string named = path;
   for (int links = 0; links < 40; ++links) {
+    if (const auto descriptor = named_descriptor(path)) return LinkEnd{path, descriptor};
     char target[4096];
     ssize_t length = ::readlink(path.c_str(), target, sizeof target);
-    if (length < 0) return path;
+    if (length < 0) return LinkEnd{path};
     std::string_view text(target, static_cast<size_t>(length));
     path =
         text.starts_with('/') ? std::string(text) : fmt::format("{}/{}", directory_of(path), text);
@@ -76,10 +102,12 @@ Kind kind_of(const struct stat& status) {
 // Where an output goes: a link followed, and what stands there now.
 struct OutputTarget {
   std::string name;
+  std::optional<int> descriptor = {};
   bool exists = false;
   struct stat status = {};
 
   unsigned mode() const { return exists ? status.st_mode & 0777 : 0666; }
+  bool is_file() const { return !descriptor && (!exists || kind_of(status) == Kind::regular); }
   // REQUIRES: a regular file, or none.
   Result<bool> replaces_input(const OutputOptions& options, const std::string& path) const {
     if (!options.inputs || !exists) return false;
@@ -92,10 +120,17 @@ struct OutputTarget {
 // Fails where no file can be written, whatever is there.
 Result<OutputTarget> resolve_output(const std::string& path) {
   if (path.empty()) return system_error(ENOENT, "create", path);
+  if (path == "-") return OutputTarget{.name = path, .descriptor = STDOUT_FILENO};
   auto followed = follow_links(path);
   if (!followed) return std::unexpected(followed.error());
-  OutputTarget target{.name = std::move(*followed)};
+  OutputTarget target{.name = std::move(followed->name), .descriptor = followed->descriptor};
+  if (target.descriptor) return target;
   target.exists = ::stat(target.name.c_str(), &target.status) == 0;
+  // Another process's descriptor, whose link leads elsewhere than its text.
+  struct stat through_links;
+  if (::stat(path.c_str(), &through_links) == 0 &&
+      !(target.exists && is_same_file(target.status, through_links)))
+    target = {.name = path, .exists = true, .status = through_links};
   if (target.exists && S_ISDIR(target.status.st_mode)) {
     return std::unexpected(
         Error{ErrorCode::invalid_argument, "write", path, EISDIR, "the name of a file in it"});
@@ -219,11 +254,11 @@ void raise_to(std::atomic<uint64_t>& value, uint64_t at_least) {
   }
 }
 
-// The descriptor of stdin or stdout, duplicated. Redirected input is a file like any other when
-// nobody has read from it.
-Result<int> duplicate(int fd, const char* attempted) {
+// A descriptor that the program was started with, duplicated. Redirected input is a file like any
+// other when nobody has read from it.
+Result<int> duplicate(int fd, const char* attempted, const std::string& path) {
   int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) return system_error(errno, attempted, "-");
+  if (copy < 0) return system_error(errno, attempted, path);
   return copy;
 }
 
@@ -306,7 +341,7 @@ void File::open_direct(int flags) {
 Result<File> File::open_read(const std::string& path, Caching wanted) {
   int fd = -1;
   if (path == "-") {
-    auto copy = duplicate(STDIN_FILENO, "read");
+    auto copy = duplicate(STDIN_FILENO, "read", path);
     if (!copy) return std::unexpected(copy.error());
     fd = *copy;
   } else {
@@ -411,17 +446,20 @@ Result<File> File::open_in_place(const std::string& name, const std::string& pat
 }
 
 Result<File> File::create_output(const std::string& path, const OutputOptions& options) {
-  if (path == "-") {
-    auto copy = duplicate(STDOUT_FILENO, "write");
+  auto target = resolve_output(path);
+  if (!target) return std::unexpected(target.error());
+  if (target->descriptor) {
+    // What can only be read is told now, and not at the end of the work.
+    const int flags = ::fcntl(*target->descriptor, F_GETFL);
+    if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) return system_error(EBADF, "write", path);
+    auto copy = duplicate(*target->descriptor, "write", path);
     if (!copy) return std::unexpected(copy.error());
     File file(*copy, path, Kind::stream);
     if (auto may = file.check_in_place(options); !may) return std::unexpected(may.error());
     file.guard(options, false);
     return file;
   }
-  auto target = resolve_output(path);
-  if (!target) return std::unexpected(target.error());
-  if (target->exists && kind_of(target->status) != Kind::regular) {
+  if (!target->is_file()) {
     if (auto may = may_write_over(target->status, path, options); !may)
       return std::unexpected(may.error());
     return open_in_place(target->name, path, kind_of(target->status), options);
@@ -463,15 +501,15 @@ Result<File> File::open_kept(const std::string& path, Caching wanted) {
 
 Result<std::string> File::kept_output_path(const std::string& path, const std::string& name) {
   auto followed = follow_links(path);
-  if (!followed) return followed;
-  return fmt::format("{}/{}", directory_of(*followed), name);
+  if (!followed) return std::unexpected(followed.error());
+  return fmt::format("{}/{}", directory_of(followed->name), name);
 }
 
 Result<File> File::open_kept_output(const std::string& path, const std::string& name,
                                     uint64_t bytes, const OutputOptions& options) {
-  auto target = path == "-" ? Result<OutputTarget>(OutputTarget{}) : resolve_output(path);
+  auto target = resolve_output(path);
   if (!target) return std::unexpected(target.error());
-  if (path == "-" || (target->exists && kind_of(target->status) != Kind::regular)) {
+  if (!target->is_file()) {
     return failure(ErrorCode::unsupported, "write, in several runs, what is no regular file", path,
                    "the name of a file");
   }
@@ -768,6 +806,17 @@ void File::note_write_back(unsigned how) const {
   if (::sync_file_range(buffered_fd_, 0, 0, how) != 0 &&
       (errno == EIO || errno == ENOSPC || errno == EDQUOT))
     write_error_.store(errno, std::memory_order_relaxed);  // relaxed: as in sync()
+}
+
+std::optional<int> output_descriptor(const std::string& path) {
+  if (path == "-") return STDOUT_FILENO;
+  const auto followed = follow_links(path);
+  return followed ? followed->descriptor : std::nullopt;
+}
+
+bool names_a_file(const std::string& output) {
+  const auto target = resolve_output(output);
+  return !target || target->is_file();  // opening it tells what is wrong
 }
 
 Result<Space> space_of(const std::string& directory) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -79,8 +80,9 @@ class File {
   // directory of `path` (where O_TMPFILE is refused: a named one, recognisably ours and locked, so
   // that remove_stale_temporaries() finds what a killed run left). It may be the input of the same
   // run. A symbolic link stays, its target is replaced. Where `path` exists and is no regular file
-  // (a pipe, /dev/null, "-" for stdout) it is opened as it is. Refused: what holds an input; a
-  // block device that the rules do not give away, that is in use or too small.
+  // (a pipe, /dev/null) it is opened as it is; "-", /dev/stdout, /dev/fd/N: see
+  // output_descriptor(). Refused: what holds an input; a block device that the rules do not give
+  // away, that is in use or too small.
   static Result<File> create_output(const std::string& path, const OutputOptions& options = {});
   static Result<File> create_output(const std::string& path, Caching caching) {
     return create_output(path, OutputOptions{.caching = caching});
@@ -185,7 +187,7 @@ class File {
   std::string final_;  // what publish() makes it
   bool keeps_name_ = false;
   bool syncs_ = true;
-  std::shared_ptr<const InputGuard> replaced_;  // has the input that publish() will replace
+  std::shared_ptr<const InputGuard> replaced_;   // has the input that publish() will replace
   os::Generation made_ = os::Generation::now();  // a forked child removes no name of its parent's
   // A file that we made and write directly is longer on the disk than size() says: see
   // will_write(). Invariant: end_ <= the file's size on the disk, unless writes are in flight.
@@ -202,6 +204,13 @@ class File {
 
 // Where a file of that name stands: what is in front of the last slash.
 std::string directory_of(const std::string& path);
+
+// The descriptor of this process for which the name of an output stands: "-" and /dev/stdout are 1,
+// /dev/fd/63 and /proc/self/fd/63 (a shell's >(command)) are 63; a link to one of them, too. Such
+// an output goes where the descriptor stands, also behind what others have written to a file of it.
+std::optional<int> output_descriptor(const std::string& path);
+// Whether an output of that name becomes a file: there is none, or a regular one that is replaced.
+bool names_a_file(const std::string& output);
 
 // Bytes free for an ordinary user on the file system of `directory`, and an id that tells file
 // systems apart.

@@ -326,6 +326,51 @@ TEST_F(FileTest, AFileThatDoesNotKnowItsSizeIsAStream) {
   EXPECT_FALSE(read_exactly(*made_up, read.size(), &one, 1));
 }
 
+// The shell's >(command) gives a command such names, and -o /dev/stdout is one.
+TEST_F(FileTest, AnOutputNamedAfterADescriptorIsThatDescriptor) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  fs::create_symlink("/dev/fd/" + std::to_string(ends[1]), path("link"));
+  for (const std::string& name : {"/proc/self/fd/" + std::to_string(ends[1]),
+                                  "/dev/fd/" + std::to_string(ends[1]), path("link")}) {
+    EXPECT_EQ(output_descriptor(name), ends[1]) << name;
+    EXPECT_FALSE(names_a_file(name)) << name;
+    auto out = File::create_output(name);
+    ASSERT_TRUE(out) << out.error().message();
+    ASSERT_TRUE(put(*out, "through"));
+    EXPECT_TRUE(out->publish());
+    char text[8] = {};
+    ASSERT_EQ(::read(ends[0], text, 7), 7);
+    EXPECT_STREQ(text, "through");
+  }
+  auto unwritable = File::create_output("/dev/fd/" + std::to_string(ends[0]));
+  ASSERT_FALSE(unwritable);
+  EXPECT_EQ(unwritable.error().system_errno, EBADF);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  auto closed = File::create_output("/dev/fd/" + std::to_string(ends[1]));
+  ASSERT_FALSE(closed);
+  EXPECT_EQ(closed.error().system_errno, EBADF);
+
+  // Behind what others have written, and into this very file.
+  put(path("log"), "before ");
+  const int log = ::open(path("log").c_str(), O_WRONLY | O_APPEND);
+  auto out = File::create_output("/proc/self/fd/" + std::to_string(log));
+  ASSERT_TRUE(out) << out.error().message();
+  ASSERT_TRUE(put(*out, "after"));
+  EXPECT_TRUE(out->publish());
+  EXPECT_TRUE(File::open_read(path("log"))->has_name(path("log")));
+  EXPECT_EQ(get(path("log")), "before after");
+  ::close(log);
+
+  EXPECT_EQ(output_descriptor("-"), STDOUT_FILENO);
+  EXPECT_EQ(output_descriptor(path("log")), std::nullopt);
+  EXPECT_EQ(output_descriptor(path("7")), std::nullopt);
+  EXPECT_TRUE(names_a_file(path("log")));
+  EXPECT_TRUE(names_a_file(path("new")));
+  EXPECT_FALSE(names_a_file("/dev/null"));
+}
+
 TEST_F(FileTest, SpaceTellsFileSystemsApart) {
   auto here = space_of(directory_.string());
   auto same = space_of(testing::TempDir());
