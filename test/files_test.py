@@ -315,6 +315,19 @@ class InputsWithoutASize(Case):
 
 
 class Join(Case):
+    def test_disorder_is_an_error_also_behind_the_last_pair(self):
+        def numbers(name, *values):
+            return self.write(name, struct.pack(f"<{len(values)}Q", *values))
+
+        down, up, one, none = numbers("down", 5, 3, 1), numbers("up", 1, 3, 5), numbers("one", 1), numbers("none")
+        for words in ((one, down), (down, one), (none, down), (down, none), (numbers("far", 9), down)):
+            with self.subTest(words):
+                done = run("join", *words, "--format", "u64", "-o", self.folder / "out", "-S", SMALL_MEMORY, code=2)
+                self.assertIn(f"{down}: cannot join: item 2 is not in order (3)".encode(), done.stderr)
+                self.assertFalse((self.folder / "out").exists())
+        run("join", none, down, "-r", "--format", "u64", "-S", SMALL_MEMORY)
+        self.assertEqual(run("join", up, one, "--format", "u64", "-S", SMALL_MEMORY).stdout, one.read_bytes())
+
     def test_product_of_equal_keys(self):
         left, right = (sorted((self.random.randrange(300), i) for i in range(n)) for n in (900, 500))
         paths = [self.write(name, b"".join(struct.pack("<QQ", *pair) for pair in pairs))

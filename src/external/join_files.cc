@@ -14,6 +14,9 @@
 // let go, and from there on each right item meets all left ones as it comes. So only a key that is
 // too frequent on both sides at once is an error; its product would seldom be what anybody wants.
 //
+// Where one side has ended no more pairs come, but the other is read to its end: pairs may have
+// been missed because it is not in order, and only its end tells.
+//
 // What is held of an item is of one size within a group: of numbers and records because they are,
 // of lines because the whole line is the key. So a group is an array, or, of what has nothing but a
 // key, a number.
@@ -52,9 +55,18 @@ class Side {
       sorted = order_.descending() ? order >= 0 : order <= 0;
     }
     any_ = true;
+    ++items_;
     if (sorted) return {};
-    return failure(ErrorCode::unsorted, "join: it is not sorted", fmt::format("input {}", input_),
-                   "penstock sort");
+    return failure(ErrorCode::unsorted,
+                   fmt::format("join: item {} is not in order ({})", items_,
+                               printable_key(order_.format(), item())),
+                   fmt::format("input {}", input_), "penstock sort");
+  }
+  Status go_to_end() {
+    while (!done()) {
+      if (auto status = next(); !status) return status;
+    }
+    return {};
   }
 
   bool done() const { return reader_.done(); }
@@ -70,6 +82,7 @@ class Side {
   uint64_t prefix_ = 0;
   std::string before_;  // the key before, where it is not all in its prefix
   bool any_ = false;
+  uint64_t items_ = 0;  // up to the present one
 };
 
 // Equal pieces side by side. `pieces_` counts those that have no bytes, too.
@@ -129,7 +142,8 @@ class Join {
       Status status = order < 0 ? left_.next() : order > 0 ? right_.next() : join_key();
       if (!status) return status;
     }
-    return {};
+    if (auto status = left_.go_to_end(); !status) return status;
+    return right_.go_to_end();
   }
 
  private:
@@ -230,6 +244,11 @@ class Join {
   uint64_t* items_ = nullptr;
 };
 
+// One side without another: nothing is joined, but disorder is an error.
+bowtie::Computation look_at_order(const record::Format& format, bool descending) {
+  return [=](Streams& streams) { return Side(streams, 0, format, descending).go_to_end(); };
+}
+
 }  // namespace
 
 Result<record::Format> joined_format(const record::Format& left, const record::Format& right) {
@@ -279,10 +298,21 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   auto output = file::File::create_output(options.output);
   if (!output) return std::unexpected(output.error());
   JoinFilesStats stats;
+  const uint64_t usable = run.usable_bytes();
+  const bool known = run.input_bytes() != bowtie::unknown_bytes;
   // A side that holds nothing joins with nothing.
+  if (run.inputs().size() == 1) {
+    const bowtie::Input& input = run.inputs().front();
+    const std::string& path = input.file != nullptr ? input.file->path() : input.path;
+    const record::Format& format = path == files.inputs.front() ? files.format : options.right;
+    auto status = run.pass(run.inputs(), {}, look_at_order(format, options.descending),
+                           {.format = format,
+                            .memory_bytes = usable - usable / 4,
+                            .phase = "join",
+                            .total_bytes = known ? run.input_bytes() : 0});
+    if (!status) return std::unexpected(status.error());
+  }
   if (run.inputs().size() == 2) {
-    const uint64_t usable = run.usable_bytes();
-    const bool known = run.input_bytes() != bowtie::unknown_bytes;
     // The widest of the formats decides how far a stream comes back; an odd size, since an item of
     // one of the three may lie across two blocks.
     record::Format widest = *joined;
@@ -303,7 +333,7 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   if (auto size = output->size(); size) stats.bytes = *size;
   if (auto status = output->publish(); !status) return std::unexpected(status.error());
   static_cast<FilesStats&>(stats) = run.stats();
-  stats.passes = run.inputs().size() == 2 ? 1 : 0;
+  stats.passes = run.inputs().empty() ? 0 : 1;
   return stats;
 }
 

@@ -33,8 +33,9 @@ Result<record::Format> joined_format(const record::Format& left, const record::F
 // quarter of the memory. Where they do not, but the left side's do, the left ones are held and the
 // order within this key is: for each right item beyond those, all left ones.
 //
-// Errors: unsorted, with the file; out_of_memory with the key, where neither side's items with it
-// fit; otherwise as sort_files().
+// Both sides are read to their end, whether or not more can be joined: what is not in order may
+// have missed pairs. Errors: unsorted, with the file and the item; out_of_memory with the key,
+// where neither side's items with it fit; otherwise as sort_files().
 Result<JoinFilesStats> join_files(const JoinFilesOptions& options);
 
 // The same as a computation of two inputs and one output. `group_bytes_max`: what may be held of a
