@@ -30,22 +30,29 @@ void print_json(const CheckArguments& arguments, const record::CheckResult& resu
                                  {"format", arguments.format.name},
                                  {"sorted", result.sorted()},
                                  {"count", result.count},
-                                 {"duplicates", result.duplicates},
+                                 {"duplicates", nullptr},
                                  {"checksum", result.checksum_hex()},
                                  {"first_unsorted", nullptr},
                                  {"seconds", seconds}};
-  if (!result.sorted()) json["first_unsorted"] = *result.first_unsorted;
+  if (result.sorted()) {
+    json["duplicates"] = result.duplicates;
+  } else {
+    json["first_unsorted"] = *result.first_unsorted;
+  }
   // A path need not be UTF-8.
   print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void print_text(const CheckArguments& arguments, const record::CheckResult& result) {
-  const std::string order = result.sorted()
-                                ? "sorted"
-                                : fmt::format("not sorted: item {} belongs before item {}",
-                                              *result.first_unsorted, *result.first_unsorted - 1);
-  print("{}: {}; {} items, {} duplicates, checksum {}\n", arguments.input, order, result.count,
-        result.duplicates, result.checksum_hex());
+  std::string order = "sorted";
+  std::string duplicates = fmt::format("{} duplicates", result.duplicates);
+  if (!result.sorted()) {
+    order = fmt::format("not sorted: item {} belongs before item {}", *result.first_unsorted,
+                        *result.first_unsorted - 1);
+    duplicates = "duplicates are counted in sorted files only";
+  }
+  print("{}: {}; {} items, {}, checksum {}\n", arguments.input, order, result.count, duplicates,
+        result.checksum_hex());
 }
 
 int run_check(const CheckArguments& arguments) {
@@ -77,8 +84,8 @@ Command add_check(CLI::App& program) {
   app->add_option("--parallel", arguments->threads, "threads (default 2)")
       ->check(CLI::Range(1, 256));
   app->footer(
-      "Items that equal the one before them in their whole key count as duplicates. The checksum "
-      "does "
+      "Items that equal the one before them in their whole key count as duplicates; where the file "
+      "is not sorted these are not all, and none are told (--json: null). The checksum does "
       "not depend on the order: an input and its sorted output have the same. Of records of 100 "
       "bytes "
       "it is the Sort Benchmark's. Exit code: 0 sorted, 1 not sorted, 2 an error.");

@@ -282,6 +282,15 @@ class Checks(Case):
         run("sort", "-c", "--format", "u64", path)
         run("sort", "-c", "--format", "u64", self.gen("in", "u64", 10_000), code=1)
 
+    def test_duplicates_are_told_of_sorted_files_alone(self):
+        """Of others, equal items need not stand side by side."""
+        bad = self.write("bad", b"b\na\nb\nb\n")
+        told = json.loads(run("check", bad, "--json", code=1).stdout)
+        self.assertEqual((told["sorted"], told["first_unsorted"], told["duplicates"]), (False, 1, None))
+        text = run("check", bad, code=1).stdout.decode()
+        self.assertIn("; 4 items, duplicates are counted in sorted files only, checksum", text)
+        self.assertIn("; 4 items, 2 duplicates, checksum", run("check", self.write("good", b"a\nb\nb\nb\n")).stdout.decode())
+
     def test_misuse(self):
         good = self.write("good", b"a\n")
         run("sort", "-c", good, "--json", code=2)

@@ -19,8 +19,10 @@
 namespace penstock::record {
 
 struct CheckResult {
-  uint64_t count = 0;       // items; a last line without a newline is one too
-  uint64_t duplicates = 0;  // items whose whole key equals that of the item before them
+  uint64_t count = 0;  // items; a last line without a newline is one too
+  // Items whose whole key equals that of the item before them. Where the data are not sorted these
+  // are not all duplicates, and their number means nothing.
+  uint64_t duplicates = 0;
   std::optional<uint64_t>
       first_unsorted;  // index of the first item that belongs before the one before it
   // The sum, modulo 2^128, of one number per item. Records of 100 bytes: their CRC-32, so that the
