@@ -550,7 +550,9 @@ class LargerThanMemory(Case):
         path = self.large()
         done = run("sort", path, "-o", self.folder / "out", "--format", "u64", "-S", SMALL_MEMORY, "-T",
                    self.folder / "missing", code=2)
-        self.assert_message(done, "missing", "No such file")
+        self.assert_message(done, "missing: cannot use this directory: No such file or directory (try: create it first)")
+        done = run("sort", path, "-o", self.folder / "missing" / "out", "--format", "u64", "-S", SMALL_MEMORY, code=2)
+        self.assert_message(done, "missing: cannot use this directory: No such file or directory (try: create it first)")
         self.assert_no_leftovers("large.u64")
 
     def test_skewed_and_equal_keys(self):

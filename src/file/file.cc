@@ -823,7 +823,12 @@ Result<Space> space_of(const std::string& directory) {
   struct statvfs system;
   struct stat status;
   if (::statvfs(directory.c_str(), &system) != 0 || ::stat(directory.c_str(), &status) != 0) {
-    return system_error(errno, "find the free space", directory);
+    const int error = errno;
+    if (error == ENOENT)
+      return system_error(error, "use this directory", directory, "create it first");
+    if (error == ENOTDIR)
+      return system_error(error, "use this directory", directory, "a directory");
+    return system_error(error, "find the free space", directory);
   }
   return Space{uint64_t{system.f_bavail} * system.f_frsize, status.st_dev};
 }

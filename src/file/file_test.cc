@@ -106,7 +106,12 @@ TEST_F(FileTest, MissingFilesAndDirectoriesAreRefusedWithTheirName) {
   EXPECT_FALSE(File::create_temporary(path("no")));
   put(path("plain"), "x");
   EXPECT_FALSE(File::create_temporary(path("plain")));
-  EXPECT_FALSE(space_of(path("no")));
+  auto space = space_of(path("no"));
+  ASSERT_FALSE(space);
+  EXPECT_EQ(space.error().message(), path("no") +
+                                         ": cannot use this directory: No such file or "
+                                         "directory (try: create it first)");
+  EXPECT_EQ(space_of(path("plain/below")).error().system_errno, ENOTDIR);
 }
 
 TEST_F(FileTest, OutputAppearsOnlyWhenPublishedAndKeepsTheModeOfWhatItReplaces) {
