@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "os/memfd.h"
+#include "os/memory.h"
+
 namespace penstock::external {
 namespace {
 
 constexpr int64_t report_every_ns = 100'000'000;
+constexpr int64_t look_every_ns = 5'000'000;
 
 int64_t now_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -30,7 +34,16 @@ Status Context::pulse() {
     return failure(ErrorCode::interrupted, "finish: a signal asked to stop", "sort");
   }
   if (options.progress) report();
+  if (os::memory_file_bytes() > 0) look_at_memory();
   return {};
+}
+
+// For the peak (os/memory.h).
+void Context::look_at_memory() {
+  int64_t due = next_look_ns_.load(std::memory_order_relaxed);
+  const int64_t now = now_ns();
+  if (now < due || !next_look_ns_.compare_exchange_strong(due, now + look_every_ns)) return;
+  (void)os::resident_memory();
 }
 
 void Context::report() {

@@ -44,11 +44,13 @@ class Context {
 
  private:
   void report() EXCLUDES_LOCK(mutex_);
+  void look_at_memory();
   // What went by since the last call belongs to the present phase.
   void book() REQUIRES_LOCK(mutex_);
 
   std::atomic<bool> failed_{false};
   std::atomic<int64_t> next_report_ns_{0};
+  std::atomic<int64_t> next_look_ns_{0};
   std::atomic<const char*> phase_{"sample"};
   std::atomic<uint64_t> total_bytes_{0};
   uint64_t traffic_before_bytes_;

@@ -24,7 +24,10 @@ class MemoryFile {
   // when it is no memory file whose size is sealed (its memory could vanish under a mapping).
   static Result<MemoryFile> adopt(int fd);
   MemoryFile() = default;
-  MemoryFile(MemoryFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), made_(other.made_) {}
+  MemoryFile(MemoryFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)),
+        made_(other.made_),
+        counted_bytes_(std::exchange(other.counted_bytes_, 0)) {}
   MemoryFile& operator=(MemoryFile&& other) noexcept;
   ~MemoryFile();
 
@@ -44,9 +47,16 @@ class MemoryFile {
                         bool populate) const noexcept;
 
  private:
+  void count();
+
   int fd_ = -1;
   Generation made_;
+  uint64_t counted_bytes_ = 0;  // in memory_file_bytes()
 };
+
+// Of all memory files of this process, as long as they are. However many views there are of them,
+// they take no more memory.
+uint64_t memory_file_bytes() noexcept;
 
 // Gives the pages of a view's part of the file back to the system; it reads as zeros from then on,
 // in every view.

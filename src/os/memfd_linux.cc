@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 
 #include "os/memfd.h"
@@ -12,6 +13,12 @@ namespace penstock::os {
 
 namespace {
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+// Relaxed everywhere: nothing is handed over with it.
+std::atomic<uint64_t> all_bytes{0};
+}  // namespace
+
+uint64_t memory_file_bytes() noexcept {
+  return all_bytes.load(std::memory_order_relaxed);
 }
 
 Result<MemoryFile> MemoryFile::create(uint64_t bytes, Pages pages) {
@@ -23,6 +30,7 @@ Result<MemoryFile> MemoryFile::create(uint64_t bytes, Pages pages) {
   if (ftruncate(file.fd_, static_cast<off_t>(bytes)) != 0)
     return system_error(errno, "size a file in memory to " + std::to_string(bytes) + " bytes",
                         "memfd");
+  file.count();
   return file;
 }
 
@@ -37,7 +45,13 @@ Result<MemoryFile> MemoryFile::adopt(int fd) {
   file.made_ = Generation::now();
   file.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (file.fd_ < 0) return system_error(errno, "share a file in memory", "memfd");
+  file.count();
   return file;
+}
+
+void MemoryFile::count() {
+  counted_bytes_ = bytes();
+  all_bytes.fetch_add(counted_bytes_, std::memory_order_relaxed);
 }
 
 uint64_t MemoryFile::bytes() const {
@@ -54,11 +68,13 @@ Status MemoryFile::seal_size() {
 MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(made_, other.made_);
+  std::swap(counted_bytes_, other.counted_bytes_);
   return *this;
 }
 
 MemoryFile::~MemoryFile() {
   if (fd_ >= 0) close(fd_);
+  all_bytes.fetch_sub(counted_bytes_, std::memory_order_relaxed);
 }
 
 int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access access,

@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -23,6 +25,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "os/memfd.h"
 #include "os/memory.h"
 #include "penstock/units.h"
 
@@ -218,6 +221,21 @@ void keep_heap_trimmed() {
 #endif
 }
 
+namespace {
+
+// Since the peak was reset; by whoever called.
+std::atomic<uint64_t> most_found{0};
+std::atomic<uint64_t> most_too_much{0};
+
+uint64_t raise_to(std::atomic<uint64_t>& most, uint64_t value) {
+  uint64_t before = most.load(std::memory_order_relaxed);
+  while (before < value && !most.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
+  }
+  return std::max(before, value);
+}
+
+}  // namespace
+
 Resident resident_memory() {
   Resident resident{};
   const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -232,8 +250,15 @@ Resident resident_memory() {
     if (field == nullptr || std::sscanf(field + std::strlen(name), "%llu", &kib) != 1) return 0;
     return kib * KiB;
   };
-  resident.bytes = field_bytes("RssAnon:") + field_bytes("RssFile:");
-  resident.peak_bytes = field_bytes("VmHWM:");
+  const uint64_t shared_bytes = field_bytes("RssShmem:");
+  const uint64_t once_bytes = std::min(shared_bytes, memory_file_bytes());
+  resident.bytes = field_bytes("RssAnon:") + field_bytes("RssFile:") + once_bytes;
+  // (What other shared memory a program has is counted as the kernel does.)
+  if (memory_file_bytes() > 0) raise_to(most_too_much, shared_bytes - once_bytes);
+  const uint64_t peak_found = raise_to(most_found, resident.bytes);
+  const uint64_t high_bytes = field_bytes("VmHWM:");
+  resident.peak_bytes =
+      std::max(peak_found, high_bytes - std::min(high_bytes, most_too_much.load()));
   return resident;
 }
 
@@ -242,6 +267,7 @@ bool reset_peak_resident_memory() {
   if (fd < 0) return false;
   const bool done = write(fd, "5", 1) == 1;
   close(fd);
+  if (done) most_found = most_too_much = 0;
   return done;
 }
 

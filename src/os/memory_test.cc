@@ -182,6 +182,30 @@ TEST(Memory, WhatIsExcludedFromForkIsMissingInTheChild) {
   EXPECT_EQ(status, 0);
 }
 
+// The kernel counts them once for each view.
+TEST(ResidentMemory, CountsPagesOfAMemoryFileOnce) {
+  if (!reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
+  constexpr size_t bytes = 32 * MiB;
+  constexpr size_t views = 3;
+  const Resident before = resident_memory();
+  {
+    auto file = MemoryFile::create(bytes).value();
+    auto range = Reservation::reserve(views * bytes).value();
+    for (size_t view = 0; view < views; ++view) {
+      std::byte* const at = range.begin() + view * bytes;
+      ASSERT_EQ(file.map(at, bytes, 0, false), 0);
+      std::memset(at, 1, bytes);
+      const Resident now = resident_memory();
+      EXPECT_GE(now.bytes, before.bytes + bytes);
+      EXPECT_LT(now.bytes, before.bytes + bytes + bytes / 4);
+    }
+  }
+  const Resident after = resident_memory();
+  EXPECT_LT(after.bytes, before.bytes + bytes / 4);
+  EXPECT_GE(after.peak_bytes, before.bytes + bytes);
+  EXPECT_LT(after.peak_bytes, before.peak_bytes + bytes + bytes / 4);
+}
+
 TEST(ResidentMemory, FollowsWhatIsTouchedAndKeepsThePeak) {
   if (!reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
   const Resident before = resident_memory();
