@@ -29,6 +29,7 @@
 #include "cli/size.h"
 #include "cli/stop_signals.h"
 #include "cli/write_file.h"
+#include "file/temporaries.h"
 #include "os/limits.h"
 #include "penstock/units.h"
 #include "trace/capture.h"
@@ -424,7 +425,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
   std::string parent = arguments.work;
   if (parent.empty()) {
     const bool folder = fs::is_directory(arguments.stage.on, error);
-    parent = folder ? arguments.stage.on : fs::temp_directory_path(error).string();
+    parent = folder ? arguments.stage.on : file::default_temp_directory();
   }
   auto work = WorkFolder::make(parent);
   if (!work) return std::unexpected(work.error());

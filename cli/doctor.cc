@@ -327,7 +327,7 @@ Command add_doctor(CLI::App& program) {
   CLI::App* app =
       program.add_subcommand("doctor", "what this machine offers, what is chosen, what to change");
   app->add_option("-T,--temporary-directory", arguments->directory,
-                  "the folder for temporaries to look at (default: $TMPDIR, or /tmp)");
+                  "the folder for temporaries to look at (default: where sort puts them)");
   app->add_flag("--json", arguments->json, "print it as JSON");
   return {app, [arguments] {
             Diagnosis diagnosis = examine(arguments->directory);

@@ -45,7 +45,8 @@ Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFil
       .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
       .format = *format,
       .memory_bytes = *memory_bytes,
-      .temp_directories = words.temp_directories};
+      .temp_directories = words.temp_directories,
+      .output = words.output};
   if (!words.device.empty()) {
     auto loaded = load_device(words.device);
     if (!loaded) return std::unexpected(loaded.error());
@@ -87,6 +88,12 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   Json told = {{"version", 1}, {"command", command}};
   Status done = [&] {
     ProgressLine line;
+    // A progress line may stand there.
+    const char* start = line.wanted() ? "\r" : "";
+    const int width = line.wanted() ? 79 : 0;
+    options->notice = [=, &command](const std::string& text) {
+      print_to(stderr, "{}{:<{}}\n", start, fmt::format("penstock {}: {}", command, text), width);
+    };
     if (line.wanted()) options->progress = [&](const external::Progress& now) { line.show(now); };
     return work(*options, told);
   }();
@@ -102,11 +109,12 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
 }
 
 Json files_json(const external::FilesStats& stats) {
-  Json json = {{"seconds", stats.seconds},          {"passes", stats.passes},
-               {"bytes_read", stats.bytes_read},    {"bytes_written", stats.bytes_written},
-               {"temp_bytes", stats.temp_bytes},    {"switches", stats.switches},
-               {"run_bytes", stats.run_bytes},      {"peak_rss_bytes", stats.peak_rss_bytes},
-               {"budget_bytes", stats.budget_bytes}};
+  Json json = {
+      {"seconds", stats.seconds},           {"passes", stats.passes},
+      {"bytes_read", stats.bytes_read},     {"bytes_written", stats.bytes_written},
+      {"temp_bytes", stats.temp_bytes},     {"switches", stats.switches},
+      {"run_bytes", stats.run_bytes},       {"peak_rss_bytes", stats.peak_rss_bytes},
+      {"budget_bytes", stats.budget_bytes}, {"temp_memory_bytes", stats.temp_memory_bytes}};
   if (!stats.emulated.empty()) json["emulated"] = stats.emulated;
   return json;
 }

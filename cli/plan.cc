@@ -218,8 +218,7 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
 // --- What is asked. ---
 
 std::string temp_directory_of(const external::SortOptions& options) {
-  if (!options.temp_directories.empty()) return options.temp_directories.front();
-  return file::default_temp_directory();
+  return file::temp_directories_or_default(options.temp_directories, options.output).front();
 }
 
 // The device that was named, or the disk of the temporaries with what a short look at it tells.
@@ -374,6 +373,9 @@ void print_sort(const external::SortPlan& plan) {
   print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
         in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
         in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
+  if (plan.temp_memory_bytes > 0)
+    print("  of the temporaries {} lie in memory (tmpfs), beside -S\n",
+          in_bytes(plan.temp_memory_bytes));
   if (plan.compresses)
     print("  temporaries: {} before they are compressed\n", in_bytes(plan.spilled_bytes));
   for (const external::SortPhase& phase : plan.phases) {

@@ -176,7 +176,7 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
     const char* predicted;
     const char* measured;
   };
-  static constexpr std::array<Field, 8> fields = {{
+  static constexpr std::array<Field, 9> fields = {{
       {"Time", SortRun::Unit::seconds, "seconds", "seconds"},
       {"Passes", SortRun::Unit::count, "passes", "passes"},
       {"Seeks", SortRun::Unit::count, "seeks", "seeks"},
@@ -184,9 +184,14 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
       {"Read", SortRun::Unit::bytes, "bytes_read", "bytes_read"},
       {"Written", SortRun::Unit::bytes, "bytes_written", "bytes_written"},
       {"Temporary disk space", SortRun::Unit::bytes, "temp_bytes", "temp_bytes"},
+      {"Of it in memory (tmpfs), beside the budget", SortRun::Unit::bytes, "temp_memory_bytes",
+       "temp_memory_bytes"},
       {"Memory", SortRun::Unit::bytes, "memory_bytes", "peak_rss_bytes"},
   }};
   for (const Field& field : fields) {
+    // Hardly anybody has any.
+    const bool is_usual = std::string_view(field.measured) != "temp_memory_bytes";
+    if (!is_usual && number_of(object, field.measured).value_or(0) == 0) continue;
     run.rows.push_back({.what = field.what,
                         .unit = field.unit,
                         .predicted = number_of(predicted, field.predicted),

@@ -71,8 +71,10 @@ void add_memory_words(CLI::App& app, MemoryWords& words) {
   app.add_option(
       "-S,--buffer-size", words.memory,
       "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  app.add_option("-T,--temporary-directory", words.temp_directories,
-                 "where temporaries go; may be given several times (default: $TMPDIR, or /tmp)")
+  app.add_option(
+         "-T,--temporary-directory", words.temp_directories,
+         "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
+         "that is memory, /var/tmp or the output's folder)")
       ->allow_extra_args(false);
 }
 

@@ -15,6 +15,7 @@
 
 #include "bench/harness/registry.h"
 #include "bench/harness/scratch.h"
+#include "file/temporaries.h"
 
 namespace penstock::bench {
 namespace {
@@ -140,7 +141,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   Options& options = arguments->options;
-  if (options.directory.empty()) options.directory = std::filesystem::temp_directory_path();
+  if (options.directory.empty()) options.directory = penstock::file::default_temp_directory();
   if (options.program.empty()) options.program = program_beside_us();
   end_cleanly_on_signals();
   return run(*arguments);

@@ -50,6 +50,7 @@ class Run {
 
  private:
   Status check_space(uint64_t temp_bytes, uint64_t output_bytes) const;
+  void tell_about_temporaries() const;
   Status check_space_for_all() const;
   Status check_resumable() const;
   Status open_resume();
@@ -68,7 +69,7 @@ class Run {
 
   const SortOptions& options_;
   const std::vector<std::string> temp_directories_ =
-      file::temp_directories_or_default(options_.temp_directories);
+      file::temp_directories_or_default(options_.temp_directories, options_.output);
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const file::Traffic traffic_before_ = file::traffic();
   Context context_;
@@ -105,6 +106,8 @@ Status Run::prepare() {
   if (auto status = check_memory(options_, input_, plan()); !status) return status;
   cuts_ = decision_.cuts;
   total_bytes_ = plan().bytes_read + plan().bytes_written;
+  decision_.plan.temp_memory_bytes =
+      file::temporaries_in_memory(temp_directories_, plan().temp_bytes);
   return check_space(plan().temp_bytes + decision_.temp_bytes_spared, decision_.output_bytes_max);
 }
 
@@ -116,7 +119,15 @@ Status Run::check_space(uint64_t temp_bytes, uint64_t output_bytes) const {
   return external::check_space({.output = options_.output,
                                 .output_bytes = output_bytes,
                                 .temp_directories = temp_directories_,
-                                .temp_bytes = temp_bytes});
+                                .temp_bytes = temp_bytes,
+                                .memory_bytes = options_.memory_bytes});
+}
+
+void Run::tell_about_temporaries() const {
+  if (!options_.notice || (input_.known && plan().temp_bytes == 0)) return;
+  const std::string notice =
+      file::notice_of_temporaries(options_.temp_directories, temp_directories_);
+  if (!notice.empty()) options_.notice(notice);
 }
 
 // Of a sort of the first items that turns out to need all of them sorted, and cuts the output.
@@ -372,6 +383,7 @@ std::vector<SortPhase> Run::measured_phases() {
 
 Result<SortStats> Run::go() {
   remove_stale();
+  tell_about_temporaries();
   if (options_.resume) {
     if (auto status = open_resume(); !status) return std::unexpected(status.error());
   }
@@ -419,6 +431,7 @@ SortStats Run::stats_of(const Stored& stored) {
   stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
   stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
   stats.temp_bytes = temp_bytes_;
+  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories_, temp_bytes_);
   stats.spilled_bytes = spilled_bytes_;
   stats.kept_bytes = kept_bytes_;
   stats.phases = measured_phases();
@@ -461,7 +474,8 @@ uint64_t minimum_memory_bytes(const SortOptions&) {
 }
 
 std::string resume_folder(const SortOptions& options) {
-  return Resume::folder_of(options, file::temp_directories_or_default(options.temp_directories));
+  return Resume::folder_of(
+      options, file::temp_directories_or_default(options.temp_directories, options.output));
 }
 
 Result<SortPlan> plan_sort(const SortOptions& options) {

@@ -38,7 +38,7 @@ struct SortOptions {
   std::string output;               // "-" is stdout; may name an input
   record::Format format;
   uint64_t memory_bytes = 1 * GiB;            // hard: resident memory of the whole process
-  std::vector<std::string> temp_directories;  // empty: $TMPDIR, or /tmp
+  std::vector<std::string> temp_directories;  // empty: file::default_temp_directory()
   unsigned threads = 2;
   bool descending = false;
   bool unique = false;      // one item (the first) of each set with equal keys
@@ -103,10 +103,11 @@ struct SortPlan {
   uint64_t bytes_written = 0;
   uint64_t temp_bytes =
       0;  // disk space that temporaries take at the peak, all directories together
-  uint64_t spilled_bytes = 0;  // what goes to them, before it is compressed
-  bool compresses = false;     // temporaries
-  uint64_t seeks = 0;          // of all phases
-  uint64_t memory_bytes = 0;   // expected peak
+  uint64_t temp_memory_bytes = 0;  // of these, what lies in memory beside the budget (tmpfs)
+  uint64_t spilled_bytes = 0;      // what goes to them, before it is compressed
+  bool compresses = false;         // temporaries
+  uint64_t seeks = 0;              // of all phases
+  uint64_t memory_bytes = 0;       // expected peak
   // The least budget, to a few per cent, that would save a pass; 0: none that this machine has.
   uint64_t fewer_passes_memory_bytes = 0;
   double seconds = 0;  // of all phases, by equation 1 of `device`; 0: not predicted
@@ -132,8 +133,9 @@ struct SortStats {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;
-  uint64_t spilled_bytes = 0;  // what went to temporaries, before it was compressed
-  uint64_t kept_bytes = 0;     // of the input, that did not go to temporaries between the phases
+  uint64_t temp_memory_bytes = 0;  // of these, what lay in memory beside the budget (tmpfs)
+  uint64_t spilled_bytes = 0;      // what went to temporaries, before it was compressed
+  uint64_t kept_bytes = 0;  // of the input, that did not go to temporaries between the phases
   // What each phase really asked of the disk, in the order in which they came.
   std::vector<SortPhase> phases;
   // The phases' seconds, and those of threads within them (which may be more than the clock's).

@@ -102,7 +102,8 @@ uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
 FileRun::FileRun(const FilesOptions& options, const char* verb)
     : options_(options),
       verb_(verb),
-      temp_directories_(file::temp_directories_or_default(options.temp_directories)) {}
+      temp_directories_(
+          file::temp_directories_or_default(options.temp_directories, options.output)) {}
 
 const bowtie::DeviceProfile& FileRun::device() const {
   if (options_.device != nullptr) return *options_.device;
@@ -243,6 +244,7 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
 Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
                      std::vector<bowtie::Output> outputs,
                      const bowtie::SteppedComputation& computation, const PassOptions& options) {
+  tell_about_temporaries();
   uint32_t streams = 0;
   for (const bowtie::Pass& pass : plan.passes)
     streams = std::max(streams, pass.fan_in + pass.fan_out);
@@ -279,7 +281,16 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) cons
   return error;
 }
 
+void FileRun::tell_about_temporaries() {
+  if (told_ || !options_.notice) return;
+  told_ = true;
+  const std::string notice =
+      file::notice_of_temporaries(options_.temp_directories, temp_directories_);
+  if (!notice.empty()) options_.notice(notice);
+}
+
 Result<std::unique_ptr<file::File>> FileRun::temporary() {
+  tell_about_temporaries();
   auto file = file::File::create_temporary(temp_directories_[turn_++ % temp_directories_.size()]);
   if (!file) return std::unexpected(file.error());
   return std::make_unique<file::File>(std::move(*file));
@@ -287,6 +298,7 @@ Result<std::unique_ptr<file::File>> FileRun::temporary() {
 
 FilesStats FileRun::stats() const {
   FilesStats stats = stats_;
+  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories_, stats.temp_bytes);
   const file::Traffic now = file::traffic();
   stats.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();

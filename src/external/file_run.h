@@ -23,12 +23,15 @@ struct FilesOptions {
   std::vector<std::string> inputs;  // "-" is stdin
   record::Format format;
   uint64_t memory_bytes = 1 * GiB;            // hard: resident memory of the whole process
-  std::vector<std::string> temp_directories;  // empty: $TMPDIR, or /tmp
+  std::vector<std::string> temp_directories;  // empty: file::default_temp_directory(output)
+  std::string output = {};                    // a path, for that
   // What plans of several passes reckon with. Nothing: the published NVMe profile.
   const bowtie::DeviceProfile* device = nullptr;
   const std::atomic<bool>* cancel = nullptr;  // set it, and the run ends: ErrorCode::interrupted
   // From the run's own threads, with every action of the device.
   std::function<void(const Progress&)> progress = {};
+  // Told where temporaries lie, in a sentence, if that is not as usual.
+  std::function<void(const std::string&)> notice = {};
   bool record_staircases = false;
 };
 
@@ -38,7 +41,8 @@ struct FilesStats {
   uint32_t passes = 0;  // times that the data are read, at most
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  uint64_t temp_bytes = 0;  // written to temporaries
+  uint64_t temp_bytes = 0;         // written to temporaries
+  uint64_t temp_memory_bytes = 0;  // of these, to such in memory, beside the budget (tmpfs)
   // How often the device went on to another file, and the bytes between two such times.
   uint64_t switches = 0;
   double run_bytes = 0;
@@ -114,6 +118,7 @@ class FileRun {
   FilesStats stats() const;
 
  private:
+  void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs) const;
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
   Status note(const Result<bowtie::RunResult>& result, const std::vector<bowtie::Input>& inputs);
@@ -129,6 +134,7 @@ class FileRun {
   uint64_t input_bytes_ = 0;
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
+  bool told_ = false;
   uint64_t moved_bytes_ = 0;
   uint64_t output_bytes_ = 0;
   FilesStats stats_;

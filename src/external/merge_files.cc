@@ -11,6 +11,7 @@
 #include "bowtie/planner.h"
 #include "external/file_io.h"
 #include "external/sort_prediction.h"
+#include "file/temporaries.h"
 
 namespace penstock::external {
 namespace {
@@ -72,7 +73,8 @@ Status Merge::plan() {
   return check_space({.output = options_.output,
                       .output_bytes = planned_.input_bytes,
                       .temp_directories = run_.temp_directories(),
-                      .temp_bytes = planned_.temp_bytes});
+                      .temp_bytes = planned_.temp_bytes,
+                      .memory_bytes = options_.files.memory_bytes});
 }
 
 // What a plan's passes hold beside the output: each reads what the one before it wrote, and that
@@ -151,9 +153,11 @@ MergeFilesOptions options_of(const SortOptions& options) {
                     .format = options.format,
                     .memory_bytes = options.memory_bytes,
                     .temp_directories = options.temp_directories,
+                    .output = options.output,
                     .device = options.device.get(),
                     .cancel = options.cancel,
                     .progress = options.progress,
+                    .notice = options.notice,
                     .record_staircases = options.record_staircases},
           .output = options.output,
           .descending = options.descending,
@@ -184,6 +188,9 @@ SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options)
   plan.bytes_read = planned.bytes_read;
   plan.bytes_written = planned.bytes_written;
   plan.temp_bytes = planned.temp_bytes;
+  plan.temp_memory_bytes = file::temporaries_in_memory(
+      file::temp_directories_or_default(options.temp_directories, options.output),
+      planned.temp_bytes);
   plan.seeks = planned.switches;
   if (options.device != nullptr) {
     plan.device = *options.device;
@@ -322,6 +329,7 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   stats.bytes_read = done->bytes_read;
   stats.bytes_written = done->bytes_written;
   stats.temp_bytes = done->temp_bytes;
+  stats.temp_memory_bytes = done->temp_memory_bytes;
   stats.occupancy.staircases = std::move(done->staircases);
   stats.phases = context.phases();
   std::erase_if(stats.phases, [](const SortPhase& phase) { return phase.name != "merge"; });

@@ -114,7 +114,7 @@ void Planner::look_at_disk() {
   if (plan_.device || !input_.known || input_.bytes < probe_input_bytes_min) return;
   if (options_.top == 0u || first_items_fit()) return;
   const std::string directory =
-      file::temp_directories_or_default(options_.temp_directories).front();
+      file::temp_directories_or_default(options_.temp_directories, options_.output).front();
   context_.set_step("probe the disk");
   auto speed = probe_disk(directory, {.depth = 4});
   context_.set_step("sample");

@@ -9,6 +9,7 @@
 #include "external/spill.h"
 #include "file/emulation.h"
 #include "file/file.h"
+#include "file/temporaries.h"
 
 // The naive prediction counts bytes alone, which is right for a disk without a switch delay and
 // wrong by any factor for one with it. What is counted here are the requests in the order in which
@@ -132,6 +133,10 @@ Status check_space(const SpaceNeeded& needed) {
     (*need)->output_bytes += needed.output_bytes;
   }
   if (needed.temp_bytes > 0) {
+    if (auto status = file::check_temporaries_in_memory(needed.temp_directories, needed.temp_bytes,
+                                                        needed.memory_bytes);
+        !status)
+      return status;
     for (const std::string& directory : needed.temp_directories) {
       auto need = need_at(directory);
       if (!need) return std::unexpected(need.error());

@@ -15,6 +15,8 @@
 #include "external/long_runs.h"
 #include "external/sort_fixture.h"
 #include "file/emulation.h"
+#include "file/file.h"
+#include "file/temporaries.h"
 #include "os/memory.h"
 #include "record/checker.h"
 #include "record/generator.h"
@@ -315,6 +317,43 @@ TEST_F(PredictionTest, AMergeSaysItsSeeks) {
   EXPECT_EQ(stats->method, Method::merge);
   EXPECT_GT(stats->predicted.seconds, 0);
   expect_as_predicted(*stats, "merge", 2.5);
+}
+
+TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
+  const std::string memory = "/dev/shm";
+  const uint64_t input_bytes = 48 * MiB;
+  if (!file::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
+  if (file::lies_in_memory(path("temporaries"))) GTEST_SKIP() << "the test's folder is one, too";
+  if (auto space = file::space_of(memory); !space || space->free_bytes < 2 * input_bytes)
+    GTEST_SKIP() << memory << " is too small";
+  const Format format = {Type::u64, 8};
+  generate("in", format, input_bytes);
+  SortOptions chosen = options(format);
+  std::vector<std::string> told;
+  chosen.notice = [&](const std::string& text) { told.push_back(text); };
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_GT(stats->temp_bytes, 0u);
+  EXPECT_EQ(stats->temp_memory_bytes, 0u);
+  EXPECT_EQ(stats->predicted.temp_memory_bytes, 0u);
+  EXPECT_TRUE(told.empty());
+
+  chosen.temp_directories = {memory};
+  stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  expect_sorted(chosen);
+  EXPECT_EQ(stats->temp_memory_bytes, stats->temp_bytes);
+  EXPECT_EQ(stats->predicted.temp_memory_bytes, stats->predicted.temp_bytes);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find(memory), std::string::npos) << told[0];
+
+  // A plan for more than there is does not begin.
+  const auto refused = check_space({.output = path("out"),
+                                    .temp_directories = {memory},
+                                    .temp_bytes = 1024 * TiB,
+                                    .memory_bytes = chosen.memory_bytes});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
 }
 
 // The lists of what lies in temporaries are memory, too: eight terabytes have 4 million blocks of
