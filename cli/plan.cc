@@ -237,7 +237,7 @@ Result<DeviceView> device_for(const PlanArguments& arguments, const external::So
                   "profile that penstock disk has saved");
   }
   if (auto emulated = file::emulated()) view.device.emulated = emulated->describe();
-  if (sort->device) {
+  if (sort->device && !sort->device_is_assumed) {
     // The sort's plan and ours are for the same disk.
     view.device.profile = *sort->device;
   } else {

@@ -73,6 +73,7 @@ Json plan_object(const external::SortPlan& plan) {
   if (plan.device) {
     device = {{"name", plan.device->name},
               {"source", plan.device->source},
+              {"assumed", plan.device_is_assumed},
               {"read_bytes_per_s", plan.device->read_bytes_per_s},
               {"write_bytes_per_s", plan.device->write_bytes_per_s},
               {"switch_seconds", plan.device->switch_seconds.at(1, 1)}};
@@ -91,8 +92,8 @@ Json plan_object(const external::SortPlan& plan) {
           {"bytes_read", plan.bytes_read},
           {"bytes_written", plan.bytes_written},
           {"temp_bytes", plan.temp_bytes},
-          {"spilled_bytes", plan.spilled_bytes},
           {"temp_memory_bytes", plan.temp_memory_bytes},
+          {"spilled_bytes", plan.spilled_bytes},
           {"compresses", plan.compresses},
           {"memory_bytes", plan.memory_bytes},
           {"fewer_passes_memory_bytes", plan.fewer_passes_memory_bytes},
@@ -115,8 +116,8 @@ std::string stats_json(const external::SortStats& stats) {
                  {"bytes_read", stats.bytes_read},
                  {"bytes_written", stats.bytes_written},
                  {"temp_bytes", stats.temp_bytes},
-                 {"spilled_bytes", stats.spilled_bytes},
                  {"temp_memory_bytes", stats.temp_memory_bytes},
+                 {"spilled_bytes", stats.spilled_bytes},
                  {"kept_bytes", stats.kept_bytes},
                  {"pool", stats.pool},
                  {"engine", stats.engine},

@@ -118,6 +118,9 @@ struct SortPlan {
   bool long_runs = false;
   // What it was planned for, where that is known. Of a disk that was only looked at the delay is 0.
   std::optional<bowtie::DeviceProfile> device = {};
+  // Nobody looked at the disk, because to look takes longer than such a sort: `device` is a usual
+  // one, by which nothing was decided.
+  bool device_is_assumed = false;
 };
 
 struct SortStats {

@@ -53,6 +53,7 @@ class Planner {
   void plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs);
   void sum_up_plan();
   void look_at_disk();
+  void assume_disk();
   void decide();
   bool first_items_fit() const;
   bool decide_top();
@@ -81,6 +82,7 @@ SortDecision Planner::decide_all() {
   look_for_fewer_passes();
   decide_output();
   if (!input_.known) plan_.phases.clear();
+  if (!plan_.device) assume_disk();
   sum_up_plan();
   return std::move(decision_);
 }
@@ -129,6 +131,19 @@ void Planner::look_at_disk() {
   for (SortPhase& done : context_.phases()) {
     if (done.name == "probe the disk") plan_.phases.push_back(std::move(done));
   }
+}
+
+// So that small sorts have a prediction, too.
+void Planner::assume_disk() {
+  if (plan_.phases.empty() || plan_.method == Method::empty) return;
+  const bowtie::DeviceProfile* published = bowtie::find_profile("nvme-ssd");
+  if (published == nullptr) return;
+  plan_.device = {.name = "a usual disk (not measured)",
+                  .source = "assumed: " + published->name + " as published, with no switch delay",
+                  .read_bytes_per_s = published->read_bytes_per_s,
+                  .write_bytes_per_s = published->write_bytes_per_s};
+  plan_.device_is_assumed = true;
+  for (SortPhase& phase : plan_.phases) phase.seconds = seconds_of(phase, *plan_.device, 1, 1);
 }
 
 void Planner::decide() {

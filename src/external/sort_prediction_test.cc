@@ -319,6 +319,32 @@ TEST_F(PredictionTest, AMergeSaysItsSeeks) {
   expect_as_predicted(*stats, "merge", 2.5);
 }
 
+TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
+  const Format format = {Type::u64, 8};
+  generate("in", format, 1 * MiB);
+  SortOptions chosen = options(format);
+  const auto plan = plan_sort(chosen);
+  ASSERT_TRUE(plan) << plan.error().message();
+  ASSERT_TRUE(plan->device);
+  EXPECT_TRUE(plan->device_is_assumed);
+  EXPECT_NE(plan->device->name.find("not measured"), std::string::npos) << plan->device->name;
+  // The disk alone: the input once, the output once, at its speeds.
+  EXPECT_GE(plan->seconds, static_cast<double>(MiB) / plan->device->read_bytes_per_s +
+                               static_cast<double>(MiB) / plan->device->write_bytes_per_s);
+  EXPECT_LT(plan->seconds, 0.1);
+  for (const SortPhase& phase : plan->phases) EXPECT_NE(phase.name, "probe the disk");
+  chosen.device = std::make_shared<bowtie::DeviceProfile>(*bowtie::find_profile("nvme-ssd"));
+  const auto known = plan_sort(chosen);
+  ASSERT_TRUE(known) << known.error().message();
+  EXPECT_FALSE(known->device_is_assumed);
+  EXPECT_EQ(known->method, plan->method);
+  // Of nothing there is nothing to predict.
+  std::ofstream(path("in"), std::ios::binary | std::ios::trunc);
+  const auto empty = plan_sort(options(format));
+  ASSERT_TRUE(empty) << empty.error().message();
+  EXPECT_EQ(empty->seconds, 0);
+}
+
 TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
   const std::string memory = "/dev/shm";
   const uint64_t input_bytes = 48 * MiB;
