@@ -6,8 +6,9 @@
 
 namespace penstock {
 
+// Of any value: a sum with the divisor would wrap near 2^64.
 constexpr uint64_t ceil_div(uint64_t value, uint64_t divisor) {
-  return (value + divisor - 1) / divisor;
+  return value / divisor + (value % divisor != 0 ? 1 : 0);
 }
 
 // REQUIRES of both: `unit` is a power of two.

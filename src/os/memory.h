@@ -75,10 +75,12 @@ void touch(std::byte* address, size_t bytes);
 // the system's allocator has nothing of the kind it does nothing.
 void keep_heap_trimmed();
 
-// The peak and the present resident memory of this process, every physical page counted once as far
-// as the process alone can know: anonymous and file pages from /proc/self/status; shared pools
-// report themselves. The peak is the kernel's VmHWM, which counts shared pages too, once per view:
-// an upper bound where there is a shared pool.
+// The peak and the present resident memory of this process, every physical page counted once: of
+// shared pages no more than there are memory files (memfd.h), however many views there are. The
+// kernel's peak, VmHWM, counts a page of these once per view. What it counted too much at its peak
+// nobody knows; so the most that a call found too much is taken off, unless a call found more.
+// Where memory files have views, whoever wants the peak calls this every few milliseconds. Without
+// them it is what the kernel says. Thread safety: any thread.
 struct Resident {
   uint64_t bytes;
   uint64_t peak_bytes;
