@@ -15,9 +15,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -27,6 +29,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/random.h"
 #include "file/input_guard.h"
 #include "file/system_calls.h"
 #include "penstock/units.h"
@@ -144,9 +147,13 @@ Result<OutputTarget> resolve_output(const std::string& path) {
 }
 
 std::string temporary_name(const std::string& directory) {
+  // Names that are taken are tried past, so where the system gives no random number, others do.
+  static std::atomic<uint64_t> names{0};  // relaxed: a number for each
   uint64_t random = 0;
-  ssize_t got = ::getrandom(&random, sizeof random, 0);
-  PENSTOCK_CHECK(got == sizeof random, "getrandom gives eight bytes");
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    random = mix64(static_cast<uint64_t>(now) + names.fetch_add(1, std::memory_order_relaxed));
+  }
   return fmt::format("{}/{}{}-{:016x}{}", directory, temporary_prefix, ::getpid(), random,
                      temporary_suffix);
 }
