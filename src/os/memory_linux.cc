@@ -62,9 +62,13 @@ int advise(std::byte* address, size_t bytes, int advice) {
   return errno_of([&] { return madvise(address, bytes, advice); });
 }
 
+// At the limit of mappings (vm.max_map_count) the kernel refuses what would cut one in two. Then
+// the addresses stay ours for good, and cost nothing: what lies there is given back.
 void unmap(std::byte* address, uint64_t bytes) {
   if (bytes == 0) return;
-  PENSTOCK_CHECK(munmap(address, bytes) == 0, "a reservation of our own cannot be given back");
+  const int error = errno_of([&] { return munmap(address, bytes); });
+  PENSTOCK_CHECK(error == 0 || error == ENOMEM, "a reservation of our own cannot be given back");
+  if (error != 0) (void)advise(address, bytes, MADV_DONTNEED);
 }
 
 int protection_of(Access access) {
