@@ -1,8 +1,13 @@
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +17,7 @@
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/standard_streams.h"
+#include "stream/recovery.h"
 
 namespace penstock::cli {
 
@@ -105,7 +111,56 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace penstock::cli
 
+namespace {
+
+// What comes over a command in whichever thread, and is no error that anybody returns: memory that
+// the system does not give, or a stream's block. Nothing is unwound, for threads may wait for the
+// one that would have to end. Temporaries have no names, and an output none yet, so the system
+// removes them with the process. (Where a file system knows named files alone, the next run does.)
+
+const char* command_name = "";
+
+// May stand in a signal handler.
+[[noreturn]] void end_with(const char* what) noexcept {
+  char text[1024];
+  const char* gap = *command_name == 0 ? "" : " ";
+  const int length =
+      std::snprintf(text, sizeof text, "penstock%s%s: %s\n", gap, command_name, what);
+  if (length > 0) {
+    const auto bytes = std::min(static_cast<size_t>(length), sizeof text - 1);
+    [[maybe_unused]] auto written = write(STDERR_FILENO, text, bytes);
+  }
+  _exit(penstock::cli::exit_error);
+}
+
+[[noreturn]] void end_uncaught() noexcept {
+  if (std::current_exception() != nullptr) {
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      end_with("out of memory (try: a higher limit (ulimit -v, -d), or a smaller -S)");
+    } catch (const std::exception& error) {
+      end_with(error.what());
+    } catch (...) {
+    }
+  }
+  std::abort();
+}
+
+void end_for_stream(const penstock::stream::Failure& failure) noexcept {
+  char text[768];
+  const char* reason = failure.system_errno != 0 ? strerrordesc_np(failure.system_errno) : nullptr;
+  std::snprintf(text, sizeof text, "%s: cannot %s%s%s", failure.subject, failure.attempted,
+                reason != nullptr ? ": " : "", reason != nullptr ? reason : "");
+  end_with(text);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  if (argc > 1) command_name = argv[1];
+  std::set_terminate(end_uncaught);
+  penstock::stream::set_stopping(end_for_stream);
   penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
   // A merge opens all of its inputs at once. A traced program gets the limit that it would have.

@@ -70,6 +70,14 @@ Error RecoveryFrame::error() const {
 
 namespace stream {
 
+namespace {
+Stopping stopping_of_program = nullptr;  // set before any stream is open
+}
+
+void set_stopping(Stopping stopping) noexcept {
+  stopping_of_program = stopping;
+}
+
 bool has_recovery_point() noexcept {
   return innermost != nullptr;
 }
@@ -86,6 +94,7 @@ void report(const Failure& failure, const char* hint) noexcept {
 }
 
 void stop(const Failure& failure) noexcept {
+  if (stopping_of_program != nullptr) stopping_of_program(failure);
   report(failure,
          "  (the error met a plain pointer; with ErrorPolicy::recover the program can go on)\n");
   std::abort();

@@ -37,7 +37,13 @@ bool has_recovery_point() noexcept;
 
 // The message alone.
 void report(const Failure& failure, const char* hint = "") noexcept;
-// The message and the end, for what no policy can mend.
+// The message and the end, for what no policy can mend: set_stopping()'s, where there is one.
 [[noreturn]] void stop(const Failure& failure) noexcept;
+
+// What a program does instead of abort() when one of its streams stops it, such as to end with an
+// exit code of its own. It may be called in a signal handler, in any thread. Set before the first
+// stream is opened.
+using Stopping = void (*)(const Failure&) noexcept;
+void set_stopping(Stopping stopping) noexcept;
 
 }  // namespace penstock::stream
