@@ -23,6 +23,8 @@
 
 #include "trace/format.h"
 
+struct io_uring_params;
+
 namespace penstock::trace {
 
 // What a request of a ring asks for.
@@ -49,8 +51,9 @@ struct RingCompletion {
 class RingWatch {
  public:
   // `parameters` as io_uring_setup filled them in, at that address. nullptr: it cannot be watched.
-  static std::unique_ptr<RingWatch> open(int32_t process, int32_t descriptor,
-                                         uint64_t parameters_at, bool& polled);
+  // Another thread of the program may have written over them: what they say is checked.
+  static std::unique_ptr<RingWatch> open(int32_t thread, int32_t descriptor, uint64_t parameters_at,
+                                         bool& polled);
   ~RingWatch();
   RingWatch(const RingWatch&) = delete;
   RingWatch& operator=(const RingWatch&) = delete;
@@ -87,10 +90,14 @@ class RingWatch {
   struct Mapped {
     std::byte* data = nullptr;
     size_t bytes = 0;
+    // Whether `count` such numbers or entries lie in it.
+    bool holds(uint64_t at, uint64_t count, size_t each_bytes) const {
+      return at % alignof(uint32_t) == 0 && at <= bytes && count <= (bytes - at) / each_bytes;
+    }
   };
 
   RingWatch() = default;
-  bool map(int fd, const struct io_uring_params& parameters);
+  bool map(int fd, const io_uring_params& parameters);
   uint32_t number(const Mapped& ring, uint32_t at) const;
 
   Mapped submission_ring_;

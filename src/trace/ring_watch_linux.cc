@@ -7,8 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "trace/proc_files.h"
 #include "trace/ring_watch.h"
@@ -87,29 +92,53 @@ RingRequest decode(const io_uring_sqe& entry) {
   return request;
 }
 
+// Whether the last bytes of a map can be read. (A map of a ring may be longer than the ring: then a
+// touch of the rest is SIGBUS.) This call copies them before it finds that there is no such `how`.
+bool has_end(const std::byte* data, size_t bytes) {
+  constexpr int no_how = -1;
+  constexpr size_t set_bytes = 8;
+  if (bytes < set_bytes) return false;
+  return ::syscall(SYS_rt_sigprocmask, no_how, data + bytes - set_bytes, nullptr, set_bytes) == 0 ||
+         errno != EFAULT;
+}
+
+// Not a file that has taken the ring's number meanwhile: that may become shorter under our map.
+bool is_ring(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  std::array<char, 64> name;
+  const ssize_t length = ::readlink(path.c_str(), name.data(), name.size());
+  return length > 0 &&
+         std::string_view(name.data(), static_cast<size_t>(length)) == "anon_inode:[io_uring]";
+}
+
 }  // namespace
 
 int32_t RingWatch::numbers_for_new_ring() {
   return registered_base + (rings_made.fetch_add(1) % (1 << 14)) * registered_per_ring;
 }
 
-std::unique_ptr<RingWatch> RingWatch::open(int32_t process, int32_t descriptor,
+std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
                                            uint64_t parameters_at, bool& polled) {
   io_uring_params parameters = {};
   polled = false;
-  if (!read_memory(process, parameters_at,
+  if (!read_memory(thread, parameters_at,
                    std::as_writable_bytes(std::span(&parameters, size_t{1})))) {
     return nullptr;
   }
   polled = (parameters.flags & IORING_SETUP_SQPOLL) != 0;
   if (polled || (parameters.flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
-  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  // By the thread itself (PIDFD_THREAD, 6.9), since the first one may have ended; older kernels
+  // know that one alone.
+  auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, thread, O_EXCL));
+  if (pidfd < 0 && errno == EINVAL) {
+    pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process_of(thread), 0));
+  }
   if (pidfd < 0) return nullptr;
   const auto fd = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, descriptor, 0));
   ::close(pidfd);
   if (fd < 0) return nullptr;
   std::unique_ptr<RingWatch> watch(new RingWatch);
-  const bool mapped = watch->map(fd, parameters);
+  const bool mapped = is_ring(fd) && watch->map(fd, parameters);
   ::close(fd);
   if (!mapped) return nullptr;
   watch->first_registered_ = numbers_for_new_ring();
@@ -117,12 +146,20 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t process, int32_t descriptor,
 }
 
 bool RingWatch::map(int fd, const io_uring_params& parameters) {
+  // The masks below keep every index in the maps where these are powers of two.
+  if (!std::has_single_bit(parameters.sq_entries) || !std::has_single_bit(parameters.cq_entries)) {
+    return false;
+  }
   entry_bytes_ = parameters.flags & IORING_SETUP_SQE128 ? 128 : 64;
   completion_bytes_ = parameters.flags & IORING_SETUP_CQE32 ? 32 : 16;
   has_array_ = (parameters.flags & IORING_SETUP_NO_SQARRAY) == 0;
   const auto map_at = [&](uint64_t offset, size_t bytes) -> Mapped {
     void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
     if (data == MAP_FAILED) return {};
+    if (!has_end(static_cast<std::byte*>(data), bytes)) {
+      ::munmap(data, bytes);
+      return {};
+    }
     return {static_cast<std::byte*>(data), bytes};
   };
   const auto& s = parameters.sq_off;
@@ -130,7 +167,7 @@ bool RingWatch::map(int fd, const io_uring_params& parameters) {
   size_t submission_bytes = std::max<size_t>({s.head, s.tail, s.ring_mask}) + sizeof(uint32_t);
   if (has_array_) {
     submission_bytes =
-        std::max(submission_bytes, s.array + parameters.sq_entries * sizeof(uint32_t));
+        std::max(submission_bytes, s.array + size_t{parameters.sq_entries} * sizeof(uint32_t));
   }
   submission_ring_ = map_at(IORING_OFF_SQ_RING, submission_bytes);
   completion_ring_ =
@@ -138,6 +175,14 @@ bool RingWatch::map(int fd, const io_uring_params& parameters) {
   entries_ = map_at(IORING_OFF_SQES, parameters.sq_entries * entry_bytes_);
   if (submission_ring_.data == nullptr || completion_ring_.data == nullptr ||
       entries_.data == nullptr) {
+    return false;
+  }
+  constexpr size_t number_bytes = sizeof(uint32_t);
+  if (!submission_ring_.holds(s.head, 1, number_bytes) ||
+      !submission_ring_.holds(s.tail, 1, number_bytes) ||
+      (has_array_ && !submission_ring_.holds(s.array, parameters.sq_entries, number_bytes)) ||
+      !completion_ring_.holds(c.tail, 1, number_bytes) ||
+      !completion_ring_.holds(c.cqes, parameters.cq_entries, completion_bytes_)) {
     return false;
   }
   head_at_ = s.head;
