@@ -73,7 +73,12 @@ class Known {
 
 struct Process {
   int32_t id = 0;
-  size_t threads = 0;
+  // Those that have not ended, the newest last. The first thread may end before the others, and
+  // what the kernel tells of a process by its number it tells of the first thread: memory and
+  // descriptors are asked for by a thread that is there.
+  std::vector<int32_t> threads;
+  bool has_called = false;  // something was recorded of it
+  bool is_made = false;     // its maker has told of it, or it has none that is traced
   std::shared_ptr<Known> known = std::make_shared<Known>();
   std::map<int32_t, std::shared_ptr<RingWatch>> rings;   // by descriptor
   std::vector<std::shared_ptr<RingWatch>> closed_rings;  // which may still have answers to give
@@ -95,7 +100,9 @@ class PtraceCapture {
     if (has_run_) recorder_.program_runs();  // already
   }
 
-  void add_first(int32_t thread, int32_t process) { add_thread(thread, process); }
+  void add_first(int32_t thread, int32_t process) {
+    add_thread(thread, process).process->is_made = true;
+  }
 
   // Until there is nobody left. Gives the exit code of `root`.
   int run(int32_t root, const std::atomic<bool>* stop) {
@@ -134,7 +141,7 @@ class PtraceCapture {
       process->id = process_id;
     }
     Thread& thread = threads_[id];
-    if (thread.process == nullptr) ++process->threads;
+    if (thread.process == nullptr) process->threads.push_back(id);
     thread.id = id;
     thread.process = process.get();
     return thread;
@@ -147,7 +154,8 @@ class PtraceCapture {
     one_processor_.ended(id);
     last_thread_ = nullptr;
     threads_.erase(found);
-    if (--process.threads > 0) return;
+    std::erase(process.threads, id);
+    if (!process.threads.empty()) return;
     end_rings(process);
     recorder_.add(
         {.start_ns = since_zero(), .process = process.id, .thread = id, .call = Call::exit});
@@ -166,8 +174,8 @@ class PtraceCapture {
   void stopped(const Stop& told) {
     Thread* thread = find_thread(told.thread);
     if (thread == nullptr) {
-      // A child may be seen before its parent has told of it, which never does if it is killed.
-      meet(told.thread);
+      // A child may be seen before its maker has told of it, which never does if it is killed.
+      meet(told.thread, nullptr);
       thread = find_thread(told.thread);
     }
     int signal = 0;
@@ -177,7 +185,7 @@ class PtraceCapture {
         break;
       case Stop::Kind::child:
         one_processor_.made(told.child);
-        meet(told.child);
+        meet(told.child, thread->process);
         thread = find_thread(told.thread);
         break;
       case Stop::Kind::exec:
@@ -207,30 +215,38 @@ class PtraceCapture {
     resume(thread.id, every_call ? Until::next_call : Until::call_of_interest, signal);
   }
 
-  // A thread, or the first thread of a process, that is new.
-  void meet(int32_t id) {
-    if (threads_.contains(id)) return;
+  // A thread, or the first thread of a process, that is new. Whose descriptors a process has, only
+  // its maker tells: its parent may be another one (CLONE_PARENT). Until then nothing is known of
+  // them, and they are described at their first use.
+  void meet(int32_t id, const Process* maker) {
     last_thread_ = nullptr;
-    int32_t process = process_of(id);
-    if (process == 0) process = id;  // gone already: its end will be told
-    if (processes_.contains(process)) {
-      add_thread(id, process);
-      return;
+    const auto met = threads_.find(id);
+    Process* made = met == threads_.end() ? nullptr : met->second.process;
+    if (made == nullptr) {
+      const int32_t process = process_of(id);
+      made = add_thread(id, process == 0 ? id : process).process;  // 0: gone, as will be told
     }
-    const auto found = processes_.find(parent_of(process));
-    const Process* of = found == processes_.end() ? nullptr : found->second.get();
-    Process& made = *add_thread(id, process).process;
-    if (of == nullptr) return;
-    const Process& parent = *of;
-    const auto told_shares = share_descriptors(parent.id, process);
+    if (maker == nullptr || made == maker || made->is_made) return;
+    made->is_made = true;
+    inherit(*maker, *made);
+  }
+
+  void inherit(const Process& maker, Process& made) {
+    const auto told_shares = share_descriptors(maker.threads.back(), made.threads.back());
     if (!told_shares) recorder_.missed(Unseen::unknown_sharing);
     const bool shares = told_shares.value_or(false);
-    made.known = shares ? parent.known : std::make_shared<Known>(*parent.known);
-    made.rings = parent.rings;
+    if (made.rings.empty()) made.rings = maker.rings;
+    if (made.has_called) {
+      // It was faster than its maker's word, and has described what it used. With one table for
+      // both, what either of them did to it must not be taken for known by the other.
+      if (!shares) return;
+      maker.known->forget(0, INT32_MAX);
+    }
+    made.known = shares ? maker.known : std::make_shared<Known>(*maker.known);
     recorder_.add({.start_ns = since_zero(),
-                   .process = parent.id,
-                   .thread = parent.id,
-                   .child = process,
+                   .process = maker.id,
+                   .thread = maker.id,
+                   .child = made.id,
                    .flags = shares ? flag::shares_descriptors : 0,
                    .call = Call::fork});
   }
@@ -246,7 +262,8 @@ class PtraceCapture {
     last_thread_ = nullptr;
     if (!has_run_) recorder_.program_runs();
     has_run_ = true;
-    process.threads = 1;
+    process.threads = {process.id};
+    process.has_called = true;
     process.known = std::make_shared<Known>();
     end_rings(process);
     Thread& only = threads_[process.id];
@@ -266,6 +283,7 @@ class PtraceCapture {
     const CurrentCall current = current_call(thread.id);
     if (current.stage == CallStage::entry) {
       if (filtered_) think_of_processors(thread, current.call);
+      thread.process->has_called = true;
       thread.asked = decode(current.call);
       thread.in_call = at_entry(thread);
       // The last thing before it goes on: what we did is no part of the call's time.
@@ -295,12 +313,6 @@ class PtraceCapture {
       case Asked::nothing:
         return false;
       case Asked::open:
-        if (asked.structure_at != 0) {
-          uint64_t flags = 0;  // the first member of struct open_how
-          (void)read_memory(process.id, asked.structure_at,
-                            std::as_writable_bytes(std::span(&flags, size_t{1})));
-          asked.flags = open_flags(flags);
-        }
         return true;
       case Asked::close: {
         leave_ring(process, asked.descriptor);
@@ -355,8 +367,11 @@ class PtraceCapture {
       case Asked::unlink: {
         // Afterwards its name leads nowhere.
         thread.file = 0;
-        if (const auto path = read_string(process.id, asked.path_at)) {
-          const auto found = file_at(thread.id, asked.directory, *path, false);
+        // Where the kernel's cache does not know the name, nobody has the file open by it: it is no
+        // file of this trace, unless by another name.
+        bool in_cache = true;
+        if (const auto path = read_string(thread.id, asked.path_at)) {
+          const auto found = file_at(thread.id, asked.directory, *path, false, pseudo_, in_cache);
           if (found) thread.file = recorder_.file(*found);
           if (found && !trace::is_storage(found->kind)) thread.file = 0;
         }
@@ -399,6 +414,12 @@ class PtraceCapture {
     switch (asked.what) {
       case Asked::open:
         event.flags = asked.flags;
+        if (asked.structure_at != 0) {
+          uint64_t flags = 0;  // the first member of struct open_how
+          (void)read_memory(thread.id, asked.structure_at,
+                            std::as_writable_bytes(std::span(&flags, size_t{1})));
+          event.flags = open_flags(flags);
+        }
         stamp(event, thread, end_ns);
         record_open(thread, event, value);
         return;
@@ -421,15 +442,17 @@ class PtraceCapture {
         }
         break;
       case Asked::copy:
-        event.offset = offset_before(process, asked.offset_at, event.result);
-        event.offset2 = offset_before(process, asked.offset2_at, event.result);
+        event.offset = offset_before(thread, asked.offset_at, event.result);
+        event.offset2 = offset_before(thread, asked.offset2_at, event.result);
         break;
       case Asked::truncate_path:
       case Asked::rename: {
-        const auto path = read_string(process.id, asked.path_at);
+        const auto path = read_string(thread.id, asked.path_at);
         if (!path) return;
-        const auto found =
-            file_at(thread.id, asked.directory, *path, asked.what == Asked::truncate_path);
+        bool in_cache = true;
+        const auto found = file_at(thread.id, asked.directory, *path,
+                                   asked.what == Asked::truncate_path, pseudo_, in_cache);
+        if (!in_cache) recorder_.missed(Unseen::unknown_names);
         if (!found || !trace::is_storage(found->kind)) return;
         event.file = recorder_.file(*found);
         if (asked.what == Asked::rename) event.path = recorder_.string(found->path);
@@ -466,10 +489,10 @@ class PtraceCapture {
   }
 
   // sendfile() and its like leave the offset where the next call would begin.
-  static uint64_t offset_before(const Process& process, uint64_t address, uint64_t moved) {
+  static uint64_t offset_before(const Thread& thread, uint64_t address, uint64_t moved) {
     uint64_t after = 0;
     if (address == 0 ||
-        !read_memory(process.id, address, std::as_writable_bytes(std::span(&after, size_t{1})))) {
+        !read_memory(thread.id, address, std::as_writable_bytes(std::span(&after, size_t{1})))) {
       return no_offset;
     }
     return after - moved;
@@ -478,7 +501,7 @@ class PtraceCapture {
   // ---- descriptors
 
   void record_open(const Thread& thread, Event event, int32_t descriptor) {
-    const auto opened = open_file_of(thread.id, descriptor, Detail::identity);
+    const auto opened = open_file_of(thread.id, descriptor, Detail::identity, pseudo_);
     if (!opened) {
       recorder_.missed(Unseen::unknown_descriptors);
       return;
@@ -504,7 +527,7 @@ class PtraceCapture {
   uint32_t learn(const Thread& thread, int32_t descriptor) {
     Process& process = *thread.process;
     if (const uint32_t file = process.known->file(descriptor); file != 0) return file;
-    const auto found = open_file_of(thread.id, descriptor, Detail::and_position);
+    const auto found = open_file_of(thread.id, descriptor, Detail::and_position, pseudo_);
     if (!found) return 0;  // the call will fail
     Event event{.start_ns = since_zero(),
                 .offset = found->position,
@@ -529,7 +552,8 @@ class PtraceCapture {
       for (int32_t other = 0; other < static_cast<int32_t>(process->known->size()); ++other) {
         if (process->known->file(other) != event.file) continue;
         if (id == event.process && other == event.descriptor) continue;
-        const auto is_same = is_same_description(event.process, event.descriptor, id, other);
+        const auto is_same =
+            is_same_description(event.thread, event.descriptor, process->threads.back(), other);
         untold |= !is_same.has_value();
         if (!is_same.value_or(false)) continue;
         event.child = id;
@@ -561,7 +585,7 @@ class PtraceCapture {
   void set_up_ring(const Thread& thread, Event event, int32_t descriptor) {
     bool polled = false;
     std::shared_ptr<RingWatch> ring =
-        RingWatch::open(thread.process->id, descriptor, thread.asked.structure_at, polled);
+        RingWatch::open(thread.id, descriptor, thread.asked.structure_at, polled);
     if (ring != nullptr) {
       thread.process->rings[descriptor] = std::move(ring);
     } else {
@@ -587,8 +611,7 @@ class PtraceCapture {
         uint32_t offset, reserved;
         uint64_t descriptors;
       } update = {};
-      if (!read_memory(process.id, list_at,
-                       std::as_writable_bytes(std::span(&update, size_t{1})))) {
+      if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(&update, size_t{1})))) {
         return;
       }
       first = update.offset;
@@ -603,7 +626,7 @@ class PtraceCapture {
       return;
     }
     std::vector<int32_t> list(std::min<uint64_t>(asked.bytes, 1 << 16));
-    if (!read_memory(process.id, list_at, std::as_writable_bytes(std::span(list)))) return;
+    if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(list)))) return;
     for (uint32_t i = 0; i < list.size(); ++i) {
       const int32_t entry = ring->registered_descriptor(first + i);
       if (list[i] < 0) {
@@ -685,7 +708,9 @@ class PtraceCapture {
                                                        static_cast<uint32_t>(request.descriptor))
                                                  : request.descriptor,
                 .flags = request.flags};
-    const Thread by{.id = request.thread, .process = &process};
+    // The one that asked, or where it has ended another one.
+    const bool has_other = !threads_.contains(request.thread) && !process.threads.empty();
+    const Thread by{.id = has_other ? process.threads.back() : request.thread, .process = &process};
     switch (request.asks) {
       case RingAsks::other:
         recorder_.missed(Unseen::ring_other);
@@ -754,6 +779,7 @@ class PtraceCapture {
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
   OneProcessor one_processor_;
+  PseudoDevices pseudo_;
   std::vector<RingCompletion> completions_;
 };
 

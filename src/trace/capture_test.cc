@@ -412,6 +412,88 @@ TEST_P(EachOutsideBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
   EXPECT_EQ(std::ranges::count(traced.accesses, std::string("late"), &KnownAccess::file), 20);
 }
 
+Accesses of_file(const Traced& traced, const std::string& name) {
+  Accesses accesses;
+  for (const KnownAccess& access : traced.accesses) {
+    if (access.file == name) accesses.push_back(access);
+  }
+  return accesses;
+}
+
+TEST_P(EachOutsideBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
+  Folder folder, traces;
+  const Traced traced = trace_of(
+      folder, traces,
+      {.backend = GetParam(), .command = {PENSTOCK_ODD_PROCESSES, "no-leader", folder.path()}});
+  EXPECT_EQ(traced.captured.totals.exit_code, 0);
+  Accesses wanted = {{"from", 'w', 0, 65536}, {"from", 'r', 4096, 1000}};
+  // The program reads by an io_uring where it can have one. (Linux 6.9 and later let us watch it.)
+  if (std::filesystem::exists(folder / "by-ring") && unseen(traced, Unseen::polled_rings) == 0) {
+    wanted.push_back({"from", 'r', 8192, 2000});
+  }
+  EXPECT_EQ(of_file(traced, "from"), wanted);
+  EXPECT_EQ(std::ranges::count_if(
+                traced.conversion.files,
+                [&](const ConvertedFile& file) { return file.path == folder / "renamed"; }),
+            1);
+}
+
+TEST_P(EachOutsideBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
+  Folder folder, traces;
+  const Traced traced = trace_of(
+      folder, traces,
+      {.backend = GetParam(), .command = {PENSTOCK_ODD_PROCESSES, "sibling", folder.path()}});
+  EXPECT_EQ(traced.captured.totals.exit_code, 0);
+  EXPECT_EQ(of_file(traced, "first"), (Accesses{{"first", 'w', 0, 4096}}));
+  EXPECT_EQ(of_file(traced, "second"),
+            (Accesses{{"second", 'w', 0, 4096}, {"second", 'r', 1000, 500}}));
+}
+
+// In a process of its own: one that waits for ever is ended.
+TEST_P(EachOutsideBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
+  Folder folder, traces;
+  const std::string output = traces / "run.trace";
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    const auto captured = capture({.output = output,
+                                   .backend = GetParam(),
+                                   .command = {PENSTOCK_ODD_PROCESSES, "fuse", folder.path()}});
+    ::_exit(captured ? captured->totals.exit_code : 98);
+  }
+  int status = -1;
+  pid_t ended = 0;
+  for (int i = 0; i < 60'000 && ended == 0; ++i) {
+    ::usleep(1000);
+    ended = ::waitpid(tracer, &status, WNOHANG);
+  }
+  if (ended == 0) {
+    ::kill(tracer, SIGKILL);
+    ::waitpid(tracer, &status, 0);
+    FAIL() << "the tracer waits for the file system that waits for the tracer";
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 18) {
+    GTEST_SKIP() << "no file system in user space can be mounted here";
+  }
+  ASSERT_EQ(status, 0);
+  Accesses accesses;
+  const auto conversion = convert_file(
+      output, {.under = folder / "mounted/"}, [&](std::span<const Request> batch) -> Status {
+        for (const Request& r : batch) {
+          accesses.push_back({"", r.access == Access::read ? 'r' : 'w', r.offset, r.bytes});
+        }
+        return {};
+      });
+  ASSERT_TRUE(conversion) << conversion.error().message();
+  EXPECT_EQ(accesses, (Accesses{{"", 'w', 0, 1000}, {"", 'w', 2000, 300}}));
+  const auto file =
+      std::ranges::find(conversion->files, folder / "mounted/new", &ConvertedFile::first_path);
+  ASSERT_NE(file, conversion->files.end());
+  EXPECT_EQ(file->path, folder / "mounted/renamed");
+  EXPECT_EQ(file->peak_bytes, 8192u);
+  EXPECT_TRUE(file->unlinked);
+  EXPECT_EQ(conversion->unseen[static_cast<size_t>(Unseen::unknown_names)], 0u);
+}
+
 TEST_P(EachBackend, TraceBesideAnotherOneTakesNobodysName) {
   Folder folder;
   for (const char* name : {"run.trace", "run.trace.starting"}) {

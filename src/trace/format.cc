@@ -363,6 +363,11 @@ std::string_view name_of(Unseen unseen) {
       return "processes that could not be followed";
     case Unseen::unknown_sharing:
       return "descriptors that may share a position with others (kcmp() is not allowed here)";
+    case Unseen::unknown_names:
+      return "files renamed, removed or truncated by a name that could not be followed";
+    case Unseen::untimed_lines:
+      return "lines of the log have no time: strace -f -ttt -T -yy -o FILE tells times, latencies, "
+             "processes and files";
     case Unseen::count:
       break;
   }

@@ -194,6 +194,8 @@ enum class Unseen : uint8_t {
   unknown_descriptors,  // calls on descriptors about which nothing could be learnt
   untraced_processes,   // processes that could not be followed
   unknown_sharing,      // descriptors that may share a position with others: kcmp() was denied
+  unknown_names,        // changes of names of which only the file system knows which file has them
+  untimed_lines,        // lines of a log of strace that tell no time
   count
 };
 std::string_view name_of(Unseen unseen);  // "calls that failed, left out"

@@ -1,10 +1,11 @@
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,9 +22,26 @@
 namespace penstock::trace {
 namespace {
 
+// As statfs() and as the list of mounts name them.
 constexpr std::array<uint64_t, 9> pseudo_systems = {
     PROC_SUPER_MAGIC, SYSFS_MAGIC,      CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
     TRACEFS_MAGIC,    SECURITYFS_MAGIC, BPF_FS_MAGIC,       PIPEFS_MAGIC};
+constexpr std::array<std::string_view, pseudo_systems.size()> pseudo_system_names = {
+    "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf", "pipefs"};
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return number_; }
+
+ private:
+  const int number_;
+};
 
 std::string link_text(const char* path) {
   std::array<char, 4096> text;
@@ -31,7 +49,9 @@ std::string link_text(const char* path) {
   return length <= 0 ? std::string() : std::string(text.data(), static_cast<size_t>(length));
 }
 
-FileKind kind_of(uint32_t mode, const char* path, const std::string& name, bool may_be_pseudo) {
+FileKind kind_of(const struct statx& found, const std::string& name, int32_t thread,
+                 PseudoDevices& pseudo) {
+  const uint32_t mode = found.stx_mode;
   if (name.starts_with("/memfd:")) return FileKind::pseudo;  // memory, by a file's name
   if (S_ISDIR(mode)) return FileKind::directory;
   if (S_ISBLK(mode)) return FileKind::block_device;
@@ -39,25 +59,26 @@ FileKind kind_of(uint32_t mode, const char* path, const std::string& name, bool 
   if (S_ISFIFO(mode)) return FileKind::pipe;
   if (S_ISSOCK(mode)) return FileKind::socket;
   if (S_ISREG(mode)) {
-    struct statfs system = {};
-    if (may_be_pseudo && ::statfs(path, &system) == 0 &&
-        std::ranges::find(pseudo_systems, static_cast<uint64_t>(system.f_type)) !=
-            pseudo_systems.end()) {
-      return FileKind::pseudo;
-    }
-    return FileKind::regular;
+    // Files of a disk have a device with a major number, and no pseudo file takes space.
+    const bool may_be_pseudo = found.stx_dev_major == 0 && found.stx_blocks == 0;
+    return may_be_pseudo && pseudo.contain(thread, makedev(0, found.stx_dev_minor))
+               ? FileKind::pseudo
+               : FileKind::regular;
   }
   return name == "anon_inode:[io_uring]" ? FileKind::ring : FileKind::other;
 }
 
-std::optional<FileRecord> record_at(const char* path, const std::string& name, bool follow) {
+// What a link of /proc leads to, or what `descriptor` is where `path` is empty. No file system is
+// asked on the way, nor (DONT_SYNC) for what it knows better than the kernel.
+std::optional<FileRecord> record_at(int descriptor, const char* path, const std::string& name,
+                                    int32_t thread, PseudoDevices& pseudo) {
   struct statx found = {};
-  const int flags = AT_STATX_DONT_SYNC | (follow ? 0 : AT_SYMLINK_NOFOLLOW);
-  if (::statx(AT_FDCWD, path, flags, STATX_BASIC_STATS | STATX_BTIME, &found) != 0) return {};
+  if (::statx(descriptor, path, AT_STATX_DONT_SYNC | AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME,
+              &found) != 0) {
+    return {};
+  }
   FileRecord record;
-  // Files of a disk have a device with a major number, as most of those with a size do.
-  const bool may_be_pseudo = found.stx_dev_major == 0;
-  record.kind = kind_of(found.stx_mode, path, name, may_be_pseudo);
+  record.kind = kind_of(found, name, thread, pseudo);
   const bool is_device =
       record.kind == FileKind::block_device || record.kind == FileKind::character_device;
   record.device = is_device ? makedev(found.stx_rdev_major, found.stx_rdev_minor)
@@ -74,12 +95,46 @@ std::optional<FileRecord> record_at(const char* path, const std::string& name, b
 
 // A small file of /proc, whole.
 std::string contents(const char* path) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const Descriptor fd(::open(path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return {};
   std::array<char, 4096> text;
   const ssize_t length = ::read(fd, text.data(), text.size());
-  ::close(fd);
   return length <= 0 ? std::string() : std::string(text.data(), static_cast<size_t>(length));
+}
+
+// Of any size, from its beginning.
+std::string all_contents(int fd) {
+  std::string text;
+  std::array<char, 16384> piece;
+  (void)::lseek(fd, 0, SEEK_SET);
+  while (true) {
+    const ssize_t got = ::read(fd, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(piece.data(), static_cast<size_t>(got));
+  }
+}
+
+// A line of a list of mounts: "36 35 98:0 /root /mount/point options [more...] - type source more".
+// Blanks in names stand as \040.
+void add_pseudo_devices(std::string_view mounts, std::unordered_set<uint64_t>& devices) {
+  while (!mounts.empty()) {
+    const std::string_view line = mounts.substr(0, mounts.find('\n'));
+    mounts.remove_prefix(std::min(mounts.size(), line.size() + 1));
+    const size_t mark = line.find(" - ");
+    if (mark == line.npos) continue;
+    std::string_view type = line.substr(mark + 3);
+    type = type.substr(0, type.find(' '));
+    if (std::ranges::find(pseudo_system_names, type) == pseudo_system_names.end()) continue;
+    size_t at = line.find(' ');
+    at = line.find(' ', at + 1) + 1;
+    uint32_t major = 0, minor = 0;
+    const char* const end = line.data() + line.size();
+    const auto first = std::from_chars(line.data() + at, end, major);
+    if (first.ec != std::errc{} || first.ptr == end || *first.ptr != ':') continue;
+    if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc{}) continue;
+    devices.insert(makedev(major, minor));
+  }
 }
 
 std::optional<uint64_t> field(const std::string& text, std::string_view name, int base) {
@@ -93,11 +148,6 @@ std::optional<uint64_t> field(const std::string& text, std::string_view name, in
   return value;
 }
 
-int32_t status_number(int32_t thread, std::string_view name) {
-  const std::string status = contents(("/proc/" + std::to_string(thread) + "/status").c_str());
-  return static_cast<int32_t>(field(status, name, 10).value_or(0));
-}
-
 using PathText = std::array<char, 64>;
 PathText proc_path(const char* form, int32_t thread, int32_t descriptor) {
   PathText path;
@@ -105,12 +155,33 @@ PathText proc_path(const char* form, int32_t thread, int32_t descriptor) {
   return path;
 }
 
-// What leads to the same file from here.
-std::string path_from_here(int32_t thread, int32_t directory, const std::string& path) {
-  const std::string process = "/proc/" + std::to_string(thread);
-  if (path.starts_with('/')) return process + "/root" + path;
-  if (directory == AT_FDCWD) return process + "/cwd/" + path;
-  return process + "/fd/" + std::to_string(directory) + "/" + path;
+// Where a path begins: its thread's root, its current directory, or a descriptor of it.
+int open_start(int32_t thread, int32_t directory, bool absolute) {
+  const PathText start = absolute                ? proc_path("/proc/%d/root", thread, 0)
+                         : directory == AT_FDCWD ? proc_path("/proc/%d/cwd", thread, 0)
+                                                 : proc_path("/proc/%d/fd/%d", thread, directory);
+  return ::open(start.data(), O_PATH | O_CLOEXEC);
+}
+
+// Opens a name that the kernel's cache knows, as a place alone; a negative errno otherwise. EAGAIN:
+// the file system would have to be asked. The same is said where somebody changes names meanwhile,
+// so it is tried some times.
+int open_cached(int start, const char* path, uint64_t flags, uint64_t resolve) {
+  constexpr int tries = 16;
+  open_how how = {};
+  how.flags = O_PATH | O_CLOEXEC | flags;
+  how.resolve = RESOLVE_CACHED | resolve;
+  long answer = -1;
+  for (int i = 0; i < tries; ++i) {
+    answer = ::syscall(SYS_openat2, start, path, &how, sizeof how);
+    if (answer >= 0) return static_cast<int>(answer);
+    if (errno != EAGAIN && errno != EINTR) return -errno;
+  }
+  return -EAGAIN;
+}
+
+std::string name_of_descriptor(int descriptor) {
+  return link_text(proc_path("/proc/self/fd/%d", descriptor, 0).data());
 }
 
 // kcmp() may be forbidden (by a container), or not be built into the kernel.
@@ -129,9 +200,40 @@ std::span<const uint64_t> pseudo_file_systems() {
   return pseudo_systems;
 }
 
-std::optional<OpenFile> open_file_of(int32_t thread, int32_t descriptor, Detail detail) {
+PseudoDevices::~PseudoDevices() {
+  if (own_mounts_ >= 0) ::close(own_mounts_);
+}
+
+bool PseudoDevices::contain(int32_t thread, uint64_t device) {
+  const auto space_at = [](const char* path) {
+    struct stat space = {};
+    return ::stat(path, &space) == 0 ? space.st_ino : ino_t{0};
+  };
+  if (own_mounts_ < 0) {
+    own_space_ = space_at("/proc/self/ns/mnt");
+    own_mounts_ = ::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    add_pseudo_devices(all_contents(own_mounts_), own_);
+  }
+  if (space_at(proc_path("/proc/%d/ns/mnt", thread, 0).data()) != own_space_) {
+    // To keep such a list open would keep the mounts of a container that has ended.
+    const Descriptor mounts(
+        ::open(proc_path("/proc/%d/mountinfo", thread, 0).data(), O_RDONLY | O_CLOEXEC));
+    std::unordered_set<uint64_t> devices;
+    if (mounts >= 0) add_pseudo_devices(all_contents(mounts), devices);
+    return devices.contains(device);
+  }
+  pollfd changed{.fd = own_mounts_, .events = POLLPRI, .revents = 0};
+  if (::poll(&changed, 1, 0) > 0) {
+    own_.clear();
+    add_pseudo_devices(all_contents(own_mounts_), own_);
+  }
+  return own_.contains(device);
+}
+
+std::optional<OpenFile> open_file_of(int32_t thread, int32_t descriptor, Detail detail,
+                                     PseudoDevices& pseudo) {
   const PathText path = proc_path("/proc/%d/fd/%d", thread, descriptor);
-  auto record = record_at(path.data(), link_text(path.data()), true);
+  auto record = record_at(AT_FDCWD, path.data(), link_text(path.data()), thread, pseudo);
   if (!record) return {};
   OpenFile file{.record = std::move(*record)};
   if (detail == Detail::and_position) {
@@ -143,23 +245,35 @@ std::optional<OpenFile> open_file_of(int32_t thread, int32_t descriptor, Detail 
 }
 
 std::optional<FileRecord> file_at(int32_t thread, int32_t directory, const std::string& path,
-                                  bool follow) {
-  return record_at(path_from_here(thread, directory, path).c_str(),
-                   absolute_path(thread, directory, path), follow);
+                                  bool follow, PseudoDevices& pseudo, bool& in_cache) {
+  in_cache = true;
+  const bool absolute = path.starts_with('/');
+  const Descriptor start(open_start(thread, directory, absolute));
+  if (start < 0) return {};
+  // Absolute links on the way begin at the thread's root, too.
+  const int opened =
+      open_cached(start, path.c_str(), follow ? 0 : O_NOFOLLOW, absolute ? RESOLVE_IN_ROOT : 0);
+  const Descriptor file(opened);
+  if (file < 0) {
+    in_cache = opened != -EAGAIN;
+    return {};
+  }
+  return record_at(file, "", name_of_descriptor(file), thread, pseudo);
 }
 
-std::string absolute_path(int32_t thread, int32_t directory, const std::string& path) {
-  if (path.starts_with('/')) return path;
-  const std::string folder = directory == AT_FDCWD
-                                 ? link_text(("/proc/" + std::to_string(thread) + "/cwd").c_str())
-                                 : link_text(proc_path("/proc/%d/fd/%d", thread, directory).data());
-  return folder.ends_with('/') ? folder + path : folder + "/" + path;
+std::optional<std::string> real_path(const std::string& path) {
+  const Descriptor file(open_cached(AT_FDCWD, path.c_str(), 0, 0));
+  if (file < 0) return {};
+  return name_of_descriptor(file);
 }
 
 std::optional<uint64_t> size_of(int32_t thread, int32_t descriptor) {
-  struct stat found = {};
-  if (::stat(proc_path("/proc/%d/fd/%d", thread, descriptor).data(), &found) != 0) return {};
-  return static_cast<uint64_t>(found.st_size);
+  struct statx found = {};
+  if (::statx(AT_FDCWD, proc_path("/proc/%d/fd/%d", thread, descriptor).data(), AT_STATX_DONT_SYNC,
+              STATX_SIZE, &found) != 0) {
+    return {};
+  }
+  return found.stx_size;
 }
 
 uint32_t open_flags(uint64_t system_flags) {
@@ -177,24 +291,22 @@ uint32_t open_flags(uint64_t system_flags) {
 }
 
 int32_t process_of(int32_t thread) {
-  return status_number(thread, "Tgid:");
-}
-int32_t parent_of(int32_t process) {
-  return status_number(process, "PPid:");
+  const std::string status = contents(("/proc/" + std::to_string(thread) + "/status").c_str());
+  return static_cast<int32_t>(field(status, "Tgid:", 10).value_or(0));
 }
 
 std::string program_of(int32_t process) {
   return link_text(("/proc/" + std::to_string(process) + "/exe").c_str());
 }
 
-std::optional<bool> is_same_description(int32_t process, int32_t descriptor, int32_t other_process,
+std::optional<bool> is_same_description(int32_t thread, int32_t descriptor, int32_t other_thread,
                                         int32_t other_descriptor) {
   return compared(
-      ::syscall(SYS_kcmp, process, other_process, KCMP_FILE, descriptor, other_descriptor));
+      ::syscall(SYS_kcmp, thread, other_thread, KCMP_FILE, descriptor, other_descriptor));
 }
 
-std::optional<bool> share_descriptors(int32_t process, int32_t other_process) {
-  return compared(::syscall(SYS_kcmp, process, other_process, KCMP_FILES, 0, 0));
+std::optional<bool> share_descriptors(int32_t thread, int32_t other_thread) {
+  return compared(::syscall(SYS_kcmp, thread, other_thread, KCMP_FILES, 0, 0));
 }
 
 }  // namespace penstock::trace

@@ -495,9 +495,8 @@ struct RecordFollower::State {
   std::string known_name(const std::string& path) const {
     std::filesystem::path simple = std::filesystem::path(path).lexically_normal();
     if (paths_.contains(simple.string())) return simple.string();
-    std::error_code error;
-    const auto folder = std::filesystem::canonical(simple.parent_path(), error);
-    return error ? simple.string() : (folder / simple.filename()).string();
+    const auto folder = real_path(simple.parent_path().string());
+    return folder ? (std::filesystem::path(*folder) / simple.filename()).string() : simple.string();
   }
 
   // rename, unlink and truncate of a path. False: of a file that the trace does not know.

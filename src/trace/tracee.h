@@ -104,9 +104,10 @@ void stay_stopped(int32_t thread);
 // Lets go; it runs on untraced. REQUIRES: it is stopped.
 void detach(int32_t thread, int signal = 0);
 
-// Copies from its memory; false when not all of it is there.
-bool read_memory(int32_t process, uint64_t address, std::span<std::byte> into);
+// Copies from the memory of a thread that is stopped; false when not all of it is there. (By the
+// number of its process the kernel finds the first thread, which may have ended before the others.)
+bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into);
 // A string that ends with a zero byte; nothing when it is not there.
-std::optional<std::string> read_string(int32_t process, uint64_t address);
+std::optional<std::string> read_string(int32_t thread, uint64_t address);
 
 }  // namespace penstock::trace

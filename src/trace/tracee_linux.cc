@@ -272,6 +272,7 @@ bool WaitedProcess::wait(int timeout_ms) {
 Result<std::vector<int32_t>> attach(int32_t process) {
   std::vector<int32_t> threads;
   const std::string subject = "process " + std::to_string(process);
+  bool is_refused = false;
   // New threads may appear while we go through them, until all are traced.
   for (bool found_more = true; found_more;) {
     found_more = false;
@@ -285,19 +286,22 @@ Result<std::vector<int32_t>> attach(int32_t process) {
       if (std::ranges::find(threads, thread) != threads.end()) continue;
       if (trace(PTRACE_SEIZE, thread, 0, options) != 0) {
         if (errno == ESRCH) continue;
-        // A thread that was made by one that we have is traced already.
-        if (errno == EPERM && !threads.empty()) continue;
-        return system_error(errno, "attach to this process", subject,
-                            errno == EPERM
-                                ? "as root, or as its owner with "
-                                  "kernel.yama.ptrace_scope = 0; a process that is being "
-                                  "debugged cannot be traced as well"
-                                : "");
+        // A thread that was made by one that we have is traced already. Others are refused as well:
+        // the first one, where it has ended before the others.
+        is_refused |= errno == EPERM;
+        if (errno == EPERM) continue;
+        return system_error(errno, "attach to this process", subject);
       }
       threads.push_back(thread);
       interrupt(thread);
       found_more = true;
     }
+  }
+  if (threads.empty() && is_refused) {
+    return system_error(
+        EPERM, "attach to this process", subject,
+        "as root, or as its owner with kernel.yama.ptrace_scope = 0; a process that "
+        "is being debugged cannot be traced as well");
   }
   if (threads.empty()) return failure(ErrorCode::not_found, "find this process", subject);
   return threads;
@@ -401,20 +405,20 @@ void detach(int32_t thread, int signal) {
   (void)trace(PTRACE_DETACH, thread, 0, static_cast<uint64_t>(signal));
 }
 
-bool read_memory(int32_t process, uint64_t address, std::span<std::byte> into) {
+bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into) {
   const iovec ours{into.data(), into.size()};
   const iovec theirs{reinterpret_cast<void*>(address), into.size()};
-  return ::process_vm_readv(process, &ours, 1, &theirs, 1, 0) == static_cast<ssize_t>(into.size());
+  return ::process_vm_readv(thread, &ours, 1, &theirs, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
-std::optional<std::string> read_string(int32_t process, uint64_t address) {
+std::optional<std::string> read_string(int32_t thread, uint64_t address) {
   constexpr uint64_t page = 4096;
   std::string text;
   std::array<char, page> piece;
   while (text.size() < string_bytes_max) {
     // Never over the end of a page: the next one may not be there.
     const size_t bytes = page - (address + text.size()) % page;
-    if (!read_memory(process, address + text.size(),
+    if (!read_memory(thread, address + text.size(),
                      std::as_writable_bytes(std::span(piece)).first(bytes))) {
       return {};
     }
