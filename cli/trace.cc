@@ -88,6 +88,13 @@ int run_trace(const TraceArguments& arguments) {
     if (!ring_bytes) return report("trace", ring_bytes.error());
     options.ring_bytes = std::bit_ceil(std::clamp(*ring_bytes, ring_bytes_min, ring_bytes_max));
   }
+  if (!arguments.quiet) {
+    options.on_left = [] {
+      print_to(stderr,
+               "penstock trace: the program has ended, processes that it left run on; Ctrl-C ends "
+               "the trace\n");
+    };
+  }
   std::optional<StopSignals> stop;
   if (options.attach != 0) {
     stop.emplace(StopOptions{.command = "trace", .outcome = "the trace ends here"});
@@ -149,6 +156,9 @@ Command add_trace(CLI::App& program) {
       "handed\n"
       "through (128 + the signal where one ended it); 2: the program could not be run, or not be "
       "traced.\n"
+      "Where the program has ended, and a process that it left runs on, Ctrl-C or SIGTERM ends the "
+      "trace:\n"
+      "with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next time.\n"
       "penstock convert makes CSV, fio's iolog or a time line of a trace.");
   return {app, [arguments] { return run_trace(*arguments); }};
 }

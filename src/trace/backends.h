@@ -8,12 +8,15 @@
 #include "trace/kernel_watch.h"
 #include "trace/preload_watch.h"
 #include "trace/recorder.h"
+#include "trace/tracee.h"
 
 namespace penstock::trace {
 
 Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
-// Errors from before the program runs leave the recorder untouched.
-Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Recorder& recorder);
+// Errors from before the program runs leave the recorder untouched. `attached` is the process to
+// attach to, taken hold of before the watch began, or nullptr.
+Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
+                           WaitedProcess* attached, Recorder& recorder);
 Result<int> capture_by_preload(const CaptureOptions& options, PreloadWatch& watch,
                                Recorder& recorder);
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "trace/backends.h"
@@ -104,6 +105,12 @@ Result<Captured> capture(const CaptureOptions& options) {
   Backend backend = options.backend;
   std::string reason;
   std::unique_ptr<KernelWatch> watch;
+  std::optional<WaitedProcess> attached;
+  if (options.attach != 0 && backend != Backend::preload) {
+    auto process = WaitedProcess::of(options.attach);
+    if (!process) return std::unexpected(process.error());
+    attached.emplace(std::move(*process));
+  }
   std::unique_ptr<PreloadWatch> library;
   if (backend == Backend::unknown || backend == Backend::bpf) {
     auto opened = KernelWatch::open(
@@ -138,7 +145,8 @@ Result<Captured> capture(const CaptureOptions& options) {
                      .host = host_name()});
   if (!writer) return std::unexpected(writer.error());
   Recorder recorder(std::move(*writer), zero_ns, [&] { return output.keep(); });
-  auto exit_code = backend == Backend::bpf       ? capture_by_bpf(options, *watch, recorder)
+  auto exit_code = backend == Backend::bpf
+                       ? capture_by_bpf(options, *watch, attached ? &*attached : nullptr, recorder)
                    : backend == Backend::preload ? capture_by_preload(options, *library, recorder)
                                                  : capture_by_ptrace(options, recorder);
   if (!exit_code) return std::unexpected(exit_code.error());

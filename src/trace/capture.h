@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct CaptureOptions {
   int32_t attach = 0;                  // a process that runs (not preload)
   // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
   const std::atomic<bool>* stop = nullptr;
+  // ptrace, bpf: called once where the program has ended and processes that it left run on.
+  std::function<void()> on_left;
   // bpf, preload: what lies between the kernel or the program and us, a power of two; 0: 32 MiB.
   uint64_t ring_bytes = 0;
 };
@@ -40,6 +43,9 @@ struct Captured {
 // Runs the program, or attaches to a process, until all its processes have ended, and writes the
 // trace. stdin, stdout and stderr, signals and the terminal are the program's own; SIGINT and
 // SIGQUIT of the terminal do not end the capture, SIGTERM and SIGHUP are handed to the program.
+// Where that has ended, and processes that it left are traced still, SIGINT, SIGTERM and SIGHUP end
+// the capture: by bpf they run on untraced; by ptrace, without which they cannot go on, the first
+// such signal sends them SIGTERM and the next SIGKILL.
 // One capture at a time in a process.
 // Errors: not_found or permission (the program, or the process), unsupported, those of writing.
 Result<Captured> capture(const CaptureOptions& options);

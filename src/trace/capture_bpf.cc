@@ -23,10 +23,11 @@ constexpr int wait_ms = 5;
 
 class BpfCapture {
  public:
-  BpfCapture(Recorder& recorder, KernelWatch& watch, bool running)
+  BpfCapture(Recorder& recorder, KernelWatch& watch, const CaptureOptions& options)
       : recorder_(recorder),
         watch_(watch),
-        follower_(recorder, {.running = running, .sees_rings = watch.sees_rings()}) {}
+        ring_bytes_(options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes),
+        follower_(recorder, {.running = options.attach != 0, .sees_rings = watch.sees_rings()}) {}
 
   // Whether there may be more.
   bool drain() {
@@ -36,33 +37,38 @@ class BpfCapture {
     return more;
   }
 
-  void finish() { follower_.finish(watch_.counters()); }
+  // Programs may run on, and faster than we read: what is in the ring by now is enough.
+  void finish() {
+    for (uint64_t left = ring_bytes_ / sizeof(RecordHead) / KernelWatch::drained_at_once + 1;
+         left > 0 && drain(); --left) {
+    }
+    follower_.finish(watch_.counters());
+  }
   bool has_run() const { return follower_.has_run(); }
 
  private:
   Recorder& recorder_;
   KernelWatch& watch_;
+  const uint64_t ring_bytes_;
   RecordFollower follower_;
 };
 
 }  // namespace
 
-Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Recorder& recorder) {
-  BpfCapture capture(recorder, watch, options.attach != 0);
-  if (options.attach != 0) {
-    auto process = WaitedProcess::of(options.attach);
-    if (!process) return std::unexpected(process.error());
+Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
+                           WaitedProcess* attached, Recorder& recorder) {
+  BpfCapture capture(recorder, watch, options);
+  if (attached != nullptr) {
+    // The watch goes by its number, which may be another one's since.
+    if (attached->wait(0)) {
+      return failure(ErrorCode::not_found, "trace this process: it has ended",
+                     "process " + std::to_string(options.attach), "ps, for another one");
+    }
     recorder.program_runs();
     // Its children may outlive it.
-    while ((!process->wait(wait_ms) || watch.counters().running != 0) &&
+    while ((!attached->wait(wait_ms) || watch.counters().running != 0) &&
            !options.stop->load(std::memory_order_relaxed)) {
       capture.drain();
-    }
-    // It may run on, and faster than we read: what was in the ring by now is enough.
-    const uint64_t ring_bytes =
-        options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes;
-    for (uint64_t left = ring_bytes / sizeof(RecordHead) / KernelWatch::drained_at_once + 1;
-         left > 0 && capture.drain(); --left) {
     }
     capture.finish();
     return 0;
@@ -73,8 +79,16 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch, Re
   auto process = WaitedProcess::of(launched->process);
   if (!process) return std::unexpected(process.error());
   // Its children may outlive it.
-  while (!process->wait(wait_ms) || watch.counters().running != 0) capture.drain();
-  while (capture.drain()) {
+  std::atomic<bool>* requests = nullptr;  // to end, once it has ended itself
+  while (true) {
+    const bool has_ended = process->wait(wait_ms);
+    if (has_ended && watch.counters().running == 0) break;
+    if (has_ended && requests == nullptr) {
+      requests = &requests_to_end();
+      if (options.on_left) options.on_left();
+    }
+    if (requests != nullptr && requests->load(std::memory_order_relaxed)) break;
+    capture.drain();
   }
   capture.finish();
   const int error = capture.has_run() ? 0 : launch_error(*launched);

@@ -105,11 +105,21 @@ class PtraceCapture {
   }
 
   // Until there is nobody left. Gives the exit code of `root`.
-  int run(int32_t root, const std::atomic<bool>* stop) {
+  int run(int32_t root, const CaptureOptions& options) {
     int exit_code = 0;
+    const std::atomic<bool>* stop = filtered_ ? nullptr : options.stop;
+    std::atomic<bool>* requests = nullptr;  // to end, once the root has ended
+    bool has_asked = false;
     while (true) {
-      const Stop told = wait_for_stop(detaching_ ? nullptr : stop);
+      const Stop told = wait_for_stop(detaching_ ? nullptr : requests != nullptr ? requests : stop);
       if (told.kind == Stop::Kind::none_left) break;
+      if (told.kind == Stop::Kind::asked && filtered_) {
+        // They cannot run on without us (see launch_options): they are asked to end, and then made.
+        requests->store(false, std::memory_order_relaxed);
+        for (const auto& [id, process] : processes_) end_process(id, has_asked);
+        has_asked = true;
+        continue;
+      }
       if (told.kind == Stop::Kind::asked) {
         detaching_ = true;
         for (const auto& [id, thread] : threads_) interrupt(id);
@@ -120,6 +130,10 @@ class PtraceCapture {
           exit_code = told.kind == Stop::Kind::exited ? told.exit_code : 128 + told.signal;
         }
         remove_thread(told.thread);
+        if (told.thread == root && filtered_ && !threads_.empty()) {
+          requests = &requests_to_end();
+          if (options.on_left) options.on_left();
+        }
       } else {
         stopped(told);
       }
@@ -791,13 +805,13 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
     if (!threads) return std::unexpected(threads.error());
     PtraceCapture capture(recorder, false);
     for (const int32_t thread : *threads) capture.add_first(thread, options.attach);
-    return capture.run(options.attach, options.stop);
+    return capture.run(options.attach, options);
   }
   auto launched = launch(options.command, LaunchAs::tracee);
   if (!launched) return std::unexpected(launched.error());
   PtraceCapture capture(recorder, true);
   capture.add_first(launched->process, launched->process);
-  const int exit_code = capture.run(launched->process, nullptr);
+  const int exit_code = capture.run(launched->process, options);
   const int error = capture.has_run() ? 0 : launch_error(*launched);
   end_launched(*launched);
   if (error != 0) return system_error(error, "run this program", options.command[0]);

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -868,6 +870,55 @@ TEST(BpfCapture, RingsThatAreOlderThanTheTraceAreSeen) {
     EXPECT_EQ(access, (KnownAccess{"ring", 'w', end, 512}));
     end += 512;
   }
+}
+
+// The number of a process that has ended goes to another one some day.
+TEST(BpfCapture, ProcessThatGetsTheNumberOfAnAttachedOneIsNotTraced) {
+  SKIP_WITHOUT(Backend::bpf);
+  Folder folder, traces;
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name); };
+  const auto wait_until_there = [&](const char* name) {
+    for (int i = 0; i < 60'000 && !has(name); ++i) ::usleep(1000);
+  };
+  const auto write_file = [](const std::string& path) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    (void)!::write(fd, "0123456789", 10);
+    ::close(fd);
+  };
+  const std::string first = folder / "first", second = folder / "second";
+  Child attached([&] {
+    wait_until_there("go");
+    write_file(first);
+    // Keeps the capture going when the process has ended.
+    if (::fork() == 0) wait_until_there("end");
+  });
+  const pid_t number = attached.id();
+  std::atomic<bool> stop{false};
+  bool numbered = false;
+  std::thread others([&] {
+    while (!std::filesystem::exists(traces / "run.trace")) ::usleep(1000);
+    std::ofstream(folder / "go") << "";
+    attached.wait();
+    pid_t wanted = number;
+    clone_args arguments = {};
+    arguments.exit_signal = SIGCHLD;
+    arguments.set_tid = reinterpret_cast<uint64_t>(&wanted);
+    arguments.set_tid_size = 1;
+    const auto made = static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+    if (made == 0) {
+      write_file(second);
+      ::_exit(0);
+    }
+    numbered = made == number;
+    if (made > 0) ::waitpid(made, nullptr, 0);
+    std::ofstream(folder / "end") << "";
+  });
+  const Traced traced =
+      trace_of(folder, traces, {.backend = Backend::bpf, .attach = number, .stop = &stop});
+  others.join();
+  if (!numbered) GTEST_SKIP() << "the number of a process cannot be chosen here";
+  EXPECT_EQ(of_file(traced, "first"), (Accesses{{"first", 'w', 0, 10}}));
+  EXPECT_EQ(of_file(traced, "second"), Accesses{});
 }
 
 // File systems on which the number and the generation of an inode do not say which file it is.

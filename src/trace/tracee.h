@@ -62,11 +62,15 @@ enum class LaunchAs {
 struct Launched {
   int32_t process = 0;
   int error_pipe = -1;
+  int handle = -1;  // of the process, whose number may be somebody else's once it has ended
 };
 Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
                         const std::function<Status(int32_t process)>& prepare = {});
 int launch_error(const Launched& launched);  // 0 or an errno
 void end_launched(Launched& launched);
+// For when it has ended and processes that it left are traced still: from now on SIGINT, SIGTERM
+// and SIGHUP set this flag, which the caller may reset.
+std::atomic<bool>& requests_to_end();
 // The last SIGTERM or SIGHUP of ours that the last one launched was handed; 0: none.
 int handed_signal();
 // Waits for the end of an ordinary one: as a shell tells it.
@@ -101,7 +105,10 @@ CurrentCall current_call(int32_t thread);
 void resume(int32_t thread, Until until, int signal = 0);
 // Stays stopped with its group, until SIGCONT.
 void stay_stopped(int32_t thread);
-// Lets go; it runs on untraced. REQUIRES: it is stopped.
+// Asks a traced process to end, or ends it.
+void end_process(int32_t process, bool at_once);
+// Lets go; it runs on untraced. REQUIRES: it is stopped, and not one of a launched program: the
+// filter of those would make their calls fail.
 void detach(int32_t thread, int signal = 0);
 
 // Copies from the memory of a thread that is stopped; false when not all of it is there. (By the

@@ -38,10 +38,10 @@ constexpr uint32_t foreign_bit = 0x80000000;
 #error "the numbers of this architecture are not known here"
 #endif
 
-constexpr long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
-                         PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+constexpr long attach_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                                PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
 // Without its tracer, a filtered program's calls would fail one after the other: better none.
-constexpr long launch_options = options | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL;
+constexpr long launch_options = attach_options | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL;
 
 // The filter: which calls stop. The kernel runs it once per number, finds that most are let through
 // whatever their arguments, and remembers that in a bitmap (5.11 and later): such calls cost
@@ -127,17 +127,23 @@ long trace(int request, int32_t thread, uint64_t address, uint64_t data) {
   return ::syscall(SYS_ptrace, request, thread, address, data);
 }
 
-// The process that our SIGTERM and SIGHUP are handed to: written before the handlers are installed
-// and after they are gone. The signal is set to 0 then, and is otherwise the handler's: a lone
-// value, so relaxed order is enough.
-std::atomic<int32_t> launched_process{0};
+// The process that our SIGTERM and SIGHUP are handed to, as a descriptor: written before the
+// handlers are installed and after they are gone. The signal is set to 0 then, and is otherwise the
+// handler's; the request is set by a handler, and reset by those that wait for it: lone values, so
+// relaxed order is enough.
+std::atomic<int> launched_handle{-1};
 std::atomic<int> signal_handed_on{0};
-static_assert(std::atomic<int32_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::atomic<bool> end_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 void hand_on(int signal) {
   const int saved_errno = errno;
   signal_handed_on.store(signal, std::memory_order_relaxed);
-  ::kill(launched_process.load(std::memory_order_relaxed), signal);
+  const int handle = launched_handle.load(std::memory_order_relaxed);
+  ::syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0);
   errno = saved_errno;
+}
+void request_end(int) {
+  end_requested.store(true, std::memory_order_relaxed);
 }
 
 // SIGINT and SIGQUIT of the terminal go to the program as well, which decides.
@@ -149,8 +155,8 @@ struct SignalChange {
 std::array<SignalChange, 4> changes = {SignalChange{SIGINT, true}, SignalChange{SIGQUIT, true},
                                        SignalChange{SIGTERM, false}, SignalChange{SIGHUP, false}};
 
-void change_signals(int32_t process) {
-  launched_process.store(process, std::memory_order_relaxed);
+void change_signals(int handle) {
+  launched_handle.store(handle, std::memory_order_relaxed);
   signal_handed_on.store(0, std::memory_order_relaxed);
   for (SignalChange& change : changes) {
     struct sigaction action = {};
@@ -208,16 +214,21 @@ Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
   ::close(errors[1]);
   Launched launched{.process = child, .error_pipe = errors[0]};
   int error = child < 0 ? fork_error : 0;
+  if (error == 0) {
+    launched.handle = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+    if (launched.handle < 0) error = errno;
+  }
   if (error == 0 && traces && trace(PTRACE_SEIZE, child, 0, launch_options) != 0) error = errno;
   Status prepared;
   if (error == 0 && prepare) prepared = prepare(child);
   if (error == 0 && prepared) {
-    change_signals(child);
+    change_signals(launched.handle);
     if (::write(go[1], "g", 1) != 1) error = errno;
   }
   ::close(go[1]);
   if (error == 0 && prepared) return launched;
   ::close(errors[0]);
+  if (launched.handle >= 0) ::close(launched.handle);
   if (child > 0) ::waitpid(child, nullptr, 0);
   if (!prepared) return std::unexpected(prepared.error());
   return system_error(
@@ -233,9 +244,23 @@ int launch_error(const Launched& launched) {
 
 void end_launched(Launched& launched) {
   for (SignalChange& change : changes) ::sigaction(change.signal, &change.before, nullptr);
-  launched_process.store(0, std::memory_order_relaxed);
+  launched_handle.store(-1, std::memory_order_relaxed);
   ::close(launched.error_pipe);
-  launched.error_pipe = -1;
+  ::close(launched.handle);
+  launched.error_pipe = launched.handle = -1;
+}
+
+std::atomic<bool>& requests_to_end() {
+  end_requested.store(false, std::memory_order_relaxed);
+  struct sigaction action = {};
+  action.sa_handler = request_end;
+  action.sa_flags = SA_RESTART;
+  for (const SignalChange& change : changes) {
+    // What was ignored when we were started stays so, and SIGQUIT is the terminal's.
+    if (change.signal == SIGQUIT || change.before.sa_handler == SIG_IGN) continue;
+    ::sigaction(change.signal, &action, nullptr);
+  }
+  return end_requested;
 }
 
 int handed_signal() {
@@ -284,7 +309,7 @@ Result<std::vector<int32_t>> attach(int32_t process) {
     for (; !error && list != std::filesystem::directory_iterator(); list.increment(error)) {
       const auto thread = static_cast<int32_t>(std::atoi(list->path().filename().c_str()));
       if (std::ranges::find(threads, thread) != threads.end()) continue;
-      if (trace(PTRACE_SEIZE, thread, 0, options) != 0) {
+      if (trace(PTRACE_SEIZE, thread, 0, attach_options) != 0) {
         if (errno == ESRCH) continue;
         // A thread that was made by one that we have is traced already. Others are refused as well:
         // the first one, where it has ended before the others.
@@ -315,11 +340,13 @@ Stop wait_for_stop(const std::atomic<bool>* stop) {
   int status = 0;
   int32_t thread = 0;
   while (true) {
+    // First of all: busy threads may always have something new.
+    if (stop != nullptr && stop->load(std::memory_order_relaxed))
+      return {.kind = Stop::Kind::asked};
     thread = ::waitpid(-1, &status, stop == nullptr ? __WALL : __WALL | WNOHANG);
     if (thread > 0) break;
     if (thread < 0 && errno != EINTR) return {.kind = Stop::Kind::none_left};
     if (stop == nullptr) continue;
-    if (stop->load(std::memory_order_relaxed)) return {.kind = Stop::Kind::asked};
     // SIGCHLD, which is blocked, wakes us; so does the signal that sets the flag.
     sigset_t child;
     sigemptyset(&child);
@@ -399,6 +426,11 @@ void resume(int32_t thread, Until until, int signal) {
 
 void stay_stopped(int32_t thread) {
   (void)trace(PTRACE_LISTEN, thread, 0, 0);
+}
+
+void end_process(int32_t process, bool at_once) {
+  // Its number is its own until we have heard of its end.
+  ::kill(process, at_once ? SIGKILL : SIGTERM);
 }
 
 void detach(int32_t thread, int signal) {

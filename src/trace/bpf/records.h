@@ -242,6 +242,7 @@ struct Counters {
   uint64_t failed_calls;
   uint64_t stream_calls;
   uint64_t other_requests;  // of io_urings
+  uint64_t attached_ended;  // of the programs alone: another process may have that number now
 };
 
 #ifdef __cplusplus

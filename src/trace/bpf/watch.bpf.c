@@ -284,6 +284,7 @@ static __always_inline int send_copy(void* record, uint64_t bytes) {
 static __always_inline struct ThreadState* state_of(struct task_struct* task) {
   struct ThreadState* state = bpf_task_storage_get(&threads, task, 0, 0);
   if (state || settings.attached == 0 || task->tgid != settings.attached) return state;
+  if (counters.attached_ended) return 0;
   // A thread that was there before us. It counts like one that we saw begin, since what it begins
   // may outlive its process.
   state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -704,6 +705,9 @@ int BPF_PROG(at_end, struct task_struct* task) {
     } else {
       add(&counters.lost, 1);
     }
+  }
+  if (task->signal->live.counter == 0 && task->tgid == settings.attached) {
+    counters.attached_ended = 1;
   }
   // The last thing: who reads it as 0 has all records.
   add(&counters.running, -1ull);
