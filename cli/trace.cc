@@ -134,7 +134,10 @@ Command add_trace(CLI::App& program) {
   auto arguments = std::make_shared<TraceArguments>();
   TraceArguments& a = *arguments;
   CLI::App* app = program.add_subcommand("trace", "record what a program asks of files");
-  app->add_option("-o,--output", a.output, "the trace (default run.trace; - is standard output)");
+  app->add_option(
+      "-o,--output", a.output,
+      "the trace (default run.trace; - is standard output: the program's own then goes to "
+      "standard error)");
   app->add_option(
       "--backend", a.backend,
       "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "

@@ -41,7 +41,8 @@ struct Captured {
 };
 
 // Runs the program, or attaches to a process, until all its processes have ended, and writes the
-// trace. stdin, stdout and stderr, signals and the terminal are the program's own; SIGINT and
+// trace. stdin, stdout and stderr, signals and the terminal are the program's own (but where the
+// trace goes to stdout, the program's goes to stderr); SIGINT and
 // SIGQUIT of the terminal do not end the capture, SIGTERM and SIGHUP are handed to the program.
 // Where that has ended, and processes that it left are traced still, SIGINT, SIGTERM and SIGHUP end
 // the capture: by bpf they run on untraced; by ptrace, without which they cannot go on, the first

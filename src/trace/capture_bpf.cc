@@ -1,6 +1,7 @@
 #include "trace/backends.h"
 #include "trace/kernel_watch.h"
 #include "trace/record_follower.h"
+#include "trace/trace_file.h"
 #include "trace/tracee.h"
 
 // Capture by BPF.
@@ -73,7 +74,7 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
     capture.finish();
     return 0;
   }
-  auto launched = launch(options.command, LaunchAs::ordinary,
+  auto launched = launch(options.command, {LaunchAs::ordinary, is_standard_output(options.output)},
                          [&](int32_t process) { return watch.trace(process); });
   if (!launched) return std::unexpected(launched.error());
   auto process = WaitedProcess::of(launched->process);

@@ -12,6 +12,7 @@
 #include "trace/backends.h"
 #include "trace/preload_watch.h"
 #include "trace/record_follower.h"
+#include "trace/trace_file.h"
 #include "trace/tracee.h"
 
 // Capture by a library in the program.
@@ -278,7 +279,7 @@ Result<int> capture_by_preload(const CaptureOptions& options, PreloadWatch& watc
   PreloadCapture capture(recorder, watch);
   Result<Launched> launched = [&] {
     const PreloadWatch::Environment environment(watch);
-    return launch(options.command, LaunchAs::ordinary);
+    return launch(options.command, {LaunchAs::ordinary, is_standard_output(options.output)});
   }();
   if (!launched) return std::unexpected(launched.error());
   capture.run(launched->process);

@@ -12,6 +12,7 @@
 #include "trace/proc_files.h"
 #include "trace/ring_watch.h"
 #include "trace/system_calls.h"
+#include "trace/trace_file.h"
 #include "trace/tracee.h"
 
 // Capture by ptrace.
@@ -807,7 +808,7 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
     for (const int32_t thread : *threads) capture.add_first(thread, options.attach);
     return capture.run(options.attach, options);
   }
-  auto launched = launch(options.command, LaunchAs::tracee);
+  auto launched = launch(options.command, {LaunchAs::tracee, is_standard_output(options.output)});
   if (!launched) return std::unexpected(launched.error());
   PtraceCapture capture(recorder, true);
   capture.add_first(launched->process, launched->process);

@@ -145,7 +145,7 @@ std::unique_ptr<Exporter> exporter_of(ExportFormat format) {
 // The events themselves, as a trace of ours. One that was cut off stays one: what is missing is
 // missing in the copy as well.
 Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std::string& output) {
-  auto writer = TraceWriter::create(output, trace.header());
+  auto writer = TraceWriter::create_whole(output, trace.header());
   if (!writer) return std::unexpected(writer.error());
   size_t written_files = 0;
   options.event_sink = [&](std::span<const Event> events) -> Status {
@@ -160,7 +160,7 @@ Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std
   };
   auto result = convert(trace, options, {});
   if (!result) return result;
-  const Status status = result->complete ? writer->finish(trace.totals()) : writer->flush();
+  const Status status = result->complete ? writer->finish(trace.totals()) : writer->leave_cut_off();
   if (!status) return std::unexpected(status.error());
   return result;
 }
@@ -258,7 +258,7 @@ std::string csv_string(std::string_view text) {
 Result<Conversion> export_requests(TraceReader& trace, const ConvertOptions& options,
                                    ExportFormat format, const std::string& output) {
   if (format == ExportFormat::trace) return rewrite(trace, options, output);
-  auto file = TraceFile::create(output);
+  auto file = TraceFile::create_whole(output);
   if (!file) return std::unexpected(file.error());
   ExportText out(std::move(*file));
   const std::unique_ptr<Exporter> exporter = exporter_of(format);

@@ -428,7 +428,17 @@ TraceWriter::~TraceWriter() {
 Result<TraceWriter> TraceWriter::create(const std::string& path, const Header& header) {
   auto file = TraceFile::create(path);
   if (!file) return std::unexpected(file.error());
-  auto state = std::make_unique<State>(std::move(*file));
+  return begin(std::move(*file), header);
+}
+
+Result<TraceWriter> TraceWriter::create_whole(const std::string& path, const Header& header) {
+  auto file = TraceFile::create_whole(path);
+  if (!file) return std::unexpected(file.error());
+  return begin(std::move(*file), header);
+}
+
+Result<TraceWriter> TraceWriter::begin(TraceFile file, const Header& header) {
+  auto state = std::make_unique<State>(std::move(file));
   HeaderFields fields;
   std::memcpy(fields.data.data(), file_magic.data(), file_magic.size());
   fields.put(8, format_version);
@@ -500,8 +510,15 @@ Status TraceWriter::finish(const Totals& totals) {
   for (uint64_t count : totals.unseen) packer.number(count);
   (void)state_->write_chunk(ChunkKind::end);
   state_->finished = true;
-  Status closed = state_->file.close();
-  return state_->failed ? closed : state_->failed;
+  if (!state_->failed) return state_->failed;
+  return state_->file.close();
+}
+
+Status TraceWriter::leave_cut_off() {
+  (void)flush();
+  state_->finished = true;
+  if (!state_->failed) return state_->failed;
+  return state_->file.close();
 }
 
 uint64_t TraceWriter::events() const {

@@ -211,14 +211,18 @@ struct Totals {
   bool operator==(const Totals&) const = default;
 };
 
+class TraceFile;  // trace_file.h
+
 // Writes a trace as it comes, in bounded memory (two chunks, and the strings' ids).
 //
 // Thread safety: none. Errors of writing come at the latest from finish(); what was written before
 // stays readable.
 class TraceWriter {
  public:
-  // "-" is stdout. An existing file is replaced.
+  // "-" is stdout. An existing file is replaced: at once, or by finish() or leave_cut_off(), and
+  // then by all or nothing.
   static Result<TraceWriter> create(const std::string& path, const Header& header);
+  static Result<TraceWriter> create_whole(const std::string& path, const Header& header);
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter();  // without finish(): a trace that was cut off
@@ -234,6 +238,8 @@ class TraceWriter {
   Status flush();
   // Writes the end. `totals.events` and `totals.files` are the writer's own.
   Status finish(const Totals& totals);
+  // Writes no end: what is there so far is all.
+  Status leave_cut_off();
 
   uint64_t events() const;
   uint64_t file_bytes() const;  // written so far
@@ -241,6 +247,7 @@ class TraceWriter {
   struct State;
 
  private:
+  static Result<TraceWriter> begin(TraceFile file, const Header& header);
   explicit TraceWriter(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
@@ -248,7 +255,6 @@ class TraceWriter {
 inline constexpr size_t string_bytes_max = 16 * 1024;
 
 class EventSource;  // event_source.h
-class TraceFile;    // trace_file.h
 
 // Reads a trace from its beginning to its end, in bounded memory (one chunk) beside the tables of
 // files and strings.

@@ -1,7 +1,9 @@
 #pragma once
 
-// The file that a trace is written to and read from: bytes in order, through the page cache, under
-// their final name from the start, so that a capture that is killed leaves what it had.
+// The file that a trace is written to and read from: bytes in order, through the page cache. A
+// capture writes under the final name from the start, so that one that is killed leaves what it
+// had. A conversion's output has its name when it is whole: it may be made of what had that name
+// before.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "file/file.h"
 #include "penstock/error.h"
 
 namespace penstock::trace {
@@ -19,14 +22,17 @@ class TraceFile {
  public:
   // "-" is stdout or stdin.
   static Result<TraceFile> create(const std::string& path);
+  // Has its name with close(), and none without it.
+  static Result<TraceFile> create_whole(const std::string& path);
   static Result<TraceFile> open(const std::string& path);
   TraceFile(TraceFile&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)),
         owned_(other.owned_),
+        whole_(std::move(other.whole_)),
         path_(std::move(other.path_)),
         peeked_(std::move(other.peeked_)) {}
   TraceFile& operator=(TraceFile&& other) noexcept;
-  ~TraceFile() { (void)close(); }
+  ~TraceFile() { discard(); }
 
   const std::string& path() const { return path_; }
   Status write(std::span<const std::byte> bytes);
@@ -42,10 +48,17 @@ class TraceFile {
   TraceFile(int fd, bool owned, std::string path)
       : fd_(fd), owned_(owned), path_(std::move(path)) {}
 
+  void discard();
+
   int fd_ = -1;
   bool owned_ = false;
+  file::File whole_;  // of create_whole(): whose fd_ it is
   std::string path_;
   std::vector<std::byte> peeked_;  // and not read yet
 };
+
+// Whether what is written to a file of that name would stand among what is written to our standard
+// output: "-", "/dev/stdout", or the file that it goes to.
+bool is_standard_output(const std::string& path);
 
 }  // namespace penstock::trace

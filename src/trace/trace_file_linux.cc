@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,14 @@ Result<TraceFile> TraceFile::create(const std::string& path) {
   return TraceFile(fd, true, path);
 }
 
+Result<TraceFile> TraceFile::create_whole(const std::string& path) {
+  auto file = file::File::create_output(path, file::Caching::buffered);
+  if (!file) return std::unexpected(file.error());
+  TraceFile made(file->buffered_descriptor(), false, path == "-" ? "standard output" : path);
+  made.whole_ = std::move(*file);
+  return made;
+}
+
 Result<TraceFile> TraceFile::open(const std::string& path) {
   if (path == "-") return TraceFile(STDIN_FILENO, false, "standard input");
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -25,9 +34,10 @@ Result<TraceFile> TraceFile::open(const std::string& path) {
 
 TraceFile& TraceFile::operator=(TraceFile&& other) noexcept {
   if (this != &other) {
-    (void)close();
+    discard();
     fd_ = std::exchange(other.fd_, -1);
     owned_ = other.owned_;
+    whole_ = std::move(other.whole_);
     path_ = std::move(other.path_);
     peeked_ = std::move(other.peeked_);
   }
@@ -71,9 +81,28 @@ Result<std::span<const std::byte>> TraceFile::peek(size_t bytes) {
 
 Status TraceFile::close() {
   const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && whole_.descriptor() >= 0) {
+    const Status published = whole_.publish();
+    whole_ = {};
+    return published;
+  }
   if (fd < 0 || !owned_) return {};
   if (::close(fd) != 0 && errno != EINTR) return system_error(errno, "close the trace", path_);
   return {};
+}
+
+void TraceFile::discard() {
+  if (fd_ >= 0 && owned_) ::close(fd_);
+  fd_ = -1;
+  whole_ = {};
+}
+
+bool is_standard_output(const std::string& path) {
+  if (path == "-") return true;
+  struct stat ours = {}, other = {};
+  if (::fstat(STDOUT_FILENO, &ours) != 0 || ::stat(path.c_str(), &other) != 0) return false;
+  // What two write to a terminal or to /dev/null is theirs.
+  return ours.st_dev == other.st_dev && ours.st_ino == other.st_ino && !S_ISCHR(ours.st_mode);
 }
 
 }  // namespace penstock::trace

@@ -56,6 +56,10 @@ enum class LaunchAs {
   tracee,    // under ptrace: stops at calls of interest
   ordinary,  // watched by other means
 };
+struct LaunchOptions {
+  LaunchAs as = LaunchAs::ordinary;
+  bool stdout_is_taken = false;  // by the trace: what it writes there goes to standard error
+};
 // Starts a program. `prepare` is called with its process before it may run; an error of it is that
 // of the launch. Its SIGTERM and SIGHUP follow ours until end_launched(). Errors are those of the
 // system; a program that cannot be run is told by launch_error() once it has ended.
@@ -64,7 +68,7 @@ struct Launched {
   int error_pipe = -1;
   int handle = -1;  // of the process, whose number may be somebody else's once it has ended
 };
-Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
+Result<Launched> launch(const std::vector<std::string>& command, const LaunchOptions& options,
                         const std::function<Status(int32_t process)>& prepare = {});
 int launch_error(const Launched& launched);  // 0 or an errno
 void end_launched(Launched& launched);

@@ -168,13 +168,16 @@ void change_signals(int handle) {
 }
 
 // In the child: everything here is a system call, or was made before the fork.
-[[noreturn]] void become(char* const* words, const sock_fprog* filter, int go, int errors) {
+[[noreturn]] void become(char* const* words, const sock_fprog* filter, bool stdout_is_taken, int go,
+                         int errors) {
   char byte = 0;
   while (::read(go, &byte, 1) < 0 && errno == EINTR) {
   }
   int error = 0;
   if (byte != 'g') ::_exit(127);  // the tracer could not attach, and has said so
-  if (filter != nullptr && !install_filter(*filter)) {
+  if (stdout_is_taken && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    error = errno;
+  } else if (filter != nullptr && !install_filter(*filter)) {
     error = errno;
   } else {
     ::execvp(words[0], words);
@@ -186,9 +189,9 @@ void change_signals(int handle) {
 
 }  // namespace
 
-Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
+Result<Launched> launch(const std::vector<std::string>& command, const LaunchOptions& options,
                         const std::function<Status(int32_t)>& prepare) {
-  const bool traces = as == LaunchAs::tracee;
+  const bool traces = options.as == LaunchAs::tracee;
   PENSTOCK_CHECK(!command.empty(), "a program to launch needs a name");
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -207,7 +210,7 @@ Result<Launched> launch(const std::vector<std::string>& command, LaunchAs as,
   const int32_t child = ::fork();
   if (child == 0) {
     ::close(go[1]);
-    become(words.data(), traces ? &program : nullptr, go[0], errors[1]);
+    become(words.data(), traces ? &program : nullptr, options.stdout_is_taken, go[0], errors[1]);
   }
   const int fork_error = errno;
   ::close(go[0]);
