@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/format_options.h"
 #include "cli/print.h"
@@ -51,8 +52,8 @@ void print_text(const CheckArguments& arguments, const record::CheckResult& resu
                         *result.first_unsorted - 1);
     duplicates = "duplicates are counted in sorted files only";
   }
-  print("{}: {}; {} items, {}, checksum {}\n", arguments.input, order, result.count, duplicates,
-        result.checksum_hex());
+  print("{}: {}; {} items, {}, checksum {}\n", printable(arguments.input), order, result.count,
+        duplicates, result.checksum_hex());
 }
 
 int run_check(const CheckArguments& arguments) {

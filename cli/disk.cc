@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "bowtie/device_measurement.h"
 #include "cli/command.h"
 #include "cli/print.h"
@@ -102,7 +103,7 @@ std::string verdict(const Measurement& measurement) {
 void print_table(const DiskArguments& arguments, const Found& found) {
   const Measurement& measured = found.measurement;
   if (!found.file.emulated.empty()) print("EMULATED, not the real disk: {}\n", found.file.emulated);
-  print("{}: {:.2f} GiB in {} files, direct, random data\n\n", arguments.directory,
+  print("{}: {:.2f} GiB in {} files, direct, random data\n\n", printable(arguments.directory),
         in_gib(found.bytes), measured.zones.size());
 
   print("GB/s        read     write   first write\n");

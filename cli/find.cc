@@ -3,6 +3,8 @@
 
 #include "source/find.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "base/bits.h"
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/size.h"
@@ -60,7 +63,7 @@ class TextPrinter final : public Printer {
 
   void begin(const std::string&) override {}
   void begin_file(const std::string& path) override {
-    prefix_ = several_ ? path + ":" : std::string();
+    if (several_) prefix_ = (to_terminal_ ? printable(path, path.npos) : path) + ":";
   }
   Status match(SourceStream& stream, const source::Match& match) override {
     if (arguments_.count) return {};
@@ -93,6 +96,8 @@ class TextPrinter final : public Printer {
 
   const FindArguments& arguments_;
   const bool several_;
+  // Programs that read names take them as they are.
+  const bool to_terminal_ = ::isatty(STDOUT_FILENO) != 0;
   std::string prefix_;
 };
 

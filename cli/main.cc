@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "os/limits.h"
@@ -74,7 +75,7 @@ int report_parse_error(CLI::App& program, const CLI::ParseError& error, int argc
   if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
   bool known = argc > 1 && find_command(program, argv[1]) != nullptr;
   std::string who = known ? std::string("penstock ") + argv[1] : "penstock";
-  print_to(stderr, "{}: {}\n", who, error.what());
+  print_to(stderr, "{}: {}\n", who, printable(error.what(), std::string::npos));
   if (std::string_view(error.what()).find("(try:") == std::string_view::npos) {
     print_to(stderr, "Try '{} --help'.\n", who);
   }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "bowtie/planner.h"
 #include "cli/command.h"
 #include "cli/gnu_options.h"
@@ -384,7 +385,7 @@ void print_sort(const external::SortPlan& plan) {
           in_bytes(phase.run_bytes()), plan.device ? in_time(phase.seconds) : std::string());
   }
   if (plan.device && plan.seconds > 0)
-    print("  {} together, on {}\n", in_time(plan.seconds), plan.device->name);
+    print("  {} together, on {}\n", in_time(plan.seconds), printable(plan.device->name));
   print("\n");
 }
 
@@ -415,8 +416,8 @@ void print_view(const DeviceView& view) {
   if (!view.device.emulated.empty()) {
     print("EMULATED, not a real disk: {}\n", view.device.emulated);
   }
-  print("device: {}, {:.0f} MB/s read, {:.0f} MB/s write, a switch takes {:.3g} ms\n", device.name,
-        device.read_bytes_per_s / 1e6, device.write_bytes_per_s / 1e6,
+  print("device: {}, {:.0f} MB/s read, {:.0f} MB/s write, a switch takes {:.3g} ms\n",
+        printable(device.name), device.read_bytes_per_s / 1e6, device.write_bytes_per_s / 1e6,
         device.switch_seconds.at(view.inputs, view.outputs) * 1e3);
   const std::string& source = view.how_known.empty() ? device.source : view.how_known;
   if (!source.empty()) print("  ({})\n", source);

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/gnu_options.h"
 #include "cli/print.h"
@@ -94,8 +95,8 @@ int check_order(const SortArguments& arguments, external::SortOptions& options) 
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
     const external::Disorder& disorder = **found;
-    print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", disorder.path, disorder.item + 1,
-             disorder.text);
+    print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
+             disorder.item + 1, disorder.text);
   }
   return exit_disorder;
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/size.h"
@@ -59,7 +60,8 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
     return;
   }
   print_to(stderr, "penstock trace: {} events in {} ({}), by {}\n", captured.totals.events,
-           arguments.output, trace::report::bytes_text(static_cast<double>(captured.trace_bytes)),
+           printable(arguments.output),
+           trace::report::bytes_text(static_cast<double>(captured.trace_bytes)),
            name_of(captured.backend));
   if (!captured.reason.empty()) {
     print_to(stderr, "  ({})\n", captured.reason);

@@ -3,14 +3,18 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace penstock {
 
 std::string Error::message() const {
+  // Each part may hold a name that somebody else has chosen.
+  const auto shown = [](const std::string& part) { return printable(part, std::string::npos); };
   std::string text;
-  if (!subject.empty()) text += subject + ": ";
-  text += "cannot " + attempted;
+  if (!subject.empty()) text += shown(subject) + ": ";
+  text += "cannot " + shown(attempted);
   if (system_errno != 0) text += std::string(": ") + std::strerror(system_errno);
-  if (!hint.empty()) text += " (try: " + hint + ")";
+  if (!hint.empty()) text += " (try: " + shown(hint) + ")";
   return text;
 }
 

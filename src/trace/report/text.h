@@ -9,13 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/printable.h"
+
 namespace penstock::trace::report {
 
-// A name as it can be shown: valid UTF-8 in which nothing acts. Bytes that are no UTF-8, control
-// characters, and those that turn the direction of writing come as \x1b and \u{202e}; a backslash
-// as it is. Longer ones lose their middle: at most `characters_max` characters stay (an escape is
-// as many as it is long), and an ellipsis.
-std::string printable(std::string_view name, size_t characters_max = 200);
+using penstock::printable;
 
 // For the text of an element and for attributes in double or single quotes. Expects what
 // printable() gives, or text of ours.
