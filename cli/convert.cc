@@ -113,7 +113,7 @@ Command add_convert(CLI::App& program) {
       "started. file_seek: not where the last access to that file ended; device_seek: not where "
       "the "
       "last access\n"
-      "of all ended.\n"
+      "of all ended. The figures' seeks are the latter.\n"
       "Exit codes: 0 done, 1 the trace was cut off (what was whole is written), 2 anything else "
       "that went wrong.");
   return {app, [arguments] { return run_convert(*arguments); }};

@@ -2,9 +2,11 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -301,7 +303,14 @@ void print_json(const Diagnosis& diagnosis) {
 }
 
 void print_text(const Diagnosis& diagnosis) {
-  constexpr int width = 32;
+  // Of the longest label, and a blank behind it.
+  size_t width = 0;
+  for (const Section& section : diagnosis.sections) {
+    for (const Fact& fact : section.facts)
+      width = std::max(width, std::string_view(fact.label).size() + 1);
+  }
+  for (const Choice& choice : diagnosis.choices)
+    width = std::max(width, std::string_view(choice.what).size() + 1);
   for (const Section& section : diagnosis.sections) {
     print("{}\n", section.title);
     for (const Fact& fact : section.facts) print("  {:<{}}{}\n", fact.label, width, fact.text);

@@ -51,7 +51,7 @@ void print_summary(std::FILE* to, const trace::Conversion& c) {
   for (const trace::ConvertedFile* file : busiest) {
     print_to(to, "  {:>10} read {:>10} written {:>8} seeks  {}\n",
              bytes_text(static_cast<double>(file->read_bytes)),
-             bytes_text(static_cast<double>(file->written_bytes)), file->seeks,
+             bytes_text(static_cast<double>(file->written_bytes)), file->switches,
              printable(file->path, path_shown_characters));
   }
   if (busiest.size() < used) print_to(to, "  ... and {} more files\n", used - busiest.size());

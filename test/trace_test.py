@@ -8,10 +8,13 @@ import csv
 import json
 import os
 import pathlib
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import end_to_end
@@ -115,6 +118,12 @@ def usable(backend):
     return subprocess.run(probe, capture_output=True).returncode == 0
 
 
+def runs(process):
+    """Whether it has not ended; nobody may have waited for one that has."""
+    stat = pathlib.Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+
+
 def check_known(folder, command, code, backends=("ptrace", "preload", "bpf")):
     for backend in filter(usable, backends):
         run(PROGRAM, "trace", "-q", "--backend", backend, *command, cwd=folder, code=code)
@@ -130,6 +139,125 @@ class TraceTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name).resolve()
+
+    def test_trace_that_waits_for_a_daemon_can_be_ended(self):
+        """The program ends and leaves a process, which nothing would end."""
+        script = "sh -c 'trap \"\" HUP; echo $$ > daemon; while :; do echo x >> made; sleep 0.01; done' > /dev/null 2>&1 & exit 7"
+        for backend, ending in [("ptrace", signal.SIGINT), ("ptrace", signal.SIGTERM), ("bpf", signal.SIGINT)]:
+            with self.subTest(backend=backend, ending=ending.name):
+                if not usable(backend):
+                    self.skipTest(f"no {backend} here")
+                for name in ("daemon", "made"):
+                    (self.folder / name).unlink(missing_ok=True)
+                tracing = subprocess.Popen([PROGRAM, "trace", "--backend", backend, "sh", "-c", script], cwd=self.folder,
+                                           stderr=subprocess.PIPE, text=True)
+                daemon = 0
+                try:
+                    self.assertTrue(select.select([tracing.stderr], [], [], 60)[0], "it says nothing of what it waits for")
+                    self.assertIn("Ctrl-C ends the trace", tracing.stderr.readline())
+                    while not (self.folder / "made").exists():
+                        time.sleep(0.005)
+                    daemon = int((self.folder / "daemon").read_text())
+                    tracing.send_signal(ending)
+                    tracing.communicate(timeout=60)
+                    self.assertEqual(tracing.returncode, 7)
+                    self.assertEqual(runs(daemon), backend == "bpf")
+                finally:
+                    tracing.kill()
+                    tracing.wait()
+                    if daemon and runs(daemon):
+                        os.kill(daemon, signal.SIGKILL)
+                self.assertTrue(any(r["file"].endswith("/made") for r in requests_of(self.folder)))
+
+    def test_trace_on_standard_output_is_alone_there(self):
+        script = "echo hello; echo made > made"
+        for backend in filter(usable, ("ptrace", "bpf")):
+            words = [PROGRAM, "trace", "-q", "--backend", backend, "-o"]
+            for output in ("-", "/dev/stdout", "run.trace"):
+                with self.subTest(backend=backend, output=output):
+                    with open(self.folder / "run.trace", "wb") as file:
+                        done = subprocess.run([*words, output, "sh", "-c", script], cwd=self.folder, stdout=file, stderr=subprocess.PIPE)
+                    self.assertEqual((done.returncode, done.stderr), (0, b"hello\n"))
+                    self.assertTrue(any(r["file"].endswith("/made") for r in requests_of(self.folder)))
+            # By a pipe, as strace -o "|..." does it.
+            tracing = subprocess.Popen([*words, "-", "sh", "-c", script], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            done = subprocess.run([PROGRAM, "convert", "-"], stdin=tracing.stdout, capture_output=True, text=True)
+            tracing.stdout.close()
+            self.assertEqual((tracing.wait(), done.returncode), (0, 0), done.stderr)
+            self.assertIn("/made", done.stdout)
+            # What goes elsewhere leaves the program's output where it is.
+            done = subprocess.run([*words, "other.trace", "sh", "-c", script], cwd=self.folder, capture_output=True)
+            self.assertEqual((done.stdout, done.stderr), (b"hello\n", b""))
+
+    def test_conversion_gives_its_output_whole_or_not_at_all(self):
+        run(PROGRAM, "trace", "-q", "sh", "-c", "echo made > made", cwd=self.folder)
+        before = requests_of(self.folder)
+        self.assertTrue(before)
+        trace = self.folder / "run.trace"
+        with open(trace, "rb") as file:  # the output is the input
+            done = subprocess.run([PROGRAM, "convert", "-", "-q", "-o", "run.trace"], cwd=self.folder, stdin=file, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(requests_of(self.folder), before)
+        # Damaged in the middle: what was there stays.
+        damaged = bytearray(trace.read_bytes())
+        damaged[len(damaged) // 2] ^= 1
+        (self.folder / "damaged.trace").write_bytes(damaged)
+        for name in ("old.csv", "old.arrow", "old.json", "old.iolog", "old.trace"):
+            (self.folder / name).write_text("old")
+            run(PROGRAM, "convert", "damaged.trace", "-o", name, cwd=self.folder, code=2)
+            self.assertEqual((self.folder / name).read_text(), "old")
+        # One that was cut off is as good as it goes.
+        (self.folder / "cut.trace").write_bytes(trace.read_bytes()[:-10])
+        for name in ("old.csv", "old.trace"):
+            run(PROGRAM, "convert", "cut.trace", "-o", name, cwd=self.folder, code=1)
+            self.assertNotEqual((self.folder / name).read_bytes(), b"old")
+        self.assertEqual(sorted(path.name for path in self.folder.glob("*.trace")),
+                         ["cut.trace", "damaged.trace", "old.trace", "run.trace"])
+
+    def test_names_do_not_act_on_the_terminal(self):
+        name = "\x1b[2Ja\rb"
+        commands = [["cat", name], ["find", "x", name], ["check", name, "--format", "u64"], ["convert", name], ["report", name],
+                    ["replay", name, "--simulate", "hdd"], ["sort", name, "-o", "out"], ["trace", "-o", "t", name], ["merge", name, "-o", "out"],
+                    [name], ["cat", f"--{name}"]]
+        for words in commands:
+            done = subprocess.run([PROGRAM, *words], cwd=self.folder, capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotRegex(done.stdout + done.stderr, "[\x1b\r]", words)
+            self.assertIn(r"\x1b[2Ja\x0db", done.stderr, words)
+        (self.folder / name).write_bytes(bytes(8))
+        done = run(PROGRAM, "check", name, "--format", "u64", cwd=self.folder)
+        self.assertIn(r"\x1b[2Ja", done.stdout)
+        done = run(PROGRAM, "trace", "-o", name, "sh", "-c", f"echo > 'in {name}'", cwd=self.folder)
+        self.assertNotIn("\x1b", done.stderr)
+        self.assertIn(r"in \x1b[2Ja", done.stderr)
+
+    def test_seeks_are_the_same_in_summary_report_and_replay(self):
+        script = ("import os\n"
+                  "a, b = (os.open(n, os.O_RDWR | os.O_CREAT) for n in ('seek-a', 'seek-b'))\n"
+                  "for i in range(40): os.write(a, bytes(512)); os.write(b, bytes(512)) if i % 4 == 0 else 0\n")
+        run(PROGRAM, "trace", "-q", sys.executable, "-c", script, cwd=self.folder)
+        under = ["--under", f"{self.folder}/"]
+        summary = run(PROGRAM, "convert", "run.trace", *under, cwd=self.folder).stdout
+        self.assertIn(" 21 seeks on one disk", summary)  # to its beginning, there and back ten times
+        files = {line.split()[-1]: int(line.split(" seeks")[0].split()[-1]) for line in summary.splitlines() if "/seek-" in line}
+        self.assertEqual(files, {f"{self.folder}/seek-a": 11, f"{self.folder}/seek-b": 10})
+        report = run(PROGRAM, "report", "run.trace", *under, cwd=self.folder).stdout
+        self.assertRegex(report, r"seeks +21\n")
+        replay = run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", *under, cwd=self.folder).stdout
+        self.assertRegex(replay, r"\(21 in the trace\)")
+
+    def test_logs_that_lack_something_say_what(self):
+        lines = ['openat(AT_FDCWD, "data", O_RDONLY) = 3', 'read(3, "x"..., 100) = 100', "exit_group(0) = ?", "+++ exited with 0 +++"]
+        (self.folder / "plain.strace").write_text("\n".join(lines) + "\n")
+        timed = [f"{1700000000 + i}.000100 {line}" for i, line in enumerate(lines)]
+        (self.folder / "timed.strace").write_text("\n".join(timed) + "\n")
+        (self.folder / "no.trace").write_text("not a trace\n")
+        for command in ("convert", "report"):
+            self.assertIn("strace -f -ttt -T -yy -o", run(PROGRAM, command, "plain.strace", cwd=self.folder).stdout)
+            self.assertNotIn("-ttt", run(PROGRAM, command, "timed.strace", cwd=self.folder).stdout)
+        for command in (["convert"], ["report"], ["replay", "--simulate", "hdd"]):
+            told = run(PROGRAM, *command, "no.trace", cwd=self.folder, code=2).stderr
+            self.assertIn("penstock convert --from KIND", told)
 
     def test_java(self):
         folder = self.folder

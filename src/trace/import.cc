@@ -30,7 +30,8 @@ Result<LogKind> detect(std::string_view head, const std::string& path) {
   if (looks_like_strace(head)) return LogKind::strace;
   return failure(ErrorCode::corrupt, "read this as a trace: it does not begin as one", path,
                  "a file of penstock trace, of fio --write_iolog, or of strace -f -ttt -T -yy -o; "
-                 "--from where it begins with something else");
+                 "where such a file begins with something else, penstock convert --from KIND -o "
+                 "x.trace makes a trace of it");
 }
 
 std::unique_ptr<EventSource> source_of(LogKind kind, Lines lines, std::string_view head) {

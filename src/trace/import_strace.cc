@@ -286,6 +286,7 @@ class StraceSource final : public StraceFiles {
     uint64_t at_ns = latest_ns_;
     switch (line.clock) {
       case StraceLine::Clock::none:
+        if (line.kind != Kind::nothing) count(Unseen::untimed_lines);
         break;
       case StraceLine::Clock::since_1970:
         if (!has_base_) base_ns_ = line.time_ns;
