@@ -391,11 +391,9 @@ void Execution::finish_read(Transfer& transfer) {
   const size_t bytes = std::min<size_t>(request.done_bytes, transfer.bytes_wanted);
   if (draining_ && request.error == ECANCELED) return;
   if (request.error != 0) {
-    auto error = system_error(request.error,
-                              "read " + std::to_string(request.bytes) + " bytes at offset " +
-                                  std::to_string(request.offset),
-                              place.name);
-    return fail(error.error());
+    Error error = file::error_of(request);
+    if (request.error != file::damaged) error.subject = place.name;
+    return fail(std::move(error));
   }
   const bool ends = bytes < transfer.bytes_wanted;
   if (ends && request.file->seekable()) {

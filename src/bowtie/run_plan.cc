@@ -199,7 +199,10 @@ class PlanRun {
     }
     auto file = file::File::create_temporary(directories[next_directory_++ % directories.size()],
                                              options_.run.caching);
-    if (file) return file;
+    if (file) {
+      file->keep_checks();
+      return file;
+    }
     Error error = file.error();
     if (error.system_errno == EMFILE)
       error.hint = "a plan with fewer files between its passes, or a higher limit (ulimit -n)";

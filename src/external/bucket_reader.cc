@@ -55,8 +55,7 @@ Result<BucketJob*> JobRequests::wait() {
   free_.push_back(request);
   auto* job = static_cast<BucketJob*>(request->owner);
   const bool reads = request->operation == file::Operation::read;
-  if (request->error != 0)
-    return system_error(request->error, reads ? "read" : "write", request->file->path());
+  if (request->error != 0) return std::unexpected(file::error_of(*request));
   uint64_t needed = request->bytes;
   if (reads && job->stored_bytes.empty()) {
     // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
@@ -102,8 +101,8 @@ void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region
     // All keys are equal, and a line is its key: all items are of one length.
     job.bytes = bucket.bytes / bucket.items;
     job.items = 1;
+    // Whole blocks are read, because only these are checked.
     if (!job.spilled.empty()) cut(job, bucket, 0, ceil_div(job.bytes, spills_.block_bytes()));
-    if (job.stored_bytes.empty()) job.read_bytes = job.bytes;
     return add(job, bucket, region_bytes);
   }
   if (job.spilled.empty()) return add(job, bucket, region_bytes);

@@ -293,6 +293,7 @@ Status Run::keep_what_may_be_first() {
   auto file = file::File::create_temporary(temp_directories_.front());
   if (!file) return std::unexpected(file.error());
   kept_file_ = std::make_unique<file::File>(std::move(*file));
+  kept_file_->keep_checks();
   auto kept =
       keep_below(context_, input_.pieces, input_.usable_bytes,
                  limit_of_share(options_, input_.sample, decision_.kept_share), *kept_file_);
@@ -324,6 +325,7 @@ Result<Stored> Run::sort_and_cut(const Target& target) {
     auto file = file::File::create_temporary(temp_directories_.front());
     if (!file) return std::unexpected(file.error());
     sorted = std::move(*file);
+    sorted.keep_checks();
   }
   const Target all = in_place ? target : Target{&sorted, 0};
   const uint32_t passes_before = deepest_;

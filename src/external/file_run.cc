@@ -293,6 +293,7 @@ Result<std::unique_ptr<file::File>> FileRun::temporary() {
   tell_about_temporaries();
   auto file = file::File::create_temporary(temp_directories_[turn_++ % temp_directories_.size()]);
   if (!file) return std::unexpected(file.error());
+  file->keep_checks();
   return std::make_unique<file::File>(std::move(*file));
 }
 

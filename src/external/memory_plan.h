@@ -78,10 +78,10 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs);
 
 // ---- what is known of each block in a temporary
 
-// Of each block, as long as its bucket waits: its number, its checksum, and how long it is where it
-// is compressed, 4 bytes each. The rest is what lists have in reserve while they grow
-// (append_to_list()).
-inline constexpr uint64_t list_bytes_per_block = 16;
+// Of each block, as long as its bucket waits: its number, and how long it is where it is
+// compressed, 4 bytes each (split.h), and its check (file/block_checks.h), 8 bytes. The rest is
+// what lists have in reserve while they grow: a quarter (append_to_list()).
+inline constexpr uint64_t list_bytes_per_block = 20;
 // Where a bucket is distributed again, also where each piece of it lies; a reader has a copy.
 inline constexpr uint64_t extent_list_bytes = 2 * 24;
 // What lists leave at least of any memory.

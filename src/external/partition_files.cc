@@ -387,6 +387,9 @@ Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t b
     part_of_(items, to);
     for (size_t k = 0; k < items.size(); ++k) {
       to[k] = (to[k] - first) / group_parts;
+      // An item of a temporary that is damaged, and not known to be so before its block is whole:
+      // to put it nowhere is an error of the pass.
+      if (to[k] >= groups) continue;
       const bool lacks_newline = !format_.fixed() && !items[k].ends_with('\n');
       group_bytes[to[k]] += items[k].size() + lacks_newline;
     }

@@ -43,7 +43,9 @@
 //              bytes of a block (8); buckets
 //   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
 //              each), its part, whether all of its keys are equal
-//   blocks     the numbers of the next blocks of that bucket, as many as there are
+//   blocks     the next blocks of that bucket, as many as there are; of each its number and its
+//              check: CRC-32C, without complements, of what it holds in whole sectors and zeros
+//              behind that (file/block_checks.h)
 //   split end  its number: now it counts
 //   done       of each bucket: split and bucket; its place in the output, and bytes and items
 //              there (8 each)
@@ -56,8 +58,9 @@
 //   done    the output's bytes; the entry; then its temporaries may go
 //   end     the output's bytes and length; "complete"; the output's name; then all of it may go
 //
-// What an entry says is believed because of its check; that temporaries are whole, because they
-// never change once their split is written down. Whether they are still there is looked at before
+// What an entry says is believed because of its check; and what a temporary holds, because of those
+// of its blocks, which are looked at when it is read: a block that does not match ends the run, and
+// its bucket is not written down as done. Whether they are still there is looked at before
 // anything is believed: if not (somebody cleaned up), the sort begins anew and says so. The first
 // error of a step ends all steps of its run: see broken_.
 //
@@ -74,7 +77,7 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint32_t version = 3;
+constexpr uint32_t version = 4;
 constexpr size_t blocks_per_entry = 16384;
 
 enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
@@ -211,10 +214,13 @@ class Resume::Replay {
   }
 
   bool take_blocks(PayloadReader& reader) {
-    size_t count = reader.left_bytes() / sizeof(uint32_t);
+    size_t count = reader.left_bytes() / (2 * sizeof(uint32_t));
     if (!split_ || split_->buckets.empty() || count > blocks_left_) return false;
-    for (size_t i = 0; i < count; ++i)
-      split_->buckets.back().blocks.push_back(reader.get<uint32_t>());
+    ResumeBucket& bucket = split_->buckets.back();
+    for (size_t i = 0; i < count; ++i) {
+      bucket.blocks.push_back(reader.get<uint32_t>());
+      bucket.checks.push_back(reader.get<uint32_t>());
+    }
     blocks_left_ -= count;
     return reader.ended_well();
   }
@@ -373,7 +379,7 @@ Status Resume::take_over() {
             (begins ? ": beginning anew" : ": nothing of it is used"));
     return begin_anew();
   }
-  remove_leftovers();
+  if (auto status = remove_leftovers(); !status) return status;
   otherwise_ = Otherwise::begin;  // this run has steps, even if its output turns out to be gone
   next_split_ = told_.next_split;
   worth_keeping_ = true;
@@ -404,7 +410,7 @@ Status Resume::begin_anew() {
   if (!told_.part.empty()) std::filesystem::remove(told_.part, ignored);
   told_ = {};
   folders_ = std::move(old_folders);
-  remove_leftovers();
+  if (auto status = remove_leftovers(); !status) return status;
   for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
   folders_ = own_folders_;
   if (otherwise_ == Otherwise::give_up) {
@@ -425,8 +431,7 @@ Status Resume::make_folders() {
       return status;
     }
   }
-  remove_leftovers();
-  return {};
+  return remove_leftovers();
 }
 
 Status Resume::write_beginning() {
@@ -464,29 +469,37 @@ bool Resume::was_published() const {
   return told_.complete && !std::filesystem::exists(told_.complete->in_progress, ignored);
 }
 
+// Of buckets that are done, or split themselves, nothing is; and a part that holds few blocks has
+// none in some of the directories. What is not needed is swept away, so nobody may ask for it.
+std::vector<std::vector<uint64_t>> Resume::needed_ends(const ResumeSplit& split) const {
+  const size_t directories = folders_.size();
+  std::vector ends(split.parts, std::vector<uint64_t>(directories, 0));
+  for (uint32_t number = 0; number < split.buckets.size(); ++number) {
+    const BucketId id{split.number, number};
+    if (told_.done.contains(id) || told_.splits.contains(id)) continue;
+    const ResumeBucket& bucket = split.buckets[number];
+    uint64_t left = bucket.bytes;
+    for (const uint32_t block : bucket.blocks) {
+      const uint64_t here = std::min<uint64_t>(left, split.block_bytes);
+      uint64_t& end = ends[bucket.part][block % directories];
+      end = std::max(end, block / directories * split.block_bytes + here);
+      left -= here;
+    }
+  }
+  return ends;
+}
+
 // Their names, and how long they are at least.
 std::map<std::string, uint64_t> Resume::needed_files() const {
   std::map<std::string, uint64_t> needed;
   for (const auto& [of, split] : told_.splits) {
-    SpillPlace place = place_of(split.number);
-    size_t directories = place.directories.size();
-    for (uint32_t number = 0; number < split.buckets.size(); ++number) {
-      BucketId id{split.number, number};
-      if (told_.done.contains(id) || told_.splits.contains(id)) continue;
-      const ResumeBucket& bucket = split.buckets[number];
-      std::vector<uint64_t> ends(directories, 0);
-      uint64_t left = bucket.bytes;
-      for (uint32_t block : bucket.blocks) {
-        uint64_t here = std::min<uint64_t>(left, split.block_bytes);
-        uint64_t& end = ends[block % directories];
-        end = std::max(end, block / directories * split.block_bytes + here);
-        left -= here;
-      }
-      for (uint32_t i = 0; i < directories; ++i) {
-        if (ends[i] == 0) continue;
-        uint64_t& end =
-            needed[Spill::path_of(place.directories[i], SpillSet::name_of(place, bucket.part), i)];
-        end = std::max(end, ends[i]);
+    const SpillPlace place = place_of(split.number);
+    const auto ends = needed_ends(split);
+    for (uint32_t part = 0; part < ends.size(); ++part) {
+      for (size_t i = 0; i < ends[part].size(); ++i) {
+        if (ends[part][i] != 0)
+          needed[Spill::path_of(place.directories[i], SpillSet::name_of(place, part), i)] =
+              ends[part][i];
       }
     }
   }
@@ -503,22 +516,35 @@ bool Resume::temporaries_are_there() const {
 }
 
 // Of steps that were not finished, and of buckets that are done.
-void Resume::remove_leftovers() const {
+// (A folder that is gone holds nothing.)
+Status Resume::remove_leftovers() const {
+  namespace fs = std::filesystem;
   auto needed = needed_files();
   for (const std::string& folder : folders_) {
     std::error_code ignored;
-    if (std::filesystem::is_symlink(folder, ignored)) continue;  // we make none
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-      std::string path = entry.path().string();
-      bool ours = entry.path().filename().string().starts_with("split-");
-      if (ours && !needed.contains(path)) std::filesystem::remove(path, ignored);
+    if (fs::is_symlink(folder, ignored)) continue;  // we make none
+    std::error_code error;
+    fs::directory_iterator entry(folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      std::string path = entry->path().string();
+      bool ours = entry->path().filename().string().starts_with("split-");
+      if (ours && !needed.contains(path)) fs::remove(path, ignored);
     }
+    if (error && error != std::errc::no_such_file_or_directory)
+      return system_error(error.value(), "list what lies there", folder);
   }
+  return {};
 }
 
+// The journal is what brings the next run to clean up: it stays with what cannot be removed.
 void Resume::remove_all() {
   told_ = {};
-  remove_leftovers();
+  if (auto status = remove_leftovers(); !status) {
+    removed_ = true;
+    notice_("what is not needed any more is still there: " + status.error().message() + " (" +
+            removal() + " removes it)");
+    return;
+  }
   std::error_code ignored;
   std::filesystem::remove(journal_of(own_folders_.front()), ignored);
   for (const std::string& folder : folders_) std::filesystem::remove(folder, ignored);
@@ -590,15 +616,24 @@ ResumeSplit Resume::take_split(BucketId of) {
 }
 
 Result<SpillSet> Resume::open_spills(const ResumeSplit& split) const {
-  std::vector<bool> wanted(split.parts);
-  for (const ResumeBucket& bucket : split.buckets) {
-    if (!bucket.blocks.empty()) wanted[bucket.part] = true;
+  std::vector<std::vector<bool>> wanted;
+  for (const auto& ends : needed_ends(split)) {
+    wanted.emplace_back();
+    for (const uint64_t end : ends) wanted.back().push_back(end != 0);
   }
   SpillSet spills;
   if (auto status = spills.reopen(place_of(split.number), wanted, split.block_bytes); !status)
     return std::unexpected(status.error());
   for (const ResumeBucket& bucket : split.buckets) {
-    if (!bucket.blocks.empty()) spills.keep(bucket.part);
+    if (bucket.blocks.empty()) continue;
+    spills.keep(bucket.part);
+    uint64_t left = bucket.bytes;
+    for (size_t i = 0; i < bucket.blocks.size(); ++i) {
+      const uint64_t here = std::min<uint64_t>(left, split.block_bytes);
+      spills.part(bucket.part)
+          .believe(bucket.blocks[i], static_cast<uint32_t>(here), bucket.checks[i]);
+      left -= here;
+    }
   }
   return spills;
 }
@@ -675,7 +710,10 @@ Status Resume::write_split(BucketId of, const SpillSet& spills, uint32_t buckets
     for (size_t first = 0; first < saved.blocks.size(); first += blocks_per_entry) {
       PayloadWriter list;
       size_t last = std::min(first + blocks_per_entry, saved.blocks.size());
-      for (size_t i = first; i < last; ++i) list.put(saved.blocks[i]);
+      for (size_t i = first; i < last; ++i) {
+        list.put(saved.blocks[i]);
+        list.put(spills.part(saved.part).check_of(saved.blocks[i]));
+      }
       if (auto status = journal_.append(Kind::blocks, list.text()); !status) return status;
     }
   }

@@ -30,6 +30,7 @@ struct ResumeBucket {
   bool constant = false;
   uint32_t part = 0;                  // of the split's temporaries
   std::vector<uint32_t> blocks = {};  // their numbers, in the order of the input
+  std::vector<uint32_t> checks = {};  // of these (file/block_checks.h)
 };
 
 struct ResumeSplit {
@@ -155,8 +156,10 @@ class Resume {
   bool was_published() const;
   Status look_at_inputs() const;
   bool temporaries_are_there() const;
+  // Of what a split left: up to where each file of each part, in each directory, is needed still.
+  std::vector<std::vector<uint64_t>> needed_ends(const ResumeSplit& split) const;
   std::map<std::string, uint64_t> needed_files() const;
-  void remove_leftovers() const;
+  Status remove_leftovers() const;
   void remove_all();
   std::string removal() const;
 

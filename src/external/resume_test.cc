@@ -4,12 +4,15 @@
 
 #include "external/resume.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +25,18 @@
 #include "file/engine.h"
 #include "os/memory.h"
 #include "record/generator.h"
+
+namespace {
+bool fail_readdir = false;
+}
+
+// In front of the system's, which it calls.
+extern "C" __attribute__((visibility("default"))) dirent* readdir(DIR* directory) {
+  static const auto system = reinterpret_cast<dirent* (*)(DIR*)>(::dlsym(RTLD_NEXT, "readdir"));
+  if (!fail_readdir) return system(directory);
+  errno = EIO;
+  return nullptr;
+}
 
 namespace penstock::external {
 namespace {
@@ -682,6 +697,81 @@ TEST_F(ResumeTest, DirectoriesMayChangeFromRunToRun) {
     }
     expect_nothing_left();
   }
+}
+
+// Files of temporaries that hold nothing that is needed are swept away, and nobody asks for them:
+// of a few blocks not every directory has one.
+TEST_F(ResumeTest, GoesOnWithOneToThreeDirectories) {
+  Random random(seed_);
+  const Format format{Type::record, 100, 0, 10};
+  const std::vector<std::string> directories = {path("one"), path("two"), path("three")};
+  write(path("in"), generate(format, Distribution::uniform, input_bytes));
+  for (size_t used = 1; used <= directories.size(); ++used) {
+    SCOPED_TRACE(used);
+    SortOptions chosen = options(format);
+    chosen.temp_directories.assign(directories.begin(),
+                                   directories.begin() + static_cast<ptrdiff_t>(used));
+    const std::string wanted = expected(chosen);
+    fail_late(chosen, 1 + static_cast<uint32_t>(random.below(6)));
+    for (uint64_t runs = 0;; ++runs) {
+      ASSERT_LT(runs, 60u) << "it does not come to an end";
+      auto stats = sort_failing_after(chosen, random.below(60) + 20 * runs);
+      if (stats) break;
+      EXPECT_EQ(stats.error().code, ErrorCode::out_of_space) << stats.error().message();
+    }
+    EXPECT_TRUE(read(path("out")) == wanted);
+    expect_nothing_left();
+    std::filesystem::remove(path("out"));
+  }
+}
+
+TEST_F(ResumeTest, ABitThatFlippedInATemporaryIsAnErrorUntilTheFileIsRemoved) {
+  for (const Format& format : {Format{Type::u64, 8}, Format{Type::record, 100, 0, 10}}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions chosen = options(format);
+    write(path("in"), generate(format, Distribution::uniform, input_bytes));
+    const std::string wanted = expected(chosen);
+    fail_late(chosen, 2);
+    std::string damaged;
+    for (const auto& entry : std::filesystem::directory_iterator(resume_folder(chosen))) {
+      if (entry.path().filename().string().starts_with("split-")) damaged = entry.path();
+    }
+    ASSERT_NE(damaged, "");
+    // In each place where a block may lie, for some are done with.
+    std::string bytes = read(damaged);
+    for (size_t at = 777; at < bytes.size(); at += 64 * KiB)
+      bytes[at] = static_cast<char>(bytes[at] ^ 16);
+    write(damaged, bytes);
+    for (int again = 0; again < 2; ++again) {
+      auto stats = sort(chosen);
+      ASSERT_FALSE(stats) << "a wrong output: " << (read(path("out")) != wanted);
+      EXPECT_EQ(stats.error().code, ErrorCode::corrupt);
+      EXPECT_EQ(stats.error().subject, damaged);
+      EXPECT_NE(stats.error().message().find("at offset"), std::string::npos);
+    }
+    std::filesystem::remove(damaged);
+    ASSERT_TRUE(sort(chosen));
+    EXPECT_TRUE(noticed("beginning anew"));
+    EXPECT_TRUE(read(path("out")) == wanted);
+    std::filesystem::remove(path("out"));
+    expect_nothing_left();
+  }
+}
+
+TEST_F(ResumeTest, AFolderThatCannotBeListedIsAnError) {
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  fail_late(chosen, 2);
+  fail_readdir = true;
+  auto stats = sort(chosen);
+  fail_readdir = false;
+  ASSERT_FALSE(stats);
+  EXPECT_EQ(stats.error().system_errno, EIO) << stats.error().message();
+  EXPECT_EQ(stats.error().subject, resume_folder(chosen));
+  ASSERT_TRUE(sort(chosen));
+  EXPECT_TRUE(noticed("resuming"));
+  EXPECT_TRUE(read(path("out")) == expected(chosen));
+  expect_nothing_left();
 }
 
 TEST_F(ResumeTest, ADirectoryThatIsGoneIsNotNeededToBeginAnew) {

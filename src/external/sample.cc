@@ -246,8 +246,7 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces,
         size_t bytes = 0;
         for (size_t i = 0; i < stretch.requests; ++i) {
           const file::Request& request = requests[stretch.first_request + i];
-          if (request.error != 0)
-            return system_error(request.error, "read a sample", request.file->path());
+          if (request.error != 0) return std::unexpected(file::error_of(request));
           bytes += request.done_bytes;
           if (request.done_bytes < request.bytes) break;  // a file that has become shorter
         }

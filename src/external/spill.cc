@@ -16,7 +16,12 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
   spill->named_ = !options.name.empty();
   for (const std::string& directory : directories) {
     std::string path = path_of(directory, options.name, spill->files_.size());
-    if (options.must_exist) {
+    spill->name_ += (spill->name_.empty() ? "" : ", ") + directory;
+    if (!options.wanted.empty()) {
+      if (!options.wanted[spill->files_.size()]) {
+        spill->files_.push_back(nullptr);
+        continue;
+      }
       std::error_code error;
       const bool is_there = std::filesystem::exists(path, error);
       if (error) return system_error(error.value(), "look for", path);
@@ -26,7 +31,7 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
     auto file =
         spill->named_ ? file::File::open_kept(path) : file::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());
-    spill->name_ += (spill->name_.empty() ? "" : ", ") + directory;
+    file->keep_checks(options.block_bytes);
     spill->files_.push_back(std::make_unique<file::File>(std::move(*file)));
   }
   return spill;
@@ -37,9 +42,20 @@ std::string Spill::path_of(const std::string& directory, const std::string& name
 }
 
 // What a block does not use is never written, and takes no space on the disk.
-stream::Extent Spill::place(uint32_t bytes) noexcept {
+stream::Extent Spill::place(uint32_t bytes) {
   placed_bytes_.fetch_add(round_up(bytes, file::sector_bytes), std::memory_order_relaxed);
-  return numbered(next_.fetch_add(1, std::memory_order_relaxed), bytes);
+  const uint32_t number = next_.fetch_add(1, std::memory_order_relaxed);
+  believe(number, 0, 0);  // the list of checks grows here, not where it is written
+  return numbered(number, bytes);
+}
+
+uint32_t Spill::check_of(uint32_t number) const {
+  return files_[number % files_.size()]->checks()->block(number / files_.size()).check;
+}
+
+void Spill::believe(uint32_t number, uint32_t bytes, uint32_t check) {
+  files_[number % files_.size()]->checks()->believe(
+      number / files_.size(), {check, static_cast<uint32_t>(round_up(bytes, file::sector_bytes))});
 }
 
 uint32_t Spill::number_of(const stream::Extent& extent) const noexcept {
@@ -50,6 +66,7 @@ uint32_t Spill::number_of(const stream::Extent& extent) const noexcept {
 
 Status Spill::sync() const {
   for (const auto& file : files_) {
+    if (file == nullptr) continue;
     // It is longer on the disk than what was written (file.h): whoever comes later cannot know.
     auto bytes = file->size();
     if (!bytes) return std::unexpected(bytes.error());
@@ -62,7 +79,9 @@ Status Spill::sync() const {
 void Spill::remove() {
   if (!named_) return;
   std::error_code ignored;  // what stays is removed with its folder
-  for (const auto& file : files_) std::filesystem::remove(file->path(), ignored);
+  for (const auto& file : files_) {
+    if (file != nullptr) std::filesystem::remove(file->path(), ignored);
+  }
 }
 
 std::string SpillSet::name_of(const SpillPlace& place, uint32_t part) {
@@ -81,15 +100,15 @@ Status SpillSet::open(const SpillPlace& place, uint32_t count, size_t block_byte
   return {};
 }
 
-Status SpillSet::reopen(const SpillPlace& place, const std::vector<bool>& wanted,
+Status SpillSet::reopen(const SpillPlace& place, const std::vector<std::vector<bool>>& wanted,
                         size_t block_bytes) {
   block_bytes_ = block_bytes;
   parts_.resize(wanted.size());
   for (uint32_t part = 0; part < wanted.size(); ++part) {
-    if (!wanted[part]) continue;
-    auto spill =
-        Spill::open(place.directories,
-                    {.block_bytes = block_bytes, .name = name_of(place, part), .must_exist = true});
+    if (std::ranges::find(wanted[part], true) == wanted[part].end()) continue;
+    auto spill = Spill::open(
+        place.directories,
+        {.block_bytes = block_bytes, .name = name_of(place, part), .wanted = wanted[part]});
     if (!spill) return std::unexpected(spill.error());
     parts_[part].spill = std::move(*spill);
     name_ = parts_[part].spill->name();

@@ -5,8 +5,9 @@
 // gets its share of each.
 //
 // Such files vanish with their run, or have a name and stay, for a run that goes on (resume.h).
+// What is written is remembered by a check for each block (file/block_checks.h), of eight bytes of
+// memory; whoever reads a block that does not match gets an error.
 //
-// place() is lock-free and allocates nothing (it runs on the fault path of the writers).
 // Thread safety: all members from any thread, open() and the destructor apart.
 // Invariant: an extent belongs to one taker; extents never overlap.
 
@@ -16,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "file/block_checks.h"
 #include "file/file.h"
 #include "stream/file_reader.h"
 
@@ -27,7 +29,9 @@ inline constexpr uint32_t spill_parts_max = 16;
 struct SpillOptions {
   size_t block_bytes = 0;  // of every extent but the last one of a bucket, which may use less
   std::string name = {};   // of the file in each directory; empty: it has none, and vanishes
-  bool must_exist = false;
+  // Of a spill that an earlier run left: in which directories something of it is wanted. The others
+  // may have no file of it. Empty: a new one.
+  std::vector<bool> wanted = {};
 };
 
 class Spill {
@@ -39,12 +43,15 @@ class Spill {
   static std::string path_of(const std::string& directory, const std::string& name, size_t number);
 
   // The next block, of which `bytes` are used.
-  stream::Extent place(uint32_t bytes) noexcept;
+  stream::Extent place(uint32_t bytes);
   // An extent is told by the number of its block, which takes four bytes instead of 24.
   uint32_t number_of(const stream::Extent& extent) const noexcept;
   stream::Extent numbered(uint32_t number, uint32_t bytes) const noexcept {
     return {files_[number % files_.size()].get(), number / files_.size() * block_bytes_, bytes};
   }
+  // Of a block that was written, for a later run; and what an earlier one had.
+  uint32_t check_of(uint32_t number) const;
+  void believe(uint32_t number, uint32_t bytes, uint32_t check);
   // What was written is on the disk. Nothing is written afterwards.
   Status sync() const;
   // Takes the names away: the space is free when the spill is closed.
@@ -58,7 +65,7 @@ class Spill {
   std::string name_;
   size_t block_bytes_ = 0;
   bool named_ = false;
-  std::vector<std::unique_ptr<file::File>> files_;
+  std::vector<std::unique_ptr<file::File>> files_;  // of each directory; nullptr: not wanted
   std::atomic<uint32_t> next_{0};
   std::atomic<uint64_t> placed_bytes_{0};
 };
@@ -77,8 +84,10 @@ struct SpillPlace {
 class SpillSet {
  public:
   Status open(const SpillPlace& place, uint32_t count, size_t block_bytes);
-  // What an earlier run left of such a set: the parts that somebody is going to keep.
-  Status reopen(const SpillPlace& place, const std::vector<bool>& wanted, size_t block_bytes);
+  // What an earlier run left of such a set: of the parts that somebody is going to keep, the
+  // directories in which something of them is wanted; of the others none.
+  Status reopen(const SpillPlace& place, const std::vector<std::vector<bool>>& wanted,
+                size_t block_bytes);
   // The name of a part's files.
   static std::string name_of(const SpillPlace& place, uint32_t part);
 

@@ -165,6 +165,7 @@ Result<Stored> StringSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
 Result<file::File> StringSort::inflate(const SplitBucket& bucket, const SpillSet& spills) {
   auto file = file::File::create_temporary(directories_.front());
   if (!file) return file;
+  file->keep_checks();
   const size_t block_bytes = spills.block_bytes();
   // Nothing else needs the memory now.
   if (auto status = arena_.open(2 * block_bytes, block_bytes); !status)
@@ -177,7 +178,10 @@ Result<file::File> StringSort::inflate(const SplitBucket& bucket, const SpillSet
     const stream::Extent extent =
         spills.part(bucket.spill).numbered(bucket.spilled[i], static_cast<uint32_t>(stored_bytes));
     std::byte* data = arena_.block(0);
-    if (auto status = file::read_exactly(*extent.file, extent.offset, data, stored_bytes); !status)
+    // Whole sectors, as it was written: so it is checked.
+    if (auto status = file::read_exactly(*extent.file, extent.offset, data,
+                                         round_up(stored_bytes, file::sector_bytes));
+        !status)
       return std::unexpected(status.error());
     if (stored_bytes < bytes) {
       data = arena_.block(1);

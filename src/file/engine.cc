@@ -85,6 +85,7 @@ void EngineBase::report(Request& request) noexcept {
 // On a stream the next request's turn comes. After the end (or a cancel) of a read nothing more is
 // asked of the system: a terminal would want its end of input once more for each.
 void EngineBase::finished(Request& request) noexcept {
+  end(request);
   if (request.links.emulated_end_ns != 0) {
     request.links.served = true;  // advance() reports it
     return;

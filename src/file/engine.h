@@ -20,6 +20,7 @@
 // wait_any(); until then neither it nor its file may move or vanish. A child process must not use
 // an engine that its parent opened.
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -55,7 +56,8 @@ struct Request {
     bool cancelled = false;
     // On an emulated device (emulation.h): when that will have ended it; 0: on none.
     uint64_t emulated_end_ns = 0;
-    bool served = false;  // by the real one
+    bool served = false;                     // by the real one
+    uint32_t first_turn = 0, last_turn = 0;  // BlockChecks::Turns
   } links = {};
 };
 
@@ -74,6 +76,11 @@ struct Traffic {
   uint64_t bytes_read, bytes_written, requests, seeks, switches;
 };
 Traffic traffic();
+
+// What is wrong with a request that has an error. Of a temporary that did not come back as it was
+// written (request.error is `damaged`): where, and what to try.
+inline constexpr int damaged = EBADMSG;
+Error error_of(const Request& request);
 
 class Engine {
  public:
@@ -109,11 +116,13 @@ struct Injection {
       0;  // the errno (EIO, ENOSPC) of every system call after error_after calls of that operation
   uint64_t error_after = ~0ull;
   Operation error_operation = Operation::read;
+  uint64_t flip = 0;  // of the reads of files that keep checks, the one of this number (from 1)
+                      // comes back with a bit flipped
 };
 // Process-wide; also read once from PENSTOCK_INJECT
-// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100"; read, write, sync, close, rename) so
-// that the program itself can be tested; what cannot be parsed there ends the program. REQUIRES: no
-// engine is open while it changes.
+// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3"; read, write, sync, close,
+// rename) so that the program itself can be tested; what cannot be parsed there ends the program.
+// REQUIRES: no engine is open while it changes.
 void inject(const Injection& injection);
 Injection injected();
 

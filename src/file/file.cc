@@ -30,6 +30,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "file/block_checks.h"
 #include "file/input_guard.h"
 #include "file/system_calls.h"
 #include "penstock/units.h"
@@ -288,6 +289,11 @@ Status may_write_over(const struct stat& status, const std::string& path,
 
 }  // namespace
 
+File::File() = default;
+
+File::File(int fd, std::string path, Kind kind)
+    : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
+
 File::File(File&& other) noexcept {
   *this = std::move(other);
 }
@@ -314,6 +320,7 @@ File& File::operator=(File&& other) noexcept {
   buffered_bytes_.store(other.buffered_bytes_.load(std::memory_order_relaxed),
                         std::memory_order_relaxed);
   write_error_.store(other.write_error_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  checks_ = std::move(other.checks_);
   return *this;
 }
 
@@ -788,6 +795,10 @@ Status File::publish_all(std::span<File* const> files) {
     if (!synced) return synced;
   }
   return {};
+}
+
+void File::keep_checks(size_t block_bytes) {
+  checks_ = std::make_unique<BlockChecks>(block_bytes);
 }
 
 bool File::continues_at(uint64_t offset, uint64_t bytes) const {

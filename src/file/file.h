@@ -17,6 +17,8 @@
 
 namespace penstock::file {
 
+class BlockChecks;
+
 inline constexpr size_t sector_bytes =
     4096;  // what offsets, lengths and buffers of direct requests are multiples of
 
@@ -102,7 +104,7 @@ class File {
   // Where that file is, or would be: beside what `path` leads to, if it is a link.
   static Result<std::string> kept_output_path(const std::string& path, const std::string& name);
 
-  File() = default;
+  File();
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   ~File();
@@ -146,6 +148,11 @@ class File {
   bool has_name(const std::string& path) const;
   Result<FileIdentity> identity() const;
 
+  // From now on what is written is remembered by checks, and what is read is held against them: of
+  // a temporary that is empty. `block_bytes`: see BlockChecks.
+  void keep_checks(size_t block_bytes = 0);
+  BlockChecks* checks() const { return checks_.get(); }  // nullptr: none
+
   // For the engines, which see all requests.
   bool continues_at(uint64_t offset, uint64_t bytes)
       const;                            // whether it starts where the last one on this file ended
@@ -155,8 +162,7 @@ class File {
   void wrote_buffered(uint64_t bytes) const;  // what has reached the page cache
 
  private:
-  File(int fd, std::string path, Kind kind)
-      : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
+  File(int fd, std::string path, Kind kind);
   static Result<File> create_in(const std::string& directory, const std::string& path,
                                 unsigned mode, Caching wanted);
   static Result<File> open_in_place(const std::string& name, const std::string& path, Kind kind,
@@ -200,6 +206,7 @@ class File {
   mutable std::atomic<uint64_t> buffered_bytes_{
       0};  // written through the page cache since it was last told to drain
   mutable std::atomic<int> write_error_{0};  // errno, of what the page cache could not write back
+  std::unique_ptr<BlockChecks> checks_;
 };
 
 // Where a file of that name stands: what is in front of the last slash.

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "file/block_checks.h"
 #include "file/emulation.h"
 #include "penstock/units.h"
 
@@ -40,13 +41,15 @@ uint64_t place_of(const File& file, uint64_t offset) {
 
 // ---- injection
 
-// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100"
+// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3"
 bool parse_field(std::string_view key, const char* value, Injection& to) {
   char* end = nullptr;
   if (key == "seed") {
     to.seed = std::strtoull(value, &end, 10);
   } else if (key == "short") {
     to.short_transfer = std::strtod(value, &end);
+  } else if (key == "flip") {
+    to.flip = std::strtoull(value, &end, 10);
   } else if (key == "delay") {
     to.delay = std::strtod(value, &end);
     if (*end == ':') to.delay_us_max = static_cast<uint32_t>(std::strtoul(end + 1, &end, 10));
@@ -88,6 +91,7 @@ struct Disturber {
   Injection injection = from_environment();
   std::atomic<uint64_t> calls{0};                   // numbers the random decisions; relaxed
   std::atomic<uint64_t> calls_of[operations] = {};  // by operation; relaxed
+  std::atomic<uint64_t> checked_reads{0};           // relaxed
 };
 
 Disturber& disturber() {
@@ -131,6 +135,16 @@ void disturb(Step& step, bool buffered) noexcept {
   }
 }
 
+void flip_one(const Request& request) noexcept {
+  Disturber& state = disturber();
+  if (state.injection.flip == 0 ||
+      state.checked_reads.fetch_add(1, std::memory_order_relaxed) + 1 != state.injection.flip)
+    return;
+  Random random(mix64(state.injection.seed));
+  const uint64_t bit = random.below(request.done_bytes * 8);
+  request.data[bit / 8] ^= std::byte{1} << (bit % 8);
+}
+
 // ---- cutting
 
 bool aligned(uint64_t value) {
@@ -152,6 +166,7 @@ void run_here(Request& request) {
     Step step = next_step(request);
     complete = absorb(request, perform(step));
   }
+  end(request);
   wait_for_emulated(request.links.emulated_end_ns);
 }
 
@@ -173,6 +188,25 @@ void begin(Request& request) noexcept {
   }
   if (request.operation == Operation::write)
     request.file->will_write(request.offset + request.bytes);
+  if (BlockChecks* checks = request.file->checks(); checks != nullptr) {
+    if (request.operation == Operation::write) {
+      checks->wrote(request.offset, request.data, request.bytes);
+    } else {
+      const auto turns = checks->begin_read(request.offset, request.bytes);
+      request.links.first_turn = turns.first;
+      request.links.last_turn = turns.last;
+    }
+  }
+}
+
+void end(Request& request) noexcept {
+  BlockChecks* checks = request.file->checks();
+  if (checks == nullptr || request.operation == Operation::write || request.done_bytes == 0) return;
+  flip_one(request);
+  if (!checks->end_read(request.offset, request.data, request.done_bytes,
+                        {request.links.first_turn, request.links.last_turn}) &&
+      request.error == 0)
+    request.error = damaged;
 }
 
 Step next_step(Request& request) noexcept {
@@ -279,15 +313,38 @@ Traffic traffic() {
           counters.switches.load(std::memory_order_relaxed)};
 }
 
+namespace {
+
+std::string what_of(const Request& request) {
+  return (request.operation == Operation::read ? "read " : "write ") +
+         std::to_string(request.bytes) + " bytes at offset " + std::to_string(request.offset);
+}
+
+}  // namespace
+
+Error error_of(const Request& request) {
+  const File& file = *request.file;
+  const auto damage = file.checks() != nullptr ? file.checks()->damage() : std::nullopt;
+  if (request.error != damaged || !damage)
+    return system_error(request.error, what_of(request), file.path()).error();
+  return Error{.code = ErrorCode::corrupt,
+               .attempted = "trust a temporary: the " + std::to_string(damage->bytes) +
+                            " bytes at offset " + std::to_string(damage->offset) +
+                            " did not come back as they were written",
+               .subject = file.path(),
+               .system_errno = 0,
+               .hint =
+                   "look at the disk and the memory (dmesg), then the same command once more; "
+                   "of a sort with --resume remove this file before, and it begins anew"};
+}
+
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes) {
   Request request{
       .operation = Operation::read, .file = &file, .offset = offset, .data = data, .bytes = bytes};
   run_here(request);
   if (request.error == 0 && request.done_bytes == bytes) return {};
-  std::string attempted =
-      "read " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset);
-  if (request.error != 0) return system_error(request.error, attempted, file.path());
-  return failure(ErrorCode::corrupt, attempted + ", the file ends before", file.path());
+  if (request.error != 0) return std::unexpected(error_of(request));
+  return failure(ErrorCode::corrupt, what_of(request) + ", the file ends before", file.path());
 }
 
 Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes) {
@@ -299,15 +356,14 @@ Status write_exactly(const File& file, uint64_t offset, const std::byte* data, s
                   .bytes = bytes};
   run_here(request);
   if (request.error == 0) return {};
-  return system_error(
-      request.error,
-      "write " + std::to_string(bytes) + " bytes at offset " + std::to_string(offset), file.path());
+  return std::unexpected(error_of(request));
 }
 
 void inject(const Injection& injection) {
   disturber().injection = injection;
   disturber().calls = 0;
   for (auto& calls : disturber().calls_of) calls = 0;
+  disturber().checked_reads = 0;
 }
 
 Injection injected() {

@@ -49,6 +49,8 @@ int64_t perform(const Step& step) noexcept;
 
 // Sets up a request's own fields and counts it.
 void begin(Request& request) noexcept;
+// All of it is done: what was read of a temporary is held against what was written.
+void end(Request& request) noexcept;
 
 // What makes an output last. As the system's calls of these names: 0, or -1 and errno.
 int sync_data(int descriptor) noexcept;    // fdatasync

@@ -310,7 +310,11 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
   const Extent extent = extent_of(slot.block);
   if (arrived < 0) {
     const int error = static_cast<int>(-arrived);
-    note(code_of_errno(error), error, extent, "read");
+    if (error == file::damaged) {
+      note(ErrorCode::corrupt, 0, extent, "trust a temporary that is not what was written: read");
+    } else {
+      note(code_of_errno(error), error, extent, "read");
+    }
   } else if (!end_known_) {
     if (slot.block + 1 == blocks_ && arrived > 0) {
       note(ErrorCode::out_of_memory, 0, extent, "reserve addresses for so long a stream: read");
