@@ -82,6 +82,9 @@ struct FileWriterOptions {
   uint32_t write_behind_blocks = 8;  // requests in flight
   uint32_t comeback_blocks = 1;      // 0 is for loops over aligned items
   ErrorPolicy policy = ErrorPolicy::zeros;
+  // finish() returns when the file and its name are on the disk.
+  bool sync = true;
+  bool overwrite_device = false;  // or a block device is refused
 };
 
 // The file appears under its name when finish() has succeeded, and not before.

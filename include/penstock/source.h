@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "penstock/error.h"
 #include "penstock/error_policy.h"
@@ -76,8 +77,16 @@ std::unique_ptr<Source> callback_source(
 std::unique_ptr<Source> decompress(std::unique_ptr<Source> compressed, std::string name,
                                    const SourceOptions& options = {});
 
+struct SinkOptions {
+  bool sync = true;               // close() returns when the file and its name are on the disk
+  bool overwrite_device = false;  // or a block device is refused
+  // Paths that are read meanwhile: what would change one of them is refused, and a file among them
+  // is only replaced if nobody else has changed one.
+  std::vector<std::string> inputs = {};
+};
+
 // A file that appears under its name, complete, at close(); "-": stdout; a pipe or device as it is.
-Result<std::unique_ptr<Sink>> open_sink(const std::string& path);
+Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options = {});
 // As descriptor_source(). A pipe that nobody reads raises SIGPIPE; where that is ignored it is the
 // error EPIPE, as it always is of a socket.
 Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name);

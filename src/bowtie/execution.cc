@@ -272,7 +272,7 @@ Status Execution::open_outputs() {
     }
     OutputPlace place{.file = output.file, .name = "an output's sink"};
     if (!output.path.empty()) {
-      auto file = file::File::create_output(output.path, options_.caching);
+      auto file = file::File::create_output(output.path, {.caching = options_.caching});
       if (!file) {
         Error error = file.error();
         if (error.system_errno == EMFILE)
@@ -426,11 +426,11 @@ Status Execution::status() {
 }
 
 Status Execution::publish() {
+  std::vector<file::File*> files;
   for (auto& file : output_files_) {
-    if (!file) continue;
-    if (auto status = file->publish(); !status) return status;
+    if (file) files.push_back(&*file);
   }
-  return {};
+  return file::File::publish_all(files);
 }
 
 RunResult Execution::result() {

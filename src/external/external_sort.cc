@@ -399,8 +399,11 @@ Result<SortStats> Run::go() {
 
 Result<Stored> Run::sort_to_output() {
   if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
-  auto output =
-      resume_ != nullptr ? resume_->open_output() : file::File::create_output(options_.output);
+  const bool all = input_.known && !options_.unique && !options_.top;
+  const file::OutputOptions how{
+      .rules = options_.output_rules, .inputs = input_.guard, .bytes = all ? input_.bytes : 0};
+  auto output = resume_ != nullptr ? resume_->open_output(how)
+                                   : file::File::create_output(options_.output, how);
   if (!output) return std::unexpected(output.error());
   auto stored = sort_input({&*output, 0});
   if (!stored) return stored;

@@ -59,6 +59,7 @@ struct SortOptions {
   // The first so many items of the output alone.
   std::optional<uint64_t> top = {};
   Compression compression = Compression::automatic;  // with `resume` there is none
+  file::OutputRules output_rules = {};
   // The disk, as penstock disk measured it: what is planned and predicted for. Nothing: the
   // emulated one if one is on, otherwise what a short look at the disk of the temporaries tells.
   std::shared_ptr<const bowtie::DeviceProfile> device = {};

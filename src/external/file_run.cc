@@ -128,6 +128,7 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
     const record::Format& format = i < formats.size() ? formats[i] : options_.format;
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
+    if (auto added = guard_->add(*file); !added) return added;
     if (!file->seekable()) {
       input_bytes_ = bowtie::unknown_bytes;
       streams_.push_back(std::make_unique<file::File>(std::move(*file)));

@@ -15,6 +15,7 @@
 #include "external/external_sort.h"
 #include "external/occupancy.h"
 #include "file/file.h"
+#include "file/input_guard.h"
 #include "record/format.h"
 
 namespace penstock::external {
@@ -33,6 +34,7 @@ struct FilesOptions {
   // Told where temporaries lie, in a sentence, if that is not as usual.
   std::function<void(const std::string&)> notice = {};
   bool record_staircases = false;
+  file::OutputRules output_rules = {};
 };
 
 // What a run did, all its passes together.
@@ -83,6 +85,10 @@ class FileRun {
   // Instead: these, which somebody else has opened and knows.
   void start_with(std::vector<bowtie::Input> inputs);
   const std::vector<bowtie::Input>& inputs() const { return inputs_; }
+  // For a result that is written beside the inputs. `bytes`: as much as is known before.
+  file::OutputOptions output_options(uint64_t bytes = 0) const {
+    return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
+  }
   // unknown_bytes with a pipe.
   uint64_t input_bytes() const { return input_bytes_; }
   // What blocks and tables may take.
@@ -131,6 +137,7 @@ class FileRun {
   std::vector<std::string> temp_directories_;
   std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
   std::vector<bowtie::Input> inputs_;
+  std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;

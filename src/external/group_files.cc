@@ -490,7 +490,7 @@ Status Group::merge_stretches() {
 
 Result<GroupFilesStats> Group::go() {
   if (auto status = run_.start(); !status) return std::unexpected(status.error());
-  auto output = file::File::create_output(options_.output);
+  auto output = file::File::create_output(options_.output, run_.output_options());
   if (!output) return std::unexpected(output.error());
   output_ = std::move(*output);
   pass_bytes_ = run_.usable_bytes() / 4;

@@ -295,7 +295,7 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   FileRun run(files, "join");
   if (auto status = run.start({files.format, options.right}); !status)
     return std::unexpected(status.error());
-  auto output = file::File::create_output(options.output);
+  auto output = file::File::create_output(options.output, run.output_options());
   if (!output) return std::unexpected(output.error());
   JoinFilesStats stats;
   const uint64_t usable = run.usable_bytes();

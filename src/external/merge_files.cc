@@ -158,7 +158,8 @@ MergeFilesOptions options_of(const SortOptions& options) {
                     .cancel = options.cancel,
                     .progress = options.progress,
                     .notice = options.notice,
-                    .record_staircases = options.record_staircases},
+                    .record_staircases = options.record_staircases,
+                    .output_rules = options.output_rules},
           .output = options.output,
           .descending = options.descending,
           .unique = options.unique,
@@ -228,7 +229,9 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   if (auto status = run.start(); !status) return std::unexpected(status.error());
   Merge merge(options, run);
   if (auto status = merge.plan(); !status) return std::unexpected(status.error());
-  auto output = file::File::create_output(options.output);
+  const bool all = !options.unique && !options.top && run.input_bytes() != bowtie::unknown_bytes;
+  auto output =
+      file::File::create_output(options.output, run.output_options(all ? run.input_bytes() : 0));
   if (!output) return std::unexpected(output.error());
   auto items = merge.go({.file = &*output});
   if (!items) return std::unexpected(items.error());

@@ -260,7 +260,7 @@ Status Partition::create_outputs() {
   for (uint32_t j = 0; j < parts_; ++j) {
     auto path = part_path(options_.output_pattern, j, parts_);
     if (!path) return std::unexpected(path.error());
-    auto file = file::File::create_output(*path);
+    auto file = file::File::create_output(*path, run_.output_options());
     if (!file) {
       Error error = file.error();
       if (error.system_errno == EMFILE || error.system_errno == ENFILE)
@@ -435,9 +435,9 @@ Result<PartitionFilesResult> Partition::go() {
   }
   for (const std::string& bound : bounds_) result.bounds.push_back(printable_key(format_, bound));
   if (status = run_.interrupted(); !status) return std::unexpected(status.error());
-  for (file::File& output : outputs_) {
-    if (status = output.publish(); !status) return std::unexpected(status.error());
-  }
+  std::vector<file::File*> outputs;
+  for (file::File& output : outputs_) outputs.push_back(&output);
+  if (status = file::File::publish_all(outputs); !status) return std::unexpected(status.error());
   result.stats = run_.stats();
   result.stats.passes = run_.inputs().empty() ? 0 : deepest_;
   return result;

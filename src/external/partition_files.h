@@ -5,9 +5,9 @@
 //
 // Each part keeps the order of the items: that of the files, and within a file that of its items.
 //
-// No part has its name before all of them are complete; then they are renamed, in order. A crash
-// between two renames leaves the first parts under their names, each of them whole, and nothing of
-// the others; the same command does all of it again.
+// No part has its name before all of them are complete, and on the disk; then they are renamed, in
+// order. A crash between two renames leaves the first parts under their names, each of them whole,
+// and nothing of the others; the same command does all of it again.
 
 #include "external/file_run.h"
 

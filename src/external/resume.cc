@@ -568,12 +568,12 @@ std::string Resume::removal() const {
 }
 
 // The one of the state, and no other file that has its name.
-Result<file::File> Resume::reopen_output() const {
+Result<file::File> Resume::reopen_output(const file::OutputOptions& how) const {
   auto gone = [&] {
     return failure(ErrorCode::not_found, "go on with an output that is gone", told_.part);
   };
   if (told_.part != part_) return gone();  // a link leads to somewhere else now
-  auto output = file::File::open_kept_output(output_, output_name_, told_.output_bytes);
+  auto output = file::File::open_kept_output(output_, output_name_, told_.output_bytes, how);
   if (!output) return output;
   auto identity = output->identity();
   if (!identity) return std::unexpected(identity.error());
@@ -581,14 +581,15 @@ Result<file::File> Resume::reopen_output() const {
   return output;
 }
 
-Result<file::File> Resume::open_output() {
-  auto output = told_.output_bytes > 0 ? reopen_output()
-                                       : file::File::open_kept_output(output_, output_name_, 0);
+Result<file::File> Resume::open_output(const file::OutputOptions& how) {
+  auto output = told_.output_bytes > 0
+                    ? reopen_output(how)
+                    : file::File::open_kept_output(output_, output_name_, 0, how);
   if (!output && told_.output_bytes > 0 &&
       (output.error().code == ErrorCode::not_found || output.error().code == ErrorCode::corrupt)) {
     notice_("resuming: the output as far as it was is gone: beginning anew");
     if (auto status = begin_anew(); !status) return std::unexpected(status.error());
-    output = file::File::open_kept_output(output_, output_name_, 0);
+    output = file::File::open_kept_output(output_, output_name_, 0, how);
   }
   if (!output) return output;
   if (auto status = file::sync_directory(file::directory_of(part_)); !status)
@@ -756,11 +757,10 @@ Status Resume::publish(file::File& output, const Stored& stored) {
   {
     MutexLock lock(mutex_);
     if (broken_) return std::unexpected(*broken_);
+    if (auto status = output.keep_if_inputs_changed(); !status) return status;
     if (auto status = note(write_complete(output, stored)); !status) return status;
   }
-  const std::string directory = file::directory_of(output.final_name());
   if (auto status = output.publish(); !status) return status;
-  if (auto status = file::sync_directory(directory); !status) return status;
   remove_all();
   return {};
 }

@@ -82,7 +82,7 @@ class Resume {
   // An earlier run completed the output and only failed to clean up. Nothing else: it has not.
   std::optional<Stored> completed() const { return completed_; }
   // The output, with what it has.
-  Result<file::File> open_output();
+  Result<file::File> open_output(const file::OutputOptions& how = {});
 
   bool has_split(BucketId of) const { return told_.splits.contains(of); }
   // Gives it away: nobody asks twice. Its buckets that are done, or split themselves, have no
@@ -145,7 +145,7 @@ class Resume {
   Status begin_anew() EXCLUDES_LOCK(mutex_);
   Status make_folders();
   Status write_beginning() EXCLUDES_LOCK(mutex_);
-  Result<file::File> reopen_output() const;
+  Result<file::File> reopen_output(const file::OutputOptions& how) const;
   Status write_split(BucketId of, const SpillSet& spills, uint32_t buckets,
                      const std::function<ResumeBucket(uint32_t)>& bucket) REQUIRES_LOCK(mutex_);
   Status write_done(std::span<const ResumeDone> done, const file::File& output)

@@ -154,11 +154,14 @@ bool SortInput::is_piped() const {
 
 Result<SortInput> open_sort_input(const SortOptions& options) {
   SortInput input;
+  auto guard = std::make_shared<file::InputGuard>();
+  input.guard = guard;
   for (const std::string& path : options.inputs) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();
+    if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
     if (!opened.seekable()) {
       input.known = false;
       input.pieces.push_back({.file = &opened});

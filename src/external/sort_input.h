@@ -10,6 +10,7 @@
 #include "external/file_io.h"
 #include "external/input.h"
 #include "external/sample.h"
+#include "file/input_guard.h"
 
 namespace penstock::external {
 
@@ -17,9 +18,10 @@ namespace penstock::external {
 struct SortInput {
   FileIo pipe_files;  // what a pipe's reader stands on
   std::vector<std::unique_ptr<file::File>> files;
-  std::vector<Piece> pieces;  // none of them empty, when it has been looked at
-  uint64_t bytes = 0;         // of a pipe: what was looked at
-  bool known = true;          // that is all: no pipe goes on behind it
+  std::shared_ptr<const file::InputGuard> guard;  // of all that the options name
+  std::vector<Piece> pieces;                      // none of them empty, when it has been looked at
+  uint64_t bytes = 0;                             // of a pipe: what was looked at
+  bool known = true;                              // that is all: no pipe goes on behind it
   Sample sample;
   uint64_t usable_bytes = 0;      // what the budget leaves, by that look
   uint64_t pipe_ahead_bytes = 0;  // that a pipe's reader has not used yet

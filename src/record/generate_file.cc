@@ -153,8 +153,10 @@ Result<uint64_t> generate_file(const Generator& generator, const std::string& pa
                                const GenerateOptions& options) {
   // Lines begin anywhere, not at sectors: direct writes would be cut up.
   const bool direct = generator.options().format.fixed();
-  auto file =
-      file::File::create_output(path, direct ? file::Caching::direct : file::Caching::buffered);
+  auto file = file::File::create_output(
+      path, {.caching = direct ? file::Caching::direct : file::Caching::buffered,
+             .rules = options.output_rules,
+             .bytes = generator.total_bytes()});
   if (!file) return std::unexpected(file.error());
   if (auto room = check_space(*file, generator.total_bytes()); !room) {
     return std::unexpected(room.error());

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 
+#include "file/file.h"
 #include "penstock/error.h"
 #include "record/generator.h"
 
@@ -13,6 +14,7 @@ namespace penstock::record {
 
 struct GenerateOptions {
   unsigned threads = 2;
+  file::OutputRules output_rules = {};
   const std::atomic<bool>* stop = nullptr;  // becomes true: end with the error `interrupted`
 };
 

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "file/descriptor.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "file/input_guard.h"
 
 namespace penstock {
 
@@ -25,14 +27,18 @@ class DescriptorSource final : public Source {
   file::Descriptor descriptor_;
 };
 
+// `file`, if there is one: what the descriptor is of.
 class DescriptorSink final : public Sink {
  public:
-  explicit DescriptorSink(file::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  explicit DescriptorSink(file::Descriptor descriptor, std::optional<file::File> file = {})
+      : descriptor_(std::move(descriptor)), file_(std::move(file)) {}
   Status write(std::span<const std::byte> from) override { return descriptor_.write(from); }
+  Status close() override { return file_ ? file_->publish() : Status{}; }
   void cancel() override { descriptor_.interrupt(); }
 
  private:
   file::Descriptor descriptor_;
+  std::optional<file::File> file_;
 };
 
 // Direct where memory and offset allow it, as they do for whole blocks of a stream.
@@ -123,10 +129,18 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
   return decompress(std::move(*source), path, options);
 }
 
-Result<std::unique_ptr<Sink>> open_sink(const std::string& path) {
-  auto file = file::File::create_output(path);
+Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options) {
+  auto inputs = std::make_shared<file::InputGuard>();
+  for (const std::string& input : options.inputs) inputs->add(input);
+  auto file = file::File::create_output(
+      path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync},
+             .inputs = std::move(inputs)});
   if (!file) return std::unexpected(file.error());
-  if (!file->seekable()) return descriptor_sink(file->descriptor(), path);
+  if (!file->seekable()) {
+    auto descriptor = file::Descriptor::duplicate(file->descriptor(), path);
+    if (!descriptor) return std::unexpected(descriptor.error());
+    return std::make_unique<DescriptorSink>(std::move(*descriptor), std::move(*file));
+  }
   return std::make_unique<FileSink>(std::move(*file));
 }
 

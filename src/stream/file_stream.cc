@@ -97,7 +97,8 @@ struct FileWriter::State {
 
 Result<FileWriter> FileWriter::create(const std::string& path, const FileWriterOptions& options) {
   auto state = std::make_unique<State>();
-  auto file = file::File::create_output(path);
+  auto file = file::File::create_output(
+      path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync}});
   if (!file) return std::unexpected(file.error());
   state->file = std::move(*file);
   auto memory =

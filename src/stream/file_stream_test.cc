@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -615,6 +616,23 @@ TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
   EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
   EXPECT_EQ(finished.error().system_errno, ENOSPC);
   expect_all_blocks_free();
+}
+
+TEST(PublicFileWriter, FinishTellsWhatTheDiskTellsLate) {
+  for (const bool sync : {true, false}) {
+    const std::string path = testing::TempDir() + "penstock-late-" + std::to_string(::getpid());
+    auto writer = FileWriter::create(path, {.sync = sync});
+    ASSERT_TRUE(writer);
+    *writer->pointer<char>() = 'x';
+    file::inject({.error = EIO,
+                  .error_after = 0,
+                  .error_operation = sync ? file::Operation::sync : file::Operation::close});
+    const Status finished = writer->finish(writer->pointer<char>() + 1);
+    file::inject({});
+    ASSERT_FALSE(finished);
+    EXPECT_EQ(finished.error().system_errno, EIO);
+    EXPECT_NE(::access(path.c_str(), F_OK), 0);
+  }
 }
 
 TEST_P(FileWriterTest, WithARecoveryPointAnErrorLeavesTheCode) {

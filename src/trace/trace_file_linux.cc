@@ -11,6 +11,9 @@ namespace penstock::trace {
 
 Result<TraceFile> TraceFile::create(const std::string& path) {
   if (path == "-") return TraceFile(STDOUT_FILENO, false, "standard output");
+  struct stat there;
+  if (::stat(path.c_str(), &there) == 0 && S_ISBLK(there.st_mode))
+    return failure(ErrorCode::permission, "write a trace over a device", path, "a file");
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return system_error(errno, "create", path);
   return TraceFile(fd, true, path);
