@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/output_words.h"
 #include "cli/stop_signals.h"
 #include "penstock/source.h"
 
@@ -21,6 +22,7 @@ struct CatArguments {
   std::vector<std::string> inputs;
   std::string output = "-";
   bool plain = false;
+  file::OutputRules output_rules;
 };
 
 // Whoever read our output has what he wanted ("penstock cat FILE | head"): end as other filters do.
@@ -29,7 +31,10 @@ int report_output(const Error& error) {
 }
 
 int run_cat(const CatArguments& arguments) {
-  auto sink = open_sink(arguments.output);
+  auto sink =
+      open_sink(arguments.output, {.sync = arguments.output_rules.sync,
+                                   .overwrite_device = arguments.output_rules.overwrite_device,
+                                   .inputs = arguments.inputs});
   if (!sink) return report("cat", sink.error());
   SourceStreamOptions options{
       .read_ahead_blocks = 4, .policy = ErrorPolicy::recover, .deliver_tail = true};
@@ -66,6 +71,7 @@ Command add_cat(CLI::App& program) {
   app->add_option("-o,--output", arguments->output,
                   "a file that appears when all inputs were read in whole (default: standard "
                   "output)");
+  add_output_words(*app, arguments->output_rules);
   app->add_flag("--plain", arguments->plain, "do not decompress");
   app->footer(
       "Compressed data are known by their first bytes, whatever the name. What could be read of a "

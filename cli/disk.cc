@@ -14,6 +14,7 @@
 #include "base/printable.h"
 #include "bowtie/device_measurement.h"
 #include "cli/command.h"
+#include "cli/output_words.h"
 #include "cli/print.h"
 #include "cli/profile_json.h"
 #include "cli/progress_line.h"
@@ -43,6 +44,7 @@ struct DiskArguments {
   std::string output;
   bool quick = false;
   bool json = false;
+  file::OutputRules output_rules;
 };
 
 // What was measured, and where.
@@ -213,7 +215,8 @@ int run(const DiskArguments& arguments) {
   // published leaves nothing behind.
   file::File output;
   if (!arguments.output.empty()) {
-    auto created = file::File::create_output(arguments.output, file::Caching::buffered);
+    auto created = file::File::create_output(
+        arguments.output, {.caching = file::Caching::buffered, .rules = arguments.output_rules});
     if (!created) return report("disk", created.error());
     output = std::move(*created);
   }
@@ -256,6 +259,7 @@ Command add_disk(CLI::App& program) {
                   "space to use, as 4G; several times the disk's caches (default 4G, with --quick "
                   "512M)");
   app->add_option("-o,--output", a.output, "save the profile, for penstock plan --device");
+  add_output_words(*app, a.output_rules);
   app->add_option("--name", a.name, "what the profile calls itself (default: after DIR)");
   app->add_flag("--quick", a.quick,
                 "some seconds, for a first look: fewer streams and repetitions");

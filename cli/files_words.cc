@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/output_words.h"
 #include "cli/print.h"
 #include "cli/progress_line.h"
 #include "cli/stop_signals.h"
@@ -46,7 +47,8 @@ Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFil
       .format = *format,
       .memory_bytes = *memory_bytes,
       .temp_directories = words.temp_directories,
-      .output = words.output};
+      .output = words.output,
+      .output_rules = words.output_rules};
   if (!words.device.empty()) {
     auto loaded = load_device(words.device);
     if (!loaded) return std::unexpected(loaded.error());
@@ -70,6 +72,7 @@ void add_files_words(CLI::App& app, FilesWords& words, const char* inputs_help) 
                  "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
                  "penstock disk (default: nvme)");
   app.add_flag("--json", words.json, "print what was done, as JSON");
+  add_output_words(app, words.output_rules);
   app.footer(files_words_footer);
 }
 
@@ -77,13 +80,9 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   ProfileFile device;
   auto options = files_options(words, device);
   if (!options) return report(command, options.error());
-  const bool as_it_comes = !file::names_a_file(words.output);
-  StopSignals signals(
-      {.command = command,
-       .outcome = as_it_comes ? "the inputs are untouched, the output is not complete"
-                              : "the inputs are untouched, no output was written",
-       .reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end(),
-       .writes_stdout = writes_stdout(words)});
+  StopOptions stop = stop_options(command, words.output, words.output_rules);
+  stop.reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end();
+  StopSignals signals(stop);
   options->cancel = &signals.flag();
   Json told = {{"version", 1}, {"command", command}};
   Status done = [&] {

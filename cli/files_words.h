@@ -22,6 +22,7 @@ struct FilesWords : MemoryWords {
   FormatOptions format;
   std::string device;
   bool json = false;
+  file::OutputRules output_rules;
 };
 
 // `words` must outlive the parsing. The commands add their own -o.

@@ -14,6 +14,7 @@
 
 #include "cli/command.h"
 #include "cli/format_options.h"
+#include "cli/output_words.h"
 #include "cli/size.h"
 #include "cli/stop_signals.h"
 #include "file/file.h"
@@ -35,6 +36,7 @@ struct GenArguments {
   std::optional<double> skew;
   std::optional<double> t;
   unsigned threads = 2;
+  file::OutputRules output_rules;
 };
 
 std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
@@ -109,13 +111,13 @@ Result<record::Generator> generator_of(const GenArguments& arguments) {
 int run_gen(const GenArguments& arguments) {
   auto generator = generator_of(arguments);
   if (!generator) return report("gen", generator.error());
-  const bool as_it_comes = !file::names_a_file(arguments.output);
-  const StopSignals signals(
-      {.command = "gen",
-       .outcome = as_it_comes ? "the output is not complete" : "no output was written",
-       .writes_stdout = file::output_descriptor(arguments.output) == STDOUT_FILENO});
+  StopOptions stop = stop_options("gen", arguments.output, arguments.output_rules);
+  if (!stop.outcome_at_once.empty()) stop.outcome = "no output was written";  // nor anything read
+  const StopSignals signals(stop);
   const auto bytes = record::generate_file(*generator, arguments.output,
-                                           {.threads = arguments.threads, .stop = &signals.flag()});
+                                           {.threads = arguments.threads,
+                                            .output_rules = arguments.output_rules,
+                                            .stop = &signals.flag()});
   if (bytes) return exit_ok;
   const Error& error = bytes.error();
   if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
@@ -149,6 +151,7 @@ Command add_gen(CLI::App& program) {
                   "--dist, of the key's first eight bytes");
   app->add_option("--t", arguments->t,
                   "--dist bexp: a bit is zero with probability 1/t (default 100)");
+  add_output_words(*app, arguments->output_rules);
   app->add_option("--parallel", arguments->threads, "threads (default 2)")
       ->check(CLI::Range(1, 256));
   return {app, [arguments] { return run_gen(*arguments); }};

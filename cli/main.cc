@@ -170,7 +170,8 @@ int main(int argc, char** argv) {
   }
   // Output that could not be written is an error even when it fails as late as here.
   int code = penstock::cli::run(argc, argv);
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (std::fclose(stdout) != 0 || !written) {
     std::fputs("penstock: cannot write to standard output\n", stderr);
     return penstock::cli::exit_error;
   }

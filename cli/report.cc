@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/output_words.h"
 #include "cli/print.h"
 #include "cli/request_range.h"
 #include "cli/sort_report.h"
@@ -37,6 +38,7 @@ struct ReportArguments {
   std::string under;
   std::string requests;
   std::optional<size_t> width;
+  file::OutputRules output_rules;
 };
 
 std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
@@ -136,7 +138,7 @@ Result<int> make_report(const ReportArguments& arguments) {
   if (page) {
     const std::string text =
         trace::report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION});
-    if (Status written = write_file(arguments.output, text); !written) {
+    if (Status written = write_file(arguments.output, text, arguments.output_rules); !written) {
       return std::unexpected(written.error());
     }
   }
@@ -160,6 +162,7 @@ Command add_report(CLI::App& program) {
                   "shown side by side");
   app->add_option("-o,--output", a.output,
                   "write a page (HTML, complete in itself; -: to stdout) instead of text");
+  add_output_words(*app, a.output_rules);
   app->add_option("--stats", a.stats,
                   "statistics of penstock sort --stats: predicted against measured, what held the "
                   "memory, how full buckets were")

@@ -17,6 +17,7 @@
 #include "base/printable.h"
 #include "cli/command.h"
 #include "cli/gnu_options.h"
+#include "cli/output_words.h"
 #include "cli/print.h"
 #include "cli/progress_line.h"
 #include "cli/sort_report.h"
@@ -31,6 +32,7 @@ namespace penstock::cli {
 namespace {
 
 struct SortArguments : SortWords {
+  file::OutputRules output_rules;
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
@@ -72,6 +74,9 @@ Status validate(const SortArguments& arguments) {
                     "penstock check --json");
     }
   }
+  if (arguments.resume && !arguments.output_rules.sync)
+    return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
+                  "one of the two");
   if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO &&
       !arguments.checks()) {
     return misuse("print statistics between the output's lines", "--json",
@@ -117,13 +122,9 @@ int tell(const SortArguments& arguments, const external::SortOptions& options,
 }
 
 int sort(const SortArguments& arguments, external::SortOptions& options) {
-  const bool as_it_comes = !file::names_a_file(options.output);
-  StopSignals signals(
-      {.command = "sort",
-       .outcome = as_it_comes ? "the input is untouched, the output is not complete"
-                              : "the input is untouched, no output was written",
-       .reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end(),
-       .writes_stdout = file::output_descriptor(options.output) == STDOUT_FILENO});
+  StopOptions stop = stop_options("sort", options.output, options.output_rules);
+  stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
+  StopSignals signals(stop);
   options.cancel = &signals.flag();
   Result<external::SortStats> stats = [&] {
     ProgressLine line;
@@ -146,6 +147,7 @@ int run(const SortArguments& arguments) {
   Result<external::SortOptions> options = sort_options(arguments);
   if (!options) return report("sort", options.error());
   options->resume = arguments.resume;
+  options->output_rules = arguments.output_rules;
   options->record_staircases =
       arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
   return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
@@ -161,6 +163,7 @@ Command add_sort(CLI::App& program) {
   app->footer(std::string(sort_words_footer) +
               "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
   add_sort_words(*app, a);
+  add_output_words(*app, a.output_rules);
   app->add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
   app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
   app->add_flag(

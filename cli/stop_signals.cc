@@ -42,7 +42,7 @@ constexpr int ticks_max = 20;
 struct Farewell {
   using Messages = std::array<std::string, stopping.size()>;
   Messages in_order;
-  Messages at_once;               // by the timer
+  Messages at_once;               // by the timer, in the middle of work
   std::array<pollfd, 2> streams;  // a descriptor of -1 is none
 };
 Farewell farewell;
@@ -83,9 +83,10 @@ bool waits_for_a_stream() {
 void on_tick(int) {
   const int saved_errno = errno;
   ++ticks;
-  if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits_for_a_stream())) {
+  const bool waits = waits_for_a_stream();
+  if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits)) {
     const int signal = stop_signal.load(std::memory_order_relaxed);
-    write_message(farewell.at_once, signal);
+    write_message(waits ? farewell.in_order : farewell.at_once, signal);
     struct sigaction standard = {};
     standard.sa_handler = SIG_DFL;
     sigaction(signal, &standard, nullptr);

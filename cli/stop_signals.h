@@ -12,7 +12,8 @@ namespace penstock::cli {
 struct StopOptions {
   std::string command;  // "sort"
   std::string outcome;  // what is left of a stopped run: "no output was written"
-  // The same where the work did not end in order, but the program at once; empty: no difference.
+  // The same where the work neither ended in order nor waited for one of the streams below, and the
+  // program ended at once; empty: no difference.
   std::string outcome_at_once;
   // Which of the program's streams the work may wait for.
   bool reads_stdin = false;
