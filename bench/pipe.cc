@@ -6,8 +6,8 @@
 //   the ceiling     a ring of plain blocks, handed over with two counters and a spin: no stream can
 //                   be faster;
 //   the streams     RemapStream on every mechanism, GuardStream, ProcessStream between two
-//   processes; rivals          a queue of the same blocks, behind an iterator and by a tight loop
-//   per block;
+//                   processes;
+//   rivals          a queue of the same blocks, behind an iterator and by a tight loop per block;
 //                   boost's lock-free queue, of items and of blocks; a POSIX pipe; timely dataflow.
 // All have 12 MiB of blocks. The runs of all contenders are interleaved, and the first touch of the
 // memory is not timed. Apache Storm, of the paper's table 4, is quoted there: 2.4 GB/s on one pipe.

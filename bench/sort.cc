@@ -4,11 +4,9 @@
 //   large          2^27 uniform items (records: 2^23), one and two threads, on huge pages; with one
 //                  thread also, once, with the set-up done before, and on pages of 4 KiB
 //   huge           2^30 uniform items (u64 and u32), one thread, the three fastest rivals
-//   distributions  2^24 items (pairs: 2^23, records: 2^20) of each distribution of `gen`, one
-//                  thread
+//   distributions  2^24 items (pairs: 2^23, records: 2^20) of each distribution of `gen`, one thread
 //   small          2^8 to 2^20 items (records: 2^18), one thread: many different arrays that lie
-//   one
-//                  behind the other in 64 MiB (records: 50 MiB)
+//                  one behind the other in 64 MiB (records: 50 MiB)
 //
 // Rules. All contenders sort the same memory in the same run, one after the other, in several
 // rounds; everything is touched before. A call sorts an array and returns: whatever it has to set

@@ -4,22 +4,18 @@
 //
 // What such code asks of a stream, and where it goes too far:
 //   strstr, memchr, rep movs, rep stos    forward: M = 1, L = 1
-//   memcpy, memmove                       the last bytes first: a call must stay within M + 1 (L +
-//   1)
+//   memcpy, memmove                       the last bytes first: a call must stay within M + 1 (L + 1)
 //                                         blocks
 //   qsort_r, std::sort                    any order: within M + 1 blocks
 //   deflate, raw inflate                  forward; 32 KiB back in the output: L = 1
 //   inflate of zlib and gzip formats      checks all that one call wrote once more when the call
-//   ends,
-//                                         unless inflateValidate(0) says not to, or avail_out is
+//                                         ends, unless inflateValidate(0) says not to, or avail_out is
 //                                         within L + 1 blocks
 //   RapidJSON's SAX reader                forward: M = 0 already does
 //   simdjson, iterate_many                two batches, as a second thread indexes one ahead: M of
-//   two
-//                                         batches. iterate() indexes the whole document in memory.
+//                                         two batches. iterate() indexes the whole document in memory.
 //   PCRE2                                 back to the start of an attempted match: M for the
-//   longest
-//                                         one, and a lookbehind. With PCRE2_UTF it reads all of the
+//                                         longest one, and a lookbehind. With PCRE2_UTF it reads all of the
 //                                         subject first, unless told PCRE2_NO_UTF_CHECK.
 //   AVX-512                               lanes that are masked out touch nothing: L = 0 if no
 //                                         vector straddles blocks

@@ -28,12 +28,10 @@
 //   - It may read the comeback_blocks blocks in front of its own through begin() (a decompressor's
 //     window). Any other touch of its own stream stops the program with a message.
 //   - What it changes, the consumer reads as if another thread had changed it: let such variables
-//   be
-//     atomic, or the compiler may keep them in registers across the load.
+//     be atomic, or the compiler may keep them in registers across the load.
 //   - It must not throw, nor jump out.
 //   - Its stack is what the consumer has left, or the thread's alternate signal stack where there
-//   is
-//     one (sigaltstack; CPython's faulthandler, Go and the JVM set one, often of only 8 to 64 KiB):
+//     is one (sigaltstack; CPython's faulthandler, Go and the JVM set one, often of only 8 to 64 KiB):
 //     let it keep large state outside.
 // errno is kept for the consumer.
 

@@ -19,8 +19,8 @@
 
 // How a run goes. README.md of this folder tells it in words.
 //
-//   look at the inputs: sizes, a sample (sort_input.cc); decide            -> SortPlan
-//                  (sort_planner.cc)
+//   look:          at the inputs: sizes, a sample (sort_input.cc)
+//   decide:        (sort_planner.cc)                                     -> SortPlan
 //   it has few sorted stretches (so the sample says): merge them         merge
 //   otherwise: split, sort the buckets; what memory holds is kept        in_memory or distribute
 //                  numbers: number_sort.cc; records and lines: string_sort.cc

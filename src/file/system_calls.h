@@ -8,11 +8,10 @@
 // them is aligned as well; what is left over in front and behind goes through the buffered
 // descriptor. So
 //   - a page with dirty buffered data is never touched by a direct write of the same request, and
-//   two requests that share a
-//     page at their unaligned ends both write it through the page cache, which keeps them coherent;
+//     two requests that share a page at their unaligned ends both write it through the page cache,
+//     which keeps them coherent;
 //   - a direct transfer that stops early, even inside a sector, is continued by a buffered step up
-//   to the next sector and
-//     direct from there.
+//     to the next sector, and direct from there.
 // The state of a request between steps is done_bytes alone.
 
 #include <cstdint>

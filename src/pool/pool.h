@@ -6,8 +6,9 @@
 // three places:
 //   free      in the pool's free list;
 //   home      taken, at its home address in the pool's own arena (readable and writable: for I/O
-//   buffers); mapped    taken, at a block-aligned address in a range made by reserve(), where a
-//   plain pointer reaches it.
+//             buffers);
+//   mapped    taken, at a block-aligned address in a range made by reserve(), where a plain
+//             pointer reaches it.
 // Any access to a part of a range where no block is mapped faults (SIGSEGV or SIGBUS, as
 // `fault_signal()` says); the fault layer brings it to whoever registered the range. The contents
 // of a block survive every map and unmap, and take() promises nothing about contents. Memory is
@@ -18,7 +19,7 @@
 //   mremap     anonymous pages move by page table; a hole is re-reserved behind them
 //   uffd_move  anonymous pages move by UFFDIO_MOVE between registered ranges; no mapping is split
 //   shared     pages of one memfd, made huge when block_bytes allows; a map adds a view, unmapping
-//   may be late and batched
+//              may be late and batched
 //
 // Moving pools keep a block at exactly one address. With the shared pool an old view may stay
 // readable, and show newer data, until flush_unmaps() or a batch removes it (see SharedPool);

@@ -8,9 +8,11 @@
 // What the kernel wants, and how it gets it:
 //   pages of this process alone    MADV_DONTFORK on arena and ranges
 //   the same protection on both    all are readable and writable; homes that were never used are
-//   inaccessible nothing at the destination     a block is at exactly one address, and its pages
-//   always move together pages, not holes               take() populates a block before its home is
-//   watched: a watched range cannot be populated
+//                                  inaccessible
+//   nothing at the destination     a block is at exactly one address, and its pages always move
+//                                  together
+//   pages, not holes               take() populates a block before its home is watched: a watched
+//                                  range cannot be populated
 //
 // Ranges are writable, hence under vm.overcommit_memory=2 they are charged in full, and the system
 // may refuse large ones.

@@ -16,8 +16,7 @@
 // in two steps, over blocks small enough for the cache: the distribution makes 64-bit words, and
 // the type makes numbers of them. What a word means to the second step depends on the distribution:
 //   bits    the bits of the number; of a float with the exponent of NaN or infinity one exponent
-//   bit
-//           is flipped, so that it becomes finite
+//           bit is flipped, so that it becomes finite
 //   raw     the bits of the number, whatever they mean
 //   key     the number's key (codec.h), so that order of words is order of numbers in every type
 //   value   a natural number: taken modulo 2^width for integers, rounded for floats

@@ -31,8 +31,8 @@
 //   otherwise, all threads:
 //     sample                               bounds of buckets, and about where they will be; keys
 //                                          that are so many that they are better counted
-//     distribute: every chunk of input     to lists of chunks, a bucket for each thread
-//     (ChunkSpace) for each bucket, in order:
+//     distribute: every chunk of input     to lists of chunks, a bucket for each thread (ChunkSpace)
+//     for each bucket, in order:
 //       small                              read it into the cache, sort it there, store it
 //       one key                            store it
 //       large                              distribute it again, and so on

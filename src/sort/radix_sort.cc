@@ -9,24 +9,23 @@
 // Algorithm 9 of the paper, with three changes.
 //
 //   bucket sort (keys, level):
-//     append every key to the stream of its bucket            LineScatter::add   (the only pass of
-//     a level) for each bucket in order:
+//     append every key to the stream of its bucket              LineScatter::add (the only pass of
+//                                                               a level)
+//     for each bucket in order:
 //       small enough for the cache? sort it there, give it out  CacheSort
-//       otherwise: bucket sort (its keys, level + 1)          appends behind what the streams hold
-//       already forget what this bucket appended                      BucketGroup::trim
+//       otherwise: bucket sort (its keys, level + 1)            appends behind what the streams
+//                                                               hold already
+//     forget what this bucket appended                          BucketGroup::trim
 //
 // 1. The loops are ours, so they tell the streams what is read (Reclaim::by_caller) where the
-// paper's rules must guess from
-//    faults: no guards, and nothing stays behind. Invariant: the blocks held are those of unread
-//    items, plus one partly filled block per stream, plus two per level (the ends of the segment
-//    being read). Hence blocks_needed().
+//    paper's rules must guess from faults: no guards, and nothing stays behind. Invariant: the
+//    blocks held are those of unread items, plus one partly filled block per stream, plus two per
+//    level (the ends of the segment being read). Hence blocks_needed().
 // 2. The last levels run in the second-level cache (cache_sort.h), where a histogram costs little;
-// the paper goes on with
-//    streams down to eight keys.
+//    the paper goes on with streams down to eight keys.
 // 3. The range of keys is known: bits that are equal in all of them are not looked at, neither at
-// the start nor (by a scan
-//    for minimum and maximum) when nearly all keys of a bucket went into one. All-equal input is
-//    found by that scan.
+//    the start nor (by a scan for minimum and maximum) when nearly all keys of a bucket went into
+//    one. All-equal input is found by that scan.
 //
 // Bits a level: as few levels as bits_max allows, all of about the same number of bits (the paper's
 // minimum-variance rule). bits_max and the cache's size are the tunables; block size and bits are

@@ -37,7 +37,8 @@
 //   in order already, or backwards?     nothing, or a reversal
 //   otherwise:
 //     distribute                        records to lists of chunks, by 8 bytes of their keys
-//     (ChunkSpace) for each bucket, in order:
+//                                       (ChunkSpace)
+//     for each bucket, in order:
 //       small                           its pairs are sorted (CacheSort), and its records gathered
 //       equal keys                      stored
 //       large                           distributed again, by the first 8 bytes that differ

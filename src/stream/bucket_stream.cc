@@ -29,17 +29,14 @@
 // The rules (section 5.3) for a read fault at y, with x the stream's read fault before it: the
 // block before y is dead iff
 //   a) y = x + block_bytes, both at the first byte of a block: the reader has come through the
-//   whole block from its start; a
-//      reader that begins in the middle of a block (a deeper level's keys behind a shallower one's)
-//      must not free it; and
+//      whole block from its start; a reader that begins in the middle of a block (a deeper level's
+//      keys behind a shallower one's) must not free it; and
 //   b) the guard at y stood before the fault at x: otherwise y was written after x was read, and
-//   what lies before it may be
-//      the unread keys of another level (figure 6 b).
+//      what lies before it may be the unread keys of another level (figure 6 b).
 // Time is a counter of events of the group.
 //
 // What the rules never free: the block before the last (the last has no guard), the one that is
-// dying, and the last itself.
-// So a pool for recursive use by faults alone holds n + 3 * 2^b blocks; with release() and trim() n
+// dying, and the last itself. So a pool for recursive use by faults alone holds n + 3 * 2^b blocks; with release() and trim() n
 // + 2^b and a few suffice.
 //
 // Costs: a write fault 4 to 8 us (signal, take, one move), a guard one move, a read fault a signal

@@ -24,8 +24,7 @@
 //
 //            store by the                 the producer comes            load (or store)
 //            producer                     to x + L + 1                  by the consumer
-//   absent --------------> producing --------------------> guarded ---------------------->
-//   consuming
+//   absent --------------> producing --------------------> guarded ----------------------> consuming
 //     ^  PROT_NONE          read, write    PROT_NONE, with contents      read, write          |
 //     |                                                                  (strict: read)       |
 //     +---------------------------------------------------------------------------------------+

@@ -32,8 +32,7 @@
 //   phases     active -> finished | failed, each written by its side, or by the survivor when its
 //              process has ended
 //   slots      which position each slot was last mapped for by the producer: a block that it
-//   skipped
-//              is known by that, and is cleared by the consumer
+//              skipped is known by that, and is cleared by the consumer
 //
 // Whatever the instruction after which a process dies, these numbers say how far it had come, and
 // nobody has to be undone. Each process maps the slots at its own addresses and keeps its own

@@ -29,9 +29,8 @@ bool has_recovery_point() noexcept;
 // Does what `policy` says about `failure`.
 //   stop     ends the process with the message (abort, so that a core shows the access).
 //   recover  returns true, and the thread will be at its recovery point once the handler has
-//   returned Outcome::retry. With
-//            context == nullptr (not in a handler) it jumps there at once. Without a recovery
-//            point: as stop.
+//            returned Outcome::retry. With context == nullptr (not in a handler) it jumps there at
+//            once. Without a recovery point: as stop.
 //   zeros    returns false: the caller supplies zeros, or drops what was written.
 [[nodiscard]] bool fail(ErrorPolicy policy, const Failure& failure, void* context) noexcept;
 

@@ -32,8 +32,9 @@
 // themselves are the state, and the counts are their differences:
 //
 //   full blocks   released - (c + 1), where released = w - L: after a fault in w the producer never
-//   touches blocks below it; empty blocks  c + N + L - w: the writer may have block x when x <= c +
-//   N + L (before the first read c = -1: N + L blocks).
+//                 touches blocks below it;
+//   empty blocks  c + N + L - w: the writer may have block x when x <= c + N + L (before the first
+//                 read c = -1: N + L blocks).
 //
 // The live blocks, c - M to w, are then never more than N + L + M + 1, so block x always has slot x
 // mod (N + L + M + 1), and its slot's old block, x - (N + L + M + 1), lies before c - M and before
@@ -42,10 +43,9 @@
 //
 // States of a slot, for a position x that it serves:
 //
-//   (of an older position, anywhere) --write fault in x--> at the writer --read fault in x--> at
-//   the reader
-//                                                             |                                  |
-//                       x + slots  <----------- write fault in x + slots -------------------------
+//   of an older position, anywhere --write fault in x--> at the writer --read fault in x--> at the reader
+//                                                            |                                   |
+//                    (x + slots)  <------------ write fault in x + slots ------------------------+
 //
 // One move per fault: the consumer's takes the block from the writer's address, the producer's
 // takes it from where the reader (or, where the consumer jumped, the writer) left it. A position

@@ -28,12 +28,10 @@ namespace penstock::stream {
 // All state that changes is guarded by mutex_, under which no user code runs; blocks are moved
 // outside of it, by whoever set Slot::moving. Invariants:
 //   - reader_head_ - M <= readable positions < released_ <= writer_head_ + 1, and writer_head_ is
-//   only granted a block while
-//     it is at most reader_head_ + N + L, so the live positions fit into N + L + M + 1 slots, one
-//     each: position mod slots.
+//     only granted a block while it is at most reader_head_ + N + L, so the live positions fit into
+//     N + L + M + 1 slots, one each: position mod slots.
 //   - a slot's block is at exactly one place for exactly one position; the other side may take it
-//   only when the position is
-//     outside of the window of whoever holds it.
+//     only when the position is outside of the window of the side that holds it.
 class RemapStreamCore final : public StreamHandler {
  public:
   using Options = RemapStream::Options;

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "os/futex.h"
 
-// clang-format off
 // Why. Whoever partitions n bytes into 2^b streams by m threads reserves n * m * 2^b bytes of
 // addresses, since any stream may take all of the input: 130 TB in the thesis' example. But only
 // the end of a stream is written, so one block of addresses is enough, if something exchanges the
@@ -31,7 +30,6 @@
 // Costs: per block a fault, taking the old one home and mapping the new one; with other threads in
 // the same address space, an interruption of them for each. Fault path: allocates nothing, and its
 // lock is one under which nothing faults.
-// clang-format on
 
 namespace penstock::stream {
 

@@ -8,9 +8,10 @@
 // round; a position is counted from the end, so that it does not change when more is put in front.
 //
 //   table     int32: how far back its vtable lies; then its fields
-//   vtable    uint16: its bytes; uint16: the table's bytes; uint16 each: where field i is, 0:
-//   nowhere vector    uint32: how many; then the items string    a vector of bytes, and a zero
-//   behind it root      uint32 at the very beginning: where the root table is
+//   vtable    uint16: its bytes; uint16: the table's bytes; uint16 each: where field i is, 0: nowhere
+//   vector    uint32: how many; then the items
+//   string    a vector of bytes, and a zero behind it
+//   root      uint32 at the very beginning: where the root table is
 //
 // Every number is aligned to its size, counted from the end, where the whole has been padded to a
 // multiple of 8. Little-endian machines only, as the rest of the traces.

@@ -2,9 +2,9 @@
 
 // One line of strace's output, taken apart. Nothing here knows what a call means.
 //
-//   29951 1795334319.784933 openat(AT_FDCWD</tmp>, "a b", O_RDONLY|O_CLOEXEC) = 3</tmp/a b>
-//   <0.000008> ^thread ^time           ^name  ^arguments                                   ^result
-//   ^told ^latency
+//   29951 1795334319.784933 openat(AT_FDCWD</tmp>, "a b", O_RDONLY|O_CLOEXEC) = 3</tmp/a b> <0.000008>
+//   ^tid  ^time            ^name  ^arguments                                   ^result     ^latency
+//                                                                                 ^told
 //
 // Whatever the bytes are, parsing ends, looks at none beyond the line, and takes time in proportion
 // to its length.
