@@ -21,8 +21,7 @@ constexpr uint64_t file_bytes = 256 * 4096;
 // The backends that can run here; a test capture tells.
 std::vector<trace::Backend> backends(const Scratch& scratch) {
   std::vector<trace::Backend> usable;
-  for (const auto backend :
-       {trace::Backend::ptrace, trace::Backend::preload, trace::Backend::bpf}) {
+  for (const auto backend : {trace::Backend::ptrace, trace::Backend::bpf}) {
     if (trace::capture({.output = scratch.file("probe"), .backend = backend, .command = {"true"}}))
       usable.push_back(backend);
   }

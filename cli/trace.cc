@@ -40,12 +40,11 @@ struct TraceArguments {
 
 Result<trace::Backend> backend_of(const std::string& name) {
   if (name == "auto") return trace::Backend::unknown;
-  for (const trace::Backend backend :
-       {trace::Backend::ptrace, trace::Backend::preload, trace::Backend::bpf}) {
+  for (const trace::Backend backend : {trace::Backend::ptrace, trace::Backend::bpf}) {
     if (name == name_of(backend)) return backend;
   }
   return failure(ErrorCode::invalid_argument, "trace with this backend", name,
-                 "auto, ptrace, preload or bpf");
+                 "auto, ptrace or bpf");
 }
 
 // A summary needs the trace to be read again, from a file: a pipe would never end, and what went to
@@ -143,12 +142,11 @@ Command add_trace(CLI::App& program) {
   app->add_option(
       "--backend", a.backend,
       "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
-      "the program), preload (a library in the program: no rights needed and the cheapest, but "
-      "not for static programs), or auto: bpf where it can be had, and ptrace otherwise (default)");
+      "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
   app->add_option(
          "--ring", a.ring,
-         "bpf, preload: room for calls on their way to penstock, 4K to 1G (default 32M); more "
-         "where events were lost (bpf), or where the program has to wait (preload)")
+         "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
+         "events were lost")
       ->type_name("SIZE");
   app->add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
       ->type_name("PID");

@@ -6,7 +6,6 @@
 #include "penstock/error.h"
 #include "trace/capture.h"
 #include "trace/kernel_watch.h"
-#include "trace/preload_watch.h"
 #include "trace/recorder.h"
 #include "trace/tracee.h"
 
@@ -17,7 +16,5 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
 // attach to, taken hold of before the watch began, or nullptr.
 Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
                            WaitedProcess* attached, Recorder& recorder);
-Result<int> capture_by_preload(const CaptureOptions& options, PreloadWatch& watch,
-                               Recorder& recorder);
 
 }  // namespace penstock::trace

@@ -1,6 +1,6 @@
 #pragma once
 
-// What those who watch from inside (bpf/, preload/) look at for each system call.
+// What the programs in the kernel (bpf/) look at for each system call.
 
 #include "trace/bpf/records.h"
 

@@ -82,20 +82,6 @@ class Output {
   bool kept_ = false;
 };
 
-Result<std::unique_ptr<PreloadWatch>> open_preload(const CaptureOptions& options) {
-  if (options.attach != 0) {
-    return failure(ErrorCode::unsupported, "put a library into a process that runs",
-                   "process " + std::to_string(options.attach), "the backend ptrace or bpf");
-  }
-  auto library = PreloadWatch::open(options.ring_bytes == 0 ? PreloadWatch::ring_bytes_default
-                                                            : options.ring_bytes);
-  if (!library) return library;
-  if (Status fits = PreloadWatch::check(options.command[0]); !fits) {
-    return std::unexpected(fits.error());
-  }
-  return library;
-}
-
 }  // namespace
 
 Result<Captured> capture(const CaptureOptions& options) {
@@ -106,12 +92,11 @@ Result<Captured> capture(const CaptureOptions& options) {
   std::string reason;
   std::unique_ptr<KernelWatch> watch;
   std::optional<WaitedProcess> attached;
-  if (options.attach != 0 && backend != Backend::preload) {
+  if (options.attach != 0) {
     auto process = WaitedProcess::of(options.attach);
     if (!process) return std::unexpected(process.error());
     attached.emplace(std::move(*process));
   }
-  std::unique_ptr<PreloadWatch> library;
   if (backend == Backend::unknown || backend == Backend::bpf) {
     auto opened = KernelWatch::open(
         {.ring_bytes = options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes,
@@ -126,11 +111,7 @@ Result<Captured> capture(const CaptureOptions& options) {
       backend = Backend::ptrace;
     }
   }
-  if (backend == Backend::preload) {
-    auto opened = open_preload(options);
-    if (!opened) return std::unexpected(opened.error());
-    library = std::move(*opened);
-  } else if (backend != Backend::ptrace && backend != Backend::bpf) {
+  if (backend != Backend::ptrace && backend != Backend::bpf) {
     return failure(ErrorCode::unsupported, "trace with this backend", std::string(name_of(backend)),
                    "ptrace");
   }
@@ -147,8 +128,7 @@ Result<Captured> capture(const CaptureOptions& options) {
   Recorder recorder(std::move(*writer), zero_ns, [&] { return output.keep(); });
   auto exit_code = backend == Backend::bpf
                        ? capture_by_bpf(options, *watch, attached ? &*attached : nullptr, recorder)
-                   : backend == Backend::preload ? capture_by_preload(options, *library, recorder)
-                                                 : capture_by_ptrace(options, recorder);
+                       : capture_by_ptrace(options, recorder);
   if (!exit_code) return std::unexpected(exit_code.error());
   recorder.program_runs();  // also where that was not seen
   auto finished = recorder.finish(*exit_code);

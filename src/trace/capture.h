@@ -1,12 +1,10 @@
 #pragma once
 
-// Recording what a program asks of files. One interface, three ways behind it, one format:
+// Recording what a program asks of files. One interface, two ways behind it, one format:
 //
-//   ptrace   no rights needed, any program: static ones, JVMs, Go. The program stops at the calls
-//            of interest, and at no others, while we look (capture_ptrace.cc).
-//   preload  the lowest cost. A library inside the program writes to memory that we share with it;
-//            dynamic programs on x86-64 only (capture_preload.cc).
-//   bpf      as root: programs in the kernel write to a ring that we read (capture_bpf.cc).
+//   ptrace  no rights needed, any program: static ones, JVMs, Go. The program stops at the calls
+//           of interest, and at no others, while we look (capture_ptrace.cc).
+//   bpf     as root: programs in the kernel write to a ring that we read (capture_bpf.cc).
 
 #include <atomic>
 #include <cstdint>
@@ -23,12 +21,12 @@ struct CaptureOptions {
   std::string output = "run.trace";
   Backend backend = Backend::unknown;  // unknown: bpf where it can be had, ptrace otherwise
   std::vector<std::string> command;    // the program and its arguments, found as a shell would; or
-  int32_t attach = 0;                  // a process that runs (not preload)
+  int32_t attach = 0;                  // a process that runs
   // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
   const std::atomic<bool>* stop = nullptr;
-  // ptrace, bpf: called once where the program has ended and processes that it left run on.
+  // Called once where the program has ended and processes that it left run on.
   std::function<void()> on_left;
-  // bpf, preload: what lies between the kernel or the program and us, a power of two; 0: 32 MiB.
+  // bpf: what lies between the kernel and us, a power of two; 0: 32 MiB.
   uint64_t ring_bytes = 0;
 };
 

@@ -179,14 +179,8 @@ class EachBackend : public ::testing::TestWithParam<Backend> {
 std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return std::string(name_of(info.param));
 }
-INSTANTIATE_TEST_SUITE_P(Capture, EachBackend,
-                         ::testing::Values(Backend::ptrace, Backend::preload, Backend::bpf),
+INSTANTIATE_TEST_SUITE_P(Capture, EachBackend, ::testing::Values(Backend::ptrace, Backend::bpf),
                          backend_name);
-
-// Those that need nothing of the program that is there already: no library of theirs is in it.
-class EachOutsideBackend : public EachBackend {};
-INSTANTIATE_TEST_SUITE_P(Capture, EachOutsideBackend,
-                         ::testing::Values(Backend::ptrace, Backend::bpf), backend_name);
 
 #define SKIP_WITHOUT(backend) \
   if (const std::string why = why_not(backend); !why.empty()) GTEST_SKIP() << why
@@ -223,7 +217,7 @@ TEST_P(EachBackend, SequenceIsTheOneThatTheProgramKnows) {
 }
 
 #if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
-TEST_P(EachOutsideBackend, StaticProgramIsTracedLikeAnyOther) {
+TEST_P(EachBackend, StaticProgramIsTracedLikeAnyOther) {
   Folder folder, traces;
   const Traced traced =
       trace_of(folder, traces,
@@ -348,7 +342,7 @@ TEST_P(EachBackend, InheritedStandardInputIsKnownWithItsPosition) {
   EXPECT_EQ(end, 5000u);
 }
 
-TEST_P(EachOutsideBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
+TEST_P(EachBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   Folder folder, traces;
   const std::string path = folder / "grown";
   Child child([&] {
@@ -380,7 +374,7 @@ TEST_P(EachOutsideBackend, AttachedProcessIsFollowedUntilAskedToStopAndRunsOn) {
   EXPECT_GE(bytes_of(path), size + 100) << "it does not run on";
 }
 
-TEST_P(EachOutsideBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
+TEST_P(EachBackend, ChildrenOfAnAttachedProcessAreFollowedToTheirEnd) {
   Folder folder, traces;
   const std::string path = folder / "grown";
   Child child([&] {
@@ -591,63 +585,20 @@ TEST_P(EachBackend, SeesOfGnuSortWhatPtraceSees) {
 }
 
 // What comes of a command line, in a folder of its own.
-Traced preload_trace_of(const Folder& folder, const std::string& script, uint64_t ring_bytes = 0) {
+Traced trace_of_script(const Folder& folder, Backend backend, const std::string& script) {
   Folder traces;
-  return trace_of(folder, traces,
-                  {.backend = Backend::preload,
-                   .command = {"sh", "-c", "cd '" + folder.path() + "'; " + script},
-                   .ring_bytes = ring_bytes});
+  return trace_of(
+      folder, traces,
+      {.backend = backend, .command = {"sh", "-c", "cd '" + folder.path() + "'; " + script}});
 }
 
-std::string line_of(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
-
-TEST(PreloadCapture, ProgramWaitsWhereTheRingIsFullAndNothingIsLost) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  constexpr uint64_t reads = 4000, read_bytes = 512;
-  std::ofstream(folder / "in") << std::string(reads * read_bytes, 'x');
-  // Four at once, with room for sixteen calls.
-  const Traced traced = preload_trace_of(
-      folder, "for i in 1 2 3 4; do dd if=in of=/dev/null bs=512 status=none & done; wait", 4096);
-  EXPECT_EQ(unseen(traced, Unseen::dropped_events), 0u);
-  EXPECT_EQ(traced.conversion.reads, 4 * reads);
-  EXPECT_EQ(traced.conversion.read_bytes, 4 * reads * read_bytes);
-  EXPECT_EQ(traced.conversion.processes, 4u);
-}
-
-TEST(PreloadCapture, ProgramsFindTheirEnvironmentAndDescriptorsAsWithout) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  const std::string script =
-      "env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > seen; ls /proc/self/fd | wc -l > open";
-  (void)preload_trace_of(folder, script);
-  const std::string seen = line_of(folder / "seen"), open = line_of(folder / "open");
-  EXPECT_EQ(seen, "0");
-  ASSERT_EQ(std::system(("cd '" + folder.path() + "'; " + script).c_str()), 0);
-  EXPECT_EQ(line_of(folder / "open"), open);
-}
-
-TEST(PreloadCapture, EnvironmentsOfTheProgramsChoiceDoNotHideItsChildren) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  const Traced traced = preload_trace_of(
-      folder, "env -i /bin/sh -c 'echo one > a'; env -u LD_PRELOAD /bin/sh -c 'echo two > b'");
-  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 4}}));
-  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 0u);
-}
-
-TEST(PreloadCapture, PositionsStaySharedOverForksAndPrograms) {
-  SKIP_WITHOUT(Backend::preload);
+TEST_P(EachBackend, PositionsStaySharedOverForksAndPrograms) {
   Folder folder;
   // Each program inherits the descriptor; the last word is the shell's own again.
   const Traced traced =
-      preload_trace_of(folder,
-                       "exec 5> out; printf 12 >&5; /bin/echo 345 >&5; (/bin/echo 6 >&5); "
-                       "env -i /bin/echo 78 >&5; printf 9 >&5");
+      trace_of_script(folder, GetParam(),
+                      "exec 5> out; printf 12 >&5; /bin/echo 345 >&5; (/bin/echo 6 >&5); "
+                      "env -i /bin/echo 78 >&5; printf 9 >&5");
   EXPECT_EQ(traced.accesses, (Accesses{{"out", 'w', 0, 2},
                                        {"out", 'w', 2, 4},
                                        {"out", 'w', 6, 2},
@@ -655,114 +606,34 @@ TEST(PreloadCapture, PositionsStaySharedOverForksAndPrograms) {
                                        {"out", 'w', 11, 1}}));
 }
 
-TEST(PreloadCapture, KilledProgramLeavesWhatItDid) {
-  SKIP_WITHOUT(Backend::preload);
+TEST_P(EachBackend, KilledProgramLeavesWhatItDid) {
   Folder folder;
-  const Traced traced =
-      preload_trace_of(folder, "echo one > a; echo two > b; kill -KILL $$; echo three > c");
+  const Traced traced = trace_of_script(
+      folder, GetParam(), "echo one > a; echo two > b; kill -KILL $$; echo three > c");
   EXPECT_EQ(traced.captured.totals.exit_code, 128 + SIGKILL);
   EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 4}}));
   EXPECT_TRUE(traced.conversion.complete);
 }
 
-TEST(PreloadCapture, DaemonIsFollowedToItsEnd) {
-  SKIP_WITHOUT(Backend::preload);
+// The daemon goes on when the program has ended, which closes its end of the pipe.
+TEST_P(EachBackend, DaemonIsFollowedToItsEnd) {
   Folder folder;
-  const Traced traced =
-      preload_trace_of(folder, "(sleep 0.3; echo late > late) > /dev/null 2>&1 & exit 3");
+  const Traced traced = trace_of_script(folder, GetParam(),
+                                        "mkfifo gate; (read nothing < gate; echo late > late) > "
+                                        "/dev/null 2>&1 & exec 7> gate; exit 3");
   EXPECT_EQ(traced.captured.totals.exit_code, 3);
   EXPECT_EQ(traced.accesses, (Accesses{{"late", 'w', 0, 5}}));
 }
 
-// Kills a capture of `script` once that has made the file `begun`. Then there is `killed`, for it
-// to go on by, and it has to come to its end.
-void kill_capture_of(const Folder& folder, const std::string& script, uint64_t ring_bytes = 0) {
-  Child capturing(
-      [&] { (void)preload_trace_of(folder, script + "; echo whole > end", ring_bytes); });
-  while (!std::filesystem::exists(folder / "begun")) ::usleep(1000);
-  capturing.kill();
-  EXPECT_FALSE(std::filesystem::exists(folder / "end"));
-  std::ofstream(folder / "killed") << "";
-  for (int i = 0; i < 6000 && line_of(folder / "end") != "whole"; ++i) ::usleep(10'000);
-  EXPECT_EQ(line_of(folder / "end"), "whole");
-}
-
-TEST(PreloadCapture, ProgramRunsOnWhereTheCaptureIsKilled) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  kill_capture_of(folder,
-                  "while [ ! -e killed ]; do echo x >> begun; done; "
-                  "i=0; while [ $i -lt 1000 ]; do echo $i >> grown; i=$((i+1)); done",
-                  4096);
-}
-
-// The library can be found by nobody any more: programs must not hear of it. (A `sleep` that was on
-// its way when the capture was killed may still complain, and has ended when the loop has.)
-TEST(PreloadCapture, ProgramsThatStartWhereTheCaptureWasKilledAreAsWithout) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder;
-  kill_capture_of(folder,
-                  "exec 2> early; echo > begun; while [ ! -e killed ]; do sleep 0.01; done; "
-                  "exec 2> complaints; /bin/echo on; "
-                  "env | grep -c -e PENSTOCK_TRACE -e LD_PRELOAD > seen");
-  EXPECT_EQ(line_of(folder / "seen"), "0");
-  EXPECT_EQ(line_of(folder / "complaints"), "");
-}
-
-TEST(PreloadCapture, ProgramsOfAnotherUserAreCountedAndHearOfNothing) {
-  SKIP_WITHOUT(Backend::preload);
-  if (::geteuid() != 0 ||
-      std::system("setpriv --reuid 65534 --clear-groups true 2> /dev/null") != 0)
-    GTEST_SKIP() << "setpriv cannot be used here";
-  Folder folder;
-  const Traced traced = preload_trace_of(
-      folder,
-      "setpriv --reuid 65534 --clear-groups sh -c 'env; /bin/true' > seen 2>&1; "
-      "grep -c -e PENSTOCK_TRACE -e LD_PRELOAD -e ld.so seen > count; echo two > b");
-  EXPECT_EQ(line_of(folder / "count"), "0");
-  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 1u);
-  EXPECT_EQ(traced.captured.totals.exit_code, 0);
-}
-
 // Its processes have numbers that are others outside: the first is 1.
-TEST(PreloadCapture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
-  SKIP_WITHOUT(Backend::preload);
+TEST(Capture, ContainerWithNumbersOfItsOwnIsFollowedToItsEnd) {
+  SKIP_WITHOUT(Backend::ptrace);
   if (std::system("unshare -pf true 2> /dev/null") != 0)
     GTEST_SKIP() << "unshare cannot be used here";
   Folder folder;
-  const Traced traced =
-      preload_trace_of(folder, "unshare -pf sh -c '/bin/echo one > a; exit 4' || echo $? > b");
-  EXPECT_EQ(line_of(folder / "a"), "one");
-  EXPECT_EQ(line_of(folder / "b"), "4");
-}
-
-#if defined(PENSTOCK_KNOWN_PATTERN_STATIC)
-TEST(PreloadCapture, StaticProgramIsRefusedBeforeItRunsAndCountedLater) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder folder, traces;
-  const auto refused = capture({.output = traces / "t",
-                                .backend = Backend::preload,
-                                .command = {PENSTOCK_KNOWN_PATTERN_STATIC, folder.path()}});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
-  EXPECT_NE(refused.error().message().find("static"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(folder / "expected"));
-  EXPECT_FALSE(std::filesystem::exists(traces / "t"));
-  const Traced traced = preload_trace_of(
-      folder, std::string(PENSTOCK_KNOWN_PATTERN_STATIC) + " --unwatched 1; echo one > a");
-  EXPECT_EQ(unseen(traced, Unseen::untraced_processes), 1u);
-  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}}));
-}
-#endif
-
-TEST(PreloadCapture, ProcessThatRunsIsRefused) {
-  SKIP_WITHOUT(Backend::preload);
-  Folder traces;
-  std::atomic<bool> stop{true};
-  const auto refused = capture(
-      {.output = traces / "t", .backend = Backend::preload, .attach = ::getpid(), .stop = &stop});
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  const Traced traced = trace_of_script(
+      folder, Backend::ptrace, "unshare -pf sh -c '/bin/echo one > a; exit 4' || echo $? > b");
+  EXPECT_EQ(traced.accesses, (Accesses{{"a", 'w', 0, 4}, {"b", 'w', 0, 2}}));
 }
 
 TEST(Capture, ClosedRingsDoNotStayWithThePtracer) {

@@ -185,12 +185,6 @@ class Follower {
       case Call::fork:
         descriptors_.fork(event.process, event.child, event.flags & flag::shares_descriptors);
         return {};
-      case Call::fork_begin:
-        descriptors_.put_aside(event.process, event.result);
-        return {};
-      case Call::fork_child:
-        descriptors_.take(event.child, event.result, event.process);
-        return {};
       case Call::exec:
         descriptors_.exec(event.process);
         return {};

@@ -308,21 +308,6 @@ TEST(Conversion, WhatIsLongerThanAllThatWasReservedWasWrittenBySomebodyElse) {
   EXPECT_EQ(script.convert().files[0].used_bytes, 700u);
 }
 
-TEST(Conversion, ForkInTwoHalvesKeepsTheTableOfItsBeginning) {
-  Script script;
-  const uint32_t file = script.file("/a", 1000);
-  script.open(1, 3, file, 1000);
-  script.read(1, 3, 100);
-  script.add({.result = 77, .process = 1, .call = Call::fork_begin});
-  script.add({.process = 1, .descriptor = 3, .call = Call::close});  // before the child is heard of
-  script.add({.result = 77, .process = 9, .child = 1, .call = Call::fork_child});
-  script.read(9, 3, 50);
-  (void)script.convert();
-  ASSERT_EQ(script.requests.size(), 2u);
-  EXPECT_EQ(script.requests[1].offset, 100u);
-  EXPECT_EQ(script.requests[1].process, 9);
-}
-
 TEST(Conversion, TraceThatIsCutOffIsConvertedAsFarAsItGoes) {
   Script script;
   const uint32_t file = script.file("/a", 1 << 30);

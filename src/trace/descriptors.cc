@@ -2,16 +2,7 @@
 
 #include <algorithm>
 
-#include "base/random.h"
-
 namespace penstock::trace {
-namespace {
-
-uint64_t key_of(int32_t parent, uint64_t number) {
-  return mix64(static_cast<uint32_t>(parent)) ^ mix64(~number);
-}
-
-}  // namespace
 
 Descriptors::Table& Descriptors::table_of(int32_t process) {
   if (last_table_ != nullptr && process == last_process_) return *last_table_;
@@ -162,22 +153,6 @@ void Descriptors::fork(int32_t parent, int32_t child, bool shares) {
   const TablePointer& from = processes_[parent];
   TablePointer made = shares ? from : copy(*from);
   processes_[child] = std::move(made);
-  last_table_ = nullptr;
-}
-
-void Descriptors::put_aside(int32_t parent, uint64_t number) {
-  TablePointer made = copy(table_of(parent));
-  TablePointer& place = aside_[key_of(parent, number)];
-  forget(place);
-  place = std::move(made);
-}
-
-void Descriptors::take(int32_t parent, uint64_t number, int32_t child) {
-  const auto found = aside_.find(key_of(parent, number));
-  if (found == aside_.end()) return;
-  exit(child);
-  processes_[child] = std::move(found->second);
-  aside_.erase(found);
   last_table_ = nullptr;
 }
 

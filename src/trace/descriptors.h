@@ -45,9 +45,6 @@ class Descriptors {
 
   // The child's table is the parent's own, or a copy. What the child had is forgotten.
   void fork(int32_t parent, int32_t child, bool shares);
-  // The two halves of a fork whose child is not known at once: a copy is put aside, and taken.
-  void put_aside(int32_t parent, uint64_t number);
-  void take(int32_t parent, uint64_t number, int32_t child);
   void exec(int32_t process);
   void exit(int32_t process);
 
@@ -88,7 +85,6 @@ class Descriptors {
   void forget(TablePointer& table);
 
   std::unordered_map<int32_t, TablePointer> processes_;
-  std::unordered_map<uint64_t, TablePointer> aside_;  // by parent and number, mixed
   std::vector<Counted> descriptions_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> writers_;  // by file

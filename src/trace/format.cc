@@ -253,8 +253,6 @@ std::string_view name_of(Backend backend) {
       return "unknown";
     case Backend::ptrace:
       return "ptrace";
-    case Backend::preload:
-      return "preload";
     case Backend::bpf:
       return "bpf";
     case Backend::import:
@@ -303,10 +301,6 @@ std::string_view name_of(Call call) {
       return "size";
     case Call::fork:
       return "fork";
-    case Call::fork_begin:
-      return "fork_begin";
-    case Call::fork_child:
-      return "fork_child";
     case Call::exec:
       return "exec";
     case Call::exit:

@@ -43,7 +43,8 @@ namespace penstock::trace {
 
 inline constexpr uint32_t format_version = 1;
 
-enum class Backend : uint8_t { unknown, ptrace, preload, bpf, import, synthetic };
+// A number on disk.
+enum class Backend : uint8_t { unknown = 0, ptrace = 1, bpf = 3, import = 4, synthetic = 5 };
 std::string_view name_of(Backend backend);
 
 // What was asked. A number on disk: never renumbered, new ones at the end.
@@ -78,11 +79,9 @@ enum class Call : uint8_t {
   size = 26,      // file; result: its size, as somebody who asked was told (fstat, a seek to the
                   // end). Only logs of others have it, whose opens do not tell the size
   // Processes.
-  fork = 30,        // child. Flag shares_descriptors: one table for both (CLONE_FILES)
-  fork_begin = 31,  // result: a number. The process's table as it is now will be a child's ...
-  fork_child = 32,  // ... whose first event this is: child = the parent, result: that number
-  exec = 33,        // path: the program. Descriptors that close on exec are closed
-  exit = 34,        // of the process, not of a thread
+  fork = 30,  // child. Flag shares_descriptors: one table for both (CLONE_FILES)
+  exec = 33,  // path: the program. Descriptors that close on exec are closed
+  exit = 34,  // of the process, not of a thread
   // io_uring. Requests stand where they were seen to be complete; start_ns is when they were
   // submitted, latency_ns until the completion was *seen*: an upper bound.
   ring_setup = 40,  // descriptor; flags: kernel_polls
@@ -192,7 +191,7 @@ enum class Unseen : uint8_t {
   ring_unconfirmed,     // ring requests whose result was not seen
   ring_other,           // ring requests of kinds that move no file's bytes, or are not known
   unknown_descriptors,  // calls on descriptors about which nothing could be learnt
-  untraced_processes,   // processes that could not be followed
+  untraced_processes,   // processes that could not be followed (no backend of today has any)
   unknown_sharing,      // descriptors that may share a position with others: kcmp() was denied
   unknown_names,        // changes of names of which only the file system knows which file has them
   untimed_lines,        // lines of a log of strace that tell no time

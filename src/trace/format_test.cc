@@ -41,12 +41,12 @@ Bytes contents(const std::string& path) {
   return bytes;
 }
 
-constexpr std::array calls = {Call::open,      Call::describe,  Call::close,      Call::close_range,
-                              Call::duplicate, Call::set_flags, Call::read,       Call::write,
-                              Call::seek,      Call::copy,      Call::truncate,   Call::allocate,
-                              Call::sync,      Call::rename,    Call::unlink,     Call::map,
-                              Call::size,      Call::fork,      Call::fork_begin, Call::fork_child,
-                              Call::exec,      Call::exit,      Call::ring_setup};
+constexpr std::array calls = {Call::open,      Call::describe,  Call::close,    Call::close_range,
+                              Call::duplicate, Call::set_flags, Call::read,     Call::write,
+                              Call::seek,      Call::copy,      Call::truncate, Call::allocate,
+                              Call::sync,      Call::rename,    Call::unlink,   Call::map,
+                              Call::size,      Call::fork,      Call::exec,     Call::exit,
+                              Call::ring_setup};
 
 // Numbers of all sizes.
 uint64_t any_number(Random& random) {

@@ -107,9 +107,7 @@ trace::FileRecord record_of(const kernel::FileRecord& told) {
                            .inode = told.identity.inode,
                            .bytes = told.bytes};
   record.birth_ns = told.birth_ns;
-  if (told.is_path) {
-    record.path.assign(told.names, ::strnlen(told.names, told.length));
-  } else if (told.is_apart) {
+  if (told.is_apart) {
     record.path = path_apart(told);
   } else {
     record.path = (told.is_cut ? "..." : "") + path_of(told.names, told.length);
@@ -191,21 +189,6 @@ struct RecordFollower::State {
         break;
       case record_fork:
         forked(as<ForkRecord>(bytes));
-        break;
-      case record_fork_begin:
-        fork_began(as<ForkPartRecord>(bytes));
-        break;
-      case record_fork_child:
-        fork_began_child(as<ForkPartRecord>(bytes));
-        break;
-      case record_fork_end:
-        // It failed: no child will ask for what was put aside.
-        if (const auto& part = as<ForkPartRecord>(bytes); part.other <= 0) {
-          tables_aside_.erase(part.number);
-        }
-        break;
-      case record_look:
-        looked(as<LookRecord>(bytes));
         break;
       case record_exit:
         recorder_.add({.start_ns = since_zero(as<EndRecord>(bytes).start_ns),
@@ -325,35 +308,6 @@ struct RecordFollower::State {
                    .child = record.child,
                    .flags = record.shares_descriptors ? flag::shares_descriptors : 0,
                    .call = Call::fork});
-  }
-
-  // The child's first record may stand before its parent's next one, or long behind it: its table
-  // is the one that the parent had when it asked for the child.
-  void fork_began(const ForkPartRecord& record) {
-    tables_aside_[record.number] = std::make_shared<Table>(table_of(record.head.process));
-    recorder_.add({.start_ns = since_zero(record.start_ns),
-                   .result = record.number,
-                   .process = record.head.process,
-                   .thread = record.head.thread,
-                   .call = Call::fork_begin});
-  }
-  void fork_began_child(const ForkPartRecord& record) {
-    const auto found = tables_aside_.find(record.number);
-    if (found != tables_aside_.end()) {
-      tables_[record.head.process] = std::move(found->second);
-      tables_aside_.erase(found);
-      last_table_ = nullptr;
-    }
-    recorder_.add({.start_ns = since_zero(record.start_ns),
-                   .result = record.number,
-                   .process = record.head.process,
-                   .thread = record.head.thread,
-                   .child = static_cast<int32_t>(record.other),
-                   .call = Call::fork_child});
-  }
-
-  void looked(const LookRecord& record) {
-    resolve(record.head, record.descriptor, record.file, since_zero(record.start_ns));
   }
 
   void executed(const ExecRecord& record) {
@@ -680,7 +634,6 @@ struct RecordFollower::State {
   std::unordered_map<FileIdentity, KnownFile, IdentityHash, IdentityEqual> files_;
   std::map<std::string, FileIdentity> paths_;  // of storage, as far as was seen
   std::unordered_map<int32_t, std::shared_ptr<Table>> tables_;
-  std::unordered_map<uint64_t, std::shared_ptr<Table>> tables_aside_;    // of forks, by number
   std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // by thread
   std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // by request
   std::unordered_map<uint64_t, int32_t> ring_numbers_;

@@ -1,7 +1,6 @@
 #pragma once
 
-// What those who watch a program from inside (programs in the kernel, a library in the program)
-// have written down, made into events: capture_bpf.cc and capture_preload.cc.
+// What the programs in the kernel have written down, made into events (capture_bpf.cc).
 
 #include <cstddef>
 #include <memory>

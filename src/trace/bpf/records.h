@@ -2,8 +2,7 @@
 
 // What the programs in the kernel (watch.bpf.c) and the capture (kernel_watch_linux.cc) say to each
 // other: records that go through the ring, counters that both see, and the table that tells the
-// programs what to look at for each system call. C and C++, the same bytes in both. The library
-// that a program carries (../preload/) says the same to its capture, and a little more.
+// programs what to look at for each system call. C and C++, the same bytes in both.
 
 #ifdef __cplusplus
 #include <cstdint>
@@ -27,16 +26,6 @@ enum RecordKind {
   record_exit = 6,    // EndRecord: the last thread of a process ends
   record_submit = 7,  // SubmitRecord: a request of an io_uring
   record_done = 8,    // DoneRecord: its answer
-  // Of the library in a program (../preload/) alone.
-  record_fork_begin = 9,    // ForkPartRecord: another process is asked for ...
-  record_fork_child = 10,   // ... which this is; `other` is its parent
-  record_fork_end = 11,     // what its parent was told: `other`, or a negative number
-  record_look = 12,         // LookRecord: a descriptor of which nothing was known
-  record_exec_begin = 13,   // EndRecord: another program is about to take this one's place ...
-  record_exec_failed = 14,  // EndRecord: ... which it did not
-  record_ring_asked = 15,   // RingAskedRecord: a request of an io_uring
-  record_ring_told = 16,    // RingToldRecord: an answer in an io_uring
-  record_ring_file = 17,    // RingFileRecord: an entry of an io_uring's own table of files
 };
 
 // io_uring's operations that are of interest: IORING_OP_*.
@@ -99,8 +88,7 @@ struct FileRecord {
   uint8_t is_apart;    // in no folder: made in memory alone
   uint8_t is_deleted;  // has no name any more
   uint8_t is_cut;      // the first names are missing
-  uint8_t is_path;     // `names` is the whole path, first name first
-  uint8_t padding[3];
+  uint8_t padding[4];
   char names[names_bytes + name_bytes];
 };
 
@@ -154,7 +142,7 @@ struct SubmitRecord {
   uint8_t operation;
   uint8_t is_registered;  // descriptor is an index into the ring's own table
   uint8_t makes_registered;
-  uint8_t is_silent;  // has an answer only where it fails (of the library alone)
+  uint8_t padding;
   uint64_t ring;
 };
 
@@ -164,41 +152,6 @@ struct DoneRecord {
   uint64_t end_ns;
   int64_t result;
   struct FileFacts file;  // of an open: the one that it made
-};
-
-struct ForkPartRecord {
-  struct RecordHead head;
-  uint64_t start_ns;
-  uint64_t number;  // which fork it is
-  int64_t other;
-};
-
-struct LookRecord {
-  struct RecordHead head;
-  uint64_t start_ns;
-  int32_t descriptor;
-  uint32_t padding;
-  struct FileFacts file;
-};
-
-struct RingAskedRecord {
-  struct SubmitRecord submit;  // its `request` is the user data, which others may have as well
-  struct FileFacts file;       // not of registered ones
-};
-
-struct RingToldRecord {
-  struct RecordHead head;
-  uint64_t ring;
-  uint64_t user_data;
-  uint64_t end_ns;
-  int64_t result;
-};
-
-struct RingFileRecord {
-  struct RecordHead head;
-  uint64_t ring;
-  uint64_t index;
-  struct FileFacts file;  // .file is 0: there is none
 };
 
 // What to do at a system call. Indexes of arguments; -1: none.

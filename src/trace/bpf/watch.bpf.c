@@ -378,7 +378,6 @@ static __noinline int tell(struct file* file, struct FileFacts* facts) {
   set_head(&record->head, record_file);
   record->identity = key;
   record->birth_ns = 0;
-  record->is_path = 0;
   record->bytes = facts->bytes;
   record->mode = facts->mode;
   struct inode* inode = BPF_CORE_READ(file, f_inode);
