@@ -416,7 +416,7 @@ Accesses of_file(const Traced& traced, const std::string& name) {
   return accesses;
 }
 
-TEST_P(EachOutsideBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
+TEST_P(EachBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
   Folder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
@@ -434,7 +434,7 @@ TEST_P(EachOutsideBackend, ThreadsWhoseFirstOneHasEndedAreSeenAsAnyOther) {
             1);
 }
 
-TEST_P(EachOutsideBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
+TEST_P(EachBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
   Folder folder, traces;
   const Traced traced = trace_of(
       folder, traces,
@@ -446,7 +446,7 @@ TEST_P(EachOutsideBackend, ProcessHasTheFilesOfTheOneThatMadeIt) {
 }
 
 // In a process of its own: one that waits for ever is ended.
-TEST_P(EachOutsideBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
+TEST_P(EachBackend, FileSystemThatATracedProcessServesIsNotWaitedFor) {
   Folder folder, traces;
   const std::string output = traces / "run.trace";
   const pid_t tracer = ::fork();
