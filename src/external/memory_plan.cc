@@ -145,6 +145,7 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
                          buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
   largest_bytes = std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
+  plan.block_list_bytes = needs.block_list_bytes;
   plan.splits = 1;
   for (uint64_t bytes = needs.sorted_bytes / plan.buckets;
        bytes > largest_bytes && plan.splits <= splits_max; bytes /= std::max(plan.buckets, 2u))
@@ -163,7 +164,7 @@ uint64_t largest_bucket_bytes(const BucketPlan& plan, uint64_t input_bytes) {
 uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
   if (plan.fits) return 0;
   // The last block of each bucket is not full.
-  uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * list_bytes_per_block;
+  uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * plan.block_list_bytes;
   if (plan.splits > 1) {
     const size_t extent_bytes =
         std::min(plan.block_bytes, std::max(plan.read_block_bytes / 2, block_bytes_min));
@@ -192,7 +193,7 @@ Status check_lists(const BucketPlan& plan, uint64_t input_bytes) {
 }
 
 uint64_t listed_blocks_max(const BucketPlan& plan) {
-  return std::max(plan.lists_bytes, lists_free_bytes) / list_bytes_per_block;
+  return std::max(plan.lists_bytes, lists_free_bytes) / plan.block_list_bytes;
 }
 
 bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_bytes) {

@@ -35,6 +35,12 @@ inline constexpr uint64_t planned_bytes_min = 8 * MiB;
 
 // ---- where items are distributed to buckets, which are then sorted
 
+// What is known of each block in a temporary, as long as its bucket waits: its number, 4 bytes
+// (split.h), and its check, 8 (file/block_checks.h); where it may be compressed, how long it is, 4
+// more. What lists have in reserve while they grow is a quarter of that (append_to_list()).
+inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
+inline constexpr uint64_t list_bytes_per_compressed_block = (4 + 8 + 4) * 5 / 4;
+
 // What plans of numbers and of strings have in common.
 struct BucketPlan {
   bool fits = false;     // expected: nothing goes to temporaries
@@ -49,9 +55,10 @@ struct BucketPlan {
   unsigned sorter_threads = 1;
   uint64_t sorters_bytes = 0;  // what these take beside the arena, for the largest bucket planned
   uint32_t splits = 0;         // how often an item is distributed; 0: all of it stays in memory
-  // For the lists of what lies in temporaries, beside all of the above. Where the memory does not
-  // suffice for them, nothing may begin.
+  // For the lists of what lies in temporaries, beside all of the above: so much for each block.
+  // Where the memory does not suffice for them, nothing may begin.
   uint64_t lists_bytes = 0;
+  uint64_t block_list_bytes = list_bytes_per_compressed_block;
   bool holds = true;
   // What it expects to stay in memory between the phases.
   uint64_t kept_bytes = 0;
@@ -64,6 +71,7 @@ struct BucketNeeds {
   uint64_t sorted_bytes = 0;  // of the arena, for all of the input while it is sorted
   unsigned threads = 1;
   size_t block_bytes_least = block_bytes_min;
+  uint64_t block_list_bytes = list_bytes_per_compressed_block;  // as in BucketPlan
   uint32_t buckets_max = 1;
   uint64_t bucket_bytes_min = 1;  // of the input
   // What the second phase takes beside the arena, with buckets that take so much of it.
@@ -76,12 +84,8 @@ std::optional<uint64_t> plan_to_keep(BucketPlan& plan, const BucketNeeds& needs)
 // Plans for temporaries, and returns how much of the arena a bucket may take to be sorted.
 uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs);
 
-// ---- what is known of each block in a temporary
+// ---- lists of what is known of each block in a temporary
 
-// Of each block, as long as its bucket waits: its number, and how long it is where it is
-// compressed, 4 bytes each (split.h), and its check (file/block_checks.h), 8 bytes. The rest is
-// what lists have in reserve while they grow: a quarter (append_to_list()).
-inline constexpr uint64_t list_bytes_per_block = 20;
 // Where a bucket is distributed again, also where each piece of it lies; a reader has a copy.
 inline constexpr uint64_t extent_list_bytes = 2 * 24;
 // What lists leave at least of any memory.

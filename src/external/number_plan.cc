@@ -39,6 +39,7 @@ NumberPlan plan_within(const SortOptions& options, uint64_t memory_bytes, uint64
                              .sorted_bytes = input_bytes,
                              .threads = options.threads,
                              .block_bytes_least = block_bytes_least,
+                             .block_list_bytes = list_bytes_per_block,
                              .buckets_max = buckets_max,
                              .bucket_bytes_min = bucket_bytes_min,
                              .sorters_bytes = [&](const BucketPlan& with, uint64_t bucket_bytes) {

@@ -13,9 +13,12 @@ uint64_t Split::kept_bytes() const {
 }
 
 uint64_t Split::list_bytes() const {
-  uint64_t blocks = 0;
-  for (const SplitBucket& bucket : buckets) blocks += bucket.spilled.size();
-  return blocks * list_bytes_per_block;
+  uint64_t bytes = 0;
+  for (const SplitBucket& bucket : buckets) {
+    bytes += bucket.spilled.size() *
+             (bucket.stored_bytes.empty() ? list_bytes_per_block : list_bytes_per_compressed_block);
+  }
+  return bytes;
 }
 
 std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
