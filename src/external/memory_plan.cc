@@ -153,10 +153,6 @@ uint64_t plan_to_spill(BucketPlan& plan, const BucketNeeds& needs) {
   return largest_bytes;
 }
 
-uint64_t listed_bytes_of(uint64_t memory_bytes, uint64_t input_bytes, bool known) {
-  return known ? input_bytes : std::max(input_bytes, pipe_listed_multiple * memory_bytes);
-}
-
 uint64_t largest_bucket_bytes(const BucketPlan& plan, uint64_t input_bytes) {
   return static_cast<uint64_t>(size_error * static_cast<double>(input_bytes) / plan.buckets);
 }
@@ -197,7 +193,9 @@ uint64_t listed_blocks_max(const BucketPlan& plan) {
 }
 
 bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_bytes) {
-  auto is_short = [&](const BucketPlan& of) { return of.lists_bytes <= memory_bytes / 8; };
+  auto is_short = [&](const BucketPlan& of) {
+    return of.lists_bytes <= memory_bytes / lists_divisor;
+  };
   if (plan.splits > splits_max) return false;
   if (plan.block_bytes > block_bytes_min && plan.buckets < large_block_buckets_min) return false;
   if (!than.holds) return true;

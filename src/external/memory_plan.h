@@ -92,11 +92,10 @@ inline constexpr uint64_t extent_list_bytes = 2 * 24;
 inline constexpr uint64_t beside_lists_bytes_min = planned_bytes_min / 2;
 // Lists of so much are planned for in any case.
 inline constexpr uint64_t lists_free_bytes = 64 * KiB;
-// So many times the memory a pipe may hold for which nobody knows a length; then its lists are
-// longer than planned, and the sort ends.
+// A pipe whose length nobody knows may hold so many times the memory, or as much as has lists in an
+// eighth of it; then they are longer than planned, and the sort ends.
 inline constexpr uint64_t pipe_listed_multiple = 2048;
-// How much input the lists have to be planned for.
-uint64_t listed_bytes_of(uint64_t memory_bytes, uint64_t input_bytes, bool known);
+inline constexpr uint64_t lists_divisor = 8;
 // What the lists of so much input may take.
 uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes);
 // The pieces in which a bucket is read that is distributed again, with so much memory.
@@ -121,7 +120,7 @@ void append_to_list(std::vector<T>& list, T value) {
 // memory makes smaller blocks, and more of them to know of, so that it is asked until both agree.
 // `listed_bytes`: of the input.
 template <class Plan>
-auto plan_beside_lists(uint64_t memory_bytes, uint64_t listed_bytes, Plan plan) {
+auto plan_beside_lists_of(uint64_t memory_bytes, uint64_t listed_bytes, Plan plan) {
   auto best = plan(memory_bytes, block_bytes_min);
   if (best.fits) return best;
   best.holds = false;
@@ -139,6 +138,19 @@ auto plan_beside_lists(uint64_t memory_bytes, uint64_t listed_bytes, Plan plan) 
     }
   }
   return best;
+}
+
+// The same, of an input that may be longer where its length is not known.
+template <class Plan>
+auto plan_beside_lists(uint64_t memory_bytes, uint64_t input_bytes, bool known, Plan plan) {
+  uint64_t listed_bytes =
+      known ? input_bytes : std::max(input_bytes, pipe_listed_multiple * memory_bytes);
+  for (;;) {
+    auto best = plan_beside_lists_of(memory_bytes, listed_bytes, plan);
+    if (listed_bytes == input_bytes || best.fits) return best;
+    if (best.holds && best.lists_bytes <= memory_bytes / lists_divisor) return best;
+    listed_bytes = std::max(input_bytes, listed_bytes / 2);
+  }
 }
 
 // The largest bucket, as the sample says, and with its error.

@@ -67,11 +67,10 @@ uint64_t number_region_bytes(uint64_t bucket_bytes) {
 
 NumberPlan plan_numbers(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
                         bool known, bool ordered) {
-  return plan_beside_lists(memory_bytes, listed_bytes_of(memory_bytes, input_bytes, known),
-                           [&](uint64_t bytes, size_t block_bytes_least) {
-                             return plan_within(options, bytes, input_bytes, known, ordered,
-                                                block_bytes_least);
-                           });
+  return plan_beside_lists(
+      memory_bytes, input_bytes, known, [&](uint64_t bytes, size_t block_bytes_least) {
+        return plan_within(options, bytes, input_bytes, known, ordered, block_bytes_least);
+      });
 }
 
 }  // namespace penstock::external

@@ -69,13 +69,29 @@ TEST(NumberPlan, AllLevelsHaveRoomForTheirLists) {
     uint64_t least = memory;
     auto plan = [&](uint64_t bytes, uint64_t input, uint32_t) {
       const NumberPlan level = plan_numbers(options, bytes, input, true, false);
-      if (level.holds) EXPECT_LE(level.lists_bytes + level.arena_bytes, bytes);
+      if (level.holds) {
+        EXPECT_LE(level.lists_bytes + level.arena_bytes, bytes);
+      }
       least = std::min(least, bytes);
       return level;
     };
     EXPECT_TRUE(all_levels_hold(memory, 1000 * memory, plan)) << memory;
     EXPECT_GE(least, planned_bytes_min);
     EXPECT_FALSE(all_levels_hold(memory, 10'000'000 * memory, plan)) << memory;
+  }
+}
+
+// What lists a pipe would need if it were very long does not keep it from being sorted.
+TEST(NumberPlan, APipeIsSortedWithinAnyMemory) {
+  for (unsigned threads : {1u, 2u, 8u}) {
+    const SortOptions options = options_for(record::Type::u64, threads);
+    for (uint64_t memory = planned_bytes_min; memory <= GiB; memory += memory / 32) {
+      auto plan = [&](uint64_t bytes, uint64_t input, uint32_t depth) {
+        return plan_numbers(options, bytes, input, depth > 0, false);
+      };
+      EXPECT_TRUE(all_levels_hold(memory, 4 * memory, plan)) << memory << ", " << threads;
+      EXPECT_GE(listed_blocks_max(plan(memory, 4 * memory, 0)), 8 * memory / block_bytes_max);
+    }
   }
 }
 

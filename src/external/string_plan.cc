@@ -85,11 +85,10 @@ uint64_t string_region_bytes(uint64_t bytes, uint64_t items) {
 
 StringPlan plan_strings(const SortOptions& options, uint64_t memory_bytes, uint64_t input_bytes,
                         double item_bytes, bool known) {
-  return plan_beside_lists(memory_bytes, listed_bytes_of(memory_bytes, input_bytes, known),
-                           [&](uint64_t bytes, size_t block_bytes_least) {
-                             return plan_within(options, bytes, input_bytes, item_bytes, known,
-                                                block_bytes_least);
-                           });
+  return plan_beside_lists(
+      memory_bytes, input_bytes, known, [&](uint64_t bytes, size_t block_bytes_least) {
+        return plan_within(options, bytes, input_bytes, item_bytes, known, block_bytes_least);
+      });
 }
 
 }  // namespace penstock::external
