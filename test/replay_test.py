@@ -212,6 +212,33 @@ class ReplayTest(unittest.TestCase):
         text = run(PROGRAM, "replay", "run.trace", "--simulate", "hdd", "--requests", "..10", cwd=folder).stdout
         assert "10 requests" in text and "seeks" in text, text
 
+    def test_reads_in_flight_do_not_disturb_each_other_on_a_file_system_with_checksums(self):
+        """Such a one looks at what a direct read brought to memory: another read's bytes there are an I/O error."""
+        folder = self.folder
+
+        def system(*words):
+            try:
+                done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+            except FileNotFoundError as error:
+                self.skipTest(str(error))
+            if done.returncode != 0:
+                self.skipTest(f"{words[0]}: {done.stderr.strip()}")
+
+        with open(folder / "image", "wb") as image:
+            image.truncate(200 << 20)
+        system("mkfs.btrfs", "-q", "image")
+        system("mount", "-o", "loop", "image", "disk")
+        self.addCleanup(subprocess.run, ["umount", folder / "disk"], check=True)
+        places = random.Random(1)
+        with open(folder / "log", "w") as log:
+            log.write('1 1700000000.0 openat(AT_FDCWD, "/f", O_RDONLY) = 3</f> <0.00001>\n')
+            for i in range(2000):
+                log.write(f'1 {1700000001 + i / 1000:.6f} pread64(3</f>, ""..., 65536, {places.randrange(128) << 16}) '
+                          '= 65536 <0.00001>\n')
+        for environment in ({}, {"PENSTOCK_IO": "threads"}):
+            with self.subTest(**environment):
+                run(PROGRAM, "replay", "log", "--on", "disk", "--ahead", "16", cwd=folder, environment=environment)
+
     def test_a_file_too_large_for_the_disk_is_an_error_before_anything_is_written(self):
         folder = self.folder
         code = ("import os; f = os.open('big', os.O_RDWR | os.O_CREAT); os.ftruncate(f, 1 << 43); "

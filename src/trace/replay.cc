@@ -31,9 +31,11 @@ namespace {
 using file::sector_bytes;
 using Clock = std::chrono::steady_clock;
 
-// Where all reads go, one over the other: nobody looks at what was read, and what is to be written
-// stays random. The buffers before it are for writes.
-constexpr unsigned read_buffer = replay_depth_max;
+// Each part in flight has a buffer for a write and one for a read, behind all those for writes: what
+// is to be written stays random. Nobody looks at what was read, and still reads in flight cannot
+// share a buffer: a file system with checksums looks, and finds another read's bytes there.
+constexpr unsigned first_read_buffer = replay_depth_max;
+constexpr unsigned buffers = 2 * replay_depth_max;
 
 constexpr uint64_t ns_per_s = 1'000'000'000;
 constexpr double s_per_ns = 1e-9;
@@ -275,9 +277,9 @@ class Feed {
 
 // A disk, or an emulated one. One thread starts and ends everything.
 //
-// Invariants: a buffer of writes is held by one part in flight; a flight by one transfer from the
-// queue's start() to its ended(). Parts of a transfer are submitted in a row, so that the order on
-// the device is that of transfers.
+// Invariants: a buffer is held by one part in flight; a flight by one transfer from the queue's
+// start() to its ended(). Parts of a transfer are submitted in a row, so that the order on the
+// device is that of transfers.
 class RealDevice final : public Device {
  public:
   RealDevice(const ReplayRegion& region, const ReplayPlan& plan, const ReplayOptions& options,
@@ -293,9 +295,9 @@ class RealDevice final : public Device {
                                                                        : replay_depth_max}) {}
 
   Status open() {
-    auto buffers = ReplayBuffers::make(replay_depth_max + 1, transfer_bytes_max);
-    if (!buffers) return std::unexpected(buffers.error());
-    buffers_ = std::move(*buffers);
+    auto memory = ReplayBuffers::make(buffers, transfer_bytes_max);
+    if (!memory) return std::unexpected(memory.error());
+    buffers_ = std::move(*memory);
     for (unsigned i = replay_depth_max; i-- > 0;) {
       free_parts_.push_back(i);  // the last one is taken first: few buffers are touched
       free_flights_.push_back(i);
@@ -415,7 +417,7 @@ class RealDevice final : public Device {
           transfer.access == Access::read ? file::Operation::read : file::Operation::write;
       request.file = &region_.file();
       request.offset = transfer.address + at;
-      request.data = buffers_.at(transfer.access == Access::read ? read_buffer : part);
+      request.data = buffers_.at(transfer.access == Access::read ? first_read_buffer + part : part);
       request.bytes = std::min<uint64_t>(transfer_bytes_max, transfer.bytes - at);
       request.tag = number;
       if (transfer.access == Access::write) buffers_.renew(part, request.bytes);
@@ -484,7 +486,7 @@ class RealDevice final : public Device {
   Clock::time_point begin_;
   std::array<Flight, replay_depth_max> flights_;
   std::vector<unsigned> free_flights_;
-  std::vector<unsigned> free_parts_;  // numbers of requests_, and of buffers of writes
+  std::vector<unsigned> free_parts_;  // numbers of requests_, and of their buffers
   ReplayBuffers buffers_;
   std::array<file::Request, replay_depth_max> requests_;
   std::unique_ptr<file::Engine> engine_;        // before what it works on goes, it waits
