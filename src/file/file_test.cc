@@ -505,6 +505,22 @@ TEST_F(FileTest, AnInputThatChangedIsNotReplacedAndTheOutputIsKept) {
   }
 }
 
+// As long as a sort looks at its input before it opens its output, somebody else may save a new file
+// under that name.
+TEST_F(FileTest, WhatTookAnInputsPlaceBeforeTheOutputWasOpenedIsNotReplaced) {
+  put(path("file"), "sorted twice");
+  auto guard = std::make_shared<InputGuard>();
+  ASSERT_TRUE(guard->add(*File::open_read(path("file"))));
+  put(path("new"), "somebody else's");
+  fs::rename(path("new"), path("file"));
+  auto output = File::create_output(path("file"), {.inputs = guard});
+  ASSERT_TRUE(output) << output.error().message();
+  const Status published = output->publish();
+  EXPECT_EQ(get(path("file")), "somebody else's");
+  ASSERT_FALSE(published);
+  EXPECT_NE(published.error().attempted.find("has changed since it was opened"), std::string::npos);
+}
+
 TEST_F(FileTest, AnInputThatStaysIsReplaced) {
   put(path("file"), "before");
   auto inputs = std::make_shared<InputGuard>();

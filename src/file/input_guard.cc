@@ -173,9 +173,13 @@ Status InputGuard::check_replaceable(const struct stat& output, const std::strin
   return {};
 }
 
+// What somebody has put in an input's place is an input, too: one that has changed.
 bool InputGuard::contains(const struct stat& file) const {
+  if (!S_ISREG(file.st_mode)) return false;
   return std::ranges::any_of(inputs_, [&](const Input& input) {
-    return S_ISREG(file.st_mode) && same(layer_of(input.status), layer_of(file));
+    struct stat now;
+    return same(layer_of(input.status), layer_of(file)) ||
+           (look(input.path, now) && same(layer_of(now), layer_of(file)));
   });
 }
 

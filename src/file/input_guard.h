@@ -50,6 +50,7 @@ class InputGuard {
   Status check_apart(const struct stat& output, const std::string& path) const;
   // Fails where an input lies on this file, so that replacing it would take the input's name away.
   Status check_replaceable(const struct stat& output, const std::string& path) const;
+  // Whether it is an input: that was opened, or that an input's name leads to by now.
   bool contains(const struct stat& file) const;
   // An input whose name leads to something else than was opened, or to another content. (Of
   // devices and pipes nobody knows.)
