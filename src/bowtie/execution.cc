@@ -74,6 +74,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/thread.h"
+#include "bowtie/addresses.h"
 #include "file/emulation.h"
 #include "os/limits.h"
 #include "penstock/units.h"
@@ -94,8 +95,6 @@ constexpr uint64_t ahead_blocks_min = 4;
 constexpr size_t in_flight_bytes = 16 * MiB;
 constexpr unsigned depth_min = 4;
 constexpr unsigned depth_max = 64;
-// Addresses that outputs have in all, where their lengths are not given.
-constexpr uint64_t output_addresses_max = 32 * TiB;
 constexpr uint64_t unknown_input_addresses = 1 * TiB;
 // A page of page tables: streams that do not share one can free it.
 constexpr uint64_t address_step = 2 * MiB;
@@ -258,7 +257,7 @@ Status Execution::open_outputs() {
   for (const Input& input : inputs_)
     input_bytes += input.bytes != unknown_bytes ? input.bytes : unknown_input_addresses;
   const uint64_t usual = std::min(inputs_.empty() ? unknown_input_addresses : input_bytes,
-                                  output_addresses_max / std::max<size_t>(1, outputs_.size()));
+                                  outputs_address_bytes / std::max<size_t>(1, outputs_.size()));
   output_files_.resize(outputs_.size());
   // Each has two descriptors, a direct and a buffered one.
   constexpr size_t outputs_without_asking = 128;

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "bowtie/addresses.h"
 #include "bowtie/computations.h"
 
 // How groups are found that do not fit in memory.
@@ -68,8 +69,6 @@ constexpr double combined_share_min = 0.1;
 constexpr uint64_t tables_bypassed = 4;
 // A table holds a file of lines whatever they are if that is so much smaller.
 constexpr uint64_t lines_expansion = 64;
-// Addresses of all outputs of a pass together; a process has 128 TiB.
-constexpr uint64_t address_bytes = 32 * TiB;
 
 // A stretch of a file with groups, or partials of them.
 struct Stretch {
@@ -148,13 +147,13 @@ class Group {
 bowtie::Output Group::result_output() const {
   return {.file = &output_,
           .offset = output_.seekable() ? output_bytes_ : 0,
-          .bytes_max = address_bytes};
+          .bytes_max = bowtie::outputs_address_bytes};
 }
 
 bowtie::Output Group::sorted_output() const {
   return {.file = sorted_file_.get(),
           .offset = sorted_.empty() ? 0 : sorted_.back().offset + sorted_.back().bytes,
-          .bytes_max = address_bytes};
+          .bytes_max = bowtie::outputs_address_bytes};
 }
 
 // What decides how far the streams of a pass come back: the widest of three kinds of items; an odd
@@ -288,7 +287,7 @@ Status Group::split(const Source& source, uint32_t level) {
     for (const Stretch& bucket : buckets) {
       outputs.push_back({.file = bucket.file.get(),
                          .offset = bucket.bytes,
-                         .bytes_max = address_bytes / buckets.size()});
+                         .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
     }
     auto status =
         pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bowtie/addresses.h"
+
 namespace penstock::external {
 
 Result<std::shared_ptr<PieceReader>> PieceReader::open(stream::BlockIo& io, const Piece& piece,
@@ -25,7 +27,7 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_pipe(stream::BlockIo& io,
                                                             uint32_t read_ahead_blocks,
                                                             uint32_t comeback_blocks) {
   auto core = stream::FileReaderCore::open_stream(
-      io, pipe, pipe_bytes_max,
+      io, pipe, bowtie::stream_address_bytes,
       {.read_ahead_blocks = read_ahead_blocks, .comeback_blocks = comeback_blocks});
   if (!core) return std::unexpected(core.error());
   auto reader = std::make_shared<PieceReader>();

@@ -7,15 +7,11 @@
 #include <vector>
 
 #include "external/spill.h"
-#include "penstock/units.h"
 #include "stream/file_reader.h"
 
 namespace penstock::external {
 
 class PieceReader;
-
-// Address space for a pipe, whose length nobody knows.
-inline constexpr uint64_t pipe_bytes_max = 16 * TiB;
 
 struct Piece {
   const file::File* file = nullptr;  // a file or a pipe; nullptr: the extents

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bowtie/addresses.h"
+
 // The merge-join. Both sides are read in step: the one whose key comes first goes on, and where the
 // keys are equal the product of the two groups is written.
 //
@@ -318,10 +320,9 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
     record::Format widest = *joined;
     if (widest.fixed())
       widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;
-    // Products have no bound that is known before.
-    constexpr uint64_t output_bytes_max = 16 * TiB;
     auto status = run.pass(
-        run.inputs(), {{.file = &*output, .bytes_max = output_bytes_max}},
+        // Products have no bound that is known before.
+        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes}},
         merge_join(files.format, options.right, options.descending, usable / 8, &stats.items),
         {.format = widest,
          .memory_bytes = usable - usable / 4,

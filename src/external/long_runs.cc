@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/bits.h"
+#include "bowtie/addresses.h"
 #include "bowtie/computations.h"
 #include "external/file_run.h"
 #include "external/memory_plan.h"
@@ -35,8 +36,6 @@ namespace {
 
 // Of the sample's estimate of a bucket.
 constexpr double size_error = 1.15;
-// Addresses of all buckets together; a process has 128 TiB.
-constexpr uint64_t address_bytes = 32 * TiB;
 
 // The largest bucket that is sorted in memory, in one piece.
 uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
@@ -206,7 +205,8 @@ Result<std::vector<LongBucket>> distribute_in_long_runs(
     buckets[j].sample = std::move(cuts.parts[j]);
     if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
     if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
-    outputs.push_back({.file = buckets[j].file.get(), .bytes_max = address_bytes / buckets.size()});
+    outputs.push_back({.file = buckets[j].file.get(),
+                       .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
   }
   const bowtie::ToOutput to_bucket =
       options.format.numeric()

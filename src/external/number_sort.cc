@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bowtie/addresses.h"
 #include "external/bucket_runs.h"
 #include "record/codec.h"
 
@@ -75,7 +76,7 @@ Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes,
 // Behind what an earlier run has written.
 Status NumberSort::open_ordered(const Target& target, uint64_t bytes, bool known,
                                 const NumberPlan& plan) {
-  uint64_t bytes_max = known ? bytes : pipe_bytes_max;
+  uint64_t bytes_max = known ? bytes : bowtie::stream_address_bytes;
   uint64_t done_bytes = resume_ != nullptr ? resume_->progress().bytes_done : 0;
   auto output = OrderedOutput::open(context_.options, {target.file, target.offset + done_bytes},
                                     bytes_max, plan.read_block_bytes);

@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "bowtie/addresses.h"
 #include "bowtie/computations.h"
 #include "bowtie/planner.h"
 #include "external/sample.h"
@@ -51,8 +52,6 @@ using bowtie::ToOutput;
 constexpr uint32_t sample_places_per_part = 4;
 // Of more files only some are looked at; each open file costs descriptors.
 constexpr size_t sample_files_max = 1024;
-// Addresses of all parts of a pass together; a process has 128 TiB.
-constexpr uint64_t address_bytes = 32 * TiB;
 // A file of bounds is read as a whole.
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
@@ -353,8 +352,9 @@ Status Partition::to_parts(const std::vector<bowtie::Input>& inputs, uint32_t fi
   auto outputs = [&] {
     std::vector<bowtie::Output> result;
     for (uint32_t j = first; j < last; ++j) {
-      result.push_back(
-          {.file = &outputs_[j], .offset = written_[j].bytes, .bytes_max = address_bytes / parts});
+      result.push_back({.file = &outputs_[j],
+                        .offset = written_[j].bytes,
+                        .bytes_max = bowtie::outputs_address_bytes / parts});
     }
     return result;
   };
@@ -378,8 +378,9 @@ Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t b
   auto outputs = [&] {
     std::vector<bowtie::Output> result;
     for (uint32_t g = 0; g < groups; ++g) {
-      result.push_back(
-          {.file = files[g].get(), .offset = group_bytes[g], .bytes_max = address_bytes / groups});
+      result.push_back({.file = files[g].get(),
+                        .offset = group_bytes[g],
+                        .bytes_max = bowtie::outputs_address_bytes / groups});
     }
     return result;
   };

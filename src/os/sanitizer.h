@@ -1,8 +1,8 @@
 #pragma once
 
 // Whether this program is built with a sanitizer that keeps a shadow of the address space: it needs
-// mappings of its own, and the largest reservations do not fit beside the shadow. For tests and
-// messages; nothing behaves differently.
+// mappings of its own, and the largest reservations do not fit beside the shadow. For tests, for
+// messages, and for how far reservations reach; nothing else behaves differently.
 
 namespace penstock::os {
 

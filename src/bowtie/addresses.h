@@ -1,0 +1,18 @@
+#pragma once
+
+// Addresses that are reserved for what nobody knows the length of. A process has 128 TiB of them;
+// beside the shadow of a sanitizer there are a few.
+
+#include <cstdint>
+
+#include "os/sanitizer.h"
+#include "penstock/units.h"
+
+namespace penstock::bowtie {
+
+// All outputs of a pass together.
+inline constexpr uint64_t outputs_address_bytes = os::shadowed ? 512 * GiB : 32 * TiB;
+// One pipe, or one output of a pass that has no other.
+inline constexpr uint64_t stream_address_bytes = outputs_address_bytes / 2;
+
+}  // namespace penstock::bowtie
