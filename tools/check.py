@@ -22,9 +22,17 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "bowtie")
-# Their tests that are arithmetic alone, and run no thread: minutes of it under the thread sanitizer.
-UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test")
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "bowtie",
+                   "external", "trace")
+# Their tests that run no threads of ours.
+UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test",
+                    "external_block_keeper_test", "external_journal_test", "external_number_plan_test",
+                    "external_spill_test", "external_splitters_test", "external_string_plan_test",
+                    "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
+                    "trace_replay_layout_test", "trace_replay_queue_test", "trace_ring_watch_test")
+# And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
+LONG_TESTS = ("external_damage_test", "external_resume_test", "external_sort_prediction_test",
+              "external_string_sort_test", "external_top_items_test")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_LAYERS = ("pool", "fault", "stream", "rewire")
@@ -198,7 +206,8 @@ def check_readme(tally):
 def threaded_tests():
     tests = [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
              for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
-    return ["test_stream_stress_test", "test_sort_property_test"] + [t for t in tests if t not in UNTHREADED_TESTS]
+    return ["test_stream_stress_test", "test_sort_property_test"] + [
+        t for t in tests if t not in UNTHREADED_TESTS + LONG_TESTS]
 
 
 def main():
