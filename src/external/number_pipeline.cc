@@ -22,7 +22,7 @@
 // busy:
 //
 //   this thread   reads buckets in order, each into a region of the arena     (loaded)
-//                 (bucket_reader.cc);
+//                 (bucket_reader.cc)
 //   sorters       sort them there, in order                                   (loaded -> sorted)
 //   the writer    writes them from there; then the region is free             (sorted -> stored)
 //

@@ -397,6 +397,7 @@ Result<File> File::create_in(const std::string& directory, const std::string& pa
     return system_error(saved, "create a file in " + directory, path,
                         saved == ENOENT    ? "create the directory first"
                         : saved == ENOTDIR ? "a directory"
+                        : saved == EMFILE  ? "a higher limit (ulimit -n)"
                                            : "another directory");
   }
   File file(created.fd, path, Kind::regular);

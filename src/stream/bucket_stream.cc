@@ -36,8 +36,8 @@
 // Time is a counter of events of the group.
 //
 // What the rules never free: the block before the last (the last has no guard), the one that is
-// dying, and the last itself. So a pool for recursive use by faults alone holds n + 3 * 2^b blocks; with release() and trim() n
-// + 2^b and a few suffice.
+// dying, and the last itself. So a pool for recursive use by faults alone holds n + 3 * 2^b blocks;
+// with release() and trim() n + 2^b and a few suffice.
 //
 // Costs: a write fault 4 to 8 us (signal, take, one move), a guard one move, a read fault a signal
 // and one or two moves.
