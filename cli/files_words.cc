@@ -87,12 +87,7 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   Json told = {{"version", 1}, {"command", command}};
   Status done = [&] {
     ProgressLine line;
-    // A progress line may stand there.
-    const char* start = line.wanted() ? "\r" : "";
-    const int width = line.wanted() ? 79 : 0;
-    options->notice = [=, &command](const std::string& text) {
-      print_to(stderr, "{}{:<{}}\n", start, fmt::format("penstock {}: {}", command, text), width);
-    };
+    options->notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options->progress = [&](const external::Progress& now) { line.show(now); };
     return work(*options, told);
   }();

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/printable.h"
 #include "cli/print.h"
 
 namespace penstock::cli {
@@ -63,6 +64,16 @@ ProgressLine::ProgressLine()
 
 ProgressLine::~ProgressLine() {
   if (shown_length_ != 0) print_to(stderr, "\r{:{}}\r", "", shown_length_);
+}
+
+void ProgressLine::tell(const std::string& command, const std::string& sentence) const {
+  const std::string text =
+      fmt::format("penstock {}: {}", command, printable(sentence, std::string::npos));
+  if (wanted()) {
+    print_to(stderr, "\r{:<79}\n", text);
+  } else {
+    print_to(stderr, "{}\n", text);
+  }
 }
 
 void ProgressLine::show(const external::Progress& progress) {

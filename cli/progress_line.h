@@ -26,6 +26,8 @@ class ProgressLine {
 
   bool wanted() const { return style_ != Style::off; }
   void show(const external::Progress& progress) EXCLUDES_LOCK(mutex_);
+  // A sentence on stderr, over the line that may stand there.
+  void tell(const std::string& command, const std::string& sentence) const;
 
  private:
   enum class Style { off, redraw, lines };

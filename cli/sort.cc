@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "cli/write_file.h"
 #include "external/external_sort.h"
 #include "file/file.h"
+#include "file/input_guard.h"
 
 namespace penstock::cli {
 namespace {
@@ -94,6 +96,20 @@ int report_failure(const Error& error, const StopSignals& signals) {
   return report("sort", error);
 }
 
+// What is told of a sort must not take the place of what it reads or writes.
+Status check_told_apart(const SortArguments& arguments, const external::SortOptions& options) {
+  file::InputGuard taken;
+  for (const std::string& input : options.inputs) taken.add(input);
+  if (file::names_a_file(options.output)) taken.add(options.output);
+  for (const std::string& path : {arguments.stats_path, arguments.report_path}) {
+    if (path.empty() || path == "-") continue;
+    struct stat there;
+    if (path == options.output || (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
+      return misuse("replace an input or the output by what is told of them", path, "another name");
+  }
+  return {};
+}
+
 int check_order(const SortArguments& arguments, external::SortOptions& options) {
   Result<std::optional<external::Disorder>> found = external::find_disorder(options);
   if (!found) return report("sort", found.error());
@@ -128,12 +144,7 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
   options.cancel = &signals.flag();
   Result<external::SortStats> stats = [&] {
     ProgressLine line;
-    // A progress line may stand there.
-    const char* start = line.wanted() ? "\r" : "";
-    const int width = line.wanted() ? 79 : 0;
-    options.notice = [=](const std::string& text) {
-      print_to(stderr, "{}{:<{}}\n", start, "penstock sort: " + text, width);
-    };
+    options.notice = [&](const std::string& text) { line.tell("sort", text); };
     if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
     return external::sort_files(options);
   }();
@@ -148,6 +159,8 @@ int run(const SortArguments& arguments) {
   if (!options) return report("sort", options.error());
   options->resume = arguments.resume;
   options->output_rules = arguments.output_rules;
+  if (Status apart = check_told_apart(arguments, *options); !apart)
+    return report("sort", apart.error());
   options->record_staircases =
       arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
   return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);

@@ -244,6 +244,31 @@ class Disks(Case):
                     pass  # it was closed meanwhile
 
 
+class Told(Case):
+    """What is told of a sort."""
+
+    def test_statistics_replace_no_input_nor_output(self):
+        data = numbers(1000)
+        source, output = self.make("in", data), self.folder / "out"
+        (self.folder / "link").symlink_to(source)
+        for option in ("--stats", "--report"):
+            for path in (source, self.folder / "link", output):
+                with self.subTest(option=option, path=path):
+                    self.refused(penstock("sort", source, "--format", "u64", "-o", output, option, path), "by what is told of them", str(path))
+                    self.assertEqual((source.read_bytes(), output.exists()), (data, False))
+
+    def test_a_notice_shows_names_that_act(self):
+        folder = self.folder / "a\n\x1b[2J"
+        folder.mkdir()
+        if MEMORY != "32M":
+            self.skipTest("with the memory of a sanitizer nothing is left to resume")
+        source = self.make("in", os.urandom(48 * MIB))
+        done = penstock("sort", source, "--format", "u64", "-S", MEMORY, "-T", folder, "-o", self.folder / "out", "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn(b"\x1b", done.stderr)
+        self.assertIn(rb"a\x0a\x1b[2J/", done.stderr)
+
+
 class PowerCut(Case):
     """The file system forgets what is not on the disk, as a power cut makes it."""
 
