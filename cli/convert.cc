@@ -2,7 +2,6 @@
 // formats, or as a trace.
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -61,12 +60,6 @@ int run_convert(const ConvertArguments& arguments) {
   }
   auto trace = trace::open_trace(arguments.input, kind);
   if (!trace) return report("convert", trace.error());
-  std::error_code ignored;
-  if (!arguments.output.empty() &&
-      std::filesystem::equivalent(arguments.input, arguments.output, ignored)) {
-    return report("convert", {ErrorCode::invalid_argument, "write over the trace that is read",
-                              arguments.output, 0, "another name"});
-  }
   if (arguments.output.empty()) {
     converted = trace::convert(*trace, options, {});
   } else {

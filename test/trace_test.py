@@ -181,6 +181,8 @@ class TraceTest(unittest.TestCase):
             done = subprocess.run([PROGRAM, "convert", "-", "-q", "-o", "run.trace"], cwd=self.folder, stdin=file, capture_output=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(requests_of(self.folder), before)
+        run(PROGRAM, "convert", "run.trace", "-q", "-o", "run.trace", cwd=self.folder)
+        self.assertEqual(requests_of(self.folder), before)
         # Damaged in the middle: what was there stays.
         damaged = bytearray(trace.read_bytes())
         damaged[len(damaged) // 2] ^= 1

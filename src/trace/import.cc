@@ -56,7 +56,8 @@ Result<LogKind> log_kind_of(std::string_view name) {
 Status check_readable_twice(const std::string& path) {
   std::error_code ignored;  // opening it tells
   const auto status = std::filesystem::status(path, ignored);
-  if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)))
+  if (path != "-" && (!std::filesystem::exists(status) || std::filesystem::is_directory(status) ||
+                      std::filesystem::is_regular_file(status)))
     return {};
   return failure(ErrorCode::unsupported, "read the trace twice",
                  path == "-" ? "standard input" : path, "keep the trace in a file");

@@ -9,17 +9,26 @@
 
 namespace penstock::trace {
 
+namespace {
+
+Status check_is_no_device(const std::string& path) {
+  struct stat there;
+  if (::stat(path.c_str(), &there) != 0 || !S_ISBLK(there.st_mode)) return {};
+  return failure(ErrorCode::permission, "write a trace over a device", path, "a file");
+}
+
+}  // namespace
+
 Result<TraceFile> TraceFile::create(const std::string& path) {
   if (path == "-") return TraceFile(STDOUT_FILENO, false, "standard output");
-  struct stat there;
-  if (::stat(path.c_str(), &there) == 0 && S_ISBLK(there.st_mode))
-    return failure(ErrorCode::permission, "write a trace over a device", path, "a file");
+  if (Status may = check_is_no_device(path); !may) return std::unexpected(may.error());
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return system_error(errno, "create", path);
   return TraceFile(fd, true, path);
 }
 
 Result<TraceFile> TraceFile::create_whole(const std::string& path) {
+  if (Status may = check_is_no_device(path); !may) return std::unexpected(may.error());
   auto file = file::File::create_output(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
   TraceFile made(file->buffered_descriptor(), false, path == "-" ? "standard output" : path);
