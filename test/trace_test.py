@@ -138,7 +138,9 @@ class TraceTest(unittest.TestCase):
                 try:
                     self.assertTrue(select.select([tracing.stderr], [], [], 60)[0], "it says nothing of what it waits for")
                     self.assertIn("Ctrl-C ends the trace", tracing.stderr.readline())
-                    while not (self.folder / "made").exists():
+                    # With a second line there, the first one's write has been seen to end.
+                    made = self.folder / "made"
+                    while not made.exists() or made.stat().st_size < len("x\nx\n"):
                         time.sleep(0.005)
                     daemon = int((self.folder / "daemon").read_text())
                     tracing.send_signal(ending)
