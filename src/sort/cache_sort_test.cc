@@ -21,6 +21,9 @@ void* operator new(size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return memory_is_out ? nullptr : std::malloc(bytes);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
