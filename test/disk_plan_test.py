@@ -206,8 +206,9 @@ class Plan(Case):
         done = json.loads(run("sort", *words, "--device", "array24", "-o", self.folder / "out.u64", "--json").stdout)
         self.assertEqual(done["predicted"]["method"], planned["sort"]["method"])
         self.assertEqual(done["predicted"]["long_runs"], planned["sort"]["long_runs"])
-        # Of two processes neither has quite the same memory.
-        self.assertAlmostEqual(done["predicted"]["buckets"], planned["sort"]["buckets"], delta=2)
+        # Of two processes neither has quite the same memory, least of all with a sanitizer's beside it.
+        buckets = planned["sort"]["buckets"]
+        self.assertAlmostEqual(done["predicted"]["buckets"], buckets, delta=2 + buckets / 5)
 
         # Without a device the disk of the temporaries is looked at.
         planned = plan(*words)

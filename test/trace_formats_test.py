@@ -115,11 +115,15 @@ class TraceFormatsTest(unittest.TestCase):
         assert "--under" in run(PROGRAM, "convert", "log", "-o", "x.trace", "--under", "/", cwd=folder, code=2).stderr
         assert "line 1 " in run(PROGRAM, "convert", "log", "--from", "iolog", cwd=folder, code=2).stderr
         assert "strace" in run(PROGRAM, "convert", "log", "--from", "x", cwd=folder, code=2).stderr
-        # Nothing is written over what is read, and no option is ignored.
+        # A page replaces no trace. A conversion may take the name of its input: it replaces it when it is whole.
         before = (folder / "log").read_bytes()
-        for words in (["convert", "log", "--format", "csv"], ["report", "log"]):
-            assert "over" in run(PROGRAM, *words, "-o", "log", cwd=folder, code=2).stderr
+        assert "over" in run(PROGRAM, "report", "log", "-o", "log", cwd=folder, code=2).stderr
         assert (folder / "log").read_bytes() == before
+        shutil.copy(folder / "log", folder / "itself")
+        run(PROGRAM, "convert", "log", "--format", "csv", "-q", "-o", "log.csv", cwd=folder)
+        run(PROGRAM, "convert", "itself", "--format", "csv", "-q", "-o", "itself", cwd=folder)
+        assert (folder / "itself").read_bytes() == (folder / "log.csv").read_bytes()
+        # No option is ignored.
         assert "--format" in run(PROGRAM, "convert", "log", "--format", "csv", cwd=folder, code=2).stderr
         text = (folder / "log").read_text()
         (folder / "cut").write_text(text[:len(text) // 2].rstrip("\n"))

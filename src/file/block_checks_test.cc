@@ -146,7 +146,7 @@ TEST(BlockChecks, StreamsThatMeetWithinABlockAreOneRead) {
 TEST(BlockChecks, BlocksBecomeLargerWithTheFile) {
   Random random(3);
   constexpr size_t pieces = 300;
-  auto data = random_bytes(random, pieces * 0.9 * MiB);
+  auto data = random_bytes(random, pieces * MiB * 9 / 10);
   BlockChecks checks(0);
   for (uint64_t offset = 0; offset < data.size(); offset += MiB)
     checks.wrote(offset, data.data() + offset, std::min<size_t>(MiB, data.size() - offset));

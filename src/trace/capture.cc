@@ -104,6 +104,11 @@ Result<Captured> capture(const CaptureOptions& options) {
     if (opened) {
       watch = std::move(*opened);
       backend = Backend::bpf;
+      // The watch goes by its number, which may have been another one's already when it began.
+      if (attached && attached->wait(0)) {
+        return failure(ErrorCode::not_found, "trace this process: it has ended",
+                       "process " + std::to_string(options.attach), "ps, for another one");
+      }
     } else if (backend == Backend::bpf) {
       return std::unexpected(opened.error());
     } else {

@@ -60,11 +60,6 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
                            WaitedProcess* attached, Recorder& recorder) {
   BpfCapture capture(recorder, watch, options);
   if (attached != nullptr) {
-    // The watch goes by its number, which may be another one's since.
-    if (attached->wait(0)) {
-      return failure(ErrorCode::not_found, "trace this process: it has ended",
-                     "process " + std::to_string(options.attach), "ps, for another one");
-    }
     recorder.program_runs();
     // Its children may outlive it.
     while ((!attached->wait(wait_ms) || watch.counters().running != 0) &&
