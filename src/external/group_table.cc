@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/misuse.h"
 #include "external/file_run.h"
 #include "record/codec.h"
 #include "record/hash.h"
@@ -51,11 +52,6 @@ std::pair<uint64_t, size_t> count_of_line(std::string_view partial) {
   uint64_t count = 0;
   const auto parsed = std::from_chars(partial.data(), partial.data() + partial.size(), count);
   return {count, static_cast<size_t>(parsed.ptr - partial.data()) + 1};
-}
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
 }
 
 std::unexpected<Error> overflow(const record::Format& format, std::string_view partial) {

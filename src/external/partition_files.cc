@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/misuse.h"
 #include "base/random.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
@@ -54,11 +55,6 @@ constexpr uint32_t sample_places_per_part = 4;
 constexpr size_t sample_files_max = 1024;
 // A file of bounds is read as a whole.
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
 
 // An item with this encoded key and nothing else.
 std::string item_of_number(const record::Format& format, uint64_t key) {

@@ -55,6 +55,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/keep_errno.h"
 #include "base/mutex.h"
 #include "os/fault_context.h"
 #include "os/futex.h"
@@ -309,10 +310,12 @@ void unblock_faults() {
 }
 
 [[gnu::noinline]] void dispatch(int signal, siginfo_t* info, void* context) {
-  const int saved_errno = errno;
-  unblock_faults();
-  const bool served = serve(*info, context);
-  errno = saved_errno;
+  bool served;
+  {
+    const KeepErrno keep;
+    unblock_faults();
+    served = serve(*info, context);
+  }
   if (!served) chain(signal, info, context, __builtin_frame_address(0));
 }
 

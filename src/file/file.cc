@@ -29,6 +29,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/raise_to.h"
 #include "base/random.h"
 #include "file/block_checks.h"
 #include "file/input_guard.h"
@@ -253,13 +254,6 @@ bool knows_its_size(int fd, const struct stat& status) {
 uint64_t file_bytes_limit() {
   rlimit limit;
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : 0;
-}
-
-void raise_to(std::atomic<uint64_t>& value, uint64_t at_least) {
-  // Relaxed: who reads what somebody else writes has to be told of it, and is ordered by that.
-  uint64_t now = value.load(std::memory_order_relaxed);
-  while (now < at_least && !value.compare_exchange_weak(now, at_least, std::memory_order_relaxed)) {
-  }
 }
 
 // A descriptor that the program was started with, duplicated. Redirected input is a file like any

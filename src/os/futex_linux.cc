@@ -6,6 +6,7 @@
 #include <climits>
 #include <ctime>
 
+#include "base/keep_errno.h"
 #include "os/futex.h"
 
 namespace penstock::os {
@@ -14,9 +15,8 @@ namespace {
 void futex(const std::atomic<uint32_t>& word, int operation, uint32_t value,
            const timespec* timeout = nullptr) noexcept {
   static_assert(sizeof word == sizeof(uint32_t));
-  const int saved_errno = errno;
+  const KeepErrno keep;
   syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
-  errno = saved_errno;
 }
 
 }  // namespace

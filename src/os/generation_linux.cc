@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/keep_errno.h"
 #include "os/generation.h"
 #include "os/memory.h"
 
@@ -19,7 +20,7 @@ std::atomic<Word*> wiped_word = nullptr;  // never unmapped
 std::atomic<uint64_t> last_number = 0;
 
 Word* make_wiped_word() noexcept {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   Word* word = nullptr;
   void* const page =
       mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -33,7 +34,6 @@ Word* make_wiped_word() noexcept {
       munmap(page, page_bytes);  // another thread was first, and `word` is its page
     }
   }
-  errno = saved_errno;
   return word;
 }
 

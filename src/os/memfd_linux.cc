@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/keep_errno.h"
 #include "os/memfd.h"
 
 namespace penstock::os {
@@ -80,22 +81,17 @@ MemoryFile::~MemoryFile() {
 int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access access,
                     bool populate) const noexcept {
   if (made_.is_past()) return EPERM;
-  const int saved_errno = errno;
+  const KeepErrno keep;
   const int flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
   const int protection = access == Access::none   ? PROT_NONE
                          : access == Access::read ? PROT_READ
                                                   : PROT_READ | PROT_WRITE;
   void* mapped = mmap(address, bytes, protection, flags, fd_, static_cast<off_t>(offset));
-  const int error = mapped == MAP_FAILED ? errno : 0;
-  errno = saved_errno;
-  return error;
+  return mapped == MAP_FAILED ? errno : 0;
 }
 
 int discard_file_pages(std::byte* address, size_t bytes) noexcept {
-  const int saved_errno = errno;
-  const int error = madvise(address, bytes, MADV_REMOVE) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return errno_of([&] { return madvise(address, bytes, MADV_REMOVE); });
 }
 
 }  // namespace penstock::os

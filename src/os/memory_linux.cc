@@ -25,6 +25,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/keep_errno.h"
+#include "base/raise_to.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "penstock/units.h"
@@ -42,15 +44,6 @@ namespace penstock::os {
 namespace {
 
 constexpr int reserve_flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
-// 0 or the errno of a system call that returns -1 on failure; the caller's errno stays as it was.
-template <class Call>
-int errno_of(Call call) {
-  const int saved_errno = errno;
-  const int error = call() == -1 ? errno : 0;
-  errno = saved_errno;
-  return error;
-}
 
 int map_fixed(std::byte* address, size_t bytes, int protection, int flags) {
   return errno_of([&] {
@@ -230,13 +223,6 @@ namespace {
 // Since the peak was reset; by whoever called.
 std::atomic<uint64_t> most_found{0};
 std::atomic<uint64_t> most_too_much{0};
-
-uint64_t raise_to(std::atomic<uint64_t>& most, uint64_t value) {
-  uint64_t before = most.load(std::memory_order_relaxed);
-  while (before < value && !most.compare_exchange_weak(before, value, std::memory_order_relaxed)) {
-  }
-  return std::max(before, value);
-}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/keep_errno.h"
 #include "os/numa.h"
 
 namespace penstock::os {
@@ -33,21 +34,17 @@ int prefer_node(std::byte* address, size_t bytes, uint32_t node) noexcept {
   if (node >= nodes_limit) return EINVAL;
   unsigned long nodes[nodes_limit / word_bits] = {};
   nodes[node / word_bits] = 1ul << node % word_bits;
-  const int saved_errno = errno;
-  // The kernel takes one bit less than it is told.
-  const long result =
-      syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, nodes, nodes_limit + 1ul, 0u);
-  const int error = result == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return errno_of([&] {
+    // The kernel takes one bit less than it is told.
+    return syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, nodes, nodes_limit + 1ul, 0u);
+  });
 }
 
 int node_of(const std::byte* address) noexcept {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   int node = -1;
   if (syscall(SYS_get_mempolicy, &node, nullptr, 0ul, address, MPOL_F_NODE | MPOL_F_ADDR) != 0)
     node = -1;
-  errno = saved_errno;
   return node;
 }
 

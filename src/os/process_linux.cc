@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/keep_errno.h"
 #include "os/process.h"
 
 namespace penstock::os {
@@ -46,7 +47,7 @@ Result<ProcessId> ProcessId::self() {
 }
 
 int ProcessWatch::watch(const ProcessId& process) noexcept {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   int error = 0;
   fd_ = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
   process_ = process;
@@ -57,7 +58,6 @@ int ProcessWatch::watch(const ProcessId& process) noexcept {
     close(std::exchange(fd_, -1));
     error = ESRCH;
   }
-  errno = saved_errno;
   return error;
 }
 
@@ -82,10 +82,9 @@ ProcessWatch::~ProcessWatch() {
 }
 
 bool ProcessWatch::is_running() noexcept {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   pollfd entry = {.fd = fd_, .events = POLLIN, .revents = 0};
   const bool ended = poll(&entry, 1, 0) > 0 || is_other();
-  errno = saved_errno;
   return !ended;
 }
 

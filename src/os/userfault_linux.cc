@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/keep_errno.h"
 #include "os/userfault.h"
 
 // Younger than the headers of Debian 12.
@@ -136,10 +137,7 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
 // 0 or an errno.
 int Userfault::ask(unsigned long request, void* argument) noexcept {
   if (made_.is_past()) return EPERM;
-  const int saved_errno = errno;
-  const int error = ioctl(fd_, request, argument) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return errno_of([&] { return ioctl(fd_, request, argument); });
 }
 
 int Userfault::wake(std::byte* address, size_t bytes) noexcept {
@@ -177,14 +175,13 @@ int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
 
 int Userfault::move(std::byte* from, std::byte* to, size_t bytes) noexcept {
   if (made_.is_past()) return EPERM;
-  const int saved_errno = errno;
+  const KeepErrno keep;
   const Moved moved = move_some(fd_, from, to, bytes);
   if (moved.error != 0 && moved.bytes > 0) {
     const Moved back = move_some(fd_, to, from, moved.bytes);
     PENSTOCK_CHECK(back.error == 0,
                    "a block is torn: UFFDIO_MOVE stopped halfway in both directions");
   }
-  errno = saved_errno;
   return moved.error;
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/keep_errno.h"
 #include "os/write_watch.h"
 
 // Younger than the headers of Debian 12.
@@ -101,13 +102,10 @@ WriteWatch::~WriteWatch() {
 
 int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
   if (made_.is_past()) return EPERM;
-  const int saved_errno = errno;
   uffdio_register request{};
   request.range = {word(address), bytes};
   request.mode = UFFDIO_REGISTER_MODE_WP;
-  const int error = ioctl(fault_fd_, UFFDIO_REGISTER, &request) == 0 ? 0 : errno;
-  errno = saved_errno;
-  return error;
+  return errno_of([&] { return ioctl(fault_fd_, UFFDIO_REGISTER, &request); });
 }
 
 int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
@@ -115,7 +113,7 @@ int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
   constexpr size_t regions_max = 128;  // on the stack
   count = 0;
   if (made_.is_past()) return EPERM;
-  const int saved_errno = errno;
+  const KeepErrno keep;
   int error = 0;
   while (at < end && count < out.size() && error == 0) {
     ScanRegion regions[regions_max];
@@ -138,7 +136,6 @@ int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
     }
     at += request.walk_end - request.start;
   }
-  errno = saved_errno;
   return error;
 }
 

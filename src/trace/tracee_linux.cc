@@ -22,6 +22,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "base/keep_errno.h"
 #include "trace/one_processor.h"
 #include "trace/tracee.h"
 
@@ -136,11 +137,10 @@ std::atomic<int> signal_handed_on{0};
 std::atomic<bool> end_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 void hand_on(int signal) {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   signal_handed_on.store(signal, std::memory_order_relaxed);
   const int handle = launched_handle.load(std::memory_order_relaxed);
   ::syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0);
-  errno = saved_errno;
 }
 void request_end(int) {
   end_requested.store(true, std::memory_order_relaxed);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "penstock/error.h"
+
+namespace penstock {
+
+// The error of a call, or a command line, that asks for what makes no sense.
+inline std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
+  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                 std::move(hint));
+}
+
+}  // namespace penstock
