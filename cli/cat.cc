@@ -63,23 +63,23 @@ int run_cat(const CatArguments& arguments) {
 
 }  // namespace
 
-Command add_cat(CLI::App& program) {
+Command add_cat(Parser& program) {
   auto arguments = std::make_shared<CatArguments>();
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "cat", "write files one after the other, gzip, zstd and lz4 decompressed");
-  app->add_option("FILE", arguments->inputs, "what to read; - or nothing is standard input");
-  app->add_option("-o,--output", arguments->output,
-                  "a file that appears when all inputs were read in whole (default: standard "
-                  "output)");
-  add_output_words(*app, arguments->output_rules);
-  app->add_flag("--plain", arguments->plain, "do not decompress");
-  app->footer(
+  parser.add_option("FILE", arguments->inputs, "what to read; - or nothing is standard input");
+  parser.add_option("-o,--output", arguments->output,
+                    "a file that appears when all inputs were read in whole (default: standard "
+                    "output)");
+  add_output_words(parser, arguments->output_rules);
+  parser.add_flag("--plain", arguments->plain, "do not decompress");
+  parser.footer(
       "Compressed data are known by their first bytes, whatever the name. What could be read of a "
       "damaged\n"
       "input is written, and the inputs after it.\n"
       "Exit codes: 0 done, 1 an input could not be read in whole, 2 anything else that went "
       "wrong.");
-  return {app, [arguments] {
+  return {parser, [arguments] {
             if (arguments->inputs.empty()) arguments->inputs = {"-"};
             return run_cat(*arguments);
           }};

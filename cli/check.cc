@@ -74,23 +74,22 @@ int run_check(const CheckArguments& arguments) {
 
 }  // namespace
 
-Command add_check(CLI::App& program) {
-  CLI::App* app = program.add_subcommand(
+Command add_check(Parser& program) {
+  Parser parser = program.add_subcommand(
       "check", "tell whether a file is sorted, and count and sum up what it holds");
   auto arguments = std::make_shared<CheckArguments>();
-  app->add_option("file", arguments->input, "the file to read; - (default) is stdin");
-  add_format_options(*app, arguments->format);
-  app->add_flag("-r,--reverse", arguments->descending, "sorted means descending");
-  app->add_flag("--json", arguments->json, "print the result as JSON");
-  app->add_option("--parallel", arguments->threads, "threads (default 2)")
-      ->check(CLI::Range(1, 256));
-  app->footer(
+  parser.add_option("file", arguments->input, "the file to read; - (default) is stdin");
+  add_format_options(parser, arguments->format);
+  parser.add_flag("-r,--reverse", arguments->descending, "sorted means descending");
+  parser.add_flag("--json", arguments->json, "print the result as JSON");
+  parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
+  parser.footer(
       "Items that equal the one before them in their whole key count as duplicates; where the file "
       "is not sorted these are not all, and none are told (--json: null). The checksum does "
       "not depend on the order: an input and its sorted output have the same. Of records of 100 "
       "bytes "
       "it is the Sort Benchmark's. Exit code: 0 sorted, 1 not sorted, 2 an error.");
-  return {app, [arguments] { return run_check(*arguments); }};
+  return {parser, [arguments] { return run_check(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -3,13 +3,13 @@
 // How a subcommand joins the program: one file each, which parses into options of its own and
 // prints. What it does lies in src/.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/parser.h"
 #include "penstock/error.h"
 
 namespace penstock::cli {
@@ -19,30 +19,30 @@ inline constexpr int exit_ok = 0;
 inline constexpr int exit_disorder = 1;  // -c, -C: the input is not sorted
 inline constexpr int exit_error = 2;     // anything that kept the program from doing what was asked
 
-// A subcommand that was added to the program: run() is called after parsing when `app` was chosen,
+// A subcommand that was added to the program: run() is called after parsing when `parser` was chosen,
 // and returns the program's exit code.
 struct Command {
-  CLI::App* app;
+  Parser parser;
   std::function<int()> run;
 };
 
-Command add_cat(CLI::App& program);
-Command add_check(CLI::App& program);
-Command add_compare(CLI::App& program);
-Command add_convert(CLI::App& program);
-Command add_disk(CLI::App& program);
-Command add_doctor(CLI::App& program);
-Command add_find(CLI::App& program);
-Command add_gen(CLI::App& program);
-Command add_group(CLI::App& program);
-Command add_join(CLI::App& program);
-Command add_merge(CLI::App& program);
-Command add_partition(CLI::App& program);
-Command add_plan(CLI::App& program);
-Command add_replay(CLI::App& program);
-Command add_report(CLI::App& program);
-Command add_sort(CLI::App& program);
-Command add_trace(CLI::App& program);
+Command add_cat(Parser& program);
+Command add_check(Parser& program);
+Command add_compare(Parser& program);
+Command add_convert(Parser& program);
+Command add_disk(Parser& program);
+Command add_doctor(Parser& program);
+Command add_find(Parser& program);
+Command add_gen(Parser& program);
+Command add_group(Parser& program);
+Command add_join(Parser& program);
+Command add_merge(Parser& program);
+Command add_partition(Parser& program);
+Command add_plan(Parser& program);
+Command add_replay(Parser& program);
+Command add_report(Parser& program);
+Command add_sort(Parser& program);
+Command add_trace(Parser& program);
 
 // The words of a command line, the program's name left out, with a "--" in front of the program
 // that `penstock trace` is to run, whose own options are none of ours.

@@ -551,46 +551,47 @@ int run_compare(const CompareArguments& arguments) {
 
 }  // namespace
 
-Command add_compare(CLI::App& program) {
+Command add_compare(Parser& program) {
   auto arguments = std::make_shared<CompareArguments>();
   CompareArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "compare", "run programs under trace, and replay all they asked for on one device");
-  app->add_option("PROGRAM", a.names,
-                  fmt::format("what to compare: {}", fmt::join(preset_names(), ", ")));
-  app->add_option(
-         "--run", a.commands,
-         "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
-         "a line for the shell (may be given again)")
-      ->allow_extra_args(false);  // one word each: those behind it are PROGRAMs
-  app->add_option("--input", a.input, "the file that each of them works on")->required();
-  app->add_option("--memory", a.memory, "the memory that each of them gets, as 512M")->required();
-  app->add_option("--format", a.format, "what is in the input: lines (default) or u64")
-      ->check(CLI::IsMember({"lines", "u64"}));
-  app->add_option("--threads", a.threads, "threads of each of them (default 2)")
-      ->check(CLI::Range(1, 1024));
-  app->add_option("--limit", a.limit,
+  parser.add_option("PROGRAM", a.names,
+                    fmt::format("what to compare: {}", fmt::join(preset_names(), ", ")));
+  parser
+      .add_option(
+          "--run", a.commands,
+          "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
+          "a line for the shell (may be given again)")
+      .one_word();  // one word each: those behind it are PROGRAMs
+  parser.add_option("--input", a.input, "the file that each of them works on").required();
+  parser.add_option("--memory", a.memory, "the memory that each of them gets, as 512M").required();
+  parser.add_option("--format", a.format, "what is in the input: lines (default) or u64")
+      .one_of({"lines", "u64"});
+  parser.add_option("--threads", a.threads, "threads of each of them (default 2)").within(1, 1024);
+  parser
+      .add_option("--limit", a.limit,
                   "who keeps them to the memory: cgroup (the system), own (their own options "
                   "alone), auto (default: cgroup where that is allowed)")
-      ->check(CLI::IsMember({"auto", "cgroup", "own"}));
-  app->add_option("--work", a.work,
-                  "where they work, with room for outputs and temporaries (default: --on, or the "
-                  "temporary directory)");
-  add_stage_options(*app, a.stage);
-  app->add_option("--ahead", a.ahead, "requests in flight in a replay (default 16)");
-  app->add_flag("--no-join", a.no_join, "replay each request by itself, as the trace has it");
-  app->add_flag("--phases", a.phases,
-                "also by halves: until a program has read its input, and after that");
-  app->add_option("--traces", a.traces, "keep the traces in this folder");
-  app->add_option("--report", a.page, "a page with all traces side by side");
-  app->add_flag("--json", a.json, "print the table as JSON");
-  app->footer(
+      .one_of({"auto", "cgroup", "own"});
+  parser.add_option("--work", a.work,
+                    "where they work, with room for outputs and temporaries (default: --on, or the "
+                    "temporary directory)");
+  add_stage_options(parser, a.stage);
+  parser.add_option("--ahead", a.ahead, "requests in flight in a replay (default 16)");
+  parser.add_flag("--no-join", a.no_join, "replay each request by itself, as the trace has it");
+  parser.add_flag("--phases", a.phases,
+                  "also by halves: until a program has read its input, and after that");
+  parser.add_option("--traces", a.traces, "keep the traces in this folder");
+  parser.add_option("--report", a.page, "a page with all traces side by side");
+  parser.add_flag("--json", a.json, "print the table as JSON");
+  parser.footer(
       "penstock compare --input in.txt --memory 256M --on /data gnu-sort penstock\n"
       "Programs that are missing, or fail, are rows that say so; the exit code is then 1. Numbers "
       "are of all that a program\n"
       "asked of the input and of its own folder; its libraries are left out. docs/replay.md "
       "explains the table.");
-  return {app, [arguments] { return run_compare(*arguments); }};
+  return {parser, [arguments] { return run_compare(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -79,28 +79,30 @@ int run_convert(const ConvertArguments& arguments) {
 
 }  // namespace
 
-Command add_convert(CLI::App& program) {
+Command add_convert(Parser& program) {
   auto arguments = std::make_shared<ConvertArguments>();
   ConvertArguments& a = *arguments;
-  CLI::App* app =
+  Parser parser =
       program.add_subcommand("convert", "a trace or another program's log in other formats");
-  app->add_option("TRACE", a.input,
+  parser
+      .add_option("TRACE", a.input,
                   "what penstock trace wrote, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
                   "standard input")
-      ->required();
-  app->add_option("--from", a.from,
-                  "what it is, where its beginning does not tell: trace, iolog or strace");
-  app->add_option("-o,--output", a.output,
-                  "x.csv, x.arrow (polars, pyarrow), x.iolog (fio --read_iolog), x.json "
-                  "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
-  app->add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
-  app->add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
-  app->add_option("--files", a.files,
+      .required();
+  parser.add_option("--from", a.from,
+                    "what it is, where its beginning does not tell: trace, iolog or strace");
+  parser.add_option("-o,--output", a.output,
+                    "x.csv, x.arrow (polars, pyarrow), x.iolog (fio --read_iolog), x.json "
+                    "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
+  parser.add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
+  parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
+  parser
+      .add_option("--files", a.files,
                   "also make the files that fio needs, sparse and of their largest size, in this "
                   "folder")
-      ->type_name("DIR");
-  app->add_flag("-q,--quiet", a.quiet, "no summary on standard error");
-  app->footer(
+      .value_name("DIR");
+  parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  parser.footer(
       "One request: bytes [offset, offset + bytes) of a file, read or written, in the order in "
       "which they were\n"
       "started. file_seek: not where the last access to that file ended; device_seek: not where "
@@ -109,7 +111,7 @@ Command add_convert(CLI::App& program) {
       "of all ended. The figures' seeks are the latter.\n"
       "Exit codes: 0 done, 1 the trace was cut off (what was whole is written), 2 anything else "
       "that went wrong.");
-  return {app, [arguments] { return run_convert(*arguments); }};
+  return {parser, [arguments] { return run_convert(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -243,28 +243,29 @@ int run(const DiskArguments& arguments) {
 
 }  // namespace
 
-Command add_disk(CLI::App& program) {
+Command add_disk(Parser& program) {
   auto arguments = std::make_shared<DiskArguments>();
   DiskArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "disk", "measure a disk: speeds, and what it costs to switch between streams");
-  app->footer(
+  parser.footer(
       "Writes files without names into DIR, random data, several times over, and reads them back, "
       "past the page\n"
       "cache. They are gone when it ends, also by a signal. Takes about a minute on a fast disk, "
       "some minutes on\n"
       "a slow one. docs/disks.md explains the table and the file.");
-  app->add_option("DIR", a.directory, "a directory on the disk")->required();
-  app->add_option("--size", a.size,
-                  "space to use, as 4G; several times the disk's caches (default 4G, with --quick "
-                  "512M)");
-  app->add_option("-o,--output", a.output, "save the profile, for penstock plan --device");
-  add_output_words(*app, a.output_rules);
-  app->add_option("--name", a.name, "what the profile calls itself (default: after DIR)");
-  app->add_flag("--quick", a.quick,
-                "some seconds, for a first look: fewer streams and repetitions");
-  app->add_flag("--json", a.json, "print the profile, with all that was measured");
-  return {app, [arguments] { return run(*arguments); }};
+  parser.add_option("DIR", a.directory, "a directory on the disk").required();
+  parser.add_option(
+      "--size", a.size,
+      "space to use, as 4G; several times the disk's caches (default 4G, with --quick "
+      "512M)");
+  parser.add_option("-o,--output", a.output, "save the profile, for penstock plan --device");
+  add_output_words(parser, a.output_rules);
+  parser.add_option("--name", a.name, "what the profile calls itself (default: after DIR)");
+  parser.add_flag("--quick", a.quick,
+                  "some seconds, for a first look: fewer streams and repetitions");
+  parser.add_flag("--json", a.json, "print the profile, with all that was measured");
+  return {parser, [arguments] { return run(*arguments); }};
 }
 
 }  // namespace penstock::cli

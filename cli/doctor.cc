@@ -327,18 +327,18 @@ void print_text(const Diagnosis& diagnosis) {
 
 }  // namespace
 
-Command add_doctor(CLI::App& program) {
+Command add_doctor(Parser& program) {
   struct Arguments {
     std::string directory = file::default_temp_directory();
     bool json = false;
   };
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* app =
+  Parser parser =
       program.add_subcommand("doctor", "what this machine offers, what is chosen, what to change");
-  app->add_option("-T,--temporary-directory", arguments->directory,
-                  "the folder for temporaries to look at (default: where sort puts them)");
-  app->add_flag("--json", arguments->json, "print it as JSON");
-  return {app, [arguments] {
+  parser.add_option("-T,--temporary-directory", arguments->directory,
+                    "the folder for temporaries to look at (default: where sort puts them)");
+  parser.add_flag("--json", arguments->json, "print it as JSON");
+  return {parser, [arguments] {
             Diagnosis diagnosis = examine(arguments->directory);
             arguments->json ? print_json(diagnosis) : print_text(diagnosis);
             return exit_ok;

@@ -64,16 +64,16 @@ const char* const files_words_footer =
     "Sizes are as penstock sort's: K M G T for powers of 1024, b for bytes, % for a share of the\n"
     "memory. docs/files.md is the guide. Exit codes: 0 done, 2 anything that went wrong.";
 
-void add_files_words(CLI::App& app, FilesWords& words, const char* inputs_help) {
-  app.add_option("FILE", words.inputs, inputs_help);
-  add_format_options(app, words.format);
-  add_memory_words(app, words);
-  app.add_option("--device", words.device,
-                 "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
-                 "penstock disk (default: nvme)");
-  app.add_flag("--json", words.json, "print what was done, as JSON");
-  add_output_words(app, words.output_rules);
-  app.footer(files_words_footer);
+void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help) {
+  parser.add_option("FILE", words.inputs, inputs_help);
+  add_format_options(parser, words.format);
+  add_memory_words(parser, words);
+  parser.add_option("--device", words.device,
+                    "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
+                    "penstock disk (default: nvme)");
+  parser.add_flag("--json", words.json, "print what was done, as JSON");
+  add_output_words(parser, words.output_rules);
+  parser.footer(files_words_footer);
 }
 
 int run_files(const std::string& command, const FilesWords& words, const FilesWork& work) {

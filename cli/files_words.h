@@ -3,13 +3,13 @@
 // What merge, partition, group and join have in common on the command line: inputs, format, memory,
 // temporaries, the device; the signals, the progress line and the statistics of a run.
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/format_options.h"
+#include "cli/parser.h"
 #include "cli/profile_json.h"
 #include "cli/sort_words.h"
 #include "external/file_run.h"
@@ -26,7 +26,7 @@ struct FilesWords : MemoryWords {
 };
 
 // `words` must outlive the parsing. The commands add their own -o.
-void add_files_words(CLI::App& app, FilesWords& words, const char* inputs_help);
+void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help);
 extern const char* const files_words_footer;
 
 // One run: the words made options, signals and progress around `work`, which fills in what it found

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/bits.h"
+#include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/command.h"
 #include "cli/print.h"
@@ -136,12 +137,7 @@ class JsonPrinter final : public Printer {
   bool first_match_ = true;
 };
 
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
-
-// What CLI11 cannot see: options that contradict each other.
+// What the parser cannot see: options that contradict each other.
 Status validate(const FindArguments& arguments) {
   if (!arguments.expression && arguments.words.empty()) {
     return misuse("find without a pattern", "PATTERN", "penstock find --help");
@@ -239,28 +235,29 @@ int run_find(const FindArguments& arguments) {
 
 }  // namespace
 
-Command add_find(CLI::App& program) {
+Command add_find(Parser& program) {
   auto arguments = std::make_shared<FindArguments>();
   FindArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "find", "print the byte offsets of all matches, in files larger than memory");
-  app->add_option("PATTERN", a.words,
+  parser
+      .add_option("PATTERN", a.words,
                   "a string of bytes, and the files to look in (none, or -: "
                   "standard input)")
-      ->type_name("FILE...");
-  app->add_option("-e,--regexp", a.expression,
-                  "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
-  app->add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
-  app->add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");
-  app->add_flag("-c,--count", a.count, "print how many matches there are");
-  app->add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH");
-  app->add_flag("--json", a.json, "print one JSON object");
-  app->add_option("--window", a.window,
-                  "how long a candidate of an expression may be in pipes and compressed data "
-                  "(default 8M; memory grows with it). Plain files have no limit");
-  app->add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
-      ->group("");
-  app->footer(
+      .value_name("FILE...");
+  parser.add_option("-e,--regexp", a.expression,
+                    "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
+  parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
+  parser.add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");
+  parser.add_flag("-c,--count", a.count, "print how many matches there are");
+  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH");
+  parser.add_flag("--json", a.json, "print one JSON object");
+  parser.add_option("--window", a.window,
+                    "how long a candidate of an expression may be in pipes and compressed data "
+                    "(default 8M; memory grows with it). Plain files have no limit");
+  parser.add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
+      .hidden();
+  parser.footer(
       "Matches are leftmost and do not overlap; of several files each line begins with FILE:. "
       "gzip, "
       "zstd and\n"
@@ -268,7 +265,7 @@ Command add_find(CLI::App& program) {
       "error,\n"
       "never a match that is missed.\n"
       "Exit codes: 0 found, 1 not found, 2 anything that went wrong.");
-  return {app, [arguments] { return run_find(*arguments); }};
+  return {parser, [arguments] { return run_find(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -2,11 +2,11 @@
 
 // --format, --record and --key, the same for every subcommand that reads or writes items.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "cli/parser.h"
 #include "record/format.h"
 
 namespace penstock::cli {
@@ -35,13 +35,13 @@ struct FormatOptions {
 
 // `options` must outlive the parsing. Returns the --format option, so that a subcommand can make it
 // required.
-inline CLI::Option* add_format_options(CLI::App& app, FormatOptions& options) {
-  app.add_option("--record", options.record_bytes,
-                 "bytes of a record (of --format record; default 100)");
-  app.add_option("--key", options.key,
-                 "OFFSET:LENGTH of the key in a record, compared byte by byte (default 0:10)");
-  return app.add_option("--format", options.name,
-                        "u32 u64 i32 i64 f32 f64 kv64 record lines (default lines)");
+inline Option add_format_options(Parser& parser, FormatOptions& options) {
+  parser.add_option("--record", options.record_bytes,
+                    "bytes of a record (of --format record; default 100)");
+  parser.add_option("--key", options.key,
+                    "OFFSET:LENGTH of the key in a record, compared byte by byte (default 0:10)");
+  return parser.add_option("--format", options.name,
+                           "u32 u64 i32 i64 f32 f64 kv64 record lines (default lines)");
 }
 
 }  // namespace penstock::cli

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/misuse.h"
 #include "cli/command.h"
 #include "cli/format_options.h"
 #include "cli/output_words.h"
@@ -38,11 +39,6 @@ struct GenArguments {
   unsigned threads = 2;
   file::OutputRules output_rules;
 };
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
 
 // "1000000" or "1e6".
 Result<uint64_t> parse_count(std::string_view text) {
@@ -129,32 +125,32 @@ int run_gen(const GenArguments& arguments) {
 
 }  // namespace
 
-Command add_gen(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("gen", "generate an input for sorts");
+Command add_gen(Parser& program) {
+  Parser parser = program.add_subcommand("gen", "generate an input for sorts");
   auto arguments = std::make_shared<GenArguments>();
-  add_format_options(*app, arguments->format)->required();
-  app->add_option(
+  add_format_options(parser, arguments->format).required();
+  parser.add_option(
       "--dist", arguments->distribution,
       "uniform (default) sorted reverse all-equal almost-sorted sorted-tail rootdup twodup "
       "eightdup zipf exponential bexp low-bits-only high-bit-zero one-bucket; f32 and f64: "
       "nan-mix; lines: common-prefix empty-heavy");
-  app->add_option("--count", arguments->count, "how many items: 1000000 or 1e6");
-  app->add_option("--bytes", arguments->bytes, "instead of --count: how many bytes, such as 8G");
-  app->add_option("--seed", arguments->seed,
-                  "another seed, other items (default 1); the Sort Benchmark's records have none");
-  app->add_option("-o,--output", arguments->output, "the file to write; - is stdout")->required();
-  app->add_flag("--ascii", arguments->ascii, "format record: the Sort Benchmark's ASCII records");
-  app->add_option("--start", arguments->start,
-                  "format record: number of the first record (default 0)");
-  app->add_option("--skew", arguments->skew,
-                  "exponent of Zipf's law: of --dist zipf (default 1), or, format record without "
-                  "--dist, of the key's first eight bytes");
-  app->add_option("--t", arguments->t,
-                  "--dist bexp: a bit is zero with probability 1/t (default 100)");
-  add_output_words(*app, arguments->output_rules);
-  app->add_option("--parallel", arguments->threads, "threads (default 2)")
-      ->check(CLI::Range(1, 256));
-  return {app, [arguments] { return run_gen(*arguments); }};
+  parser.add_option("--count", arguments->count, "how many items: 1000000 or 1e6");
+  parser.add_option("--bytes", arguments->bytes, "instead of --count: how many bytes, such as 8G");
+  parser.add_option(
+      "--seed", arguments->seed,
+      "another seed, other items (default 1); the Sort Benchmark's records have none");
+  parser.add_option("-o,--output", arguments->output, "the file to write; - is stdout").required();
+  parser.add_flag("--ascii", arguments->ascii, "format record: the Sort Benchmark's ASCII records");
+  parser.add_option("--start", arguments->start,
+                    "format record: number of the first record (default 0)");
+  parser.add_option("--skew", arguments->skew,
+                    "exponent of Zipf's law: of --dist zipf (default 1), or, format record without "
+                    "--dist, of the key's first eight bytes");
+  parser.add_option("--t", arguments->t,
+                    "--dist bexp: a bit is zero with probability 1/t (default 100)");
+  add_output_words(parser, arguments->output_rules);
+  parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
+  return {parser, [arguments] { return run_gen(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -7,7 +7,7 @@ namespace penstock::cli {
 namespace {
 
 struct Refused {
-  const char* names;  // as CLI11 takes them
+  const char* names;
   bool takes_value;
   const char* hint;
 };
@@ -50,28 +50,15 @@ std::string readable(const char* names) {
   return text;
 }
 
-[[noreturn]] void refuse(const Refused& option) {
-  throw CLI::ParseError(
-      readable(option.names) +
-          ": cannot be obeyed: this option of GNU sort is not supported (try: " + option.hint + ")",
-      CLI::ExitCodes::InvalidError);
-}
-
 }  // namespace
 
-void refuse_gnu_options(CLI::App& sort) {
-  // GNU sort's -h sorts; help is --help alone.
-  sort.set_help_flag("--help", "print this help and exit");
+void refuse_gnu_options(Parser& sort) {
+  sort.give_up_short_help();  // GNU sort's -h sorts
   for (const Refused& option : refused) {
-    // An empty group keeps the option out of the help.
-    if (option.takes_value) {
-      sort.add_option_function<std::string>(option.names,
-                                            [option](const std::string&) { refuse(option); })
-          ->expected(0, 1)  // without its value it is refused all the same
-          ->group("");
-    } else {
-      sort.add_flag_callback(option.names, [option] { refuse(option); })->group("");
-    }
+    sort.refuse(option.names, option.takes_value,
+                readable(option.names) +
+                    ": cannot be obeyed: this option of GNU sort is not supported (try: " +
+                    option.hint + ")");
   }
 }
 

@@ -75,26 +75,28 @@ int run_group(const GroupArguments& arguments) {
 
 }  // namespace
 
-Command add_group(CLI::App& program) {
-  CLI::App* app =
+Command add_group(Parser& program) {
+  Parser parser =
       program.add_subcommand("group", "group items by key: count, sum, min, max, distinct");
   auto arguments = std::make_shared<GroupArguments>();
   GroupArguments& a = *arguments;
-  add_files_words(*app, a, "what to group; - or nothing is standard input");
-  app->add_option("-o,--output", a.output,
-                  "where the results go; may be an input (default: standard output)");
-  app->add_flag("--count", a.aggregates.count, "how many items each key has");
-  app->add_flag("--sum", a.aggregates.sum, "the sum of their values");
-  app->add_flag("--min", a.aggregates.min, "the least value");
-  app->add_flag("--max", a.aggregates.max, "the greatest value");
-  app->add_flag("--distinct", a.aggregates.distinct, "the first item of each key, whole");
-  app->add_option("--value", a.value,
-                  "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
-                  "kv64 the second number, of other integers the number itself)");
-  app->add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
-  app->add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
-  app->add_flag("--sorted", a.sorted, "results in the order of their keys (default: in any order)");
-  return {app, [arguments] { return run_group(*arguments); }};
+  add_files_words(parser, a, "what to group; - or nothing is standard input");
+  parser.add_option("-o,--output", a.output,
+                    "where the results go; may be an input (default: standard output)");
+  parser.add_flag("--count", a.aggregates.count, "how many items each key has");
+  parser.add_flag("--sum", a.aggregates.sum, "the sum of their values");
+  parser.add_flag("--min", a.aggregates.min, "the least value");
+  parser.add_flag("--max", a.aggregates.max, "the greatest value");
+  parser.add_flag("--distinct", a.aggregates.distinct, "the first item of each key, whole");
+  parser.add_option(
+      "--value", a.value,
+      "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
+      "kv64 the second number, of other integers the number itself)");
+  parser.add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
+  parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
+  parser.add_flag("--sorted", a.sorted,
+                  "results in the order of their keys (default: in any order)");
+  return {parser, [arguments] { return run_group(*arguments); }};
 }
 
 }  // namespace penstock::cli

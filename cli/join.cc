@@ -38,20 +38,20 @@ int run_join(const JoinArguments& arguments) {
 
 }  // namespace
 
-Command add_join(CLI::App& program) {
-  CLI::App* app = program.add_subcommand("join", "join two sorted files by key");
+Command add_join(Parser& program) {
+  Parser parser = program.add_subcommand("join", "join two sorted files by key");
   auto arguments = std::make_shared<JoinArguments>();
   JoinArguments& a = *arguments;
-  add_files_words(*app, a, "the left and the right file, both sorted; one may be -");
-  app->add_option("-o,--output", a.output,
-                  "where the result goes; may be an input (default: standard output)");
-  app->add_option("--right-record", a.right_record_bytes,
-                  "bytes of a record of the right file (default: as the left one)");
-  app->add_option("--right-key", a.right_key,
-                  "OFFSET:LENGTH of the key in the right file's records (default: as the left "
-                  "one's)");
-  app->add_flag("-r,--reverse", a.descending, "the files are in descending order");
-  return {app, [arguments] { return run_join(*arguments); }};
+  add_files_words(parser, a, "the left and the right file, both sorted; one may be -");
+  parser.add_option("-o,--output", a.output,
+                    "where the result goes; may be an input (default: standard output)");
+  parser.add_option("--right-record", a.right_record_bytes,
+                    "bytes of a record of the right file (default: as the left one)");
+  parser.add_option("--right-key", a.right_key,
+                    "OFFSET:LENGTH of the key in the right file's records (default: as the left "
+                    "one's)");
+  parser.add_flag("-r,--reverse", a.descending, "the files are in descending order");
+  return {parser, [arguments] { return run_join(*arguments); }};
 }
 
 }  // namespace penstock::cli

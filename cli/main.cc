@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/printable.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "os/limits.h"
@@ -52,40 +51,23 @@ int report(std::string_view command, const Error& error) {
 
 namespace {
 
-CLI::App* find_command(CLI::App& program, const std::string& name) {
-  auto found = program.get_subcommands([&](CLI::App* app) { return app->get_name() == name; });
-  return found.empty() ? nullptr : found.front();
-}
-
 // "penstock help [COMMAND]", for those who do not think of --help. It is taken before the parser
 // sees it, which would read the topic as a command to run.
-int explain(CLI::App& program, const std::string& topic) {
-  CLI::App* wanted = topic.empty() ? &program : find_command(program, topic);
-  if (wanted == nullptr) {
+int explain(const CommandLine& line, const std::string& topic) {
+  const auto help = line.help(topic);
+  if (!help) {
     return report("help",
                   {ErrorCode::invalid_argument, "find this command", topic, 0, "penstock help"});
   }
-  print("{}", wanted->help(topic.empty() ? "" : "penstock"));
+  print("{}", *help);
   return exit_ok;
 }
 
-// CLI11 tells all parse errors by exceptions; every one of them is exit code 2 here, with the
-// command in front.
-int report_parse_error(CLI::App& program, const CLI::ParseError& error, int argc, char** argv) {
-  if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
-  bool known = argc > 1 && find_command(program, argv[1]) != nullptr;
-  std::string who = known ? std::string("penstock ") + argv[1] : "penstock";
-  print_to(stderr, "{}: {}\n", who, printable(error.what(), std::string::npos));
-  if (std::string_view(error.what()).find("(try:") == std::string_view::npos) {
-    print_to(stderr, "Try '{} --help'.\n", who);
-  }
-  return exit_error;
-}
-
 int run(int argc, char** argv) {
-  CLI::App program{"Penstock sorts files larger than memory within a memory budget that it keeps.",
-                   "penstock"};
-  program.set_version_flag("--version", "penstock " PENSTOCK_VERSION);
+  CommandLine line("penstock",
+                   "Penstock sorts files larger than memory within a memory budget that it keeps.",
+                   "penstock " PENSTOCK_VERSION);
+  Parser program = line.parser();
   std::vector<Command> commands = {add_sort(program),      add_cat(program),    add_find(program),
                                    add_check(program),     add_gen(program),    add_disk(program),
                                    add_plan(program),      add_doctor(program), add_trace(program),
@@ -94,18 +76,12 @@ int run(int argc, char** argv) {
                                    add_replay(program),    add_compare(program)};
   program.add_subcommand("help", "explain the program, or one of its commands");
   if (argc > 1 && std::string_view(argv[1]) == "help")
-    return explain(program, argc > 2 ? argv[2] : "");
-  try {
-    std::vector<std::string> words = mark_traced_program(argc, argv);
-    std::ranges::reverse(words);  // as the parser takes them
-    program.parse(words);
-  } catch (const CLI::ParseError& error) {
-    return report_parse_error(program, error, argc, argv);
-  }
+    return explain(line, argc > 2 ? argv[2] : "");
+  if (const auto code = line.parse(mark_traced_program(argc, argv))) return *code;
   for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run();
+    if (command.parser.chosen()) return command.run();
   }
-  print_to(stderr, "{}", program.help());
+  print_to(stderr, "{}", *line.help());
   return exit_error;
 }
 

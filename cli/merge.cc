@@ -34,16 +34,16 @@ int run_merge(const MergeArguments& arguments) {
 
 }  // namespace
 
-Command add_merge(CLI::App& program) {
-  CLI::App* app =
+Command add_merge(Parser& program) {
+  Parser parser =
       program.add_subcommand("merge", "merge sorted files, thousands of them, into one");
   auto arguments = std::make_shared<MergeArguments>();
-  add_files_words(*app, *arguments, "sorted files; - or nothing is standard input");
-  app->add_option("-o,--output", arguments->output,
-                  "where the result goes; may be an input (default: standard output)");
-  app->add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
-  app->add_flag("-u,--unique", arguments->unique, "only the first of items with equal keys");
-  return {app, [arguments] { return run_merge(*arguments); }};
+  add_files_words(parser, *arguments, "sorted files; - or nothing is standard input");
+  parser.add_option("-o,--output", arguments->output,
+                    "where the result goes; may be an input (default: standard output)");
+  parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
+  parser.add_flag("-u,--unique", arguments->unique, "only the first of items with equal keys");
+  return {parser, [arguments] { return run_merge(*arguments); }};
 }
 
 }  // namespace penstock::cli

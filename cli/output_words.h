@@ -4,20 +4,20 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "cli/parser.h"
 #include "cli/stop_signals.h"
 #include "file/file.h"
 
 namespace penstock::cli {
 
 // `rules` must outlive the parsing.
-inline void add_output_words(CLI::App& app, file::OutputRules& rules) {
-  app.add_flag("--overwrite-device", rules.overwrite_device,
-               "the output may be a block device: all that is on it is lost");
-  app.add_flag_callback(
-      "--no-sync", [&rules] { rules.sync = false; },
+inline void add_output_words(Parser& parser, file::OutputRules& rules) {
+  parser.add_flag("--overwrite-device", rules.overwrite_device,
+                  "the output may be a block device: all that is on it is lost");
+  parser.add_flag_that_clears(
+      "--no-sync", rules.sync,
       "end before the output is on the disk: faster, but a power cut soon after may lose it");
 }
 

@@ -63,20 +63,21 @@ int run_partition(const PartitionArguments& arguments) {
 
 }  // namespace
 
-Command add_partition(CLI::App& program) {
-  CLI::App* app = program.add_subcommand(
+Command add_partition(Parser& program) {
+  Parser parser = program.add_subcommand(
       "partition", "deal the items of files out to many files, by range, hash or bits of the key");
   auto arguments = std::make_shared<PartitionArguments>();
-  add_files_words(*app, *arguments, "what to partition; - or nothing is standard input");
-  app->add_option("-o,--output", arguments->output,
+  add_files_words(parser, *arguments, "what to partition; - or nothing is standard input");
+  parser
+      .add_option("-o,--output", arguments->output,
                   "names of the parts: the part's number stands for {}, as in 'part-{}.bin'")
-      ->required();
-  app->add_option("--by", arguments->by, "range, hash or bits (default: hash)");
-  app->add_option("--parts", arguments->parts, "how many; for bits a power of two");
-  app->add_option("--bounds", arguments->bounds,
-                  "for range: a file of items, in order, each the first of a part; without it a "
-                  "sample finds bounds that make parts of equal sizes");
-  return {app, [arguments] { return run_partition(*arguments); }};
+      .required();
+  parser.add_option("--by", arguments->by, "range, hash or bits (default: hash)");
+  parser.add_option("--parts", arguments->parts, "how many; for bits a power of two");
+  parser.add_option("--bounds", arguments->bounds,
+                    "for range: a file of items, in order, each the first of a part; without it a "
+                    "sample finds bounds that make parts of equal sizes");
+  return {parser, [arguments] { return run_partition(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/misuse.h"
 #include "base/printable.h"
 #include "bowtie/planner.h"
 #include "cli/command.h"
@@ -40,11 +41,13 @@ constexpr uint32_t exact_streams_max = 4096;
 constexpr uint32_t streams_max = 1 << 24;
 
 struct PlanArguments : SortWords {
+  explicit PlanArguments(Parser of) : parser(of) {}
+
+  Parser parser;
   std::string size;
   std::optional<uint32_t> inputs_wanted;
   std::optional<uint32_t> outputs_wanted;
   bool json = false;
-  CLI::App* app = nullptr;
 };
 
 // One thing that runs from start to end: a pass of the planner, or the sort of the buckets.
@@ -82,11 +85,6 @@ struct Plans {
   std::optional<external::SortPlan> sort;
   DeviceView view;
 };
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
 
 // --- Numbers for people. ---
 
@@ -310,7 +308,7 @@ Status refuse_words_about_files(const PlanArguments& arguments) {
   for (const char* name : {"--output", "--format", "--record", "--key", "--temporary-directory",
                            "--parallel", "--reverse", "--unique", "--stable", "--merge", "--top",
                            "--compress-temporaries", "--pool"}) {
-    if (arguments.app->count(name) > 0) {
+    if (arguments.parser.given(name)) {
       return misuse(fmt::format("plan with {} for no file", name), "--size",
                     "the size, -S, --inputs, --outputs and --device alone");
     }
@@ -530,30 +528,31 @@ int run(const PlanArguments& arguments) {
 
 }  // namespace
 
-Command add_plan(CLI::App& program) {
-  auto arguments = std::make_shared<PlanArguments>();
-  PlanArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+Command add_plan(Parser& program) {
+  Parser parser = program.add_subcommand(
       "plan", "tell what a sort, merge or distribution would do and cost, and write nothing");
-  a.app = app;
-  app->footer(std::string(sort_words_footer) +
-              " --size: none means bytes.\n"
-              "Examples:\n"
-              "  penstock plan big.u64 --format u64 -S 1G --device profile.json\n"
-              "  penstock plan --size 8T -S 2G --device array24              a sort of 8 TiB\n"
-              "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
-              "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
-  add_sort_words(*app, a);
-  app->add_option("--size", a.size, "bytes of an input that need not exist");
-  app->add_option("--inputs", a.inputs_wanted,
+  auto arguments = std::make_shared<PlanArguments>(parser);
+  PlanArguments& a = *arguments;
+  parser.footer(std::string(sort_words_footer) +
+                " --size: none means bytes.\n"
+                "Examples:\n"
+                "  penstock plan big.u64 --format u64 -S 1G --device profile.json\n"
+                "  penstock plan --size 8T -S 2G --device array24              a sort of 8 TiB\n"
+                "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
+                "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
+  add_sort_words(parser, a);
+  parser.add_option("--size", a.size, "bytes of an input that need not exist");
+  parser
+      .add_option("--inputs", a.inputs_wanted,
                   "with --size: so many files are merged; 0: the data come from memory")
-      ->check(CLI::Range(0u, streams_max));
-  app->add_option("--outputs", a.outputs_wanted,
+      .within(0u, streams_max);
+  parser
+      .add_option("--outputs", a.outputs_wanted,
                   "with --size: to so many files; 0: the data go to memory")
-      ->check(CLI::Range(0u, streams_max));
-  app->add_flag("--json", a.json, "print the plan as JSON");
-  refuse_gnu_options(*app);
-  return {app, [arguments] { return run(*arguments); }};
+      .within(0u, streams_max);
+  parser.add_flag("--json", a.json, "print the plan as JSON");
+  refuse_gnu_options(parser);
+  return {parser, [arguments] { return run(*arguments); }};
 }
 
 }  // namespace penstock::cli

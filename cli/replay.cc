@@ -205,35 +205,36 @@ int run_replay(const ReplayArguments& arguments) {
 
 }  // namespace
 
-Command add_replay(CLI::App& program) {
+Command add_replay(Parser& program) {
   auto arguments = std::make_shared<ReplayArguments>();
   ReplayArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "replay", "make the requests of a trace once more, on a disk or on a model of one");
-  app->add_option("TRACE", a.trace, "what penstock trace wrote")->required();
-  add_stage_options(*app, a.stage);
-  app->add_option("--pace", a.pace,
+  parser.add_option("TRACE", a.trace, "what penstock trace wrote").required();
+  add_stage_options(parser, a.stage);
+  parser
+      .add_option("--pace", a.pace,
                   "fast (default): as fast as the device goes; original: no request before its "
                   "time in the trace")
-      ->check(CLI::IsMember({"fast", "original"}));
-  app->add_flag("--serial", a.serial, "one request at a time (default: as many as in the trace)");
-  app->add_option("--ahead", a.ahead,
-                  "so many requests in flight, always, in the order of the trace (1 to 64)");
-  app->add_flag("--join", a.join,
-                "requests that go on where the last one ended become one, of up to 2 MiB, as the "
-                "page cache would have made them");
-  app->add_option("--under", a.under, "only files whose path begins so (may be given again)")
-      ->allow_extra_args(false);
-  app->add_option("--requests", a.requests,
-                  "only this part of the trace: FROM..TO, counted from 0");
-  app->add_flag("--json", a.json, "print the result as JSON, with all files");
-  app->footer(
+      .one_of({"fast", "original"});
+  parser.add_flag("--serial", a.serial, "one request at a time (default: as many as in the trace)");
+  parser.add_option("--ahead", a.ahead,
+                    "so many requests in flight, always, in the order of the trace (1 to 64)");
+  parser.add_flag("--join", a.join,
+                  "requests that go on where the last one ended become one, of up to 2 MiB, as the "
+                  "page cache would have made them");
+  parser.add_option("--under", a.under, "only files whose path begins so (may be given again)")
+      .one_word();
+  parser.add_option("--requests", a.requests,
+                    "only this part of the trace: FROM..TO, counted from 0");
+  parser.add_flag("--json", a.json, "print the result as JSON, with all files");
+  parser.footer(
       "The files that the trace names are never opened. Their requests go to one region, reserved "
       "in a directory, in which\n"
       "each file has a place as long as it ever became. It is written whole first. docs/replay.md "
       "explains the figures.\n"
       "Exit codes: 0 done, 1 the trace was cut off (what is whole was replayed), 2 anything else.");
-  return {app, [arguments] { return run_replay(*arguments); }};
+  return {parser, [arguments] { return run_replay(*arguments); }};
 }
 
 }  // namespace penstock::cli

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/misuse.h"
 #include "cli/profile_json.h"
 #include "cli/progress_line.h"
 #include "file/file.h"
@@ -28,38 +29,37 @@ std::string size_text(uint64_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
 
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
-
 }  // namespace
 
-void add_stage_options(CLI::App& app, StageWords& words) {
-  app.add_option("--on", words.on,
-                 "replay here: a directory on the disk (one file without a name is made in it, and "
-                 "vanishes), or a block device, with --overwrite-device");
-  app.add_flag("--overwrite-device", words.overwrite_device,
-               "what --on names is a block device, and EVERYTHING ON IT MAY BE LOST");
-  app.add_option("--simulate", words.simulate,
-                 "no disk at all, a model of one: array24, hdd, sata-ssd, nvme, or a file of "
-                 "penstock disk");
-  app.add_option("--emulate", words.emulate,
-                 "slow the disk down to another one: the same names, or "
-                 "read=BYTES_PER_S,write=BYTES_PER_S,switch=SECONDS");
-  app.add_flag("--buffered", words.buffered,
-               "through the page cache, with every offset and length exactly as in the trace");
-  app.add_flag("--no-fill", words.no_fill,
-               "do not write the whole region first: reads of what was never written cost nothing "
-               "on most file systems");
-  app.add_flag("--no-sync", words.no_sync,
-               "leave fsync and fdatasync out (default: each in its place, behind what was written "
-               "to its file before it)");
-  app.add_option(
-         "--room", words.room,
-         "peak (default): each file as long as its data became; touched: only from its first "
-         "to its last accessed byte")
-      ->check(CLI::IsMember({"peak", "touched"}));
+void add_stage_options(Parser& parser, StageWords& words) {
+  parser.add_option(
+      "--on", words.on,
+      "replay here: a directory on the disk (one file without a name is made in it, and "
+      "vanishes), or a block device, with --overwrite-device");
+  parser.add_flag("--overwrite-device", words.overwrite_device,
+                  "what --on names is a block device, and EVERYTHING ON IT MAY BE LOST");
+  parser.add_option("--simulate", words.simulate,
+                    "no disk at all, a model of one: array24, hdd, sata-ssd, nvme, or a file of "
+                    "penstock disk");
+  parser.add_option("--emulate", words.emulate,
+                    "slow the disk down to another one: the same names, or "
+                    "read=BYTES_PER_S,write=BYTES_PER_S,switch=SECONDS");
+  parser.add_flag("--buffered", words.buffered,
+                  "through the page cache, with every offset and length exactly as in the trace");
+  parser.add_flag(
+      "--no-fill", words.no_fill,
+      "do not write the whole region first: reads of what was never written cost nothing "
+      "on most file systems");
+  parser.add_flag(
+      "--no-sync", words.no_sync,
+      "leave fsync and fdatasync out (default: each in its place, behind what was written "
+      "to its file before it)");
+  parser
+      .add_option(
+          "--room", words.room,
+          "peak (default): each file as long as its data became; touched: only from its first "
+          "to its last accessed byte")
+      .one_of({"peak", "touched"});
 }
 
 std::string StageWords::profile() const {

@@ -3,7 +3,6 @@
 // What traces are replayed on, and how: the options that `replay` and `compare` share, and the work
 // between them and src/trace/replay.h.
 
-#include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bowtie/device_profile.h"
+#include "cli/parser.h"
 #include "file/emulation.h"
 #include "penstock/error.h"
 #include "trace/replay.h"
@@ -35,7 +35,7 @@ struct StageWords {
 };
 
 // `words` must outlive the parsing.
-void add_stage_options(CLI::App& app, StageWords& words);
+void add_stage_options(Parser& parser, StageWords& words);
 
 // Thread safety: none.
 class Stage {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/misuse.h"
 #include "cli/command.h"
 #include "cli/output_words.h"
 #include "cli/print.h"
@@ -40,11 +41,6 @@ struct ReportArguments {
   std::optional<size_t> width;
   file::OutputRules output_rules;
 };
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
 
 // What the locale says of characters beyond ASCII.
 bool terminal_has_unicode() {
@@ -152,32 +148,32 @@ int run_report(const ReportArguments& arguments) {
 
 }  // namespace
 
-Command add_report(CLI::App& program) {
+Command add_report(Parser& program) {
   auto arguments = std::make_shared<ReportArguments>();
   ReportArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand(
+  Parser parser = program.add_subcommand(
       "report", "show where a program's requests went: on a page, or on the terminal");
-  app->add_option("TRACE", a.traces,
-                  "what penstock trace wrote, strace -o or fio --write_iolog; several are "
-                  "shown side by side");
-  app->add_option("-o,--output", a.output,
-                  "write a page (HTML, complete in itself; -: to stdout) instead of text");
-  add_output_words(*app, a.output_rules);
-  app->add_option("--stats", a.stats,
+  parser.add_option("TRACE", a.traces,
+                    "what penstock trace wrote, strace -o or fio --write_iolog; several are "
+                    "shown side by side");
+  parser.add_option("-o,--output", a.output,
+                    "write a page (HTML, complete in itself; -: to stdout) instead of text");
+  add_output_words(parser, a.output_rules);
+  parser
+      .add_option("--stats", a.stats,
                   "statistics of penstock sort --stats: predicted against measured, what held the "
                   "memory, how full buckets were")
-      ->allow_extra_args(false);
-  app->add_option("--under", a.under, "only files whose path begins so");
-  app->add_option("--requests", a.requests,
-                  "only this part of the trace: FROM..TO, counted from 0");
-  app->add_option("--width", a.width, "columns of the terminal (default 80)")
-      ->check(CLI::Range(40, 240));
-  app->footer(
+      .one_word();
+  parser.add_option("--under", a.under, "only files whose path begins so");
+  parser.add_option("--requests", a.requests,
+                    "only this part of the trace: FROM..TO, counted from 0");
+  parser.add_option("--width", a.width, "columns of the terminal (default 80)").within(40, 240);
+  parser.footer(
       "A page holds 200,000 requests one by one; of longer traces a picture of the whole, and "
       "single requests at some\nplaces. Any other part: --requests FROM..TO.\n"
       "Exit codes: 0 done, 1 a trace was cut off (the report shows what is whole), 2 anything "
       "else.");
-  return {app, [arguments] { return run_report(*arguments); }};
+  return {parser, [arguments] { return run_report(*arguments); }};
 }
 
 }  // namespace penstock::cli

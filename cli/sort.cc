@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/command.h"
 #include "cli/gnu_options.h"
@@ -46,12 +47,7 @@ struct SortArguments : SortWords {
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
 };
 
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
-
-// What CLI11 cannot see: options that contradict each other.
+// What the parser cannot see: options that contradict each other.
 Status validate(const SortArguments& arguments) {
   if (arguments.checks()) {
     if (arguments.output != "-")
@@ -168,27 +164,27 @@ int run(const SortArguments& arguments) {
 
 }  // namespace
 
-Command add_sort(CLI::App& program) {
+Command add_sort(Parser& program) {
   auto arguments = std::make_shared<SortArguments>();
   SortArguments& a = *arguments;
-  CLI::App* app =
+  Parser parser =
       program.add_subcommand("sort", "sort, merge or check files within a memory budget");
-  app->footer(std::string(sort_words_footer) +
-              "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
-  add_sort_words(*app, a);
-  add_output_words(*app, a.output_rules);
-  app->add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
-  app->add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
-  app->add_flag(
+  parser.footer(std::string(sort_words_footer) +
+                "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
+  add_sort_words(parser, a);
+  add_output_words(parser, a.output_rules);
+  parser.add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
+  parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
+  parser.add_flag(
       "--resume", a.resume,
       "keep what is finished until all is, and go on with what an earlier run of the same "
       "command has kept");
-  app->add_option("--stats", a.stats_path,
-                  "write the plan and what happened to this file, as JSON");
-  app->add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
-  app->add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
-  refuse_gnu_options(*app);
-  return {app, [arguments] { return run(*arguments); }};
+  parser.add_option("--stats", a.stats_path,
+                    "write the plan and what happened to this file, as JSON");
+  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
+  parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
+  refuse_gnu_options(parser);
+  return {parser, [arguments] { return run(*arguments); }};
 }
 
 }  // namespace penstock::cli

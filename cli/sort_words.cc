@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/misuse.h"
 #include "cli/profile_json.h"
 #include "cli/size.h"
 #include "os/limits.h"
@@ -18,11 +19,6 @@ namespace {
 constexpr unsigned default_threads_max = 8;
 // Without -S; half of the memory where that is less.
 constexpr uint64_t default_memory_bytes = 1 * GiB;
-
-std::unexpected<Error> misuse(std::string attempted, std::string subject, std::string hint) {
-  return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                 std::move(hint));
-}
 
 // What a percentage of -S is a share of.
 uint64_t machine_memory_bytes() {
@@ -67,41 +63,44 @@ const char* const sort_words_footer =
 SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
 
-void add_memory_words(CLI::App& app, MemoryWords& words) {
-  app.add_option(
+void add_memory_words(Parser& parser, MemoryWords& words) {
+  parser.add_option(
       "-S,--buffer-size", words.memory,
       "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  app.add_option(
-         "-T,--temporary-directory", words.temp_directories,
-         "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
-         "that is memory, /var/tmp or the output's folder)")
-      ->allow_extra_args(false);
+  parser
+      .add_option(
+          "-T,--temporary-directory", words.temp_directories,
+          "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
+          "that is memory, /var/tmp or the output's folder)")
+      .one_word();
 }
 
-void add_sort_words(CLI::App& app, SortWords& words) {
-  app.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
-  app.add_option("-o,--output", words.output,
-                 "where the result goes; may be an input (default: standard output)");
-  add_format_options(app, words.format);
-  add_memory_words(app, words);
-  app.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
-  app.add_flag("-r,--reverse", words.descending, "descending order");
-  app.add_flag("-u,--unique", words.unique,
-               "only the first of items with equal keys; with -c: equal keys are disorder");
-  app.add_flag("-s,--stable", words.stable, "items with equal keys keep their order");
-  app.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
-  app.add_option("--top", words.top,
-                 "the first so many items of the output alone, as head -n would leave them")
-      ->check(CLI::Validator(what_is_wrong_with_a_count, ""));
-  app.add_option(
+void add_sort_words(Parser& parser, SortWords& words) {
+  parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
+  parser.add_option("-o,--output", words.output,
+                    "where the result goes; may be an input (default: standard output)");
+  add_format_options(parser, words.format);
+  add_memory_words(parser, words);
+  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
+  parser.add_flag("-r,--reverse", words.descending, "descending order");
+  parser.add_flag("-u,--unique", words.unique,
+                  "only the first of items with equal keys; with -c: equal keys are disorder");
+  parser.add_flag("-s,--stable", words.stable, "items with equal keys keep their order");
+  parser.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
+  parser
+      .add_option("--top", words.top,
+                  "the first so many items of the output alone, as head -n would leave them")
+      .check(what_is_wrong_with_a_count);
+  parser.add_option(
       "--device,--profile", words.device,
       "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
       "(default: a short look at the disk of the temporaries)");
-  app.add_option("--compress-temporaries", words.compression,
-                 "of lines and records, with LZ4: auto (where it pays on this disk), always or "
-                 "never (default: auto)");
-  app.add_option("--pool", words.pool,
-                 "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
+  parser.add_option("--compress-temporaries", words.compression,
+                    "of lines and records, with LZ4: auto (where it pays on this disk), always or "
+                    "never (default: auto)");
+  parser.add_option(
+      "--pool", words.pool,
+      "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
 }
 
 Result<uint64_t> memory_bytes_of(const MemoryWords& words) {

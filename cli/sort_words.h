@@ -2,13 +2,13 @@
 
 // The words of a sort on the command line: what penstock sort takes, and penstock plan with it.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/format_options.h"
+#include "cli/parser.h"
 #include "external/external_sort.h"
 
 namespace penstock::cli {
@@ -18,7 +18,7 @@ struct MemoryWords {
   std::string memory;
   std::vector<std::string> temp_directories;
 };
-void add_memory_words(CLI::App& app, MemoryWords& words);
+void add_memory_words(Parser& parser, MemoryWords& words);
 // -S in bytes.
 Result<uint64_t> memory_bytes_of(const MemoryWords& words);
 
@@ -40,7 +40,7 @@ struct SortWords : MemoryWords {
 };
 
 // `words` must outlive the parsing.
-void add_sort_words(CLI::App& app, SortWords& words);
+void add_sort_words(Parser& parser, SortWords& words);
 extern const char* const sort_words_footer;
 
 // The words made options, or what is wrong with them.

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/keep_errno.h"
+
 // What blocks whom: the work looks at the flag between blocks of data. Where it waits for the other
 // end of a pipe or for a terminal, it may never come to look. So the first signal starts a timer,
 // whose handler asks whether stdin has something to read and stdout takes something. If not, ending
@@ -81,7 +83,7 @@ bool waits_for_a_stream() {
 }
 
 void on_tick(int) {
-  const int saved_errno = errno;
+  const KeepErrno keep;
   ++ticks;
   const bool waits = waits_for_a_stream();
   if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits)) {
@@ -92,7 +94,6 @@ void on_tick(int) {
     sigaction(signal, &standard, nullptr);
     raise(signal);
   }
-  errno = saved_errno;
 }
 
 void do_nothing(int) {}

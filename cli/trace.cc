@@ -131,28 +131,29 @@ std::vector<std::string> mark_traced_program(int argc, const char* const* argv) 
   return words;
 }
 
-Command add_trace(CLI::App& program) {
+Command add_trace(Parser& program) {
   auto arguments = std::make_shared<TraceArguments>();
   TraceArguments& a = *arguments;
-  CLI::App* app = program.add_subcommand("trace", "record what a program asks of files");
-  app->add_option(
+  Parser parser = program.add_subcommand("trace", "record what a program asks of files");
+  parser.add_option(
       "-o,--output", a.output,
       "the trace (default run.trace; - is standard output: the program's own then goes to "
       "standard error)");
-  app->add_option(
+  parser.add_option(
       "--backend", a.backend,
       "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
       "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
-  app->add_option(
-         "--ring", a.ring,
-         "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
-         "events were lost")
-      ->type_name("SIZE");
-  app->add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
-      ->type_name("PID");
-  app->add_flag("-q,--quiet", a.quiet, "no summary on standard error");
-  app->add_option("PROGRAM", a.words, "what to run, with its arguments");
-  app->footer(
+  parser
+      .add_option(
+          "--ring", a.ring,
+          "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
+          "events were lost")
+      .value_name("SIZE");
+  parser.add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
+      .value_name("PID");
+  parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  parser.add_option("PROGRAM", a.words, "what to run, with its arguments");
+  parser.footer(
       "penstock trace -o run.trace -- PROGRAM ARGS...\n"
       "Follows all threads and child processes until the last has ended. The program's exit code "
       "is "
@@ -163,7 +164,7 @@ Command add_trace(CLI::App& program) {
       "trace:\n"
       "with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next time.\n"
       "penstock convert makes CSV, fio's iolog or a time line of a trace.");
-  return {app, [arguments] { return run_trace(*arguments); }};
+  return {parser, [arguments] { return run_trace(*arguments); }};
 }
 
 }  // namespace penstock::cli
