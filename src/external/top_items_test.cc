@@ -2,6 +2,7 @@
 
 #include "external/top_items.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -14,7 +15,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 #include "bowtie/computations.h"
@@ -288,6 +293,52 @@ TEST_F(TopTest, ItemsThatAreLongerThanTheSampleSaid) {
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
 }
 
+// A named pipe of which both ends are open.
+class HeldPipe {
+ public:
+  explicit HeldPipe(const std::string& path) {
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    // Not blocking: it does not wait for a writer.
+    read_end_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    write_end_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(::fcntl(read_end_, F_SETFL, 0), 0);
+  }
+  HeldPipe(const HeldPipe&) = delete;
+  HeldPipe& operator=(const HeldPipe&) = delete;
+  ~HeldPipe() {
+    close_read_end();
+    close_write_end();
+  }
+
+  // Until nobody reads any more; then this end is closed.
+  void write_all(std::string_view text) {
+    while (!text.empty()) {
+      const ssize_t bytes = ::write(write_end_, text.data(), text.size());
+      if (bytes <= 0) break;
+      text.remove_prefix(static_cast<size_t>(bytes));
+    }
+    close_write_end();
+  }
+  // Until nobody writes any more.
+  std::string read_all() const {
+    std::string text;
+    std::vector<char> piece(64 * KiB);
+    for (ssize_t bytes; (bytes = ::read(read_end_, piece.data(), piece.size())) > 0;)
+      text.append(piece.data(), static_cast<size_t>(bytes));
+    return text;
+  }
+  void close_read_end() { close_end(read_end_); }
+  void close_write_end() { close_end(write_end_); }
+
+ private:
+  static void close_end(int& descriptor) {
+    if (descriptor >= 0) ::close(std::exchange(descriptor, -1));
+  }
+
+  int read_end_ = -1;
+  int write_end_ = -1;
+};
+
 TEST_F(TopTest, FromAPipeAndToAPipe) {
   ::signal(SIGPIPE, SIG_IGN);
   for (const Format& format : {formats[3], formats[8]}) {
@@ -302,14 +353,17 @@ TEST_F(TopTest, FromAPipeAndToAPipe) {
       chosen.inputs = {path("from")};
       chosen.output = path("to");
       chosen.top = count;
-      for (const std::string& fifo : {path("from"), path("to")})
-        ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
       std::string result;
       Result<SortStats> stats;
       {
-        std::jthread feeder([&] { std::ofstream(path("from"), std::ios::binary) << text; });
-        std::jthread reader([&] { result = read(path("to")); });
+        // Both ends are open until the sort has ended, so that nobody waits for one that failed.
+        HeldPipe from(path("from"));
+        HeldPipe to(path("to"));
+        std::jthread feeder([&] { from.write_all(text); });
+        std::jthread reader([&] { result = to.read_all(); });
         stats = sort(chosen);
+        from.close_read_end();
+        to.close_write_end();
       }
       for (const std::string& fifo : {path("from"), path("to")}) ::unlink(fifo.c_str());
       ASSERT_TRUE(stats) << stats.error().message();
