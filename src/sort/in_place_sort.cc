@@ -106,6 +106,9 @@ class InPlaceSort {
     on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
     on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
+    for (const auto& worker : workers_) {
+      if (options_.sum != nullptr) *options_.sum += worker->sum;
+    }
     return {};
   }
 
@@ -122,6 +125,7 @@ class InPlaceSort {
     std::vector<uint64_t> counts;  // of items, by bucket
     std::vector<Piece<T>> pieces;
     std::vector<T> chunk;  // where a chunk is kept while its place is cleared
+    ItemSum sum;           // of what stands in its place, if it is asked for
   };
 
   // A bucket's items: the lists of all threads, one behind the other.
@@ -308,10 +312,18 @@ class InPlaceSort {
   // Stores the bucket's items in order at out_ + start.
   void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
     if (bucket.count == 0) return;
-    if (start >= options_.first) return copy_out(worker, bucket, start);
-    if (bucket.keys.low == bucket.keys.high) return store_one_key(worker, bucket, start);
-    if (bucket.count <= worker.cache.items_max()) return sort_in_cache(worker, bucket, start);
-    divide_again(worker, bucket, start, depth);
+    if (start >= options_.first) {
+      copy_out(worker, bucket, start);
+    } else if (bucket.keys.low == bucket.keys.high) {
+      store_one_key(worker, bucket, start);
+    } else if (bucket.count <= worker.cache.items_max()) {
+      sort_in_cache(worker, bucket, start);
+    } else if (depth == 2) {
+      sort_apart(worker, bucket, start);
+    } else {
+      return divide_again(worker, bucket, start, depth);
+    }
+    if (options_.sum != nullptr) kernels_.add_to_sum(out_ + start, bucket.count, worker.sum);
   }
 
   void list_pieces(Worker& worker, Bucket& bucket) {
@@ -391,7 +403,6 @@ class InPlaceSort {
   }
 
   void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
-    if (depth == 2) return sort_apart(worker, bucket, start);
     std::vector<uint64_t> sample;
     {
       list_pieces(worker, bucket);
@@ -629,7 +640,18 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
 
 template <class T>
 Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
-  return sort_to<T>(items, count, items, options);
+  if (options.sum == nullptr) return sort_to<T>(items, count, items, options);
+  ItemSum sum;
+  InPlaceOptions summed = options;
+  summed.sum = &sum;
+  if (auto status = sort_to<T>(items, count, items, summed); !status) return status;
+  // The shorter ways do not add up, or not all.
+  if (sum.items != count) {
+    sum = {};
+    kernels<T>().add_to_sum(items, count, sum);
+  }
+  *options.sum += sum;
+  return {};
 }
 
 template <class T>

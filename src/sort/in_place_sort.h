@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "penstock/error.h"
+#include "sort/item_mix.h"
 #include "sort/key_order.h"
 
 namespace penstock::sorting {
@@ -16,6 +17,9 @@ struct InPlaceOptions {
   unsigned threads = 1;
   // Only the least `first` items need to be in order, at the front.
   uint64_t first = ~uint64_t{0};
+  // All items are added to it, as they stand when they are sorted: cheaper than afterwards, because
+  // most are in the cache.
+  ItemSum* sum = nullptr;
 };
 
 // Sorts `count` items. For uint32_t, uint64_t, KeyValue and Key128.

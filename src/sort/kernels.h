@@ -8,6 +8,7 @@
 
 #include "sort/bucket_map.h"
 #include "sort/item.h"
+#include "sort/item_mix.h"
 #include "sort/key_order.h"
 
 namespace penstock::sorting {
@@ -90,10 +91,16 @@ struct Kernels {
   // returns how many they are. REQUIRES: T is a number; in == out, or the two do not overlap.
   size_t (*take_out_heavy)(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
                            T* out);
+  // Adds all items to the sum.
+  void (*add_to_sum)(const T* items, size_t count, ItemSum& sum);
 };
 
 // For uint32_t, uint64_t, KeyValue, Key128.
 template <class T>
 const Kernels<T>& kernels();
+
+// Mixes all bytes of a text, and their number (item_mix.h).
+using MixOfBytes = uint64_t (*)(const char* bytes, size_t count);
+extern const MixOfBytes mix_of_bytes;
 
 }  // namespace penstock::sorting

@@ -23,6 +23,7 @@
 #include <immintrin.h>
 #endif
 
+#include "sort/item_mix.h"
 #include "sort/kernels.h"
 
 namespace penstock::sorting::PENSTOCK_TIER {
@@ -482,6 +483,109 @@ size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTa
   return others;
 }
 
+#if defined(__AVX512F__)
+// Words and squares of some items, whose words of 64 bits are added up apart: the even ones and the
+// odd ones.
+struct VectorSum {
+  __m512i words = _mm512_setzero_si512();
+  __m512i halves = _mm512_setzero_si512();  // the upper ones of these
+  __m512i squares = _mm512_setzero_si512();
+
+  [[gnu::always_inline]] void add(__m512i items, const uint32_t*) {
+    const __m512i upper = _mm512_srli_epi64(items, 32);
+    words = _mm512_add_epi64(words, items);
+    halves = _mm512_add_epi64(halves, upper);
+    squares = _mm512_add_epi64(
+        squares, _mm512_add_epi64(_mm512_mul_epu32(items, items), _mm512_mul_epu32(upper, upper)));
+  }
+  [[gnu::always_inline]] void add(__m512i items, const uint64_t*) {
+    const __m512i fold = _mm512_add_epi64(items, _mm512_shuffle_epi32(items, _MM_PERM_ENUM(0xb1)));
+    words = _mm512_add_epi64(words, items);
+    squares = _mm512_add_epi64(squares, _mm512_mul_epu32(fold, fold));
+  }
+  // Pairs: each square twice.
+  template <class Pair>
+  [[gnu::always_inline]] void add(__m512i items, const Pair*) {
+    const __m512i fold = _mm512_add_epi32(items, _mm512_shuffle_epi32(items, _MM_PERM_ENUM(0xb1)));
+    const __m512i both = _mm512_add_epi32(fold, _mm512_shuffle_epi32(fold, _MM_PERM_ENUM(0x4e)));
+    words = _mm512_add_epi64(words, items);
+    squares = _mm512_add_epi64(squares, _mm512_mul_epu32(both, both));
+  }
+
+  static uint64_t total(__m512i numbers, __mmask8 of = 0xff) {
+    return static_cast<uint64_t>(_mm512_mask_reduce_add_epi64(of, numbers));
+  }
+  ItemSum sum(const uint32_t*) const {
+    const uint64_t upper = total(halves);
+    return {0, total(words) - (upper << 32) + upper, total(squares)};
+  }
+  ItemSum sum(const uint64_t*) const { return {0, total(words), total(squares)}; }
+  template <class Pair>
+  ItemSum sum(const Pair*) const {
+    constexpr __mmask8 even = 0x55;
+    constexpr __mmask8 odd = 0xaa;
+    // Of a Key128 the low word comes first.
+    const bool swapped = std::is_same_v<Pair, Key128>;
+    return {0, total(words, swapped ? odd : even) + total(words, swapped ? even : odd) * mix_factor,
+            total(squares, even)};
+  }
+};
+#endif
+
+template <class T>
+void add_items_to_sum(const T* items, size_t count, ItemSum& sum) {
+  ItemSum here;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  constexpr size_t step = 64 / sizeof(T);
+  if (count >= 2 * step) {
+    VectorSum first;
+    VectorSum second;
+    for (; i + 2 * step <= count; i += 2 * step) {
+      __builtin_prefetch(items + i + read_ahead_bytes / sizeof(T));
+      first.add(_mm512_loadu_si512(items + i), items);
+      __builtin_prefetch(items + i + step + read_ahead_bytes / sizeof(T));
+      second.add(_mm512_loadu_si512(items + i + step), items);
+    }
+    here = first.sum(items);
+    here += second.sum(items);
+  }
+#endif
+  for (; i < count; ++i) here += sum_of_one(items[i]);
+  here.items = count;
+  sum += here;
+}
+
+// A text as words of 64 bits, the last ones filled up with zeros, eight words a block. The sum over a
+// block, of each word and the product of its halves, to each of which a key of its place is added
+// first: so a change of one half shows whatever the other one is.
+constexpr size_t block_words = 8;
+alignas(64) constexpr uint64_t text_keys[block_words] = {
+    0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
+    0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u};
+
+// REQUIRES: at most a block.
+[[gnu::always_inline]] inline uint64_t sum_of_block(const char* at, size_t bytes) {
+#if defined(__AVX512F__)
+  const __mmask64 mask = bytes == 0 ? 0 : ~uint64_t{0} >> (64 - bytes);
+  const __m512i words = _mm512_maskz_loadu_epi8(mask, at);
+  const __m512i keyed = _mm512_add_epi32(words, _mm512_load_si512(text_keys));
+  const __m512i products = _mm512_mul_epu32(keyed, _mm512_srli_epi64(keyed, 32));
+  return static_cast<uint64_t>(_mm512_reduce_add_epi64(_mm512_add_epi64(words, products)));
+#else
+  uint64_t words[block_words] = {};
+  if (bytes > 0) std::memcpy(words, at, bytes);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < block_words; ++i) {
+    const auto low = static_cast<uint32_t>(words[i]) + static_cast<uint32_t>(text_keys[i]);
+    const auto high =
+        static_cast<uint32_t>(words[i] >> 32) + static_cast<uint32_t>(text_keys[i] >> 32);
+    sum += words[i] + uint64_t{low} * high;
+  }
+  return sum;
+#endif
+}
+
 template <class T>
 constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy) {
   if constexpr (std::is_integral_v<T>) return take_out_heavy<T>;
@@ -490,10 +594,19 @@ constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy
 
 template <class T>
 constexpr Kernels<T> table = {
-    scatter_lines<T>,  scatter_slots<T>,   encode_items<T>,  decode_items<T>,
-    range_of_items<T>, ascending_items<T>, reverse_items<T>, take_out_heavy_if_number<T>()};
+    scatter_lines<T>,   scatter_slots<T>,   encode_items<T>,  decode_items<T>,
+    range_of_items<T>,  ascending_items<T>, reverse_items<T>, take_out_heavy_if_number<T>(),
+    add_items_to_sum<T>};
 
 }  // namespace
+
+uint64_t mix_of_bytes(const char* at, size_t bytes) {
+  constexpr size_t block_bytes = block_words * sizeof(uint64_t);
+  uint64_t mix = (bytes + 1) * mix_offset;  // never what mix_of() would make a zero
+  for (; bytes > block_bytes; at += block_bytes, bytes -= block_bytes)
+    mix = mix_of(sum_of_block(at, block_bytes), mix);
+  return mix_of(sum_of_block(at, bytes), mix);
+}
 
 const Kernels<uint32_t>& kernels_u32() {
   return table<uint32_t>;

@@ -4,12 +4,13 @@
 
 #include "sort/kernels.h"
 
-#define PENSTOCK_DECLARE_KERNELS(tier)     \
-  namespace tier {                         \
-  const Kernels<uint32_t>& kernels_u32();  \
-  const Kernels<uint64_t>& kernels_u64();  \
-  const Kernels<KeyValue>& kernels_kv();   \
-  const Kernels<Key128>& kernels_key128(); \
+#define PENSTOCK_DECLARE_KERNELS(tier)        \
+  namespace tier {                            \
+  const Kernels<uint32_t>& kernels_u32();     \
+  const Kernels<uint64_t>& kernels_u64();     \
+  const Kernels<KeyValue>& kernels_kv();      \
+  const Kernels<Key128>& kernels_key128();    \
+  uint64_t mix_of_bytes(const char*, size_t); \
   }
 
 namespace penstock::sorting {
