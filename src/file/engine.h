@@ -118,12 +118,17 @@ struct Injection {
   Operation error_operation = Operation::read;
   uint64_t flip = 0;  // of the reads of files that keep checks, the one of this number (from 1)
                       // comes back with a bit flipped
+  // Of the buckets of a sort that lie in memory, the one of this number (from 1) has a bit flipped
+  // before it is sorted.
+  uint64_t forget = 0;
 };
 // Process-wide; also read once from PENSTOCK_INJECT
-// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3"; read, write, sync, close,
-// rename) so that the program itself can be tested; what cannot be parsed there ends the program.
+// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2"; read, write, sync,
+// close, rename) so that the program itself can be tested; what cannot be parsed there ends the program.
 // REQUIRES: no engine is open while it changes.
 void inject(const Injection& injection);
 Injection injected();
+// For `forget`: what memory holds between two phases of a sort.
+void forget_one(std::byte* data, size_t bytes) noexcept;
 
 }  // namespace penstock::file

@@ -692,6 +692,7 @@ TEST(InjectionTest, ComesFromTheEnvironment) {
     EXPECT_EQ(injection.error, ENOSPC);
     EXPECT_EQ(injection.error_operation, Operation::write);
     EXPECT_EQ(injection.error_after, 100u);
+    EXPECT_EQ(injection.forget, 3u);
     return;
   }
   const std::string self = fs::read_symlink("/proc/self/exe").string();
@@ -700,7 +701,7 @@ TEST(InjectionTest, ComesFromTheEnvironment) {
                                 "' --gtest_filter=InjectionTest.* >/dev/null 2>&1";
     return std::system(command.c_str());
   };
-  EXPECT_EQ(run_with("seed=7,short=0.25,delay=0.5:500,error=ENOSPC@write:100"), 0);
+  EXPECT_EQ(run_with("seed=7,short=0.25,delay=0.5:500,error=ENOSPC@write:100,forget=3"), 0);
   EXPECT_NE(run_with("seed=8"), 0);
   EXPECT_NE(run_with("nonsense"), 0);
 }

@@ -41,7 +41,7 @@ uint64_t place_of(const File& file, uint64_t offset) {
 
 // ---- injection
 
-// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3"
+// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2"
 bool parse_field(std::string_view key, const char* value, Injection& to) {
   char* end = nullptr;
   if (key == "seed") {
@@ -50,6 +50,8 @@ bool parse_field(std::string_view key, const char* value, Injection& to) {
     to.short_transfer = std::strtod(value, &end);
   } else if (key == "flip") {
     to.flip = std::strtoull(value, &end, 10);
+  } else if (key == "forget") {
+    to.forget = std::strtoull(value, &end, 10);
   } else if (key == "delay") {
     to.delay = std::strtod(value, &end);
     if (*end == ':') to.delay_us_max = static_cast<uint32_t>(std::strtoul(end + 1, &end, 10));
@@ -92,6 +94,7 @@ struct Disturber {
   std::atomic<uint64_t> calls{0};                   // numbers the random decisions; relaxed
   std::atomic<uint64_t> calls_of[operations] = {};  // by operation; relaxed
   std::atomic<uint64_t> checked_reads{0};           // relaxed
+  std::atomic<uint64_t> buckets_in_memory{0};       // relaxed
 };
 
 Disturber& disturber() {
@@ -135,14 +138,18 @@ void disturb(Step& step, bool buffered) noexcept {
   }
 }
 
+// One bit of the data whose number was asked for. (0: of none.)
+void flip_bit(std::byte* data, size_t bytes, std::atomic<uint64_t>& number,
+              uint64_t wanted) noexcept {
+  if (wanted == 0 || number.fetch_add(1, std::memory_order_relaxed) + 1 != wanted) return;
+  Random random(mix64(disturber().injection.seed));
+  const uint64_t bit = random.below(bytes * 8);
+  data[bit / 8] ^= std::byte{1} << (bit % 8);
+}
+
 void flip_one(const Request& request) noexcept {
   Disturber& state = disturber();
-  if (state.injection.flip == 0 ||
-      state.checked_reads.fetch_add(1, std::memory_order_relaxed) + 1 != state.injection.flip)
-    return;
-  Random random(mix64(state.injection.seed));
-  const uint64_t bit = random.below(request.done_bytes * 8);
-  request.data[bit / 8] ^= std::byte{1} << (bit % 8);
+  flip_bit(request.data, request.done_bytes, state.checked_reads, state.injection.flip);
 }
 
 // ---- cutting
@@ -364,10 +371,16 @@ void inject(const Injection& injection) {
   disturber().calls = 0;
   for (auto& calls : disturber().calls_of) calls = 0;
   disturber().checked_reads = 0;
+  disturber().buckets_in_memory = 0;
 }
 
 Injection injected() {
   return disturber().injection;
+}
+
+void forget_one(std::byte* data, size_t bytes) noexcept {
+  Disturber& state = disturber();
+  flip_bit(data, bytes, state.buckets_in_memory, state.injection.forget);
 }
 
 }  // namespace penstock::file
