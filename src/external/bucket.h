@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "external/external_sort.h"
+#include "external/item_sum.h"
 #include "file/file.h"
 
 namespace penstock::external {
@@ -35,6 +36,14 @@ inline bool in_order(const SortOptions& options, const Target& target) {
 struct Stored {
   uint64_t bytes = 0;
   uint64_t items = 0;
+  ItemSum sum = {};  // of what was sorted for it: repeats that were dropped count, too
+
+  Stored& operator+=(const Stored& other) {
+    bytes += other.bytes;
+    items += other.items;
+    sum += other.sum;
+    return *this;
+  }
 };
 
 }  // namespace penstock::external

@@ -107,9 +107,15 @@ void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region
   }
   if (job.spilled.empty()) return add(job, bucket, region_bytes);
   const size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
+  const uint64_t piece_bytes = blocks * spills_.block_bytes();
+  const uint64_t item_bytes = bucket.bytes / bucket.items;
   for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
-    cut(job, bucket, first, blocks);
-    job.bytes = job.read_bytes;
+    job.start = first * spills_.block_bytes();
+    job.bytes = std::min(bucket.bytes - job.start, piece_bytes);
+    // The last item that begins here may end in the next piece. To be summed up it is read here.
+    const uint64_t rest_bytes =
+        ceil_div(job.start + job.bytes, item_bytes) * item_bytes - job.start;
+    cut(job, bucket, first, ceil_div(rest_bytes, spills_.block_bytes()));
     job.items = first == 0 ? bucket.items : 0;
     add(job, bucket, region_bytes);
   }
@@ -233,6 +239,7 @@ void BucketReader::loaded(BucketJob& job) {
   const SplitBucket& bucket = buckets_[job.bucket];
   const bool is_last = --loads_left_[job.bucket] == 0;
   job.read_at = BucketJob::Clock::now();
+  if (job.region != nullptr) file::forget_one(job.region, job.bytes);
   {
     MutexLock lock(mutex_);
     job.loaded = true;

@@ -31,9 +31,11 @@ struct BucketJob {
   uint64_t read_bytes = 0;                      // of which the first `bytes` go to the output
   uint64_t bytes = 0;
   uint64_t items = 0;   // those of a bucket of several pieces count as its first one's
+  uint64_t start = 0;   // in the bucket, of such a piece
   uint64_t offset = 0;  // in the output, where no items are dropped
   uint64_t region_bytes = 0;
   std::byte* region = nullptr;
+  ItemSum sum = {};                               // of what was sorted: the taker's
   Clock::time_point began_at = {}, read_at = {};  // it had room; it was there
   // For whoever has requests out for it: the reader until it is loaded.
   unsigned requests_left = 0;

@@ -34,8 +34,7 @@ Result<Stored> sort_in_runs(Context& context, BlockArena& arena, std::span<Split
       ++first;
     }
     if (!stored) return stored;
-    total.bytes += stored->bytes;
-    total.items += stored->items;
+    total += *stored;
   }
   return total;
 }

@@ -1,5 +1,7 @@
 // A bit that flips in a temporary, on the disk or on the way: the run ends with an error that says
 // so, or its output is right all the same (the bit was in a sample). It is never wrong.
+//
+// Likewise a bit that flips in memory, in a bucket of a sort, before it is sorted.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "external/partition_files.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
+#include "os/sanitizer.h"
 
 namespace penstock::external {
 namespace {
@@ -86,6 +89,35 @@ class Damage : public SortFixture {
     }
     EXPECT_GT(noticed, 0u);
   }
+  // In one bucket after the other, until there are no more. `by_others`: items may make no sense
+  // any more before they are summed up.
+  template <class Run>
+  void expect_memory_noticed(Run run, bool by_others = false) {
+    auto first = run();
+    ASSERT_TRUE(first) << first.error().message();
+    const std::string wanted = outputs();
+    uint64_t noticed = 0;
+    for (uint64_t forget = 1;; forget = 2 * forget + 1) {
+      SCOPED_TRACE(forget);
+      clear();
+      file::inject({.seed = forget, .forget = forget});
+      auto result = run();
+      file::inject({});
+      if (result) {
+        ASSERT_TRUE(outputs() == wanted) << "a wrong output";
+        break;
+      }
+      EXPECT_EQ(outputs(), "");
+      EXPECT_EQ(result.error().code, ErrorCode::corrupt);
+      const std::string message = result.error().message();
+      const bool by_sum = message.find("trust what was sorted") != std::string::npos;
+      EXPECT_TRUE(by_sum || by_others) << message;
+      if (!by_sum) continue;
+      ++noticed;
+      EXPECT_NE(message.find("the memory"), std::string::npos) << message;
+    }
+    EXPECT_GT(noticed, 0u);
+  }
   SortOptions sort_options(const Format& format, uint64_t bytes) {
     write(path("in"), generate(format, Distribution::uniform, bytes));
     SortOptions options;
@@ -145,6 +177,133 @@ TEST_F(Damage, OfWhatMayBeAmongTheFirstIsNoticed) {
   SortOptions options = sort_options(records, 60 * MiB);
   options.top = 400'000;
   expect_noticed([&] { return sort(options); });
+}
+
+TEST_F(Damage, OfMemoryIsNoticedInEveryFormat) {
+  for (const Format& format :
+       {u64, Format{Type::u32, 4}, Format{Type::f64, 8}, Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    for (const uint64_t bytes : {4 * MiB, 24 * MiB}) {
+      SortOptions options = sort_options(format, bytes);
+      options.descending = bytes == 4 * MiB;
+      expect_memory_noticed([&] { return sort(options); }, format.type == Type::lines);
+    }
+  }
+}
+
+TEST_F(Damage, OfMemoryIsNoticedWhereRepeatsAreDropped) {
+  for (const Format& format : {u64, Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions options = sort_options(format, MiB);
+    write(path("in"), generate(format, Distribution::zipf, 24 * MiB));
+    options.unique = true;
+    expect_memory_noticed([&] { return sort(options); }, format.type == Type::lines);
+  }
+}
+
+// Most of the input is one key: its bucket is not sorted, and larger than memory. A piece of it
+// ends within an item.
+TEST_F(Damage, OfMemoryIsNoticedInABucketOfAFrequentKey) {
+  if (os::shadowed) GTEST_SKIP() << "the sanitizer takes more memory from run to run";
+  for (const Format& format : {Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    for (const bool unique : {false, true}) {
+      SortOptions options = sort_options(format, MiB);
+      const std::string others = generate(format, Distribution::uniform, 4 * MiB);
+      std::string frequent(format.fixed() ? format.record_bytes : 101, '7');
+      if (!format.fixed()) frequent.back() = '\n';
+      std::string all;
+      while (all.size() < 40 * MiB) {
+        if (format.fixed() && all.size() % 3 == 0) frequent.back() ^= 1;  // behind the key
+        all += frequent;
+      }
+      write(path("in"), all + others);
+      options.unique = unique;
+      expect_memory_noticed([&] { return sort(options); }, !format.fixed());
+    }
+  }
+}
+
+TEST_F(Damage, OfMemoryIsNoticedInLongRunsAndAmongTheFirst) {
+  for (const Format& format : {u64, records}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions options = sort_options(format, 40 * MiB);
+    options.device =
+        std::make_shared<const bowtie::DeviceProfile>(*bowtie::find_profile("hard-disk"));
+    expect_memory_noticed([&] {
+      auto stats = sort(options);
+      EXPECT_TRUE(!stats || stats->predicted.long_runs);
+      return stats;
+    });
+  }
+  SortOptions options = sort_options(records, 60 * MiB);
+  options.top = 400'000;
+  expect_memory_noticed([&] { return sort(options); });
+}
+
+// A run that was cut off, at one place after the other, and the one that goes on with it: the bit
+// flips in the first one, the sums of which are in the journal, or in the second. When they do not
+// add up nothing of it is used again.
+TEST_F(Damage, OfMemoryIsNoticedByARunThatGoesOn) {
+  uint64_t went_on = 0;          // runs behind one or more buckets that were done
+  uint64_t noticed[2] = {0, 0};  // by the second run, what happened in it or in the first one
+  struct Case {
+    Format format;
+    Distribution distribution;
+    bool unique;
+  };
+  for (const auto& [format, distribution, unique] :
+       {Case{u64, Distribution::zipf, false},
+        Case{Format{Type::kv64, 16}, Distribution::uniform, true},
+        Case{records, Distribution::zipf, true}, Case{lines, Distribution::uniform, false}}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions options = sort_options(format, MiB);
+    write(path("in"), generate(format, distribution, 24 * MiB));
+    options.unique = unique;
+    options.resume = true;
+    auto whole = sort(options);
+    ASSERT_TRUE(whole) << whole.error().message();
+    const std::string wanted = outputs();
+    options.notice = [&](const std::string& notice) {
+      went_on += notice.starts_with("resuming: ") && !notice.starts_with("resuming: 0 of");
+    };
+    for (const bool in_the_first : {true, false}) {
+      SCOPED_TRACE(in_the_first);
+      const file::Injection forget = {.seed = 5, .forget = 1};
+      for (uint64_t syncs = 1;; syncs += 5) {
+        SCOPED_TRACE(syncs);
+        clear();
+        file::Injection cut_off = in_the_first ? forget : file::Injection{};
+        cut_off.error = EIO;
+        cut_off.error_after = syncs;
+        cut_off.error_operation = file::Operation::sync;
+        file::inject(cut_off);
+        auto first = sort(options);
+        file::inject({});
+        if (first) break;
+        if (first.error().message().find("trust what was sorted") != std::string::npos) break;
+        ASSERT_EQ(first.error().code, ErrorCode::io) << first.error().message();
+        if (!std::filesystem::exists(resume_folder(options))) continue;
+        if (!in_the_first) file::inject(forget);
+        auto second = sort(options);
+        file::inject({});
+        // What was changed was not written down, or nothing was left to be changed.
+        if (second) {
+          ASSERT_TRUE(outputs() == wanted) << "a wrong output";
+          continue;
+        }
+        ++noticed[in_the_first];
+        EXPECT_EQ(second.error().code, ErrorCode::corrupt);
+        EXPECT_NE(second.error().message().find("trust what was sorted"), std::string::npos)
+            << second.error().message();
+        EXPECT_EQ(outputs(), "");
+        EXPECT_FALSE(std::filesystem::exists(resume_folder(options)));
+      }
+    }
+  }
+  EXPECT_GT(noticed[false], 0u);
+  EXPECT_GT(noticed[true], 0u);
+  EXPECT_GT(went_on, 0u);
 }
 
 TEST_F(Damage, BetweenThePassesOfAMergeIsNoticed) {

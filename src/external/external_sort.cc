@@ -64,6 +64,7 @@ class Run {
   Status keep_what_may_be_first();
   std::vector<SortPhase> measured_phases();
   Result<Stored> sort_to_output();
+  Status compare(const ItemSum& sorted) const;
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
 
@@ -85,7 +86,10 @@ class Run {
   uint32_t deepest_ = 0;  // passes over the data beyond the first
   Method method_ = Method::empty;
   size_t moved_block_bytes_ = 2 * MiB;  // of the pool that reads the input
-  uint64_t spilled_bytes_ = 0;          // of what went to temporaries, before it was compressed
+  // What was distributed. Nothing: nothing was; what is merged, or is among the first items that
+  // memory holds, is not summed up.
+  std::optional<ItemSum> read_;
+  uint64_t spilled_bytes_ = 0;  // of what went to temporaries, before it was compressed
 };
 
 Status Run::prepare() {
@@ -149,6 +153,7 @@ Result<Stored> Run::sort_numbers(const Target& target) {
   temp_bytes_ += done.spilled_bytes;
   spilled_bytes_ += done.spilled_bytes;
   pipeline_times_ = done.times;
+  if (!read_) read_ = done.read;
   return stored;
 }
 
@@ -162,6 +167,7 @@ Result<Stored> Run::sort_strings(const Target& target) {
   method_ = deepest_ == 0 ? Method::in_memory : Method::distribute;
   kept_bytes_ = sort.stats().kept_bytes;
   account(sort.stats());
+  if (!read_) read_ = sort.stats().read;
   return stored;
 }
 
@@ -222,14 +228,15 @@ Status Run::open_resume() {
 Result<Stored> Run::sort_long_runs(const Target& target) {
   method_ = Method::distribute;
   context_.set_phase("distribute", plan().bytes_read + plan().bytes_written);
-  auto buckets =
+  auto distributed =
       distribute_in_long_runs(context_, input_.pieces, input_.usable_bytes,
                               std::move(input_.sample), *decision_.long_runs, temp_directories_);
-  if (!buckets) return std::unexpected(buckets.error());
+  if (!distributed) return std::unexpected(distributed.error());
+  if (!read_) read_ = distributed->read;
   deepest_ = 1;
   context_.pin_phase("sort");
   Stored total;
-  for (LongBucket& bucket : *buckets) {
+  for (LongBucket& bucket : distributed->buckets) {
     temp_bytes_ += bucket.bytes;
     spilled_bytes_ += bucket.bytes;
     const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
@@ -253,8 +260,7 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
       account(sort.stats());
     }
     if (!stored) return stored;
-    total.bytes += stored->bytes;
-    total.items += stored->items;
+    total += *stored;
     bucket.file.reset();
   }
   return total;
@@ -307,6 +313,7 @@ Status Run::keep_what_may_be_first() {
     kept_file_.reset();
     return check_space_for_all();
   }
+  read_ = kept->sum;
   input_.pieces = {{.file = kept_file_.get(), .bytes = kept->bytes}};
   input_.bytes = kept->bytes;
   input_.sample = {};
@@ -397,6 +404,24 @@ Result<SortStats> Run::go() {
   return stats_of(*stored);
 }
 
+// Every item that was read came out of a bucket, and no other. If not, memory lost it or changed it
+// between the two: temporaries have checks of their own.
+Status Run::compare(const ItemSum& sorted) const {
+  if (!read_ || *read_ == sorted) return {};
+  if (resume_ != nullptr) resume_->distrust();
+  std::string what = "trust what was sorted: ";
+  if (read_->items != sorted.items) {
+    what += std::to_string(read_->items) + " items were read, and " + std::to_string(sorted.items) +
+            " were sorted";
+  } else {
+    what += "the sum of the " + std::to_string(sorted.items) +
+            " items that were sorted is not the sum of those that were read";
+  }
+  return failure(ErrorCode::corrupt,
+                 what + "; the memory of this machine changed them, or a fault of the program",
+                 options_.output, "the same once more; if it happens again, a test of the memory");
+}
+
 Result<Stored> Run::sort_to_output() {
   if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
   const bool all = input_.known && !options_.unique && !options_.top;
@@ -407,6 +432,7 @@ Result<Stored> Run::sort_to_output() {
   if (!output) return std::unexpected(output.error());
   auto stored = sort_input({&*output, 0});
   if (!stored) return stored;
+  if (auto status = compare(stored->sum); !status) return std::unexpected(status.error());
   if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   if (resume_ != nullptr) {
     if (auto status = resume_->publish(*output, *stored); !status)

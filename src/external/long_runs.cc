@@ -9,6 +9,7 @@
 #include "external/file_run.h"
 #include "external/memory_plan.h"
 #include "external/number_plan.h"
+#include "external/number_type.h"
 #include "external/string_plan.h"
 #include "os/limits.h"
 #include "record/codec.h"
@@ -134,14 +135,23 @@ Cuts cut(const SortOptions& options, Sample sample, uint32_t buckets) {
   return cuts;
 }
 
-// As by_range, by the map that the sort in memory has for numbers: some nanoseconds an item.
-bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds) {
-  return [type = options.format.type, descending = options.descending,
+// Of numbers, by their encoded keys.
+ItemSum sum_of_encoded(record::Type type, const std::byte* encoded, size_t items) {
+  return with_number_type(type, [&]<class T>() {
+    return sum_of(std::span(reinterpret_cast<const T*>(encoded), items));
+  });
+}
+
+// As by_range, by the map that the sort in memory has for numbers: some nanoseconds an item. `sum`:
+// of all items that passed.
+bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds, ItemSum* sum) {
+  return [sum, type = options.format.type, descending = options.descending,
           map = sorting::BucketMap::by_splitters(std::move(bounds)),
           encoded = std::vector<std::byte>()](const bowtie::Items& items, uint32_t* to) mutable {
     const size_t item_bytes = record::item_bytes_of(type);
     encoded.assign(items.data(), items.data() + items.size() * item_bytes);
     record::encode_keys(type, encoded.data(), items.size(), descending);
+    *sum += sum_of_encoded(type, encoded.data(), items.size());
     const std::byte* at = encoded.data();
     for (size_t i = 0; i < items.size(); ++i, at += item_bytes) {
       to[i] = map(item_bytes == sizeof(uint32_t) ? record::load<uint32_t>(at)
@@ -176,9 +186,10 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
   return plan;
 }
 
-Result<std::vector<LongBucket>> distribute_in_long_runs(
-    Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes, Sample sample,
-    const LongRunsPlan& plan, const std::vector<std::string>& temp_directories) {
+Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
+                                            uint64_t memory_bytes, Sample sample,
+                                            const LongRunsPlan& plan,
+                                            const std::vector<std::string>& temp_directories) {
   const SortOptions& options = context.options;
   const FilesOptions files{.inputs = options.inputs,
                            .format = options.format,
@@ -208,13 +219,17 @@ Result<std::vector<LongBucket>> distribute_in_long_runs(
     outputs.push_back({.file = buckets[j].file.get(),
                        .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
   }
+  ItemSum read;
   const bowtie::ToOutput to_bucket =
       options.format.numeric()
-          ? by_number(options, cuts.numbers)
+          ? by_number(options, cuts.numbers, &read)
           : bowtie::by_range(bowtie::ItemOrder(options.format, options.descending), cuts.bounds);
   auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
     to_bucket(items, to);
     for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;
+    if (!options.format.numeric()) {
+      for (size_t i = 0; i < items.size(); ++i) read += sum_of_item(options.format, items[i]);
+    }
     if (options.format.fixed()) return;
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
@@ -233,7 +248,7 @@ Result<std::vector<LongBucket>> distribute_in_long_runs(
     for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
   }
   std::erase_if(buckets, [](const LongBucket& bucket) { return bucket.items == 0; });
-  return buckets;
+  return LongBuckets{std::move(buckets), read};
 }
 
 }  // namespace penstock::external

@@ -9,6 +9,7 @@
 
 #include "bowtie/model.h"
 #include "external/context.h"
+#include "external/item_sum.h"
 #include "external/sample.h"
 #include "file/file.h"
 #include "sort/bucket_map.h"
@@ -40,10 +41,15 @@ struct LongBucket {
   Sample sample = {};           // what the sample had of it
 };
 
-// The buckets in the order of the output; empty ones are left out. REQUIRES: the pieces are whole
-// files.
-Result<std::vector<LongBucket>> distribute_in_long_runs(
-    Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes, Sample sample,
-    const LongRunsPlan& plan, const std::vector<std::string>& temp_directories);
+struct LongBuckets {
+  std::vector<LongBucket> buckets;  // in the order of the output; empty ones are left out
+  ItemSum read;                     // what was distributed
+};
+
+// REQUIRES: the pieces are whole files.
+Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
+                                            uint64_t memory_bytes, Sample sample,
+                                            const LongRunsPlan& plan,
+                                            const std::vector<std::string>& temp_directories);
 
 }  // namespace penstock::external

@@ -159,14 +159,21 @@ class Pipeline {
 
   Status sort(BucketJob& job) {
     if (auto status = context_.pulse(); !status) return status;
-    if (job.kind == Kind::make) return {};
     const SortOptions& options = context_.options;
-    const sorting::KeyRange& keys = buckets_[job.bucket].keys;
+    const SplitBucket& bucket = buckets_[job.bucket];
+    const sorting::KeyRange& keys = bucket.keys;
+    if (job.kind == Kind::make) {
+      job.sum = sorting::sum_of_one(item_with_key(keys.low)) * bucket.items;
+      return {};
+    }
     T* items = reinterpret_cast<T*>(job.region);
     size_t count = job.bytes / sizeof(T);
     const size_t lead = lead_bytes(job) / sizeof(T);
     if (job.kind == Kind::copy) {
       if (lead != 0) std::memmove(static_cast<void*>(items + lead), items, job.bytes);
+      job.sum = sum_of(std::span<const T>(items + lead, count));
+      // Of those that are dropped the split has the sum.
+      if (drops_repeats()) job.sum += bucket.rest;
     } else {
       if (lead != 0) {
         // The first bucket begins where the output does, so there is a key below.
@@ -177,9 +184,12 @@ class Pipeline {
       if (auto status = sorting::sort_in_place(items, count + lead,
                                                {.order = {},
                                                 .stable = std::is_same_v<T, sorting::KeyValue>,
-                                                .threads = plan_.sorter_threads});
+                                                .threads = plan_.sorter_threads,
+                                                .sum = &job.sum});
           !status)
         return status;
+      // What does not go to the output: the added ones, unless one of the bucket's came before them.
+      job.sum = job.sum - sum_of(std::span<const T>(items, lead));
       if (drops_repeats()) count = drop_repeats(items, count);
     }
     job.bytes = count * sizeof(T);
@@ -248,7 +258,7 @@ class Pipeline {
     std::vector<ResumeDone> done;
     for (uint32_t number : appended_) done.push_back(done_of(number));
     // This one is not counted as stored before the next may append.
-    done.back().stored = {job.bytes, job.bytes / sizeof(T)};
+    done.back().stored = stored_of(job);
     appended_bytes_ = 0;
     return write_down(done, std::exchange(appended_, {}));
   }
@@ -273,6 +283,10 @@ class Pipeline {
     return {};
   }
 
+  static Stored stored_of(const BucketJob& job) {
+    return {job.bytes, job.bytes / sizeof(T), job.sum};
+  }
+
   ResumeDone done_of(uint32_t number) const {
     return {buckets_[number].id, progress_[number].offset, progress_[number].stored};
   }
@@ -291,10 +305,7 @@ class Pipeline {
       MutexLock lock(mutex_);
       ++turn_;
       BucketProgress& bucket = progress_[job.bucket];
-      for (Stored* sum : {&stored_, &bucket.stored}) {
-        sum->bytes += job.bytes;
-        sum->items += job.bytes / sizeof(T);
-      }
+      for (Stored* sum : {&stored_, &bucket.stored}) *sum += stored_of(job);
       if (--bucket.jobs_left == 0 && ordered_ == nullptr && resume_ != nullptr)
         finished_.push_back(job.bucket);
       changed_.notify_all();

@@ -66,6 +66,7 @@ Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes,
                    ? take_split(plan, {}, 0)
                    : split(pieces, plan, std::move(sample), keys, 0, {}, resume_);
   if (!parts) return std::unexpected(parts.error());
+  stats_.read = parts->read;
   auto stored = sort_buckets(*parts, plan, target, 0, resume_);
   if (stored && ordered_ != nullptr) {
     if (auto status = ordered_->finish(); !status) return std::unexpected(status.error());

@@ -19,6 +19,7 @@ struct NumberSortStats {
   uint32_t levels = 0;  // of splits
   uint64_t kept_bytes = 0;
   uint64_t spilled_bytes = 0;
+  ItemSum read;  // by the first split
   PipelineTimes times;
 };
 

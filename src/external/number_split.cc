@@ -70,12 +70,25 @@ class Splitter {
           static_cast<Splitter*>(self)->make_room(bucket, destination);
         },
         this);
+    if (!std::is_same_v<T, sorting::KeyValue> || !context.options.unique) return;
+    for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
+      constant_.push_back(constant(bucket));
+    if (std::ranges::find(constant_, true) != constant_.end()) rests_.resize(map_.buckets);
   }
 
   Status open() { return keeper_.open(); }
 
+  // So few at a time that what was just distributed is in the cache when it is added up.
   void add(const T* encoded, size_t count) {
-    scatter_.add(encoded, count, map_, {}, encoded + count);
+    constexpr size_t items_max = 8192 / sizeof(T);
+    while (count > 0) {
+      const size_t here = std::min(count, items_max);
+      scatter_.add(encoded, here, map_, {}, encoded + here);
+      read_ += sum_of(std::span(encoded, here));
+      if (!rests_.empty()) add_to_rests(encoded, here);
+      encoded += here;
+      count -= here;
+    }
   }
 
   Status status() const { return keeper_.status(); }
@@ -97,7 +110,10 @@ class Splitter {
       bucket.keys = keys_of(number);
       bucket.constant = constant(number);
     }
+    for (uint32_t number = 0; number < rests_.size(); ++number)
+      split->buckets[number].rest = rests_[number].sum;
     std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
+    split->read = read_;
     return split;
   }
 
@@ -118,6 +134,22 @@ class Splitter {
   bool constant(uint32_t bucket) const {
     sorting::KeyRange keys = keys_of(bucket);
     return keys.low == keys.high;
+  }
+
+  // Of buckets of which only the first item is read again: what the others add up to.
+  struct Rest {
+    bool has_first = false;
+    ItemSum sum;
+  };
+
+  void add_to_rests(const T* encoded, size_t count) {
+    for (const T& item : std::span(encoded, count)) {
+      const uint32_t bucket = map_(sorting::key_of(item));
+      if (!constant_[bucket]) continue;
+      Rest& rest = rests_[bucket];
+      if (rest.has_first) rest.sum += sorting::sum_of_one(item);
+      rest.has_first = true;
+    }
   }
 
   // In the inner loop: the bucket has no block, or it is full.
@@ -151,6 +183,9 @@ class Splitter {
   const size_t block_items_;
   Scatter scatter_;
   std::vector<Counted> counted_;
+  ItemSum read_;
+  std::vector<bool> constant_;
+  std::vector<Rest> rests_;  // empty: every item is read again, or is its key
   BlockKeeper keeper_;
 };
 

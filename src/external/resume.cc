@@ -40,16 +40,19 @@
 //              and their texts; text: the path of the output in progress
 //   output     the inode of the output in progress (8): another file under its name is not it
 //   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
-//              bytes of a block (8); buckets
+//              bytes of a block (8); buckets; the sum of what it read
 //   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
-//              each), its part, whether all of its keys are equal
+//              each), its part, whether all of its keys are equal; of a bucket of which only the
+//              first item is read again the sum of the others
 //   blocks     the next blocks of that bucket, as many as there are; of each its number and its
 //              check: CRC-32C, without complements, of what it holds in whole sectors and zeros
 //              behind that (file/block_checks.h)
 //   split end  its number: now it counts
 //   done       of each bucket: split and bucket; its place in the output, and bytes and items
-//              there (8 each)
+//              there (8 each); the sum of what was sorted for it
 //   complete   texts: the output's name so far, and its last one; inode, bytes and items (8 each)
+//
+// A sum is items, words and squares (sort/item_mix.h; 8 each).
 //
 // The order in which things reach the disk (each line waits for the one above it):
 //
@@ -77,10 +80,23 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint32_t version = 4;
+constexpr uint32_t version = 5;
 constexpr size_t blocks_per_entry = 16384;
 
 enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
+
+void put_sum(PayloadWriter& writer, const ItemSum& sum) {
+  writer.put(sum.items);
+  writer.put(sum.words);
+  writer.put(sum.squares);
+}
+ItemSum get_sum(PayloadReader& reader) {
+  ItemSum sum;
+  sum.items = reader.get<uint64_t>();
+  sum.words = reader.get<uint64_t>();
+  sum.squares = reader.get<uint64_t>();
+  return sum;
+}
 
 std::string absolute(const std::string& path) {
   std::error_code ignored;  // then it stays as it is
@@ -194,6 +210,7 @@ class Resume::Replay {
     split.parts = reader.get<uint32_t>();
     split.block_bytes = reader.get<uint64_t>();
     buckets_ = reader.get<uint32_t>();
+    split.read = get_sum(reader);
     blocks_left_ = 0;
     split_ = std::move(split);
     return reader.ended_well() && split_->block_bytes > 0;
@@ -209,6 +226,7 @@ class Resume::Replay {
     blocks_left_ = reader.get<uint64_t>();
     bucket.part = reader.get<uint32_t>();
     bucket.constant = reader.get<uint32_t>() != 0;
+    bucket.rest = get_sum(reader);
     split_->buckets.push_back(std::move(bucket));
     return reader.ended_well() && split_->buckets.back().part < std::max(split_->parts, 1u);
   }
@@ -245,6 +263,7 @@ class Resume::Replay {
       done.offset = reader.get<uint64_t>();
       done.stored.bytes = reader.get<uint64_t>();
       done.stored.items = reader.get<uint64_t>();
+      done.stored.sum = get_sum(reader);
       auto buckets = buckets_of_.find(done.id.split);
       if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second)
         return false;
@@ -673,15 +692,15 @@ Status Resume::note(Status step) {
   return step;
 }
 
-Status Resume::save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
-                          const std::function<ResumeBucket(uint32_t)>& bucket) {
+Status Resume::save_split(BucketId of, const ItemSum& read, const SpillSet& spills,
+                          uint32_t buckets, const std::function<ResumeBucket(uint32_t)>& bucket) {
   MutexLock lock(mutex_);
   if (broken_) return std::unexpected(*broken_);
-  return note(write_split(of, spills, buckets, bucket));
+  return note(write_split(of, read, spills, buckets, bucket));
 }
 
-Status Resume::write_split(BucketId of, const SpillSet& spills, uint32_t buckets,
-                           const std::function<ResumeBucket(uint32_t)>& bucket) {
+Status Resume::write_split(BucketId of, const ItemSum& read, const SpillSet& spills,
+                           uint32_t buckets, const std::function<ResumeBucket(uint32_t)>& bucket) {
   if (of.split == BucketId::no_split) {
     if (auto status = look_at_inputs(); !status) return status;
   }
@@ -696,6 +715,7 @@ Status Resume::write_split(BucketId of, const SpillSet& spills, uint32_t buckets
   head.put(spills.parts());
   head.put(uint64_t{spills.block_bytes()});
   head.put(buckets);
+  put_sum(head, read);
   if (auto status = journal_.append(Kind::split, head.text()); !status) return status;
   for (uint32_t number = 0; number < buckets; ++number) {
     const ResumeBucket saved = bucket(number);
@@ -707,6 +727,7 @@ Status Resume::write_split(BucketId of, const SpillSet& spills, uint32_t buckets
     table.put(uint64_t{saved.blocks.size()});
     table.put(saved.part);
     table.put(uint32_t{saved.constant});
+    put_sum(table, saved.rest);
     if (auto status = journal_.append(Kind::bucket, table.text()); !status) return status;
     for (size_t first = 0; first < saved.blocks.size(); first += blocks_per_entry) {
       PayloadWriter list;
@@ -742,6 +763,7 @@ Status Resume::write_done(std::span<const ResumeDone> done, const file::File& ou
     writer.put(one.offset);
     writer.put(one.stored.bytes);
     writer.put(one.stored.items);
+    put_sum(writer, one.stored.sum);
   }
   if (auto status = output.sync(); !status) return status;
   if (auto status = journal_.append(Kind::done, writer.text()); !status) return status;

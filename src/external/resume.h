@@ -29,6 +29,7 @@ struct ResumeBucket {
   uint64_t items = 0;
   bool constant = false;
   uint32_t part = 0;                  // of the split's temporaries
+  ItemSum rest = {};                  // as in SplitBucket
   std::vector<uint32_t> blocks = {};  // their numbers, in the order of the input
   std::vector<uint32_t> checks = {};  // of these (file/block_checks.h)
 };
@@ -37,6 +38,7 @@ struct ResumeSplit {
   uint32_t number = 0;
   uint32_t parts = 0;
   size_t block_bytes = 0;
+  ItemSum read = {};                       // what was split
   std::vector<ResumeBucket> buckets = {};  // in the order of the output
 };
 
@@ -99,7 +101,7 @@ class Resume {
   SpillPlace place_of(uint32_t split) const;
   // next_split() is complete: everything that was written goes to the disk, and the state says so.
   // `buckets` in the order of the output; each is asked for once.
-  Status save_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+  Status save_split(BucketId of, const ItemSum& read, const SpillSet& spills, uint32_t buckets,
                     const std::function<ResumeBucket(uint32_t)>& bucket);
   // These buckets are written: they go to the disk, and the state says so. After it their
   // temporaries may go.
@@ -107,6 +109,8 @@ class Resume {
 
   // The output is written: it gets its name, and all else is removed.
   Status publish(file::File& output, const Stored& stored);
+  // What was sorted turned out to be wrong: nothing of it is for a later run.
+  void distrust() { worth_keeping_ = false; }
   // The run has failed: what a later one can go on with stays, and the notice says how; if there is
   // nothing, nothing stays. True: it stays.
   bool keep_or_remove();
@@ -146,7 +150,7 @@ class Resume {
   Status make_folders();
   Status write_beginning() EXCLUDES_LOCK(mutex_);
   Result<file::File> reopen_output(const file::OutputOptions& how) const;
-  Status write_split(BucketId of, const SpillSet& spills, uint32_t buckets,
+  Status write_split(BucketId of, const ItemSum& read, const SpillSet& spills, uint32_t buckets,
                      const std::function<ResumeBucket(uint32_t)>& bucket) REQUIRES_LOCK(mutex_);
   Status write_done(std::span<const ResumeDone> done, const file::File& output)
       REQUIRES_LOCK(mutex_);

@@ -33,13 +33,14 @@ Status save_split(Resume& resume, BucketId of, Split& split) {
   const uint32_t number = resume.next_split();
   const auto buckets = static_cast<uint32_t>(split.buckets.size());
   for (uint32_t i = 0; i < buckets; ++i) split.buckets[i].id = {number, i};
-  return resume.save_split(of, split.spills, buckets, [&](uint32_t i) {
+  return resume.save_split(of, split.read, split.spills, buckets, [&](uint32_t i) {
     const SplitBucket& bucket = split.buckets[i];
     return ResumeBucket{.keys = bucket.keys,
                         .bytes = bucket.bytes,
                         .items = bucket.items,
                         .constant = bucket.constant,
                         .part = bucket.spill,
+                        .rest = bucket.rest,
                         .blocks = bucket.spilled};
   });
 }
@@ -50,6 +51,7 @@ Result<Split> take_split(Resume& resume, BucketId of) {
   if (!spills) return std::unexpected(spills.error());
   Split split;
   split.spills = std::move(*spills);
+  split.read = saved.read;
   for (uint32_t i = 0; i < saved.buckets.size(); ++i) {
     ResumeBucket& bucket = saved.buckets[i];
     split.buckets.push_back({.keys = bucket.keys,
@@ -58,6 +60,7 @@ Result<Split> take_split(Resume& resume, BucketId of) {
                              .constant = bucket.constant,
                              .spilled = std::move(bucket.blocks),
                              .spill = bucket.part,
+                             .rest = bucket.rest,
                              .id = {saved.number, i}});
   }
   return split;

@@ -32,7 +32,10 @@ struct SplitBucket {
   // (spill_codec.h). Empty: none is.
   std::vector<uint32_t> stored_bytes = {};
   uint32_t spill = 0;  // which of the spills
-  BucketId id = {};    // where the sort can be resumed
+  // Where repeats are dropped and the bucket is constant, so that only its first item is read
+  // again: the others.
+  ItemSum rest = {};
+  BucketId id = {};  // where the sort can be resumed
 };
 
 struct Split {
@@ -40,6 +43,7 @@ struct Split {
   // that is spilled keeps its part of the spills.
   std::vector<SplitBucket> buckets;
   SpillSet spills;
+  ItemSum read;  // what was split
   uint64_t spilled_bytes = 0;
   uint64_t stored_bytes = 0;  // of these, on the disk
 

@@ -253,17 +253,17 @@ class Pipeline {
     const Target target = in_order_ ? wait_for_turn(job) : Target{target_.file, job.offset};
     if (context_.failed()) return std::unexpected(context_.error());
     sorter.output.begin(target);
-    auto gathered =
-        job.kind == Kind::sort ? gather(items, pairs, sorter.output) : copy(items, sorter.output);
-    if (!gathered) return std::unexpected(gathered.error());
-    const Stored stored{sorter.output.flush(), *gathered};
+    auto stored =
+        job.kind == Kind::sort ? gather(items, pairs, sorter.output) : copy(job, sorter.output);
+    if (!stored) return std::unexpected(stored.error());
+    stored->bytes = sorter.output.flush();
     const bool is_stream = !target_.file->seekable();
     if (is_stream || resume_ != nullptr) {
       if (auto status = sorter.output.wait(); !status) return status;
     } else if (auto status = sorter.output.status(); !status) {
       return status;
     }
-    return done(job, target.offset, stored);
+    return done(job, target.offset, *stored);
   }
 
   // Compressed blocks, each where it belongs.
@@ -288,12 +288,12 @@ class Pipeline {
     return {};
   }
 
-  // Items in the order of the pairs; how many.
-  Result<uint64_t> gather(const ItemsInMemory& items, const sorting::KeyValue* pairs,
-                          OutputBlocks& output) {
+  // Items in the order of the pairs; how many, and their sum.
+  Result<Stored> gather(const ItemsInMemory& items, const sorting::KeyValue* pairs,
+                        OutputBlocks& output) {
     const record::Format& format = context_.options.format;
     const bool unique = drops_repeats();
-    uint64_t count = 0;
+    Stored stored;
     std::string_view last;
     for (uint64_t i = 0; i < items.items; ++i) {
       if (i % items_per_pulse == 0) {
@@ -306,26 +306,42 @@ class Pipeline {
         __builtin_prefetch(ahead + 64);
       }
       const std::string_view item = item_at(format, items.data + pairs[i].value, items.end());
+      stored.sum += sum_of_item(format, item);
       if (unique) {
         const std::string_view key = key_of(format, item);
-        if (count > 0 && key == last) continue;
+        if (stored.items > 0 && key == last) continue;
         last = key;
       }
       output.append(item.data(), item.size());
-      ++count;
+      ++stored.items;
     }
-    return count;
+    return stored;
   }
 
-  // As they came; how many.
-  Result<uint64_t> copy(const ItemsInMemory& items, OutputBlocks& output) {
-    for (uint64_t done = 0; done < items.bytes; done += copied_bytes_per_pulse) {
+  // As they came; the same of them.
+  Result<Stored> copy(const BucketJob& job, OutputBlocks& output) {
+    for (uint64_t done = 0; done < job.bytes; done += copied_bytes_per_pulse) {
       if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
       if (auto status = output.status(); !status) return std::unexpected(status.error());
-      output.append(reinterpret_cast<const char*>(items.data + done),
-                    std::min(copied_bytes_per_pulse, items.bytes - done));
+      output.append(reinterpret_cast<const char*>(job.region + done),
+                    std::min(copied_bytes_per_pulse, job.bytes - done));
     }
-    return items.items;
+    return Stored{.items = job.items, .sum = sum_of_copied(job)};
+  }
+
+  // Of the items that begin in the piece: all are equally long, because a line is its key. Of those
+  // that are dropped the split has the sum.
+  ItemSum sum_of_copied(const BucketJob& job) const {
+    const SplitBucket& bucket = buckets_[job.bucket];
+    const uint64_t item_bytes = bucket.bytes / bucket.items;
+    ItemSum sum;
+    for (uint64_t at = ceil_div(job.start, item_bytes) * item_bytes - job.start; at < job.bytes;
+         at += item_bytes) {
+      sum += sum_of_item(context_.options.format,
+                         {reinterpret_cast<const char*>(job.region + at), item_bytes});
+    }
+    if (drops_repeats()) sum += bucket.rest;
+    return sum;
   }
 
   Target wait_for_turn(const BucketJob& job) EXCLUDES_LOCK(mutex_) {
@@ -340,14 +356,12 @@ class Pipeline {
     ResumeDone finished;
     {
       MutexLock lock(mutex_);
-      stored_.bytes += stored.bytes;
-      stored_.items += stored.items;
+      stored_ += stored;
       appended_to_ += stored.bytes;
       ++turn_;
       BucketProgress& bucket = progress_[job.bucket];
       if (in_order_ && bucket.stored.bytes == 0) bucket.offset = offset;
-      bucket.stored.bytes += stored.bytes;
-      bucket.stored.items += stored.items;
+      bucket.stored += stored;
       changed_.notify_all();
       if (--bucket.jobs_left > 0 || resume_ == nullptr) return {};
       finished = {buckets_[job.bucket].id, bucket.offset, bucket.stored};

@@ -69,6 +69,7 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
                    ? take_split(*resume, origin.id)
                    : split(pieces, plan, std::move(sample), depth, origin.id, resume);
   if (!parts) return std::unexpected(parts.error());
+  if (depth == 0) stats_.read = parts->read;
   if (parts->spilled_bytes > 0 || resume != nullptr)
     stats_.levels = std::max(stats_.levels, depth + 1);
   // Without a record of its own a bucket is not done before all of it is.

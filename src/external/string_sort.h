@@ -21,6 +21,7 @@ struct StringSortStats {
   uint64_t spilled_bytes = 0;
   uint64_t stored_bytes = 0;    // of these, on the disk
   size_t read_block_bytes = 0;  // of the input
+  ItemSum read;                 // by the first split
 };
 
 // Thread safety: one thread.

@@ -25,11 +25,18 @@ constexpr size_t window_bytes = 64 * KiB;
 // The buckets' ends.
 class Buckets {
  public:
-  Buckets(BlockKeeper& keeper, uint32_t buckets, size_t block_bytes)
-      : keeper_(keeper), block_bytes_(block_bytes), ends_(buckets) {}
+  // `keeps_rests`: whether only the first item of a bucket may be read again.
+  Buckets(BlockKeeper& keeper, uint32_t buckets, size_t block_bytes, bool keeps_rests)
+      : keeper_(keeper),
+        block_bytes_(block_bytes),
+        ends_(buckets),
+        rests_(keeps_rests ? buckets : 0) {}
 
-  void append(uint32_t bucket, const char* data, size_t bytes) {
+  // `sum`: of the item.
+  void append(uint32_t bucket, const char* data, size_t bytes, const ItemSum& sum) {
     End& end = ends_[bucket];
+    sum_ += sum;
+    if (!rests_.empty() && end.items > 0) rests_[bucket] += sum;
     ++end.items;
     if (bytes <= end.room) {
       std::memcpy(end.at, data, bytes);
@@ -58,6 +65,8 @@ class Buckets {
   }
 
   uint64_t items(uint32_t bucket) const { return ends_[bucket].items; }
+  ItemSum rest(uint32_t bucket) const { return rests_.empty() ? ItemSum{} : rests_[bucket]; }
+  const ItemSum& sum() const { return sum_; }
 
   void close() {
     for (uint32_t bucket = 0; bucket < ends_.size(); ++bucket) {
@@ -75,6 +84,8 @@ class Buckets {
   BlockKeeper& keeper_;
   const size_t block_bytes_;
   std::vector<End> ends_;
+  ItemSum sum_;                 // of all items
+  std::vector<ItemSum> rests_;  // of a bucket's, without the first; empty: nobody asks
 };
 
 // How items are told apart and classified. Buckets are numbered in the order of the output.
@@ -102,7 +113,8 @@ class Router {
     const size_t bytes = format_.record_bytes;
     for (; static_cast<size_t>(end - at) >= bytes; at += bytes) {
       const std::string_view item(reinterpret_cast<const char*>(at), bytes);
-      out.append(number(splitters_.classify(key_of(format_, item))), item.data(), bytes);
+      out.append(number(splitters_.classify(key_of(format_, item))), item.data(), bytes,
+                 sum_of_item(format_, item));
     }
     return at;
   }
@@ -116,12 +128,13 @@ class Router {
       if (newline == nullptr) {
         if (!last) break;
         const uint32_t bucket = number(splitters_.classify({text, left}));
-        out.append(bucket, text, left);
+        out.append(bucket, text, left, sum_of_item(format_, {text, left}));
         out.append_across(bucket, "\n", 1);
         return end;
       }
       const auto bytes = static_cast<size_t>(static_cast<const char*>(newline) - text);
-      out.append(number(splitters_.classify({text, bytes})), text, bytes + 1);
+      out.append(number(splitters_.classify({text, bytes})), text, bytes + 1,
+                 sum_of_item(format_, {text, bytes}));
       at += bytes + 1;
     }
     return at;
@@ -180,7 +193,7 @@ Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, 
                       .written_blocks_max = listed_blocks_max(plan)},
                      place, arena);
   if (auto status = keeper.open(); !status) return std::unexpected(status.error());
-  Buckets buckets(keeper, router.buckets(), plan.block_bytes);
+  Buckets buckets(keeper, router.buckets(), plan.block_bytes, context.options.unique);
   const size_t read_block_bytes =
       pieces.front().extent_bytes != 0 ? pieces.front().extent_bytes : plan.read_block_bytes;
   // An item of the longest kind may begin at the end of a block.
@@ -212,7 +225,9 @@ Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, 
   for (uint32_t bucket = 0; bucket < router.buckets(); ++bucket) {
     split->buckets[bucket].items = buckets.items(bucket);
     split->buckets[bucket].constant = router.constant(bucket);
+    split->buckets[bucket].rest = buckets.rest(bucket);
   }
+  split->read = buckets.sum();
   std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
   return split;
 }

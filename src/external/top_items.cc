@@ -523,6 +523,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
               if (sorting::key_of(encoded[i]) > limit.number) continue;
               to = stream::copy_forward(to, original + i, sizeof(T));
               ++stored.items;
+              stored.sum += sorting::sum_of_one(encoded[i]);
             }
             if (auto fine = (*writer)->status(); !fine) return std::unexpected(fine.error());
             return true;
@@ -534,6 +535,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
         return true;
       to = stream::copy_forward(to, cursor.item().data(), cursor.item().size());
       if (cursor.lacks_newline()) *to++ = std::byte{'\n'};
+      stored.sum += sum_of_item(options.format, cursor.item());
       if (++stored.items % items_between_pulses != 0) return true;
       if (auto fine = (*writer)->status(); !fine) return std::unexpected(fine.error());
       return true;
