@@ -26,6 +26,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/trials.h"
 #include "penstock/guard_stream.h"
 #include "penstock/process_stream.h"
 #include "penstock/recovery.h"
@@ -426,7 +427,7 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
 
   uint64_t first = number_from_environment("PENSTOCK_STRESS_SEED",
                                            number_from_environment("PENSTOCK_STRESS_FIRST", 1));
-  uint64_t trials = number_from_environment("PENSTOCK_STRESS_TRIALS", 600);
+  uint64_t trials = number_from_environment("PENSTOCK_STRESS_TRIALS", penstock::trials(600));
   if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) trials = 1;
   std::signal(SIGALRM, on_alarm);
   run(random_schedule(first, GetParam()));  // the C library's own caches are filled by now

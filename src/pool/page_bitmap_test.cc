@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/trials.h"
+
 namespace penstock::pool {
 namespace {
 
@@ -71,7 +73,7 @@ void compare_with_model(uint64_t seed) {
 
 TEST(PageBitmap, FindsWhatALoopOverAllPagesFinds) {
   const uint64_t seed = std::random_device()();
-  for (uint64_t round = 0; round < 100; ++round) compare_with_model(seed + round);
+  for (uint64_t round = 0; round < trials(100); ++round) compare_with_model(seed + round);
 }
 
 TEST(PageBitmap, AnEmptySetHasNoRun) {

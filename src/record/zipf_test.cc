@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 
 namespace penstock::record {
 namespace {
@@ -22,7 +23,7 @@ void expect_law(double exponent, uint64_t ranks) {
   }
   const Zipf zipf(exponent, ranks);
   Random random(23);
-  constexpr int draws = 1'000'000;
+  const auto draws = static_cast<int>(trials(1'000'000));
   std::vector<int> seen(66);
   for (int i = 0; i < draws; ++i) {
     const uint64_t rank = zipf.rank(random.next());

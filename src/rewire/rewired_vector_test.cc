@@ -516,6 +516,9 @@ TEST(VectorCore, MovesPagesAndHalfAPageAtMost) {
     const uint64_t pages = page_bytes == small ? 200 : 12;
     const PagePool pool = open_pool(page_bytes, 2 * pages);
     const uint64_t half = page_bytes / 2;
+    std::vector<uint64_t> words(pages * page_bytes / sizeof(uint64_t));
+    for (uint64_t i = 0; i < words.size(); ++i) words[i] = mix64(i);
+    const auto* const model = reinterpret_cast<const std::byte*>(words.data());
     for (const uint64_t cut :
          {uint64_t{0}, uint64_t{1}, half - 1, half, half + 1, uint64_t{page_bytes} - 1}) {
       for (const uint64_t gap : {1, 2, 5}) {
@@ -526,20 +529,16 @@ TEST(VectorCore, MovesPagesAndHalfAPageAtMost) {
           const uint64_t size = (pages - 6) * page_bytes + tail;
           ASSERT_TRUE((*core)->grow(size));
           auto* const bytes = (*core)->begin();
-          const auto byte = [](uint64_t i) { return static_cast<std::byte>(mix64(i / 64)); };
-          for (uint64_t i = 0; i < size; ++i) bytes[i] = byte(i);
+          std::memcpy(bytes, model, size);
           const uint64_t at = 3 * page_bytes + cut;
           const auto copied = (*core)->open_gap(at, gap * page_bytes, size);
           ASSERT_TRUE(copied) << copied.error().message();
           EXPECT_LE(*copied, half);
-          uint64_t wrong = 0;
-          for (uint64_t i = 0; i < at; ++i) wrong += bytes[i] != byte(i);
-          for (uint64_t i = at; i < size; ++i) wrong += bytes[i + gap * page_bytes] != byte(i);
-          EXPECT_EQ(wrong, 0u);
+          EXPECT_EQ(std::memcmp(bytes, model, at), 0);
+          EXPECT_EQ(std::memcmp(bytes + at + gap * page_bytes, model + at, size - at), 0);
           std::memset(bytes + at, 1, gap * page_bytes);
           EXPECT_LE((*core)->close_gap(at, gap * page_bytes, size + gap * page_bytes), half);
-          for (uint64_t i = 0; i < size; ++i) wrong += bytes[i] != byte(i);
-          EXPECT_EQ(wrong, 0u);
+          EXPECT_EQ(std::memcmp(bytes, model, size), 0);
           EXPECT_EQ(pool.pages_taken(), (*core)->mapped_slots());
         }
       }

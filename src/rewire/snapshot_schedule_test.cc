@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/trials.h"
 #include "os/sanitizer.h"
 #include "penstock/recovery.h"
 #include "rewire/table_core.h"
@@ -230,9 +231,9 @@ INSTANTIATE_TEST_SUITE_P(Detection, SnapshotSchedule,
 
 TEST_P(SnapshotSchedule, EqualsItsModel) {
   const uint64_t maps_before = mappings_of_files_in_memory();
-  const int schedules = os::shadowed ? 1000 : 3000;
-  for (int i = 0; i < schedules && !HasFailure(); ++i) {
-    const uint64_t seed = mix64(seed_of_run() + static_cast<uint64_t>(i));
+  const uint64_t schedules = trials(os::shadowed ? 1000 : 3000);
+  for (uint64_t i = 0; i < schedules && !HasFailure(); ++i) {
+    const uint64_t seed = mix64(seed_of_run() + i);
     SCOPED_TRACE(seed);
     Schedule schedule(seed, GetParam());
     const uint64_t steps = 20 + seed % 100;

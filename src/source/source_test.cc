@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/trials.h"
 #include "source/fixture.h"
 
 namespace penstock::source {
@@ -18,7 +19,7 @@ std::unique_ptr<Source> decompressed(std::string data, uint64_t seed, size_t pie
 }
 
 TEST(Decompress, EachFormatGivesTheTextWhateverThePieces) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 20; ++seed) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     for (size_t format = 0; format < all_formats.size(); ++format) {
@@ -35,7 +36,7 @@ TEST(Decompress, EachFormatGivesTheTextWhateverThePieces) {
 }
 
 TEST(Decompress, FramesOfAllFormatsMakeOneText) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 20; ++seed) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     std::string data, text;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <fstream>
 
+#include "base/trials.h"
 #include "os/sanitizer.h"
 #include "penstock/recovery.h"
 #include "penstock/source.h"
@@ -36,7 +37,7 @@ std::string text_at(SourceStream& stream) {
 }
 
 TEST(SourceStream, ThePointerGivesWhatTheSourceGives) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 40; ++seed) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const size_t edges[] = {0, 1, block - 1, block, block + 1, 5 * block};

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/bits.h"
+#include "base/trials.h"
 #include "os/memory.h"
 #include "stream/file_fixture.h"
 #include "stream/file_reader.h"
@@ -108,7 +109,7 @@ void walk(const FileReaderCore& reader, const std::vector<std::byte>& data, uint
 }
 
 TEST_P(FileReaderTest, AnyRangeReadsAsTheFile) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 60; ++seed) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(60); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     FileReaderCore::Options options{.read_ahead_blocks = static_cast<uint32_t>(1 + random.below(5)),
@@ -503,7 +504,7 @@ void fill_almost_in_order(std::byte* to, std::vector<std::byte>& model, uint32_t
 }
 
 TEST_P(FileWriterTest, WhatIsStoredEndsInTheFile) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 60; ++seed) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(60); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
     const auto comeback_blocks = static_cast<uint32_t>(random.below(4));

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "penstock/recovery.h"
 #include "penstock/units.h"
 
@@ -376,7 +377,7 @@ uint8_t value_at(uint64_t seed, uint64_t offset) {
 TEST(ProcessStream, WhateverADeathLeavesIsTrue) {
   const char* text = std::getenv("PENSTOCK_STRESS_SEED");
   const uint64_t first = text != nullptr ? std::strtoull(text, nullptr, 0) : 1;
-  const uint64_t trials = text != nullptr ? 1 : 60;
+  const uint64_t trials = text != nullptr ? 1 : trials(60);
   for (uint64_t seed = first; seed < first + trials && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
     Random random(seed);
