@@ -79,12 +79,8 @@ class Tools(unittest.TestCase):
         build = self.root / "build/dev"
         program = build / "test/test_stream_stress_test"
         self.stand_in(program, 'if touch "$0.mine" 2>/dev/null; then exit 1; fi; touch "$TMPDIR/mine" && test -x "$0"')
-        root, tally = check.ROOT, check.Tally()
-        check.ROOT = self.root
-        try:
-            check.run_unprivileged(tally)
-        finally:
-            check.ROOT = root
+        tally = check.Tally()
+        check.run_unprivileged(tally, check.Clock(), [program])
         self.assertEqual(tally.failed, [])
 
 

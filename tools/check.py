@@ -1,6 +1,13 @@
 #!/usr/bin/env python3
 """The parts of ./check; a part that fails does not keep the others from running.
 
+Three builds, each for what it finds:
+  dev         as users run it, but for its assertions: the program from end to end, the examples, some benches, and the
+              tests that look at less under a sanitizer (they name it).
+  asan-ubsan  every test of a module, under the address and undefined-behaviour sanitizers.
+  tsan        the tests that run threads against each other, under the thread sanitizer.
+`check.py full` runs every test in each build, all benches, and more seeds: nothing is left out for the sake of time.
+
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
 children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
 were theirs.
@@ -12,6 +19,7 @@ JUnit files; a ctest test that writes none (a bench, the demonstration) counts a
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +35,7 @@ THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", 
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test",
                     "external_block_keeper_test", "external_journal_test", "external_number_plan_test",
-                    "external_spill_test", "external_splitters_test", "external_string_plan_test",
+                    "external_spill_test", "external_splitters_test", "external_string_plan_test", "sort_cache_sort_test",
                     "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
                     "trace_replay_layout_test", "trace_replay_queue_test", "trace_ring_watch_test")
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
@@ -35,8 +43,14 @@ LONG_TESTS = ("external_damage_test", "external_resume_test", "external_sort_pre
               "external_string_sort_test", "external_top_items_test")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
-UNPRIVILEGED_LAYERS = ("pool", "fault", "stream", "rewire")
+UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|test_stream_stress_test")
 NOBODY = 65534
+
+# A test that looks at less, or at nothing, under a sanitizer.
+NAMES_SANITIZERS = re.compile(r'"os/sanitizer\.h"|__SANITIZE_')
+
+# What makes random tests short enough for the gate; ./check full leaves their own measure.
+SHORTER = {"PENSTOCK_TRIALS": "4"}
 
 SANITIZER_ENVIRONMENT = {
     # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
@@ -95,7 +109,8 @@ class Build:
     def wait(self, tally):
         """Returns whether it went through. What it printed appears now."""
         good = self.process.wait() == 0
-        print(f"build {self.preset}: {'ok' if good else 'FAILED'}, {time.monotonic() - self.start:.0f} s", flush=True)
+        self.seconds = time.monotonic() - self.start
+        print(f"build {self.preset}: {'ok' if good else 'FAILED'}, {self.seconds:.0f} s", flush=True)
         self.output.seek(0)
         print(self.output.read(), end="", flush=True)
         self.output.close()
@@ -125,7 +140,31 @@ def count_cases(tally, preset, path):
     return failures
 
 
-def run_tests(tally, preset, selection=None):
+class Clock:
+    """Where the time went: how long each part took, and each test of a build."""
+
+    def __init__(self):
+        self.start = time.monotonic()
+        self.parts = []
+        self.tests = []
+
+    def part(self, name, seconds):
+        self.parts.append((name, seconds))
+
+    def print(self):
+        print("seconds, by part (a build runs beside the tests of the one before it)")
+        for name, seconds in self.parts:
+            print(f"{seconds:7.0f}  {name}")
+        print(f"{time.monotonic() - self.start:7.0f}  all of it")
+        print("seconds, by test: the slowest of each build")
+        for preset in dict.fromkeys(preset for preset, _, _ in self.tests):
+            slowest = sorted((t for t in self.tests if t[0] == preset), key=lambda t: -t[2])[:8]
+            print(f"  {preset}: " + ", ".join(f"{name} {seconds:.0f}" for _, name, seconds in slowest))
+
+
+def run_tests(tally, preset, selection=(), environment={}, clock=None):
+    """The tests that ctest finds by the words of `selection`."""
+    clock = clock or Clock()
     build = ROOT / "build" / preset
     results = build / "results"
     shutil.rmtree(results, ignore_errors=True)
@@ -133,15 +172,15 @@ def run_tests(tally, preset, selection=None):
     summary = build / "ctest.xml"
     summary.unlink(missing_ok=True)
     words = ["ctest", "--test-dir", build, "-j2", "--output-on-failure", "--no-tests=error", "--output-junit", summary]
-    if selection:
-        words += ["-R", selection]
+    words += selection
     start = time.monotonic()
-    environment = dict(os.environ, GTEST_OUTPUT=f"xml:{results}/", GTEST_COLOR="no")
+    environment = dict(os.environ, **environment, GTEST_OUTPUT=f"xml:{results}/", GTEST_COLOR="no")
     if preset != "dev":
         environment |= SANITIZER_ENVIRONMENT
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace")
     print(f"test {preset}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    clock.part(f"test {preset}", time.monotonic() - start)
     if done.returncode != 0:
         print(done.stdout, end="", flush=True)
     if not summary.exists():
@@ -149,6 +188,7 @@ def run_tests(tally, preset, selection=None):
         return
     for test in xml.etree.ElementTree.parse(summary).iter("testcase"):
         name, good = test.get("name"), test.get("status") == "run"
+        clock.tests.append((preset, name, float(test.get("time"))))
         cases = results / f"{name}.xml"
         failures = count_cases(tally, preset, cases) if cases.exists() else 0
         if not good and failures == 0:
@@ -158,14 +198,12 @@ def run_tests(tally, preset, selection=None):
             tally.add(f"{preset}: {name}")
 
 
-def run_unprivileged(tally):
-    """Runs tests as the user nobody, from a copy: the working tree need not be readable to everybody."""
+def run_unprivileged(tally, clock, programs):
+    """Runs test programs as the user nobody, from copies: the working tree need not be readable to everybody."""
     if os.geteuid() != 0:
         tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
         return
     start = time.monotonic()
-    programs = [path for layer in UNPRIVILEGED_LAYERS for path in sorted((ROOT / f"build/dev/src/{layer}").glob("*_test"))]
-    programs.append(ROOT / "build/dev/test/test_stream_stress_test")
     failures = 0
     # Root copies to a folder that is its own: in one that everybody may write, somebody else's link could be in the way.
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as programs_folder, \
@@ -178,7 +216,7 @@ def run_unprivileged(tally):
             copy.chmod(0o755)
             results = pathlib.Path(folder) / f"{program.name}.xml"
             environment = dict(os.environ, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, GTEST_OUTPUT=f"xml:{results}",
-                               GTEST_COLOR="no", PENSTOCK_STRESS_TRIALS="100")
+                               GTEST_COLOR="no", PENSTOCK_STRESS_TRIALS="100", **SANITIZER_ENVIRONMENT)
             done = subprocess.run([copy], env=environment, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace")
@@ -194,6 +232,7 @@ def run_unprivileged(tally):
                     if failed == 0:
                         tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
     print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    clock.part("test unprivileged", time.monotonic() - start)
 
 
 def check_readme(tally):
@@ -203,31 +242,68 @@ def check_readme(tally):
     tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
 
 
-def threaded_tests():
-    tests = [f"{layer}_{path.stem}" for layer in THREADED_LAYERS
-             for path in sorted((ROOT / "src" / layer).glob("*_test.cc"))]
-    return ["test_stream_stress_test", "test_sort_property_test"] + [
-        t for t in tests if t not in UNTHREADED_TESTS + LONG_TESTS]
+def unit_tests():
+    """The tests of modules, by their name in ctest: src/os/memory_test.cc is os_memory_test."""
+    folders = [(ROOT / "src", ""), (ROOT / "cli", "cli_"), (ROOT / "test", "test_")]
+    return {prefix + "_".join(path.relative_to(folder).with_suffix("").parts): path
+            for folder, prefix in folders
+            for path in sorted(folder.glob("**/*_test.cc" if folder.name == "src" else "*_test.cc"))}
+
+
+def unprivileged_programs():
+    """Each of the build in which it looks at most."""
+    return [ROOT / "build" / ("dev" if NAMES_SANITIZERS.search(path.read_text()) else "asan-ubsan")
+            / path.relative_to(ROOT).parent / name
+            for name, path in unit_tests().items() if UNPRIVILEGED_TESTS.fullmatch(name)]
+
+
+def threaded_tests(full):
+    left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS
+    return [name for name, path in unit_tests().items()
+            if (path.parent.name in THREADED_LAYERS or name in ("test_stream_stress_test", "test_sort_property_test"))
+            and name not in left_out]
+
+
+def only(tests):
+    return ["-R", f"^({'|'.join(tests)})$"]
+
+
+def parts_of(full):
+    """Of each part the preset, what is built, and how ctest finds its tests."""
+    units = unit_tests()
+    threaded = threaded_tests(full)
+    fuzz = ["sort_fuzz", "trace_fuzz", "import_fuzz"]
+    if full:
+        return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
+    # The whole library under a sanitizer, but not the program, whose parts lie in the library.
+    of_library = [name for name, path in units.items() if path.parent.name != "cli" and name != "test_third_party_test"]
+    for_dev = [name for name, path in units.items() if name not in of_library or NAMES_SANITIZERS.search(path.read_text())]
+    not_for_dev = [name for name in units if name not in for_dev]
+    return [("dev", ("end_to_end", *for_dev), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),
+            ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),
+            ("tsan", threaded, only(threaded))]
 
 
 def main():
-    start = time.monotonic()
+    full = sys.argv[1:] == ["full"]
+    clock = Clock()
     tally = Tally()
     command(tally, "include directions", "tools/check_includes.py")
     command(tally, "format", "tools/format.sh", "--check")
     check_readme(tally)
-    threaded = threaded_tests()
-    parts = [("dev", (), None), ("asan-ubsan", (), None), ("tsan", threaded, f"^({'|'.join(threaded)})$")]
+    clock.part("include directions, format", time.monotonic() - clock.start)
+    parts = parts_of(full)
     build = Build(*parts[0][:2])
     for i, (preset, _, selection) in enumerate(parts):
         built = build.wait(tally)
+        clock.part(f"build {preset}", build.seconds)
         if i + 1 < len(parts):
             build = Build(*parts[i + 1][:2])
         if built:
-            run_tests(tally, preset, selection)
-            if preset == "dev":
-                run_unprivileged(tally)
-    print(f"all parts took {(time.monotonic() - start) / 60:.1f} minutes")
+            run_tests(tally, preset, selection, {} if full else SHORTER, clock)
+            if preset == "asan-ubsan":
+                run_unprivileged(tally, clock, unprivileged_programs())
+    clock.print()
     tally.print()
     return 1 if tally.failed else 0
 
