@@ -364,7 +364,12 @@ class CommandLine(Case):
         for choice in ("cpu", "sort_pool", "small_block_pool", "pipe_pool", "engine"):
             self.assertTrue(report["chosen"][choice]["choice"] and report["chosen"][choice]["why"], choice)
         self.assertIsInstance(report["advice"], list)
-        self.assertIn(b"io_uring", run("doctor").stdout)
+        text = run("doctor").stdout.decode()
+        self.assertIn("io_uring", text)
+        # Labels and what is told of them stand in two columns, with a blank between them.
+        lines = [line for line in text[:text.index("To go faster")].splitlines() if line.startswith("  ")]
+        self.assertTrue(any(all(line[i - 1] == " " != line[i] for line in lines)
+                            for i in range(3, min(map(len, lines)))), text)
         missing = json.loads(run("doctor", "--json", "-T", self.folder / "missing").stdout)
         self.assertIsNone(missing["files"]["free_bytes"])
         self.assertIn("choose a folder that can be used: -T DIR", missing["advice"])

@@ -427,12 +427,12 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
 
   uint64_t first = number_from_environment("PENSTOCK_STRESS_SEED",
                                            number_from_environment("PENSTOCK_STRESS_FIRST", 1));
-  uint64_t trials = number_from_environment("PENSTOCK_STRESS_TRIALS", penstock::trials(600));
-  if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) trials = 1;
+  uint64_t schedules = number_from_environment("PENSTOCK_STRESS_TRIALS", trials(600));
+  if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) schedules = 1;
   std::signal(SIGALRM, on_alarm);
   run(random_schedule(first, GetParam()));  // the C library's own caches are filled by now
   int64_t mappings_before = mappings();
-  for (uint64_t seed = first; seed < first + trials && !HasFailure(); ++seed) {
+  for (uint64_t seed = first; seed < first + schedules && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
     hang_text_length =
         std::snprintf(hang_text, sizeof hang_text, "a schedule hangs: PENSTOCK_STRESS_SEED=%llu\n",
