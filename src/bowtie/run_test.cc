@@ -15,6 +15,7 @@
 #include "bowtie/simulator.h"
 #include "file/emulation.h"
 #include "file/engine.h"
+#include "os/sanitizer.h"
 #include "penstock/units.h"
 
 namespace penstock::bowtie {
@@ -647,6 +648,7 @@ Computation spread(uint64_t seed) {
 }
 
 TEST(Run, SwitchesAsOftenAsTheSimulatorDoes) {
+  if (os::shadowed) GTEST_SKIP() << "a computation that a sanitizer slows down ends rounds early";
   for (auto [n, m] : {std::pair{1u, 16u}, {1u, 64u}, {12u, 1u}, {12u, 0u}, {6u, 10u}}) {
     const Folder folder;
     const uint64_t bytes = 48 * MiB;
@@ -667,7 +669,6 @@ TEST(Run, SwitchesAsOftenAsTheSimulatorDoes) {
     ASSERT_TRUE(simulated.has_value());
     const auto ours = static_cast<double>(result->switches());
     const auto theirs = static_cast<double>(simulated->switches());
-    // When the machine is busy with something else, rounds end early now and then.
     EXPECT_NEAR(ours / theirs, 1, 0.15) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
                                                        name_of(result->schedule.algorithm));
   }
