@@ -669,8 +669,8 @@ TEST(Run, SwitchesAsOftenAsTheSimulatorDoes) {
     ASSERT_TRUE(simulated.has_value());
     const auto ours = static_cast<double>(result->switches());
     const auto theirs = static_cast<double>(simulated->switches());
-    EXPECT_NEAR(ours / theirs, 1, 0.15) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
-                                                       name_of(result->schedule.algorithm));
+    EXPECT_NEAR(ours / theirs, 1, 0.1) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
+                                                      name_of(result->schedule.algorithm));
   }
 }
 

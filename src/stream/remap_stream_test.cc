@@ -599,6 +599,7 @@ TEST_P(RemapStreamOn, WaitReadyBeyondTheCapacityHarmsNothing) {
   EXPECT_EQ(pipe.wait_ready(40 * GiB), 100u);
   EXPECT_FALSE(pipe.prepare_read(pipe.reader(), 1));  // behind the window now
   std::vector<std::byte> memory(64 * MiB, std::byte{1});
+  EXPECT_EQ(memory.front(), std::byte{1});
   EXPECT_EQ(std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1), 0);
 }
 
