@@ -26,6 +26,9 @@
 #include "base/random.h"
 #include "bench/bench.h"
 #include "os/memory.h"
+#include "papers/partition_methods.h"
+#include "partition/pass.h"
+#include "partition/shared_pieces.h"
 #include "partition/write_combine.h"
 #include "penstock/partition.h"
 #include "penstock/units.h"
@@ -52,6 +55,28 @@ Result<os::Reservation> touched_memory(uint64_t bytes) {
   if (error != 0) return system_error(error, fmt::format("touch {} bytes", bytes), "bench");
   return memory;
 }
+
+struct Method {
+  const char* what;
+  const partition_internal::Method* memory;
+  bool stable = false;
+};
+const Method pieces = {"M3, shared pieces", &partition_internal::shared_pieces()};
+const Method rings = {"1B, private rings, two blocks, mask", &papers::private_rings()};
+const std::vector<Method> methods = {
+    pieces,
+    {"M3, shared pieces, stable", &partition_internal::shared_pieces(), true},
+    {"1A, private streams", &papers::private_streams()},
+    {"1A, private streams, stable", &papers::private_streams(), true},
+    rings,
+#if defined(__x86_64__)
+    {"1B, private rings, one block, handler", &papers::private_rings(papers::Wrap::handler)},
+#endif
+    {"1B, private rings, one block, conditional",
+     &papers::private_rings(papers::Wrap::conditional)},
+    {"2A, shared rings", &papers::shared_rings()},
+    {"2B, shared streams", &papers::shared_streams()},
+};
 
 // What of a bucket does not depend on the order of its items.
 struct Content {
@@ -160,17 +185,17 @@ class Bench {
     return seconds;
   }
 
-  Result<double> method(const BlockPool& pool, PartitionMethod method, RingWrap wrap,
-                        unsigned threads, bool check, PartitionStats* stats = nullptr) {
+  Result<double> method(const BlockPool& pool, const Method& method, unsigned threads, bool check,
+                        PartitionStats* stats = nullptr) {
     const PartitionOptions options{
-        .by = ByHighBits{bits_}, .method = method, .threads = threads, .wrap = wrap};
+        .by = ByHighBits{bits_}, .threads = threads, .stable = method.stable};
     const double start = now_seconds();
-    auto parts = partition(pool, input_, options);
+    auto parts = partition_by(*method.memory, &pool, partition_internal::Input<T>(input_), options);
     const double seconds = now_seconds() - start;
     if (!parts) return std::unexpected(parts.error());
     for (uint32_t bucket = 0; check && bucket < parts->buckets(); ++bucket) {
       const Content content = content_of<T>(parts->bucket(bucket));
-      if (content != expected_[bucket]) return wrong(name_of(method));
+      if (content != expected_[bucket]) return wrong(method.what);
       hash_ = mix64(hash_ ^ mix64(content.items) ^ content.sum);
     }
     if (stats != nullptr) *stats = parts->stats();
@@ -262,24 +287,6 @@ struct Contender {
   std::vector<double> ns_per_key = {};
 };
 
-struct Method {
-  const char* what;
-  PartitionMethod method;
-  RingWrap wrap = RingWrap::mask;
-};
-constexpr Method methods[] = {
-    {"M3, shared pieces", PartitionMethod::shared_pieces},
-    {"1A, private streams", PartitionMethod::private_streams},
-    {"1B, private rings, two blocks, mask", PartitionMethod::private_rings, RingWrap::mask},
-#if defined(__x86_64__)
-    {"1B, private rings, one block, handler", PartitionMethod::private_rings, RingWrap::handler},
-#endif
-    {"1B, private rings, one block, conditional", PartitionMethod::private_rings,
-     RingWrap::conditional},
-    {"2A, shared rings", PartitionMethod::shared_rings},
-    {"2B, shared streams", PartitionMethod::shared_streams},
-};
-
 // The contenders take turns, so that what disturbs one disturbs all. Medians, in their order.
 Result<std::vector<double>> measure(std::vector<Contender>& contenders, unsigned runs,
                                     const std::string& prefix, Report& report) {
@@ -300,7 +307,7 @@ template <class T>
 Contender contender_of(Bench<T>& bench, const BlockPool& pool, const Method& method,
                        unsigned threads) {
   return {method.what, bench.items(), [&bench, &pool, method, threads](bool check) {
-            return bench.method(pool, method.method, method.wrap, threads, check);
+            return bench.method(pool, method, threads, check);
           }};
 }
 
@@ -336,8 +343,10 @@ Result<Report> run_partition(const Options& options) {
           {"chained blocks", items, [&](bool check) { return bench->chained(check); }},
       };
       const size_t ours = contenders.size();
-      for (const Method& method : methods)
-        contenders.push_back(contender_of(*bench, *pool, method, 1));
+      for (const Method& method : methods) {
+        if (!method.stable)  // one thread always keeps the order
+          contenders.push_back(contender_of(*bench, *pool, method, 1));
+      }
       const auto medians =
           measure(contenders, runs, fmt::format("u64, b = {}, 1 thread: ", bits), report);
       if (!medians) return std::unexpected(medians.error());
@@ -360,14 +369,12 @@ Result<Report> run_partition(const Options& options) {
     std::vector<double> m3_seconds, rings_seconds;
     for (unsigned run = 0; run < runs; ++run) {
       PartitionStats stats;
-      for (auto [seconds, method] : {std::pair{&m3_seconds, PartitionMethod::shared_pieces},
-                                     std::pair{&rings_seconds, PartitionMethod::private_rings}}) {
-        const auto whole = bench->method(*pool, method, RingWrap::mask, 2, false, &stats);
-        if (!whole) return std::unexpected(whole.error());
-        seconds->push_back(method == PartitionMethod::shared_pieces
-                               ? *whole
-                               : static_cast<double>(stats.distribute_ns) * 1e-9);
-      }
+      const auto whole = bench->method(*pool, pieces, 2, false);
+      if (!whole) return std::unexpected(whole.error());
+      m3_seconds.push_back(*whole);
+      if (const auto run = bench->method(*pool, rings, 2, false, &stats); !run)
+        return std::unexpected(run.error());
+      rings_seconds.push_back(static_cast<double>(stats.distribute_ns) * 1e-9);
     }
     report.ratio("m3_vs_1b", median(rings_seconds) / median(m3_seconds));
     report.hash(bench->hash());
@@ -378,7 +385,7 @@ Result<Report> run_partition(const Options& options) {
   bench->choose(8);
   std::vector<Contender> contenders;
   for (const unsigned threads : {1u, 2u}) {
-    contenders.push_back(contender_of(*bench, *pool, methods[0], threads));
+    contenders.push_back(contender_of(*bench, *pool, pieces, threads));
     contenders.back().what += fmt::format(", {} threads", threads);
   }
   const auto medians = measure(contenders, runs, "u32, b = 8: ", report);

@@ -30,8 +30,8 @@ import xml.etree.ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
-THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "bowtie",
-                   "external", "trace")
+THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "papers",
+                   "bowtie", "external", "trace")
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test",
                     "external_block_keeper_test", "external_journal_test", "external_number_plan_test",
@@ -43,7 +43,7 @@ LONG_TESTS = ("external_damage_test", "external_resume_test", "external_sort_pre
               "external_string_sort_test", "external_top_items_test")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
-UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|test_stream_stress_test")
+UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
 NOBODY = 65534
 
 # A test that leaves something out under a sanitizer. (Where one only tries less often, the other builds see enough.)
@@ -242,9 +242,16 @@ def check_readme(tally):
     tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
 
 
+def leaves_out(test):
+    """Whether the test, or those that it shares with others, leave something out under a sanitizer."""
+    text = test.read_text()
+    shared = [ROOT / "src" / name for name in re.findall(r'#include "(.*_(?:suite|fixture)\.h)"', text)]
+    return any(LEAVES_OUT.search(part) for part in [text, *(path.read_text() for path in shared)])
+
+
 def unit_tests():
     """The tests of modules, by their name in ctest: src/os/memory_test.cc is os_memory_test."""
-    folders = [(ROOT / "src", ""), (ROOT / "cli", "cli_"), (ROOT / "test", "test_")]
+    folders = [(ROOT / "src", ""), (ROOT / "papers", "papers_"), (ROOT / "cli", "cli_"), (ROOT / "test", "test_")]
     return {prefix + "_".join(path.relative_to(folder).with_suffix("").parts): path
             for folder, prefix in folders
             for path in sorted(folder.glob("**/*_test.cc" if folder.name == "src" else "*_test.cc"))}
@@ -252,7 +259,7 @@ def unit_tests():
 
 def unprivileged_programs():
     """Each of the build in which it looks at most."""
-    return [ROOT / "build" / ("dev" if LEAVES_OUT.search(path.read_text()) else "asan-ubsan")
+    return [ROOT / "build" / ("dev" if leaves_out(path) else "asan-ubsan")
             / path.relative_to(ROOT).parent / name
             for name, path in unit_tests().items() if UNPRIVILEGED_TESTS.fullmatch(name)]
 
@@ -277,7 +284,7 @@ def parts_of(full):
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
     of_library = [name for name, path in units.items() if path.parent.name != "cli" and name != "test_third_party_test"]
-    for_dev = [name for name, path in units.items() if name not in of_library or LEAVES_OUT.search(path.read_text())]
+    for_dev = [name for name, path in units.items() if name not in of_library or leaves_out(path)]
     not_for_dev = [name for name in units if name not in for_dev]
     return [("dev", ("end_to_end", *for_dev), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),
             ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),

@@ -3,8 +3,10 @@
 
 The order of the layers is the table of src/README.md. Checked are:
   1. a file of a layer includes only its own layer and those above it in the table;
-  2. the libraries of the programs (command line, JSON) are not included under src/ or include/;
-  3. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any.
+  2. what stands above the layers (the programs, papers/) is included by none of them; papers/, the methods that were
+     published and that the product does not use, by benches alone. (Tests in test/ are not looked at.)
+  3. the libraries of the programs (command line, JSON) are not included under src/ or include/;
+  4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any.
 
 Before it looks at the tree, the check proves on made-up files that it can fail.
 """
@@ -14,6 +16,8 @@ import re
 import sys
 import tempfile
 
+# The folders above the layers, and those of them that each may include.
+ABOVE = {"cli": (), "bench": ("papers",), "papers": ()}
 PROGRAM_LIBRARIES = re.compile(r"(CLI/|nlohmann/)")
 SYSTEM_LAYERS = ("src/os", "src/file")
 SYSTEM_HEADERS = {
@@ -68,7 +72,7 @@ def layer_of_include(path):
     first = path.split("/")[0]
     if first == "penstock":
         return "include/penstock"
-    return first if first in ("cli", "bench") else f"src/{first}"
+    return first if first in ABOVE else f"src/{first}"
 
 
 def check_file(root, path, order):
@@ -87,13 +91,13 @@ def check_file(root, path, order):
             target = layer_of_include(included)
             if layer is None:
                 # The programs use the layers, and never each other.
-                if target in ("cli", "bench") and target != program:
+                if target in ABOVE and target not in (program, *ABOVE[program]):
                     yield f"{name}:{number}: {program} includes {included}"
             elif target not in order:
                 yield f"{name}:{number}: {included} is in no layer of src/README.md"
             elif order.index(target) > order.index(layer):
                 yield f"{name}:{number}: {layer} includes {included}, which lies above it"
-        elif layer is not None and PROGRAM_LIBRARIES.match(included):
+        elif program not in ("cli", "bench") and PROGRAM_LIBRARIES.match(included):
             yield f"{name}:{number}: <{included}> belongs to the programs, not under src/"
         elif (included in SYSTEM_HEADERS and not may_call_system(name)
               and not allowed(name, included)):
@@ -113,13 +117,13 @@ def may_call_system(name):
     # seccomp. What they make of it lies in the files without the ending. target/ is a program under test.
     watches = name.startswith("src/trace/") and name.endswith("_linux.cc")
     return (watches or name.startswith((*SYSTEM_LAYERS, "bench/", "src/trace/target/")) or
-            name.endswith("_test.cc"))
+            name.endswith(("_test.cc", "_suite.h", "_fixture.h")))
 
 
 def check_tree(root):
     order = layer_order(root)
     complaints = []
-    for folder in ("include", "src", "cli", "bench"):
+    for folder in ("include", "src", *ABOVE):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".h", ".cc"):
                 complaints += check_file(root, path, order)
@@ -133,6 +137,7 @@ def self_test():
     cases = {
         '#include "sort/radix.h"\n': "lies above it",
         '#include "cli/command.h"\n': "in no layer",
+        '#include "papers/radix_sort.h"\n': "in no layer",
         "#include <nlohmann/json.hpp>\n": "belongs to the programs",
         "#include <sys/mman.h>\n": "belongs to os/ and file/",
         "void f() { ::open(p, 0); }\n": "open() belongs",

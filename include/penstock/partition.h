@@ -11,21 +11,13 @@
 // Buckets lie in contiguous memory, made of blocks that were brought into a row, so that nothing is
 // copied to join them (but for the little that PartitionStats::copied_bytes tells).
 //
-// The methods are those of A. Labbane, "Memory-Efficient Multi-Threaded Streaming Partitioning
-// Algorithm" (Texas A&M University, 2022), and one more, which is the default:
+// Each bucket ends in a block that is not full: with 2^b buckets, at most so many blocks are unused
+// in part, and where several threads keep the order, as many for each thread. Otherwise, until the
+// gaps are closed, each of several threads may also leave a piece of each bucket unused: together
+// an eighth of a block per bucket, or 256 bytes per bucket and thread if that is more.
 //
-// clang-format off
-//   method           buckets of   a bucket's memory while it is written        unused blocks, at most
-//   shared_pieces    all threads  blocks at home; a thread claims a piece      2^b
-//   private_streams  each thread  a row of blocks, one more at each fault      threads * 2^b   (1A)
-//   private_rings    each thread  one or two addresses that blocks pass by     threads * 2^b   (1B)
-//   shared_rings     all threads  the same; all threads wait for each other    2^b             (2A)
-//   shared_streams   all threads  as private_streams; claims by line           2^b             (2B)
-// clang-format on
-//
-// Until shared_pieces has closed the gaps, each of several threads may also leave a piece of each
-// bucket unused: together an eighth of a block per bucket, or 256 bytes per bucket and thread if
-// that is more. shared_rings wants no more threads than there are cores to run them.
+// This is the method that A. Labbane, "Memory-Efficient Multi-Threaded Streaming Partitioning
+// Algorithm" (Texas A&M University, 2022) asks for and leaves open.
 
 #include <cstddef>
 #include <cstdint>
@@ -79,33 +71,12 @@ struct BySplitters {
 };
 using PartitionBy = std::variant<ByLowBits, ByHighBits, ByRange, ByHash, BySplitters>;
 
-enum class PartitionMethod : uint8_t {
-  // shared_pieces. When stable with several threads: private_streams, or private_rings where
-  // bytes * 2^b * threads of addresses are more than 16 TiB.
-  automatic,
-  private_streams,
-  private_rings,
-  shared_rings,
-  shared_streams,
-  shared_pieces,
-};
-const char* name_of(PartitionMethod method);
-
-// How a ring's write pointer comes back to its beginning.
-enum class RingWrap : uint8_t {
-  conditional,  // one block reserved; a comparison at each full line, and a call
-  handler,      // one block reserved; the fault behind it resets the pointer (x86-64)
-  mask,         // two blocks reserved; modular arithmetic at each full line
-};
-
 struct PartitionOptions {
   PartitionBy by = ByLowBits{};
-  PartitionMethod method = PartitionMethod::automatic;
   unsigned threads = 1;
   // Items of a bucket keep their order. With several threads each of them then takes one part of
-  // the input, as long as the others; the shared methods cannot be stable with several.
+  // the input, as long as the others.
   bool stable = false;
-  RingWrap wrap = RingWrap::mask;
   // Of a pool of its own, where none is given. 0: chosen by the size of a bucket.
   size_t block_bytes = 0;
   std::string name = "partition";  // for messages
@@ -142,13 +113,9 @@ class Partitions {
 // T is uint32_t, uint64_t, KeyValue32 or KeyValue64.
 // Errors: invalid_argument; out_of_memory when the pool has not the blocks that the buckets may
 // need (bytes / block_bytes and the unused ones above), or the system has no memory for them;
-// out_of_mappings when more than four fifths of vm.max_map_count could be needed; unsupported
-// for RingWrap::handler on other processors than x86-64.
+// out_of_mappings when more than four fifths of vm.max_map_count could be needed.
 //
-// Several may work on one pool at the same time. All but shared_pieces, which takes blocks as it
-// needs them, take first whatever they may need. They do so because they cannot return an error
-// later: the program stops with a message if a new pool's memory is not to be had while it works,
-// or if others use up the process's mappings.
+// Several may work on one pool at the same time.
 //
 // The first takes memory from a pool of its own, which the system has yet to clear; the second from
 // one that may have been used before, and is shared.
@@ -160,9 +127,7 @@ Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
 
 // In place: the first `count` items of a row of blocks, all but the last one full. Each block goes
 // back to the pool when a thread has read it, and makes room for buckets.
-// After an error the input is gone.
-// REQUIRES: the blocks are of this pool. But for shared_pieces, nobody else takes blocks from the
-// pool meanwhile: those that come back are needed.
+// After an error the input is gone. REQUIRES: the blocks are of this pool.
 template <class T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,

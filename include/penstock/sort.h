@@ -39,9 +39,6 @@
 
 namespace penstock {
 
-class BlockPool;
-class VanishingArray;
-
 struct SortOptions {
   unsigned threads = 1;     // used where there is enough work for them
   bool descending = false;  // stable sorts keep the order of equal keys in this direction, too
@@ -126,15 +123,5 @@ inline constexpr size_t record_bytes_max = size_t{64} << 10;
 // out_of_memory (mostly before anything was moved; all records are there still in any case).
 Status sort_records(void* records, size_t count, const RecordLayout& layout,
                     const SortOptions& options = {});
-
-// Sorts the first `count` items of an array that vanishes as it is read, and writes them to it
-// again; in between they are in blocks of the same pool, which must have about 1024 more of them,
-// free or in the array, than the items fill. Stable. Errors: out_of_memory, before anything was
-// read, where it has not. (Section 5 of the paper as it stands; sort() is faster, and needs no
-// pool.)
-template <Sortable T>
-  requires(sizeof(T) >= 4 && !std::same_as<T, Key128>)
-Status sort_vanishing(const BlockPool& pool, VanishingArray& array, size_t count,
-                      bool descending = false);
 
 }  // namespace penstock

@@ -1,18 +1,21 @@
 #pragma once
 
-// Where the items of the buckets go: what the methods differ in. The loop over the items
-// (partition.cc) and what is done afterwards (join.cc) are the same for all.
+// The seam between the pass over the items (pass.h), which is the same for every method, and the
+// memory that the buckets have while they are written. The library has one method
+// (shared_pieces.h); others that were published stand in papers/.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "partition/write_combine.h"
-#include "penstock/partition.h"
+#include "penstock/error.h"
+#include "penstock/units.h"
 #include "pool/pool.h"
-#include "stream/block_reserve.h"
 
 namespace penstock::partition_internal {
 
@@ -27,20 +30,17 @@ struct Chain {
 };
 
 struct MemoryOptions {
-  PartitionMethod method;
-  RingWrap wrap;
-  uint32_t buckets;
-  unsigned workers;
-  uint64_t bytes_max;  // of all buckets together
+  uint32_t buckets = 1;
+  unsigned workers = 1;
+  uint64_t bytes_max = 0;  // of all buckets together
+  bool stable = false;     // worker 0 has the first part of the input, worker 1 the next
   std::string name;
-  stream::BlockReserve* reserve = nullptr;  // for methods that take blocks in a handler of faults
 };
 
 // Thread safety: what takes a worker is called by that worker, until leave(); everything else by
 // one thread when all have left, take() of different buckets at the same time.
 class BucketMemory {
  public:
-  static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options);
   virtual ~BucketMemory() = default;
 
   virtual LineBytes line_bytes() const { return LineBytes::small; }
@@ -57,26 +57,54 @@ class BucketMemory {
   virtual void finish(unsigned worker, uint32_t bucket, std::byte* at,
                       std::span<const std::byte> rest) = 0;
 
-  // The bucket, if it lies in a row already; it stays until take() or the end of this object.
-  virtual std::span<std::byte> row(uint32_t bucket) {
+  // All is written, and nothing grows any more. Whether each bucket lies in a row of addresses
+  // already: then it stays there until take(), or the end of this object.
+  virtual bool complete() { return false; }
+  struct Row {
+    std::span<std::byte> bytes;
+    uint64_t blocks = 0;
+  };
+  virtual Row row(uint32_t bucket) {
     (void)bucket;
     return {};
-  }
-  virtual bool rows() const { return false; }
-  // The rows grow no more.
-  virtual void stop_growing() {}
-  virtual uint64_t row_blocks(uint32_t bucket) const {
-    (void)bucket;
-    return 0;
   }
   // The blocks are the caller's.
   virtual Chain take(uint32_t bucket) = 0;
 };
 
-// The most blocks that a method may have in use for so many bytes.
-uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes);
-// The most mappings that a method may need for so many blocks before they are joined, where each
-// block that is away from home is one, and each gap between two.
-uint64_t mappings_needed(const MemoryOptions& options, uint64_t blocks);
+// A way to keep the buckets. Thread safety: all members, from any thread.
+class Method {
+ public:
+  // Whether several workers can keep the order of the input.
+  virtual bool can_be_stable() const { return true; }
+  // The most blocks that may be in use.
+  virtual uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) const = 0;
+  // The most mappings that so many blocks may need before they are joined, where each block that is
+  // away from home is one, and each gap between two.
+  virtual uint64_t mappings_needed(const MemoryOptions& options, uint64_t blocks) const {
+    (void)options, (void)blocks;
+    return 0;
+  }
+  virtual size_t block_bytes_min(const MemoryOptions& options) const {
+    (void)options;
+    return 4 * KiB;
+  }
+  // `blocks_ahead`: a method that cannot return an error later takes so many from the pool now.
+  virtual Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options,
+                                                     uint64_t blocks_ahead) const = 0;
+
+ protected:
+  ~Method() = default;
+};
+
+// What a line still holds goes behind `at`, where the destination says. Returns its end.
+inline std::byte* write_rest(const Destination& to, uint32_t bucket, std::byte* at,
+                             std::span<const std::byte> rest) {
+  if (rest.empty()) return at;
+  if (reinterpret_cast<uintptr_t>(at) % to.unit_bytes == 0)
+    at = to.place(to.self, bucket, at, rest.data());
+  std::memcpy(at, rest.data(), rest.size());
+  return at + rest.size();
+}
 
 }  // namespace penstock::partition_internal

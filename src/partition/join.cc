@@ -74,6 +74,15 @@ uint64_t fill_from_end(Row& row, const Chain& chain, uint64_t bytes) {
 
 }  // namespace
 
+void append(Chain& chain, Chain more, size_t block_bytes) {
+  const uint64_t begin = chain.blocks.size() * block_bytes;
+  if (chain.extent_bytes < begin) chain.holes.push_back({chain.extent_bytes, begin});
+  chain.blocks.insert(chain.blocks.end(), more.blocks.begin(), more.blocks.end());
+  for (const Chain::Hole& hole : more.holes)
+    chain.holes.push_back({begin + hole.from, begin + hole.to});
+  chain.extent_bytes = begin + more.extent_bytes;
+}
+
 uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
                      std::vector<pool::BlockId>& unused) {
   uint64_t bytes = chain.extent_bytes;

@@ -20,10 +20,10 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/limits.h"
-#include "partition/bucket_memory.h"
 #include "partition/join.h"
+#include "partition/pass.h"
+#include "partition/shared_pieces.h"
 #include "partition/workers.h"
-#include "partition/write_combine.h"
 
 namespace penstock {
 
@@ -89,12 +89,11 @@ class Core {
 
   void keep_in(std::unique_ptr<BucketMemory> memory) {
     memory_ = std::move(memory);
-    memory_->stop_growing();
     for (uint32_t bucket = 0; bucket < rows_.size(); ++bucket) {
-      const std::span<std::byte> row = memory_->row(bucket);
-      rows_[bucket].begin = row.data();
-      rows_[bucket].bytes = row.size();
-      stats.blocks += static_cast<uint32_t>(memory_->row_blocks(bucket));
+      const BucketMemory::Row row = memory_->row(bucket);
+      rows_[bucket].begin = row.bytes.data();
+      rows_[bucket].bytes = row.bytes.size();
+      stats.blocks += static_cast<uint32_t>(row.blocks);
     }
     stats.blocks_peak = stats.blocks;
   }
@@ -156,88 +155,17 @@ class Core {
   std::vector<Row> rows_;
 };
 
-namespace {
-
-constexpr uint64_t job_bytes = 2 * MiB;
-constexpr unsigned threads_max = 1024;
-constexpr uint64_t stream_addresses_max = uint64_t{16} << 40;  // of 128 TiB
-
 uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                    std::chrono::steady_clock::now().time_since_epoch())
                                    .count());
 }
 
-// The input in jobs, numbered in order.
-template <class T>
-class Input {
- public:
-  explicit Input(std::span<const T> items) : items_(items), job_items_(job_bytes / sizeof(T)) {}
-  Input(std::vector<BlockPool::Block>& blocks, uint64_t count, size_t block_bytes)
-      : blocks_(&blocks), count_(count), job_items_(block_bytes / sizeof(T)) {}
-
-  uint64_t count() const { return blocks_ == nullptr ? items_.size() : count_; }
-  uint64_t jobs() const { return ceil_div(count(), job_items_); }
-  bool in_place() const { return blocks_ != nullptr; }
-
-  // Calls use(items of the job). In place, they are gone afterwards.
-  template <class Use>
-  void with_job(uint64_t job, const Use& use) {
-    const uint64_t first = job * job_items_;
-    const uint64_t items = std::min(job_items_, count() - first);
-    if (blocks_ == nullptr) {
-      use(items_.subspan(first, items));
-    } else {
-      use(std::span(reinterpret_cast<const T*>((*blocks_)[job].bytes().data()), items));
-      (*blocks_)[job] = {};
-    }
-  }
-
- private:
-  std::span<const T> items_;
-  std::vector<BlockPool::Block>* blocks_ = nullptr;
-  uint64_t count_ = 0;
-  const uint64_t job_items_;
-};
-
-template <class T>
-constexpr unsigned key_bits_of() {
-  return sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
-}
-
-PartitionMethod method_of(const PartitionOptions& options, uint32_t buckets, uint64_t bytes) {
-  if (options.method != PartitionMethod::automatic) return options.method;
-  if (!options.stable || options.threads == 1) return PartitionMethod::shared_pieces;
-  // Each stream has addresses for the whole input.
-  const auto addresses = static_cast<__uint128_t>(bytes) * buckets * options.threads;
-  return addresses <= stream_addresses_max ? PartitionMethod::private_streams
-                                           : PartitionMethod::private_rings;
-}
-
-Result<MemoryOptions> check(const PartitionOptions& options, uint32_t buckets, uint64_t bytes) {
-  const auto refuse = [&](std::string hint) {
-    return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
-  };
-  if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
-  const PartitionMethod method = method_of(options, buckets, bytes);
-  const bool is_private =
-      method == PartitionMethod::private_streams || method == PartitionMethod::private_rings;
-  if (options.stable && options.threads > 1 && !is_private)
-    return refuse("one thread, or a method with buckets of each thread's own, to be stable");
-  return MemoryOptions{.method = method,
-                       .wrap = options.wrap,
-                       .buckets = buckets,
-                       .workers = options.threads,
-                       .bytes_max = bytes,
-                       .name = options.name};
-}
-
-// Every item goes to its bucket. Buckets are complete when this returns.
 template <class T>
 Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory& memory,
-                  const PartitionOptions& options) {
+                  unsigned threads, bool stable) {
   std::vector<std::unique_ptr<WriteCombiner<T>>> combiners;
-  for (unsigned worker = 0; worker < options.threads; ++worker) {
+  for (unsigned worker = 0; worker < threads; ++worker) {
     combiners.push_back(std::make_unique<WriteCombiner<T>>(function, memory.line_bytes(),
                                                            memory.destination(worker)));
     for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
@@ -246,15 +174,15 @@ Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory&
 
   const uint64_t jobs = input.jobs();
   std::atomic<uint64_t> next_job{0};
-  const Status status = run_workers(options.threads, [&](unsigned worker) {
+  const Status status = run_workers(threads, [&](unsigned worker) {
     WriteCombiner<T>& combiner = *combiners[worker];
     const auto run = [&](uint64_t job) {
       input.with_job(job,
                      [&](std::span<const T> items) { combiner.add(items.data(), items.size()); });
     };
-    if (options.stable) {
-      const uint64_t end = jobs * (worker + 1) / options.threads;
-      for (uint64_t job = jobs * worker / options.threads; job < end; ++job) run(job);
+    if (stable) {
+      const uint64_t end = jobs * (worker + 1) / threads;
+      for (uint64_t job = jobs * worker / threads; job < end; ++job) run(job);
     } else {
       for (uint64_t job; (job = next_job.fetch_add(1, std::memory_order_relaxed)) < jobs;) run(job);
     }
@@ -263,7 +191,7 @@ Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory&
   });
   if (!status) return status;
 
-  for (unsigned worker = 0; worker < options.threads; ++worker) {
+  for (unsigned worker = 0; worker < threads; ++worker) {
     for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
       memory.finish(worker, bucket, combiners[worker]->written(bucket),
                     combiners[worker]->rest(bucket));
@@ -271,102 +199,108 @@ Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory&
   return {};
 }
 
-// All buckets' blocks come home, and the holes in them are closed.
-Result<std::vector<Chain>> collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets,
-                                   const PartitionOptions& options, PartitionStats& stats) {
-  std::vector<Chain> chains(buckets);
-  std::atomic<uint32_t> next_bucket{0};
-  std::atomic<uint64_t> copied_bytes{0};
-  std::vector<std::vector<pool::BlockId>> unused(options.threads);
+Collected collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets, unsigned threads,
+                  bool stable) {
+  Collected all;
   for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    chains[bucket] = memory.take(bucket);
-    stats.blocks_peak += static_cast<uint32_t>(chains[bucket].blocks.size());
+    all.chains.push_back(memory.take(bucket));
+    all.blocks_peak += static_cast<uint32_t>(all.chains.back().blocks.size());
   }
-  const bool failed = memory.failed();
-  const auto close = [&](unsigned worker) {
-    for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
-      copied_bytes += close_holes(pool, chains[bucket], options.stable, unused[worker]);
-  };
-  if (!failed) share_work(options.threads, close);
-  stats.copied_bytes = copied_bytes;
+  std::vector<std::vector<pool::BlockId>> unused(threads);
+  if (memory.failed()) {
+    for (Chain& chain : all.chains) unused.push_back(std::move(chain.blocks));
+    all.chains.clear();
+  } else {
+    std::atomic<uint32_t> next_bucket{0};
+    std::atomic<uint64_t> copied_bytes{0};
+    share_work(threads, [&](unsigned worker) {
+      for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
+        copied_bytes += close_holes(pool, all.chains[bucket], stable, unused[worker]);
+    });
+    all.copied_bytes = copied_bytes;
+  }
   for (const auto& blocks : unused) {
     for (const pool::BlockId block : blocks) pool.give(block);
   }
-  if (!failed) return chains;
-  for (const Chain& chain : chains) {
-    for (const pool::BlockId block : chain.blocks) pool.give(block);
-  }
-  return no_blocks_left(stats.blocks_peak, options.name);
+  return all;
 }
 
-// Where blocks are taken in a handler of faults, so many are taken from the pool ahead.
+namespace {
+
+// `blocks_ahead`: so many that a method which takes blocks in a handler of faults, where it can
+// only stop the program when there is none, takes them before.
 template <class T>
 Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
-                          const BucketFunction& function, MemoryOptions memory_options,
-                          const PartitionOptions& options, uint64_t blocks_ahead) {
+                          const BucketFunction& function, const Method& method,
+                          const MemoryOptions& options, uint64_t blocks_ahead) {
   auto core = std::make_unique<Core>(pool, function.buckets);
-  const uint64_t needed = blocks_needed(memory_options, pool->block_bytes());
-  if (Status status = check_mappings(*pool, mappings_needed(memory_options, needed), options.name);
+  const uint64_t needed = method.blocks_needed(options, pool->block_bytes());
+  if (Status status = check_mappings(*pool, method.mappings_needed(options, needed), options.name);
       !status)
     return std::unexpected(std::move(status.error()));
-  // A handler of faults that finds no block can only stop the program.
-  stream::BlockReserve reserve(*pool);
-  if (memory_options.method != PartitionMethod::shared_pieces) {
-    if (!reserve.fill(blocks_ahead)) return no_blocks_left(blocks_ahead, options.name);
-    memory_options.reserve = &reserve;
-  }
-  auto memory = BucketMemory::open(*pool, memory_options);
+  auto memory = method.open(*pool, options, blocks_ahead);
   if (!memory) return std::unexpected(std::move(memory.error()));
 
   const uint64_t begin_ns = now_ns();
-  if (Status status = distribute(input, function, **memory, options); !status)
+  if (Status status = distribute(input, function, **memory, options.workers, options.stable);
+      !status)
     return std::unexpected(std::move(status.error()));
   const uint64_t distributed_ns = now_ns();
-  reserve.give_back();
 
-  if ((*memory)->rows()) {
+  PartitionStats& stats = core->stats;
+  if ((*memory)->complete()) {
     core->keep_in(std::move(*memory));
   } else {
-    auto chains = collect(*pool, **memory, function.buckets, options, core->stats);
-    if (!chains) return std::unexpected(std::move(chains.error()));
+    auto all = collect(*pool, **memory, function.buckets, options.workers, options.stable);
+    if ((*memory)->failed()) return no_blocks_left(all.blocks_peak, options.name);
     memory->reset();
-    if (Status status = core->map_rows(std::move(*chains), options.name); !status)
+    stats.blocks_peak = all.blocks_peak;
+    stats.copied_bytes = all.copied_bytes;
+    if (Status status = core->map_rows(std::move(all.chains), options.name); !status)
       return std::unexpected(std::move(status.error()));
   }
-  core->stats.distribute_ns = distributed_ns - begin_ns;
-  core->stats.join_ns = now_ns() - distributed_ns;
+  stats.distribute_ns = distributed_ns - begin_ns;
+  stats.join_ns = now_ns() - distributed_ns;
   return Partitions<T>(std::move(core));
 }
 
 // A bucket should be some blocks long, so that little of the last one is unused, but any block may
 // be a mapping. From 2 MiB on, blocks are huge pages, which are faster by far to write to.
-size_t block_bytes_for(const MemoryOptions& options) {
+size_t block_bytes_for(const Method& method, const MemoryOptions& options) {
   const uint64_t bucket_bytes = options.bytes_max / options.buckets;
   if (bucket_bytes >= 512 * KiB) return 2 * MiB;
-  uint64_t least = 4 * KiB;
-  if (options.method == PartitionMethod::shared_rings)  // more KiB than there are threads
-    least = std::max(least, std::bit_ceil((options.workers + uint64_t{1}) * KiB));
-  size_t block_bytes = std::max(std::bit_floor(bucket_bytes / 4 + 1), least);
+  size_t block_bytes =
+      std::max(std::bit_floor(bucket_bytes / 4 + 1), method.block_bytes_min(options));
   const auto mappings = [&] {
-    const uint64_t blocks = blocks_needed(options, block_bytes);
-    return std::max(blocks, mappings_needed(options, blocks));
+    const uint64_t blocks = method.blocks_needed(options, block_bytes);
+    return std::max(blocks, method.mappings_needed(options, blocks));
   };
   while (block_bytes < bucket_bytes && mappings() > mappings_max()) block_bytes *= 2;
   return block_bytes;
 }
 
+}  // namespace
+
 template <class T>
-Result<Partitions<T>> check_and_run(const BlockPool* given, Input<T>& input,
-                                    const PartitionOptions& options) {
-  auto function = make_bucket_function(options.by, key_bits_of<T>(), options.name);
+Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given, Input<T> input,
+                                   const PartitionOptions& options) {
+  const auto refuse = [&](std::string hint) {
+    return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
+  };
+  auto function = make_bucket_function(options.by, key_bits_of<T>, options.name);
   if (!function) return std::unexpected(std::move(function.error()));
-  const uint64_t bytes = input.count() * sizeof(T);
-  auto memory_options = check(options, function->buckets, bytes);
-  if (!memory_options) return std::unexpected(std::move(memory_options.error()));
+  if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
+  if (options.stable && options.threads > 1 && !method.can_be_stable())
+    return refuse("one thread, or a method with buckets of each thread's own, to be stable");
+  const MemoryOptions memory_options{.buckets = function->buckets,
+                                     .workers = options.threads,
+                                     .bytes_max = input.count() * sizeof(T),
+                                     .stable = options.stable,
+                                     .name = options.name};
 
   if (given != nullptr) {
     const auto& pool = given->internal();
-    const uint64_t needed = blocks_needed(*memory_options, pool->block_bytes());
+    const uint64_t needed = method.blocks_needed(memory_options, pool->block_bytes());
     // In place, what was read makes room, but for the blocks that are being read.
     const uint64_t back = input.in_place() ? input.jobs() : 0;
     const uint64_t in_hand = input.in_place() ? std::min<uint64_t>(options.threads, back) : 0;
@@ -374,49 +308,28 @@ Result<Partitions<T>> check_and_run(const BlockPool* given, Input<T>& input,
       return failure(ErrorCode::out_of_memory,
                      "partition with " + std::to_string(pool->blocks_free()) + " free blocks",
                      options.name, std::to_string(needed + in_hand - back) + " free blocks");
-    return run(pool, input, *function, *memory_options, options,
+    return run(pool, input, *function, method, memory_options,
                needed + in_hand - std::min(needed + in_hand, back));
   }
   const size_t block_bytes =
-      options.block_bytes != 0 ? options.block_bytes : block_bytes_for(*memory_options);
+      options.block_bytes != 0 ? options.block_bytes : block_bytes_for(method, memory_options);
   if (!std::has_single_bit(block_bytes) || block_bytes < 4 * KiB)
-    return failure(ErrorCode::invalid_argument, "partition", options.name,
-                   "blocks of a power of two, 4096 bytes or more");
-  const uint64_t needed = blocks_needed(*memory_options, block_bytes);
-  if (needed >= pool::no_block)
-    return failure(ErrorCode::invalid_argument, "partition", options.name, "larger blocks");
+    return refuse("blocks of a power of two, 4096 bytes or more");
+  const uint64_t needed = method.blocks_needed(memory_options, block_bytes);
+  if (needed >= pool::no_block) return refuse("larger blocks");
   auto pool = BlockPool::open(
       {.block_bytes = block_bytes, .blocks = std::max(static_cast<uint32_t>(needed), 1u)});
   if (!pool) return std::unexpected(std::move(pool.error()));
   // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
   const uint64_t ahead = needed > mappings_max() ? needed : 0;
-  return run(pool->internal(), input, *function, *memory_options, options, ahead);
+  return run(pool->internal(), input, *function, method, memory_options, ahead);
 }
 
-}  // namespace
 }  // namespace partition_internal
 
 using namespace partition_internal;
 
 // ---- the public names
-
-const char* name_of(PartitionMethod method) {
-  switch (method) {
-    case PartitionMethod::automatic:
-      return "automatic";
-    case PartitionMethod::private_streams:
-      return "private_streams";
-    case PartitionMethod::private_rings:
-      return "private_rings";
-    case PartitionMethod::shared_rings:
-      return "shared_rings";
-    case PartitionMethod::shared_streams:
-      return "shared_streams";
-    case PartitionMethod::shared_pieces:
-      return "shared_pieces";
-  }
-  return "unknown";
-}
 
 template <class T>
 Partitions<T>::Partitions(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -447,40 +360,36 @@ const PartitionStats& Partitions<T>::stats() const {
 
 template <class T>
 Result<Partitions<T>> partition(std::span<const T> items, const PartitionOptions& options) {
-  Input<T> input(items);
-  return check_and_run<T>(nullptr, input, options);
+  return partition_by<T>(shared_pieces(), nullptr, Input<T>(items), options);
 }
 
 template <class T>
 Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
                                 const PartitionOptions& options) {
-  Input<T> input(items);
-  return check_and_run<T>(&pool, input, options);
+  return partition_by<T>(shared_pieces(), &pool, Input<T>(items), options);
 }
 
 template <class T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,
                                          const PartitionOptions& options) {
-  const uint64_t block_items = pool.block_bytes() / sizeof(T);
-  if (blocks.size() < ceil_div(count, block_items))
-    return failure(ErrorCode::invalid_argument,
-                   "partition " + std::to_string(count) + " items in " +
-                       std::to_string(blocks.size()) + " blocks",
-                   options.name, "all the blocks that hold them");
-  blocks.resize(ceil_div(count, block_items));
-  Input<T> input(blocks, count, pool.block_bytes());
-  return check_and_run<T>(&pool, input, options);
+  auto input = Input<T>::in_place(pool, std::move(blocks), count, options.name);
+  if (!input) return std::unexpected(std::move(input.error()));
+  return partition_by<T>(shared_pieces(), &pool, std::move(*input), options);
 }
 
-#define PENSTOCK_INSTANTIATE(T)                                                             \
-  template class Partitions<T>;                                                             \
-  template Result<Partitions<T>> partition(std::span<const T> items,                        \
-                                           const PartitionOptions& options);                \
-  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items, \
-                                           const PartitionOptions& options);                \
-  template Result<Partitions<T>> partition_in_place<T>(                                     \
-      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,          \
+#define PENSTOCK_INSTANTIATE(T)                                                                   \
+  template Status partition_internal::distribute(Input<T>&, const BucketFunction&, BucketMemory&, \
+                                                 unsigned, bool);                                 \
+  template Result<Partitions<T>> partition_internal::partition_by(                                \
+      const Method&, const BlockPool*, Input<T>, const PartitionOptions&);                        \
+  template class Partitions<T>;                                                                   \
+  template Result<Partitions<T>> partition(std::span<const T> items,                              \
+                                           const PartitionOptions& options);                      \
+  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,       \
+                                           const PartitionOptions& options);                      \
+  template Result<Partitions<T>> partition_in_place<T>(                                           \
+      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,                \
       const PartitionOptions& options);
 
 PENSTOCK_INSTANTIATE(uint32_t)

@@ -36,9 +36,7 @@
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -46,10 +44,9 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "partition/bucket_memory.h"
 #include "partition/join.h"
-#include "partition/workers.h"
-#include "partition/write_combine.h"
+#include "partition/pass.h"
+#include "partition/shared_pieces.h"
 #include "penstock/units.h"
 #include "pool/page_store.h"
 #include "pool/pool.h"
@@ -58,15 +55,6 @@
 namespace penstock {
 namespace partition_internal {
 namespace {
-
-constexpr uint64_t job_bytes = 2 * MiB;
-constexpr unsigned threads_max = 1024;
-
-uint64_t now_ns() {
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                   std::chrono::steady_clock::now().time_since_epoch())
-                                   .count());
-}
 
 // A store's pages, as the buckets' memory and close_holes() know blocks: taken, written at home,
 // and given back. They never leave home as blocks do: they are shown elsewhere, as pages.
@@ -116,29 +104,6 @@ class Pages {
  private:
   pool::Pool& pool_;
 };
-
-// Every item goes to its bucket. Buckets are complete when this returns.
-template <class T>
-void distribute(std::span<const T> items, const BucketFunction& function, BucketMemory& memory,
-                unsigned threads) {
-  std::vector<std::unique_ptr<WriteCombiner<T>>> combiners;
-  for (unsigned worker = 0; worker < threads; ++worker)
-    combiners.push_back(std::make_unique<WriteCombiner<T>>(function, memory.line_bytes(),
-                                                           memory.destination(worker)));
-  constexpr uint64_t job_items = job_bytes / sizeof(T);
-  std::atomic<uint64_t> next_item{0};
-  share_work(threads, [&](unsigned worker) {
-    for (uint64_t at;
-         (at = next_item.fetch_add(job_items, std::memory_order_relaxed)) < items.size();)
-      combiners[worker]->add(items.data() + at, std::min<uint64_t>(job_items, items.size() - at));
-    finish_stores();
-  });
-  for (unsigned worker = 0; worker < threads; ++worker) {
-    for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
-      memory.finish(worker, bucket, combiners[worker]->written(bucket),
-                    combiners[worker]->rest(bucket));
-  }
-}
 
 // ---- completing
 
@@ -239,16 +204,7 @@ class Row {
 uint64_t complete_in_order(pool::Pool& pool, std::vector<Chain>& chains, Pages& pages,
                            Pages& unused) {
   Chain all;
-  for (Chain& chain : chains) {
-    const uint64_t begin = all.blocks.size() * pool.block_bytes();
-    all.blocks.insert(all.blocks.end(), chain.blocks.begin(), chain.blocks.end());
-    all.extent_bytes = all.blocks.size() * pool.block_bytes();
-    for (const Chain::Hole& hole : chain.holes)
-      all.holes.push_back({begin + hole.from, begin + hole.to});
-    if (begin + chain.extent_bytes < all.extent_bytes)
-      all.holes.push_back({begin + chain.extent_bytes, all.extent_bytes});
-    chain.blocks.clear();
-  }
+  for (Chain& chain : chains) append(all, std::move(chain), pool.block_bytes());
   const uint64_t copied = close_holes(pool, all, true, unused.list);
   pages.list = std::move(all.blocks);
   return copied;
@@ -281,8 +237,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   };
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
   if (options.stable && options.threads > 1) return refuse("one thread, to be stable");
-  constexpr unsigned key_bits = sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
-  const auto function = make_bucket_function(options.by, key_bits, options.name);
+  const auto function = make_bucket_function(options.by, key_bits_of<T>, options.name);
   if (!function) return std::unexpected(function.error());
 
   const std::shared_ptr<pool::PageStore>& store = page_pool.internal();
@@ -295,50 +250,31 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
 
   // Items to pages.
   const uint32_t buckets = function->buckets;
-  auto memory = BucketMemory::open(pool, {.method = PartitionMethod::shared_pieces,
-                                          .wrap = RingWrap::mask,
-                                          .buckets = buckets,
-                                          .workers = options.threads,
-                                          .bytes_max = bytes,
-                                          .name = options.name});
+  auto memory = shared_pieces().open(pool,
+                                     {.buckets = buckets,
+                                      .workers = options.threads,
+                                      .bytes_max = bytes,
+                                      .stable = options.stable,
+                                      .name = options.name},
+                                     0);
   if (!memory) return std::unexpected(std::move(memory.error()));
-  distribute(items, *function, **memory, options.threads);
-  std::vector<Chain> chains(buckets);
-  Pages pages(pool), unused(pool);
-  const bool failed = (*memory)->failed();
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    chains[bucket] = (*memory)->take(bucket);
-    parts.stats.pages_peak += static_cast<uint32_t>(chains[bucket].blocks.size());
-    if (failed)
-      unused.list.insert(unused.list.end(), chains[bucket].blocks.begin(),
-                         chains[bucket].blocks.end());
-  }
-  if (failed) return no_pages_left(*store, bytes, options.name);
+  Input<T> input(items);
+  // With fewer threads than asked for, if the system has not so many.
+  if (!distribute(input, *function, **memory, options.threads, false))
+    (void)distribute(input, *function, **memory, 1, false);
   const uint64_t distributed = now_ns();
 
   // All pages full.
-  std::atomic<uint64_t> copied{0};
-  if (options.threads > 1) {  // what each thread has left of its pieces
-    std::atomic<uint32_t> next_bucket{0};
-    std::vector<std::vector<PageId>> left(options.threads);
-    share_work(options.threads, [&](unsigned worker) {
-      for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
-        copied += close_holes(pool, chains[bucket], false, left[worker]);
-    });
-    for (const std::vector<PageId>& some : left)
-      unused.list.insert(unused.list.end(), some.begin(), some.end());
-  } else {  // the one thread's are at the ends
-    for (Chain& chain : chains) {
-      for (const Chain::Hole& hole : chain.holes) chain.extent_bytes -= hole.to - hole.from;
-      chain.holes.clear();
-    }
-  }
+  Collected all = collect(pool, **memory, buckets, options.threads, false);
+  parts.stats.pages_peak = all.blocks_peak;
+  if ((*memory)->failed()) return no_pages_left(*store, bytes, options.name);
+  Pages pages(pool), unused(pool);
   parts.offsets.reserve(buckets + 1);
-  for (const Chain& chain : chains)
+  for (const Chain& chain : all.chains)
     parts.offsets.push_back(parts.offsets.back() + chain.extent_bytes / sizeof(T));
   PENSTOCK_CHECK(parts.offsets.back() == items.size(), "items were lost on the way to their pages");
-  copied += options.stable ? complete_in_order(pool, chains, pages, unused)
-                           : complete(pool, chains, pages, unused);
+  const uint64_t copied = options.stable ? complete_in_order(pool, all.chains, pages, unused)
+                                         : complete(pool, all.chains, pages, unused);
   const uint64_t completed = now_ns();
 
   // In a row.
@@ -352,7 +288,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   parts.stats.distribute_ns = distributed - start;
   parts.stats.complete_ns = completed - distributed;
   parts.stats.rewire_ns = rewired - completed;
-  parts.stats.copied_bytes = copied;
+  parts.stats.copied_bytes = all.copied_bytes + copied;
   parts.stats.pages = static_cast<uint32_t>(pages.list.size());
   return parts;
 }

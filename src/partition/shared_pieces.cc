@@ -1,11 +1,15 @@
 #include "partition/shared_pieces.h"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/futex.h"
+#include "os/memory.h"
+#include "partition/join.h"
 
 // M3, the method that the thesis asks for: as fast as private buckets, with the memory of shared
 // ones.
@@ -31,20 +35,103 @@
 // unfilled piece per thread. These holes are closed in the end by items from the bucket's end
 // (join.cc): threads * 2^b * piece_bytes / 2 on average, some per cent of the input.
 //
-// One thread takes whole blocks: there is nobody to share them with, and its order is kept.
+// One thread takes whole blocks: there is nobody to share them with, and its order is kept. So
+// where several are to keep the order, each has pieces of its own, and of each bucket the first
+// thread's blocks come before the second's.
 
 namespace penstock::partition_internal {
+namespace {
 
-Result<std::unique_ptr<SharedPieces>> SharedPieces::open(pool::Pool& pool, const Options& options) {
-  std::unique_ptr<SharedPieces> pieces(new SharedPieces(pool));
-  pieces->buckets_ = options.buckets;
-  pieces->piece_bytes_ = options.piece_bytes;
-  pieces->entries_per_bucket_ =
-      ceil_div(options.bytes_max + options.workers * options.piece_bytes, pool.block_bytes()) + 1;
-  pieces->cursors_ = std::make_unique<Cursor[]>(options.buckets);
-  for (unsigned worker = 0; worker < options.workers; ++worker)
-    pieces->workers_.push_back({pieces.get(), std::make_unique<uint64_t[]>(options.buckets)});
+constexpr size_t small_line = static_cast<size_t>(LineBytes::small);
 
+// A claim costs about 160 ns: its atomic addition waits until the non-temporal stores before it are
+// in memory. An unfilled piece costs copying, about 0.1 ns a byte, and each worker leaves one in
+// each bucket. The sum is least where both are equal. All of a bucket's unfilled pieces together
+// are at most an eighth of the block that it ends in.
+size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
+  if (options.workers == 1) return block_bytes;
+  const uint64_t pieces_unfilled = uint64_t{options.workers} * options.buckets;
+  const uint64_t square = 1600 * options.bytes_max / pieces_unfilled;
+  size_t piece = small_line;
+  while (4 * piece * piece <= square && 2 * piece * options.workers <= block_bytes / 8) piece *= 2;
+  return piece;
+}
+
+// Thread safety: each worker's place() by that worker; everything else when all are done.
+// Invariants: a bucket is a row of pieces, numbered without gaps; each piece has been claimed by
+// exactly one worker, and none crosses a block. A block's number in the table is 0 until the worker
+// that claimed its first piece has taken it from the pool.
+class SharedPieces final : public BucketMemory {
+ public:
+  static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options);
+  ~SharedPieces() override;  // gives back the blocks that were not taken out
+
+  Destination destination(unsigned worker) override {
+    return {.place = place, .self = &workers_[worker], .unit_bytes = piece_bytes_};
+  }
+  // Whether the pool had no block when one was needed. Lines have then gone nowhere.
+  bool failed() const override { return failed_.load(std::memory_order_relaxed); }
+  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+              std::span<const std::byte> rest) override {
+    if (std::byte* const end = write_rest(destination(worker), bucket, at, rest); end != nullptr)
+      workers_[worker].buckets[bucket].filled_bytes =
+          (reinterpret_cast<uintptr_t>(end) - 1) % piece_bytes_ + 1;
+  }
+  Chain take(uint32_t bucket) override;
+
+ private:
+  // One line of the cache each: workers claim in different buckets at the same time.
+  struct alignas(64) Cursor {
+    std::atomic<uint64_t> claimed_bytes{0};
+  };
+  // The piece in hand.
+  struct InHand {
+    uint64_t at = 0;            // bytes from the beginning of the bucket
+    uint64_t filled_bytes = 0;  // in the end; 0: there is none
+  };
+  struct Worker {
+    SharedPieces* all;
+    std::unique_ptr<InHand[]> buckets;
+  };
+  using Entry = std::atomic<uint32_t>;  // block + 1
+  static constexpr uint32_t none_left = ~uint32_t{0};
+
+  SharedPieces(pool::Pool& pool, const MemoryOptions& options)
+      : pool_(pool),
+        block_bytes_(pool.block_bytes()),
+        buckets_(options.buckets),
+        piece_bytes_(piece_bytes_for(options, block_bytes_)),
+        entries_per_bucket_(
+            ceil_div(options.bytes_max + options.workers * piece_bytes_, block_bytes_) + 1),
+        cursors_(std::make_unique<Cursor[]>(options.buckets)) {
+    for (unsigned worker = 0; worker < options.workers; ++worker)
+      workers_.push_back({this, std::make_unique<InHand[]>(options.buckets)});
+  }
+  static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+    auto& worker = *static_cast<Worker*>(self);
+    return worker.all->claim(worker, bucket);
+  }
+  std::byte* claim(Worker& worker, uint32_t bucket);
+  Entry& entry(uint32_t bucket, uint64_t index) const {
+    return reinterpret_cast<Entry*>(table_.begin())[bucket * entries_per_bucket_ + index];
+  }
+
+  pool::Pool& pool_;
+  const size_t block_bytes_;
+  const uint32_t buckets_;
+  const size_t piece_bytes_;  // a power of two, at most a block
+  const uint64_t entries_per_bucket_;
+  const std::unique_ptr<Cursor[]> cursors_;
+  std::vector<Worker> workers_;
+  os::Reservation table_;  // zero pages until touched
+  os::Reservation waste_;
+  std::byte* waste_line_ = nullptr;
+  std::atomic<bool> failed_{false};
+};
+
+Result<std::unique_ptr<BucketMemory>> SharedPieces::open(pool::Pool& pool,
+                                                         const MemoryOptions& options) {
+  std::unique_ptr<SharedPieces> pieces(new SharedPieces(pool, options));
   const uint64_t table_bytes =
       round_up(pieces->entries_per_bucket_ * options.buckets * sizeof(Entry), os::page_bytes);
   auto table = os::Reservation::reserve(table_bytes, os::page_bytes);
@@ -54,8 +141,8 @@ Result<std::unique_ptr<SharedPieces>> SharedPieces::open(pool::Pool& pool, const
 
   // Where lines go when there is no memory: behind the line a unit ends, so that the next line asks
   // again.
-  auto waste = os::Reservation::reserve(round_up(options.piece_bytes, os::page_bytes),
-                                        std::max(options.piece_bytes, os::page_bytes));
+  auto waste = os::Reservation::reserve(round_up(pieces->piece_bytes_, os::page_bytes),
+                                        std::max(pieces->piece_bytes_, os::page_bytes));
   if (!waste) return std::unexpected(std::move(waste.error()));
   pieces->waste_ = std::move(*waste);
   if (error == 0) error = os::commit(pieces->waste_.end() - os::page_bytes, os::page_bytes);
@@ -68,17 +155,8 @@ Result<std::unique_ptr<SharedPieces>> SharedPieces::open(pool::Pool& pool, const
 
 SharedPieces::~SharedPieces() {
   for (uint32_t bucket = 0; table_.begin() != nullptr && bucket < buckets_; ++bucket) {
-    for (const pool::BlockId block : take_blocks(bucket)) pool_.give(block);
+    for (const pool::BlockId block : take(bucket).blocks) pool_.give(block);
   }
-}
-
-Destination SharedPieces::destination(unsigned worker) {
-  return {.place = place, .self = &workers_[worker], .unit_bytes = piece_bytes_};
-}
-
-std::byte* SharedPieces::place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
-  auto& worker = *static_cast<Worker*>(self);
-  return worker.all->claim(worker, bucket);
 }
 
 std::byte* SharedPieces::claim(Worker& worker, uint32_t bucket) {
@@ -111,32 +189,94 @@ std::byte* SharedPieces::claim(Worker& worker, uint32_t bucket) {
     failed_.store(true, std::memory_order_relaxed);
     return waste_line_;
   }
-  worker.piece_at[bucket] = at;
+  worker.buckets[bucket].at = at;
   return pool_.home(found - 1) + offset;
 }
 
-SharedPieces::Hole SharedPieces::hole(unsigned worker, uint32_t bucket,
-                                      const std::byte* end) const {
-  if (end == nullptr) return {0, 0};
-  const uint64_t filled = reinterpret_cast<uintptr_t>(end) % piece_bytes_;
-  const uint64_t at = workers_[worker].piece_at[bucket];
-  return {filled == 0 ? at + piece_bytes_ : at + filled, at + piece_bytes_};
-}
-
-uint64_t SharedPieces::extent_bytes(uint32_t bucket) const {
-  return cursors_[bucket].claimed_bytes.load(std::memory_order_relaxed);
-}
-
-std::vector<pool::BlockId> SharedPieces::take_blocks(uint32_t bucket) {
-  std::vector<pool::BlockId> blocks;
+Chain SharedPieces::take(uint32_t bucket) {
+  Chain chain{.extent_bytes = cursors_[bucket].claimed_bytes.load(std::memory_order_relaxed)};
   for (uint64_t index = 0; index < entries_per_bucket_; ++index) {
     Entry& here = entry(bucket, index);
     const uint32_t found = here.load(std::memory_order_relaxed);
     if (found == 0) break;
-    if (found != none_left) blocks.push_back(found - 1);
+    if (found != none_left) chain.blocks.push_back(found - 1);
     here.store(0, std::memory_order_relaxed);
   }
-  return blocks;
+  for (const Worker& worker : workers_) {
+    const InHand& piece = worker.buckets[bucket];
+    if (piece.filled_bytes != 0 && piece.filled_bytes != piece_bytes_)
+      chain.holes.push_back({piece.at + piece.filled_bytes, piece.at + piece_bytes_});
+  }
+  std::sort(chain.holes.begin(), chain.holes.end(),
+            [](const Chain::Hole& a, const Chain::Hole& b) { return a.from < b.from; });
+  return chain;
+}
+
+// Of several workers, each of whom keeps the order.
+class PrivatePieces final : public BucketMemory {
+ public:
+  static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool,
+                                                    const MemoryOptions& options) {
+    auto pieces = std::make_unique<PrivatePieces>(pool.block_bytes());
+    MemoryOptions of_one = options;
+    of_one.workers = 1;
+    for (unsigned worker = 0; worker < options.workers; ++worker) {
+      auto own = SharedPieces::open(pool, of_one);
+      if (!own) return own;
+      pieces->of_worker_.push_back(std::move(*own));
+    }
+    return pieces;
+  }
+  explicit PrivatePieces(size_t block_bytes) : block_bytes_(block_bytes) {}
+
+  Destination destination(unsigned worker) override { return of_worker_[worker]->destination(0); }
+  bool failed() const override {
+    return std::ranges::any_of(of_worker_, [](const auto& own) { return own->failed(); });
+  }
+  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+              std::span<const std::byte> rest) override {
+    of_worker_[worker]->finish(0, bucket, at, rest);
+  }
+  Chain take(uint32_t bucket) override {
+    Chain chain;
+    for (const auto& own : of_worker_) append(chain, own->take(bucket), block_bytes_);
+    return chain;
+  }
+
+ private:
+  const size_t block_bytes_;
+  std::vector<std::unique_ptr<BucketMemory>> of_worker_;
+};
+
+class Pieces final : public Method {
+ public:
+  // Every bucket may end in a block that is not full, and every worker may leave a piece of each
+  // bucket unfilled, if there are items for so many.
+  uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) const override {
+    const uint64_t items = options.bytes_max / 4;  // at most
+    const uint64_t of_workers = std::min(uint64_t{options.buckets} * options.workers, items);
+    if (are_private(options)) return options.bytes_max / block_bytes + of_workers;
+    uint64_t bytes = options.bytes_max;
+    if (options.workers > 1) bytes += of_workers * piece_bytes_for(options, block_bytes);
+    return bytes / block_bytes + std::min<uint64_t>(options.buckets, items);
+  }
+  Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options,
+                                             uint64_t) const override {
+    return are_private(options) ? PrivatePieces::open(pool, options)
+                                : SharedPieces::open(pool, options);
+  }
+
+ private:
+  static bool are_private(const MemoryOptions& options) {
+    return options.stable && options.workers > 1;
+  }
+};
+
+}  // namespace
+
+const Method& shared_pieces() {
+  static const Pieces pieces;
+  return pieces;
 }
 
 }  // namespace penstock::partition_internal

@@ -4,21 +4,6 @@
 #include <bit>
 
 namespace penstock::sorting {
-namespace {
-
-// The function whose first `places` places (keys without their last `shift` bits) share buckets.
-void divide(BucketMap& map, uint64_t places) {
-  map.zero = map.range.low;
-  map.multiplier = (uint64_t{map.buckets} << 32) / places;
-  if (map.multiplier >> 32 == 0) return;
-  // A bucket for each key: 2^32, which does not fit. Places that count from one make up for it, as
-  // (place + 1) * (2^32 - 1) / 2^32 is place.
-  map.multiplier = (uint64_t{1} << 32) - 1;
-  --map.zero;
-}
-
-}  // namespace
-
 KeyRange keys_from(uint64_t base, unsigned bits) {
   uint64_t width = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return {base, base > ~width ? ~uint64_t{0} : base + width};
@@ -32,16 +17,13 @@ BucketMap BucketMap::by_range(const KeyRange& range, uint32_t buckets_max) {
   map.shift = bits > 32 ? bits - 32 : 0;
   uint64_t places = (width >> map.shift) + 1;
   map.buckets = static_cast<uint32_t>(std::min<uint64_t>(buckets_max, places));
-  divide(map, places);
-  return map;
-}
-
-BucketMap BucketMap::by_bits(uint64_t base, unsigned bits, unsigned bucket_bits) {
-  BucketMap map;
-  map.range = keys_from(base, bits);
-  map.shift = bits > 32 ? bits - 32 : 0;
-  map.buckets = uint32_t{1} << bucket_bits;
-  divide(map, uint64_t{1} << (bits - map.shift));
+  map.zero = range.low;
+  map.multiplier = (uint64_t{map.buckets} << 32) / places;
+  if (map.multiplier >> 32 == 0) return map;
+  // A bucket for each key: 2^32, which does not fit. Places that count from one make up for it, as
+  // (place + 1) * (2^32 - 1) / 2^32 is place.
+  map.multiplier = (uint64_t{1} << 32) - 1;
+  --map.zero;
   return map;
 }
 

@@ -37,8 +37,6 @@ struct BucketMap {
   unsigned tree_levels = 0;
 
   static BucketMap by_range(const KeyRange& range, uint32_t buckets_max);
-  // Bits [bits - bucket_bits, bits) of key - base. REQUIRES: bucket_bits <= bits.
-  static BucketMap by_bits(uint64_t base, unsigned bits, unsigned bucket_bits);
   static BucketMap by_splitters(std::vector<uint64_t> splitters);
 
   bool searches() const { return !tree.empty(); }

@@ -31,39 +31,10 @@
 #include "penstock/region.h"
 #include "penstock/remap_stream.h"
 #include "penstock/vanishing_array.h"
-#include "stream/bucket_stream.h"
-#include "stream/mechanism.h"
-#include "stream/ring_stream.h"
+#include "stream/forked_child_fixture.h"
 
 namespace penstock::stream {
 namespace {
-
-constexpr size_t block_bytes = 64 * KiB;
-constexpr uint64_t blocks = 6;
-
-// A stream of the parent, in use.
-struct Subject {
-  std::byte* shown = nullptr;  // a block that the parent sees
-  std::byte* ahead = nullptr;  // one that it has not touched
-  std::function<void()> end;
-  std::function<bool()> goes_on;  // to its end, with what was stored in it before; once
-};
-
-void fill(std::byte* block, uint64_t number) {
-  std::memset(block, static_cast<int>(number + 1), block_bytes);
-}
-bool holds(const std::byte* block, uint64_t number) {
-  return block[0] == std::byte(number + 1) && block[block_bytes - 1] == std::byte(number + 1);
-}
-bool holds_all(const std::byte* begin) {
-  for (uint64_t i = 0; i < blocks; ++i)
-    if (!holds(begin + i * block_bytes, i)) return false;
-  return true;
-}
-// The rest of a stream whose blocks 0 and 1 are written.
-void fill_rest(std::byte* begin) {
-  for (uint64_t i = 2; i < blocks; ++i) fill(begin + i * block_bytes, i);
-}
 
 Result<Subject> remap(Mechanism mechanism) {
   auto opened = RemapStream::open({.bytes = blocks * block_bytes,
@@ -205,64 +176,6 @@ Result<Subject> region(Mechanism mechanism) {
                  .goes_on = [stream, begin, first] { return first && holds_all(begin); }};
 }
 
-// Pool and group, which end together.
-template <class Group>
-struct OnPool {
-  std::unique_ptr<pool::Pool> pool;
-  std::unique_ptr<Group> group;
-};
-
-Result<Subject> bucket(Mechanism mechanism) {
-  auto pool = pool::Pool::open({.block_bytes = block_bytes,
-                                .blocks_max = blocks + 2,
-                                .mechanism = pool_mechanism(mechanism),
-                                .strict = true});
-  if (!pool) return std::unexpected(pool.error());
-  auto stream = std::make_shared<OnPool<BucketGroup>>();
-  stream->pool = std::move(*pool);
-  auto opened = BucketGroup::open(*stream->pool, {.streams = 1, .bytes_max = blocks * block_bytes});
-  if (!opened) return std::unexpected(opened.error());
-  stream->group = std::move(*opened);
-  std::byte* const begin = stream->group->begin(0);
-  fill(begin, 0), fill(begin + block_bytes, 1);
-  return Subject{.shown = begin + block_bytes,
-                 .ahead = begin + 2 * block_bytes,
-                 .end = [stream] { stream->group.reset(), stream->pool.reset(); },
-                 .goes_on =
-                     [stream, begin] {
-                       fill_rest(begin);
-                       return holds_all(begin);
-                     }};
-}
-
-Result<Subject> ring(Mechanism mechanism) {
-  auto pool = pool::Pool::open({.block_bytes = block_bytes,
-                                .blocks_max = blocks + 2,
-                                .mechanism = pool_mechanism(mechanism),
-                                .strict = true});
-  if (!pool) return std::unexpected(pool.error());
-  auto stream = std::make_shared<OnPool<RingGroup>>();
-  stream->pool = std::move(*pool);
-  auto opened = RingGroup::open(*stream->pool, {.streams = 1});
-  if (!opened) return std::unexpected(opened.error());
-  stream->group = std::move(*opened);
-  std::byte* const begin = stream->group->begin(0);
-  fill(begin, 0);
-  return Subject{.shown = begin,
-                 .ahead = begin + block_bytes,
-                 .end = [stream] { stream->group.reset(), stream->pool.reset(); },
-                 .goes_on =
-                     [stream, begin] {
-                       for (uint64_t i = 1; i < blocks; ++i) fill(begin + i % 2 * block_bytes, i);
-                       const auto taken = stream->group->take_blocks(0);
-                       bool good = taken.size() == blocks;
-                       for (uint64_t i = 0; good && i < blocks; ++i)
-                         good = holds(stream->pool->home(taken[i]), i);
-                       for (const pool::BlockId block : taken) stream->pool->give(block);
-                       return good;
-                     }};
-}
-
 // A file's name, and the file's end.
 struct TemporaryName {
   std::string path = testing::TempDir() + "penstock-fork-" + std::to_string(::getpid());
@@ -314,43 +227,6 @@ Result<Subject> file_writer(Mechanism) {
                      }};
 }
 
-struct Case {
-  std::string name;
-  Result<Subject> (*open)(Mechanism);
-  Mechanism mechanism = Mechanism::automatic;
-};
-
-class ForkedChild : public testing::TestWithParam<Case> {
- protected:
-  void SetUp() override {
-    if (GetParam().mechanism == Mechanism::uffd_move) {
-      for (const auto& report : pool::probe()) {
-        if (report.mechanism == pool::Mechanism::uffd_move && !report.works)
-          GTEST_SKIP() << report.detail;
-      }
-    }
-    auto opened = GetParam().open(GetParam().mechanism);
-    ASSERT_TRUE(opened) << opened.error().message();
-    subject_ = std::move(*opened);
-  }
-  std::string message() const {
-    return "cannot serve 0x.* in a forked child: it belongs to process " +
-           std::to_string(::getpid()) + ", which opened it";
-  }
-  Subject subject_;
-};
-
-int load(const std::byte* address) {
-  return std::to_integer<int>(*const_cast<const volatile std::byte*>(address));
-}
-
-TEST_P(ForkedChild, IsToldWhoseStreamItTouches) {
-  EXPECT_DEATH(load(subject_.shown), message());
-  EXPECT_DEATH(*const_cast<volatile std::byte*>(subject_.shown) = std::byte{99}, message());
-  EXPECT_DEATH(load(subject_.ahead), message());
-  EXPECT_TRUE(subject_.goes_on());
-}
-
 class ForkedChildThatRecovers : public ForkedChild {};
 
 TEST_P(ForkedChildThatRecovers, IsSentToItsRecoveryPoint) {
@@ -363,26 +239,6 @@ TEST_P(ForkedChildThatRecovers, IsSentToItsRecoveryPoint) {
   EXPECT_TRUE(subject_.goes_on());
 }
 
-// Where the parent's block is, the child has nothing, so that its own memory may come to lie there.
-TEST_P(ForkedChild, EndsTheStreamWithoutHarmToItselfOrTheParent) {
-  EXPECT_EXIT(
-      {
-        void* const own = ::mmap(subject_.shown, block_bytes, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        if (own != subject_.shown) ::_exit(1);
-        fill(subject_.shown, 41);
-        subject_.end();
-        ::_exit(holds(subject_.shown, 41) ? 0 : 2);
-      },
-      testing::ExitedWithCode(0), "");
-  EXPECT_TRUE(subject_.goes_on());
-}
-
-std::vector<Case> on_every_mechanism(const std::string& name, Result<Subject> (*open)(Mechanism)) {
-  return {{name + "_by_mremap", open, Mechanism::mremap},
-          {name + "_by_uffd_move", open, Mechanism::uffd_move},
-          {name + "_by_shared", open, Mechanism::shared}};
-}
 std::vector<Case> all(const std::vector<std::vector<Case>>& groups) {
   std::vector<Case> cases;
   for (const auto& group : groups) cases.insert(cases.end(), group.begin(), group.end());
@@ -396,14 +252,7 @@ std::vector<Case> those_with_a_policy() {
               {{"guard", guard}, {"process", process}},
               {{"file_reader", file_reader}, {"file_writer", file_writer}}});
 }
-std::string name_of_case(const testing::TestParamInfo<Case>& tested) {
-  return tested.param.name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Streams, ForkedChild,
-                         testing::ValuesIn(all({those_with_a_policy(),
-                                                on_every_mechanism("bucket", bucket),
-                                                on_every_mechanism("ring", ring)})),
+INSTANTIATE_TEST_SUITE_P(Streams, ForkedChild, testing::ValuesIn(those_with_a_policy()),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Streams, ForkedChildThatRecovers, testing::ValuesIn(those_with_a_policy()),
                          name_of_case);

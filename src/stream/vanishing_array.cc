@@ -14,7 +14,7 @@
 //   any     --read fault more than M blocks later, clear()-->  empty
 //
 // A guard is a whole block moved rather than a page protected: that works on every mechanism of the
-// pool and splits no huge page. Bucket streams (bucket_stream.cc) have the same states; their rules
+// pool and splits no huge page. Bucket streams (papers/bucket_stream.cc) have the same states; their rules
 // for recursion, and a read fault that frees one block at most, are what is left out here. In
 // exchange a reader may jump, and an array may be refilled:
 //

@@ -1,4 +1,4 @@
-#include "sort/radix_sort.h"
+#include "papers/radix_sort.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,11 @@
 // One property suite: every distribution, every item type, every mechanism; sizes around the sort's
 // own thresholds.
 
-namespace penstock::sorting {
+namespace penstock::papers {
 namespace {
+
+using sorting::key_of;
+using sorting::leaf_items_max;
 
 template <class T>
 class Collect final : public Emitter<T> {
@@ -161,4 +164,4 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, RadixSortTest,
                          [](const auto& param) { return std::string(pool::name_of(param.param)); });
 
 }  // namespace
-}  // namespace penstock::sorting
+}  // namespace penstock::papers

@@ -1,4 +1,4 @@
-#include "stream/ring_stream.h"
+#include "papers/ring_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace penstock::stream {
+namespace penstock::papers {
 namespace {
 
 constexpr size_t block_bytes = 16 * KiB;
@@ -197,4 +197,4 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, RingStreamDeathTest,
                          [](const auto& param) { return std::string(pool::name_of(param.param)); });
 
 }  // namespace
-}  // namespace penstock::stream
+}  // namespace penstock::papers

@@ -1,4 +1,4 @@
-#include "stream/bucket_stream.h"
+#include "papers/bucket_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace penstock::stream {
+namespace penstock::papers {
 namespace {
 
 constexpr size_t block_bytes = 64 * KiB;
@@ -241,4 +241,4 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, BucketStreamDeathTest,
                          [](const auto& param) { return std::string(pool::name_of(param.param)); });
 
 }  // namespace
-}  // namespace penstock::stream
+}  // namespace penstock::papers

@@ -1,4 +1,4 @@
-#include "stream/bucket_stream.h"
+#include "papers/bucket_stream.h"
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -42,7 +42,7 @@
 // Costs: a write fault 4 to 8 us (signal, take, one move), a guard one move, a read fault a signal
 // and one or two moves.
 
-namespace penstock::stream {
+namespace penstock::papers {
 
 Result<std::unique_ptr<BucketGroup>> BucketGroup::open(pool::Pool& pool,
                                                        const BucketGroupOptions& options) {
@@ -192,4 +192,4 @@ void BucketGroup::trim(uint32_t stream, std::byte* from) noexcept {
   if (state.used_slots > keep) state.used_slots = keep;
 }
 
-}  // namespace penstock::stream
+}  // namespace penstock::papers

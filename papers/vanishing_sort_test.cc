@@ -1,3 +1,5 @@
+#include "papers/vanishing_sort.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -5,12 +7,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "penstock/block_pool.h"
-#include "penstock/sort.h"
 #include "penstock/units.h"
-#include "penstock/vanishing_array.h"
 
-namespace penstock {
+namespace penstock::papers {
 namespace {
 
 template <class T>
@@ -79,4 +78,4 @@ TEST(VanishingSort, RefusesAPoolThatIsTooSmallBeforeItReads) {
 }
 
 }  // namespace
-}  // namespace penstock
+}  // namespace penstock::papers

@@ -14,7 +14,10 @@
 #include "pool/pool.h"
 #include "stream/stream_handler.h"
 
-namespace penstock::stream {
+namespace penstock::papers {
+
+using stream::ErrorPolicy;
+using stream::StreamHandler;
 
 class BucketGroup;
 
@@ -99,4 +102,4 @@ class BucketGroup final : public StreamHandler {
   Reclaim reclaim_ = Reclaim::by_faults;
 };
 
-}  // namespace penstock::stream
+}  // namespace penstock::papers

@@ -1,26 +1,22 @@
+#include "papers/vanishing_sort.h"
+
 #include <algorithm>
-#include <concepts>
 #include <cstring>
 #include <memory>
 #include <string>
 
-#include "penstock/sort.h"
-#include "penstock/vanishing_array.h"
+#include "papers/radix_sort.h"
 #include "pool/pool.h"
+#include "sort/kernels.h"
 #include "sort/key_order_of.h"
-#include "sort/radix_sort.h"
 
-// The paper's in-place sort as it stands (000, sections 5 and 6.5): reading the array makes its
-// blocks vanish, bucket streams take them from the pool, and the array takes them back as it is
-// written.
-
-namespace penstock {
+namespace penstock::papers {
 namespace {
 
 constexpr size_t batch_items = 4096;
 
 template <class T>
-class ArrayWriter final : public sorting::Emitter<T> {
+class ArrayWriter final : public Emitter<T> {
  public:
   ArrayWriter(std::byte* to, const sorting::KeyOrder& order) : to_(to), order_(order) {}
 
@@ -41,7 +37,7 @@ template <Sortable T>
   requires(sizeof(T) >= 4 && !std::same_as<T, Key128>)
 Status sort_vanishing(const BlockPool& pool, VanishingArray& array, size_t count, bool descending) {
   using Item = sorting::ItemOf<T>;
-  using Sorter = sorting::RadixSort<Item>;
+  using Sorter = RadixSort<Item>;
   const size_t block_bytes = pool.block_bytes();
   const uint64_t needed = Sorter::blocks_needed(count, block_bytes);
   const uint64_t there = pool.blocks_free() + uint64_t{array.blocks_held()};
@@ -78,4 +74,4 @@ PENSTOCK_INSTANTIATE(KeyValue32)
 PENSTOCK_INSTANTIATE(KeyValue64)
 #undef PENSTOCK_INSTANTIATE
 
-}  // namespace penstock
+}  // namespace penstock::papers

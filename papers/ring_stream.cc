@@ -1,4 +1,4 @@
-#include "stream/ring_stream.h"
+#include "papers/ring_stream.h"
 
 #if defined(__x86_64__)
 #include <ucontext.h>
@@ -31,7 +31,7 @@
 // the same address space, an interruption of them for each. Fault path: allocates nothing, and its
 // lock is one under which nothing faults.
 
-namespace penstock::stream {
+namespace penstock::papers {
 
 RingGroup::RingGroup(pool::Pool& pool, const RingGroupOptions& options)
     : pool_(pool),
@@ -187,4 +187,4 @@ std::vector<pool::BlockId> RingGroup::take_blocks(uint32_t stream) {
   return blocks;
 }
 
-}  // namespace penstock::stream
+}  // namespace penstock::papers

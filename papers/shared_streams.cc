@@ -1,4 +1,4 @@
-#include "partition/shared_streams.h"
+#include "papers/shared_streams.h"
 
 #include <algorithm>
 #include <thread>
@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "os/futex.h"
 
-namespace penstock::partition_internal {
+namespace penstock::papers {
 
 Result<std::unique_ptr<SharedStreams>> SharedStreams::open(pool::Pool& pool,
                                                            const Options& options) {
@@ -94,4 +94,4 @@ uint64_t SharedStreams::blocks(uint32_t stream) const {
   return count;
 }
 
-}  // namespace penstock::partition_internal
+}  // namespace penstock::papers

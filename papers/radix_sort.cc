@@ -1,4 +1,4 @@
-#include "sort/radix_sort.h"
+#include "papers/radix_sort.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,8 +31,12 @@
 // minimum-variance rule). bits_max and the cache's size are the tunables; block size and bits are
 // chosen together (block_bytes_for).
 
-namespace penstock::sorting {
+namespace penstock::papers {
 namespace {
+
+using sorting::key_of;
+using sorting::keys_from;
+using sorting::Piece;
 
 constexpr unsigned bits_max = 10;
 constexpr unsigned bits_min = 5;
@@ -47,6 +51,14 @@ unsigned bits_of_level(uint64_t items, size_t cache_items, unsigned bits_left) {
   unsigned levels = std::max(1u, (total + bits_max - 1) / bits_max);
   unsigned bits = std::max(bits_min, (total + levels - 1) / levels);
   return std::min(bits, std::max(bits_left, 1u));
+}
+
+// Bits [bits - bucket_bits, bits) of key - base. REQUIRES: bucket_bits <= bits.
+BucketMap map_of_bits(uint64_t base, unsigned bits, unsigned bucket_bits) {
+  BucketMap map = BucketMap::by_range(keys_from(0, bits), uint32_t{1} << bucket_bits);
+  map.range = keys_from(base, bits);
+  map.zero += base;
+  return map;
 }
 
 }  // namespace
@@ -81,8 +93,8 @@ Result<std::unique_ptr<RadixSort<T>>> RadixSort<T>::open(pool::Pool& pool,
   uint64_t times =
       std::clamp<uint64_t>(options.address_bytes_max / streams / bytes_once, 2, levels_max);
   uint64_t bytes_max = times * bytes_once;
-  auto group = stream::BucketGroup::open(
-      pool, {.streams = streams, .bytes_max = bytes_max, .reclaim = stream::Reclaim::by_caller});
+  auto group = BucketGroup::open(
+      pool, {.streams = streams, .bytes_max = bytes_max, .reclaim = Reclaim::by_caller});
   if (!group) return std::unexpected(group.error());
   sorter->group_ = std::move(*group);
   sorter->tops_ = std::make_unique<T*[]>(streams);
@@ -99,7 +111,7 @@ typename RadixSort<T>::Level& RadixSort<T>::open_level(size_t depth, uint64_t it
   level.base = base;
   level.shift = bits - std::min(bits, level_bits);
   level.buckets = 1u << level_bits;
-  level.map = BucketMap::by_bits(base, bits, std::min(level_bits, bits));
+  level.map = map_of_bits(base, bits, std::min(level_bits, bits));
   for (uint32_t j = 0; j < level.buckets; ++j) {
     level.starts[j] = tops_[j];
     level.scatter.begin(j, tops_[j]);
@@ -214,4 +226,4 @@ template class RadixSort<uint32_t>;
 template class RadixSort<uint64_t>;
 template class RadixSort<KeyValue>;
 
-}  // namespace penstock::sorting
+}  // namespace penstock::papers

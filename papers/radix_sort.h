@@ -14,14 +14,19 @@
 #include <memory>
 #include <vector>
 
+#include "papers/bucket_stream.h"
 #include "penstock/error.h"
 #include "pool/pool.h"
 #include "sort/cache_sort.h"
 #include "sort/item.h"
 #include "sort/line_scatter.h"
-#include "stream/bucket_stream.h"
 
-namespace penstock::sorting {
+namespace penstock::papers {
+
+using sorting::BucketMap;
+using sorting::CacheSort;
+using sorting::KeyValue;
+using sorting::LineScatter;
 
 struct RadixSortOptions {
   uint64_t items_max = 0;                           // of one begin()/drain()
@@ -85,7 +90,7 @@ class RadixSort {
   void partition(Level& level, T* data, size_t count);
 
   pool::Pool& pool_;
-  std::unique_ptr<stream::BucketGroup> group_;
+  std::unique_ptr<BucketGroup> group_;
   std::vector<std::unique_ptr<Level>> levels_;
   std::unique_ptr<T*[]> tops_;  // where the next item appended to each stream goes
   CacheSort<T> cache_;
@@ -93,4 +98,4 @@ class RadixSort {
   uint64_t added_ = 0;
 };
 
-}  // namespace penstock::sorting
+}  // namespace penstock::papers

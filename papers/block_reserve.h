@@ -6,7 +6,7 @@
 
 #include "pool/pool.h"
 
-namespace penstock::stream {
+namespace penstock::papers {
 
 // Blocks taken from a pool before they are needed: who must not fail later, such as a handler of
 // faults, takes them from here, whatever others do with the pool meanwhile.
@@ -53,4 +53,4 @@ class BlockReserve {
   std::atomic<size_t> next_{0};
 };
 
-}  // namespace penstock::stream
+}  // namespace penstock::papers

@@ -11,11 +11,11 @@
 
 #include "fault/registry.h"
 #include "os/memory.h"
+#include "papers/block_reserve.h"
 #include "pool/pool.h"
-#include "stream/block_reserve.h"
 #include "stream/stream_handler.h"
 
-namespace penstock::partition_internal {
+namespace penstock::papers {
 
 // Thread safety: any threads write; everything else when they are done, different streams at the
 // same time. Invariants: a slot is 0, busy while one thread maps its block, or the block + 1.
@@ -26,7 +26,7 @@ class SharedStreams final : public stream::StreamHandler {
     uint64_t bytes_max = 0;  // of one stream
     // Where blocks come from, if not from the pool as they are needed. REQUIRES: it is of this
     // pool, and outlives the writing.
-    stream::BlockReserve* reserve = nullptr;
+    BlockReserve* reserve = nullptr;
   };
   // REQUIRES: the pool outlives the streams.
   static Result<std::unique_ptr<SharedStreams>> open(pool::Pool& pool, const Options& options);
@@ -48,12 +48,12 @@ class SharedStreams final : public stream::StreamHandler {
   using Slot = std::atomic<uint32_t>;
   static constexpr uint32_t busy = ~uint32_t{0};
 
-  SharedStreams(pool::Pool& pool, stream::BlockReserve* reserve)
+  SharedStreams(pool::Pool& pool, BlockReserve* reserve)
       : pool_(pool), reserve_(reserve), block_bytes_(pool.block_bytes()) {}
   Slot& slot(uint64_t index) const { return reinterpret_cast<Slot*>(slots_.begin())[index]; }
 
   pool::Pool& pool_;
-  stream::BlockReserve* const reserve_;
+  BlockReserve* const reserve_;
   const size_t block_bytes_;
   uint32_t streams_ = 0;
   uint64_t stride_bytes_ = 0;
@@ -63,4 +63,4 @@ class SharedStreams final : public stream::StreamHandler {
   fault::Registration registration_;  // last: gone before what the handler uses
 };
 
-}  // namespace penstock::partition_internal
+}  // namespace penstock::papers

@@ -13,11 +13,14 @@
 
 #include "fault/registry.h"
 #include "os/memory.h"
+#include "papers/block_reserve.h"
 #include "pool/pool.h"
-#include "stream/block_reserve.h"
 #include "stream/stream_handler.h"
 
-namespace penstock::stream {
+namespace penstock::papers {
+
+using stream::ErrorPolicy;
+using stream::StreamHandler;
 
 enum class Wrap : uint8_t {
   conditional,  // one block reserved; the writer calls reset() when the block is full
@@ -115,4 +118,4 @@ class RingGroup final : public StreamHandler {
   fault::Registration registration_;  // last: gone before what the handler uses
 };
 
-}  // namespace penstock::stream
+}  // namespace penstock::papers
