@@ -34,8 +34,8 @@ THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", 
                    "bowtie", "external", "trace")
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test",
-                    "external_block_keeper_test", "external_journal_test", "external_number_plan_test",
-                    "external_spill_test", "external_splitters_test", "external_string_plan_test", "sort_cache_sort_test",
+                    "external_block_keeper_test", "external_bucket_plan_test", "external_journal_test",
+                    "external_spill_test", "external_splitters_test", "sort_cache_sort_test",
                     "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
                     "trace_replay_layout_test", "trace_replay_queue_test", "trace_ring_watch_test")
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.

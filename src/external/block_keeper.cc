@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "external/memory_plan.h"
+#include "external/bucket_plan.h"
 #include "external/spill_codec.h"
 
 // The naive way writes everything that is distributed to temporaries and reads it back. Of an input

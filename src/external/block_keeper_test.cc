@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "external/memory_plan.h"
+#include "external/bucket_plan.h"
 
 namespace penstock::external {
 namespace {

@@ -11,7 +11,7 @@
 // ahead as well as large ones.
 //
 // The executor still keeps a few blocks reserved for each input (run.h: comeback_blocks), which is
-// what bounds the inputs of one run: see FileRun::inputs_max().
+// what bounds the inputs of one run: see FileRun::streams_max().
 
 #include <memory>
 

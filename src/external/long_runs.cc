@@ -6,11 +6,9 @@
 #include "base/bits.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
+#include "external/bucket_plan.h"
 #include "external/file_run.h"
-#include "external/memory_plan.h"
-#include "external/number_plan.h"
 #include "external/number_type.h"
-#include "external/string_plan.h"
 #include "os/limits.h"
 #include "record/codec.h"
 
@@ -42,9 +40,9 @@ constexpr double size_error = 1.15;
 uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
                           bool ordered) {
   auto fits = [&](uint64_t bytes) {
-    return options.format.numeric()
-               ? plan_numbers(options, memory_bytes, bytes, true, ordered).fits
-               : plan_strings(options, memory_bytes, bytes, item_bytes, true).fits;
+    return plan_buckets(options, memory_bytes,
+                        {.bytes = bytes, .item_bytes = item_bytes, .in_order = ordered})
+        .fits;
   };
   uint64_t bytes = memory_bytes;
   while (bytes > MiB && !fits(bytes)) bytes -= bytes / 16;

@@ -74,7 +74,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 template <class T>
 class Pipeline {
  public:
-  Pipeline(Context& context, std::span<const SplitBucket> buckets, const NumberPlan& plan,
+  Pipeline(Context& context, std::span<const SplitBucket> buckets, const BucketPlan& plan,
            BlockArena& arena, SpillSet& spills, const Target& target, OrderedOutput* ordered,
            Resume* resume)
       : context_(context),
@@ -86,7 +86,9 @@ class Pipeline {
         ordered_(ordered),
         resume_(resume),
         reader_(context, buckets, arena, spills, target, resume == nullptr,
-                [](const BucketJob& job) { return number_region_bytes(job.read_bytes); }),
+                [&context](const BucketJob& job) {
+                  return region_bytes_of(context.options.format, job.read_bytes, job.items);
+                }),
         progress_(reader_.progress()),
         times_of_(reader_.jobs().size()),
         appended_to_(target.offset) {}
@@ -418,7 +420,7 @@ class Pipeline {
   }
 
   Context& context_;
-  const NumberPlan& plan_;
+  const BucketPlan& plan_;
   const std::span<const SplitBucket> buckets_;
   BlockArena& arena_;
   SpillSet& spills_;  // releasing is the reader's, or his who records
@@ -447,7 +449,7 @@ class Pipeline {
 };
 
 template <class T>
-Result<Stored> run(Context& context, std::span<const SplitBucket> buckets, const NumberPlan& plan,
+Result<Stored> run(Context& context, std::span<const SplitBucket> buckets, const BucketPlan& plan,
                    BlockArena& arena, SpillSet& spills, const Target& target,
                    OrderedOutput* ordered, Resume* resume, PipelineTimes& times) {
   return Pipeline<T>(context, buckets, plan, arena, spills, target, ordered, resume).run(times);
@@ -457,9 +459,9 @@ Result<Stored> run(Context& context, std::span<const SplitBucket> buckets, const
 
 Result<std::unique_ptr<OrderedOutput>> OrderedOutput::open(const SortOptions& options,
                                                            const Target& target, uint64_t bytes_max,
-                                                           size_t block_bytes) {
+                                                           size_t block_bytes, uint32_t blocks) {
   auto output = std::make_unique<OrderedOutput>();
-  auto files = FileIo::open(options, block_bytes, ordered_blocks);
+  auto files = FileIo::open(options, block_bytes, blocks);
   if (!files) return std::unexpected(files.error());
   output->files_ = std::move(*files);
   output->target_ = target;
@@ -493,7 +495,7 @@ Status OrderedOutput::append(const std::byte* data, uint64_t bytes) {
 }
 
 Result<Stored> sort_number_buckets(Context& context, std::span<const SplitBucket> buckets,
-                                   const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
+                                   const BucketPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times) {
   return with_number_type(context.options.format.type, [&]<class T>() {

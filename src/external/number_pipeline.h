@@ -7,9 +7,9 @@
 #include <span>
 
 #include "external/block_arena.h"
+#include "external/bucket_plan.h"
 #include "external/context.h"
 #include "external/file_io.h"
-#include "external/number_plan.h"
 #include "external/split.h"
 #include "stream/file_writer.h"
 
@@ -21,7 +21,7 @@ class OrderedOutput {
  public:
   static Result<std::unique_ptr<OrderedOutput>> open(const SortOptions& options,
                                                      const Target& target, uint64_t bytes_max,
-                                                     size_t block_bytes);
+                                                     size_t block_bytes, uint32_t blocks);
   Status append(const std::byte* data, uint64_t bytes);
   // What was appended is written. (Of a file.)
   Status flush();
@@ -48,7 +48,7 @@ struct PipelineTimes {
 // ones lie in the arena; each that was spilled releases its part of `spills` when it has been
 // read; with `resume`, when it is written down there that it is done. Runs its own threads.
 Result<Stored> sort_number_buckets(Context& context, std::span<const SplitBucket> buckets,
-                                   const NumberPlan& plan, BlockArena& arena, SpillSet& spills,
+                                   const BucketPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, OrderedOutput* ordered, Resume* resume,
                                    PipelineTimes& times);
 

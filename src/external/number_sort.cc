@@ -56,7 +56,8 @@ NumberSort::NumberSort(Context& context, uint64_t memory_bytes,
 Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
                                Sample sample, const Target& target, const sorting::KeyRange& keys) {
   bool ordered = in_order(context_.options, target);
-  NumberPlan plan = plan_numbers(context_.options, memory_bytes_, bytes, known, ordered);
+  BucketPlan plan = plan_buckets(context_.options, memory_bytes_,
+                                 {.bytes = bytes, .known = known, .in_order = ordered});
   if (auto status = check_lists(plan, bytes); !status) return std::unexpected(status.error());
   if (ordered) {
     if (auto status = open_ordered(target, bytes, known, plan); !status)
@@ -76,17 +77,17 @@ Result<Stored> NumberSort::run(const std::vector<Piece>& pieces, uint64_t bytes,
 
 // Behind what an earlier run has written.
 Status NumberSort::open_ordered(const Target& target, uint64_t bytes, bool known,
-                                const NumberPlan& plan) {
+                                const BucketPlan& plan) {
   uint64_t bytes_max = known ? bytes : bowtie::stream_address_bytes;
   uint64_t done_bytes = resume_ != nullptr ? resume_->progress().bytes_done : 0;
   auto output = OrderedOutput::open(context_.options, {target.file, target.offset + done_bytes},
-                                    bytes_max, plan.read_block_bytes);
+                                    bytes_max, plan.output_block_bytes, plan.output_blocks);
   if (!output) return std::unexpected(output.error());
   ordered_ = std::move(*output);
   return {};
 }
 
-Result<Split> NumberSort::split(const std::vector<Piece>& pieces, const NumberPlan& plan,
+Result<Split> NumberSort::split(const std::vector<Piece>& pieces, const BucketPlan& plan,
                                 Sample sample, const sorting::KeyRange& keys, unsigned depth,
                                 BucketId id, Resume* resume) {
   if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
@@ -107,17 +108,18 @@ Result<Split> NumberSort::split(const std::vector<Piece>& pieces, const NumberPl
   return split;
 }
 
-Result<Split> NumberSort::take_split(const NumberPlan& plan, BucketId id, unsigned depth) {
+Result<Split> NumberSort::take_split(const BucketPlan& plan, BucketId id, unsigned depth) {
   if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
     return std::unexpected(status.error());
   stats_.levels = std::max(stats_.levels, depth + 1);
   return external::take_split(*resume_, id);
 }
 
-Result<Stored> NumberSort::sort_buckets(Split& split, const NumberPlan& plan, const Target& target,
+Result<Stored> NumberSort::sort_buckets(Split& split, const BucketPlan& plan, const Target& target,
                                         unsigned depth, Resume* resume) {
   auto fits = [&](const SplitBucket& bucket) {
-    return bucket.constant || bucket.bytes <= plan.bucket_bytes_max;
+    return bucket.constant || region_bytes_of(context_.options.format, bucket.bytes,
+                                              bucket.items) <= plan.region_bytes_max;
   };
   auto sort = [&](std::span<const SplitBucket> buckets, const Target& next) {
     return sort_number_buckets(context_, buckets, plan, arena_, split.spills, next, ordered_.get(),
@@ -144,8 +146,8 @@ Result<Stored> NumberSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   }
   const uint64_t left_bytes =
       memory_beside_extents(memory_bytes_, bucket.bytes, spills.block_bytes());
-  NumberPlan plan =
-      plan_numbers(context_.options, left_bytes, bucket.bytes, true, ordered_ != nullptr);
+  BucketPlan plan = plan_buckets(context_.options, left_bytes,
+                                 {.bytes = bucket.bytes, .in_order = ordered_ != nullptr});
   if (auto status = check_lists(plan, bucket.bytes); !status)
     return std::unexpected(status.error());
   if (resume != nullptr && resume->has_split(bucket.id)) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "external/block_arena.h"
+#include "external/bucket_plan.h"
 #include "external/number_pipeline.h"
-#include "external/number_plan.h"
 #include "external/number_split.h"
 #include "external/sample.h"
 
@@ -38,14 +38,14 @@ class NumberSort {
   const NumberSortStats& stats() const { return stats_; }
 
  private:
-  Result<Split> split(const std::vector<Piece>& pieces, const NumberPlan& plan, Sample sample,
+  Result<Split> split(const std::vector<Piece>& pieces, const BucketPlan& plan, Sample sample,
                       const sorting::KeyRange& keys, unsigned depth, BucketId id, Resume* resume);
-  Result<Split> take_split(const NumberPlan& plan, BucketId id, unsigned depth);
-  Result<Stored> sort_buckets(Split& split, const NumberPlan& plan, const Target& target,
+  Result<Split> take_split(const BucketPlan& plan, BucketId id, unsigned depth);
+  Result<Stored> sort_buckets(Split& split, const BucketPlan& plan, const Target& target,
                               unsigned depth, Resume* resume);
   Result<Stored> sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                             unsigned depth, Resume* resume);
-  Status open_ordered(const Target& target, uint64_t bytes, bool known, const NumberPlan& plan);
+  Status open_ordered(const Target& target, uint64_t bytes, bool known, const BucketPlan& plan);
 
   Context& context_;
   uint64_t memory_bytes_;

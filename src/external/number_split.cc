@@ -51,9 +51,10 @@ sorting::BucketMap map_for(std::vector<uint64_t> sample, uint32_t buckets) {
 template <class T>
 class Splitter {
  public:
-  Splitter(Context& context, const NumberPlan& plan, sorting::BucketMap map,
+  Splitter(Context& context, const BucketPlan& plan, sorting::BucketMap map,
            const sorting::KeyRange& keys, const SpillPlace& place, BlockArena& arena)
-      : plan_(plan),
+      : format_(context.options.format),
+        plan_(plan),
         map_(std::move(map)),
         keys_(keys),
         block_items_(arena.block_bytes() / sizeof(T)),
@@ -98,8 +99,9 @@ class Splitter {
     Scatter::finish();
     auto region = [this](uint32_t bucket) -> std::optional<uint64_t> {
       const uint64_t bytes = keeper_.bytes(bucket);
-      if (bytes > plan_.bucket_bytes_max) return std::nullopt;
-      return bytes > 0 ? number_region_bytes(bytes) : 0;
+      const uint64_t region_bytes = bytes > 0 ? region_bytes_of(format_, bytes, 0) : 0;
+      if (region_bytes > plan_.region_bytes_max) return std::nullopt;
+      return region_bytes;
     };
     auto split = keeper_.finish(region);
     if (!split) return split;
@@ -177,7 +179,8 @@ class Splitter {
     keeper_.drop(bucket);
   }
 
-  const NumberPlan& plan_;
+  const record::Format& format_;
+  const BucketPlan& plan_;
   const sorting::BucketMap map_;
   const sorting::KeyRange keys_;
   const size_t block_items_;
@@ -233,7 +236,7 @@ class Feeder {
 
 template <class T>
 Result<Split> split(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                    const sorting::KeyRange& keys, const NumberPlan& plan, const SpillPlace& place,
+                    const sorting::KeyRange& keys, const BucketPlan& plan, const SpillPlace& place,
                     BlockArena& arena) {
   Splitter<T> splitter(context, plan, map_for(std::move(sample.numbers), plan.buckets), keys, place,
                        arena);
@@ -261,7 +264,7 @@ Result<Split> split(Context& context, const std::vector<Piece>& pieces, Sample s
 }  // namespace
 
 Result<Split> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                            const sorting::KeyRange& keys, const NumberPlan& plan,
+                            const sorting::KeyRange& keys, const BucketPlan& plan,
                             const SpillPlace& place, BlockArena& arena) {
   return with_number_type(context.options.format.type, [&]<class T>() {
     return split<T>(context, pieces, std::move(sample), keys, plan, place, arena);

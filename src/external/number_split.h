@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "external/block_arena.h"
-#include "external/number_plan.h"
+#include "external/bucket_plan.h"
 #include "external/sample.h"
 #include "external/split.h"
 #include "sort/bucket_map.h"
@@ -16,7 +16,7 @@ namespace penstock::external {
 // `keys`: what all keys lie within. Where the temporaries stay, all goes to them. REQUIRES: the
 // arena is cut as planned.
 Result<Split> split_numbers(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                            const sorting::KeyRange& keys, const NumberPlan& plan,
+                            const sorting::KeyRange& keys, const BucketPlan& plan,
                             const SpillPlace& place, BlockArena& arena);
 
 }  // namespace penstock::external

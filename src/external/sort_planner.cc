@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "base/bits.h"
+#include "external/bucket_plan.h"
 #include "external/bucket_reader.h"
 #include "external/merge_files.h"
-#include "external/number_plan.h"
 #include "external/probe.h"
 #include "external/sort_prediction.h"
 #include "external/spill.h"
 #include "external/spill_codec.h"
-#include "external/string_plan.h"
 #include "external/top_items.h"
 #include "file/file.h"
 #include "file/temporaries.h"
@@ -34,9 +32,13 @@ constexpr double top_margin = 1.05;
 // Of fewer keys descents tell nothing.
 constexpr size_t sample_size_min = 1024;
 
-// As bucket.h says, of an output that is not open yet.
-bool in_order(const SortOptions& options) {
-  return options.unique || !file::names_a_file(options.output);
+// What a distribution is planned for. The output, which is not open yet, is looked at as bucket.h
+// says.
+BucketInput distributed(const SortOptions& options, const SortInput& input, uint64_t bytes) {
+  return {.bytes = bytes,
+          .known = input.known,
+          .item_bytes = input.sample.item_bytes,
+          .in_order = options.unique || !file::names_a_file(options.output)};
 }
 
 class Planner {
@@ -58,10 +60,9 @@ class Planner {
   bool first_items_fit() const;
   bool decide_top();
   SortPhase predict_in_memory() const;
-  uint32_t string_writers(const StringPlan& plan) const;
+  uint32_t writers(const BucketPlan& plan) const;
   void decide_output();
   void decide_distribution(uint64_t bytes);
-  uint32_t passes_with(uint64_t usable_bytes) const;
   void look_for_fewer_passes();
   void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
                           uint64_t spilled);
@@ -258,25 +259,23 @@ bool Planner::decide_top() {
 
 // The buckets of an input that fits, which are written as they become sorted, unless in order.
 SortPhase Planner::predict_in_memory() const {
+  const BucketInput input = distributed(options_, input_, input_.bytes);
+  const BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
   BucketTraffic traffic{.output_bytes = input_.bytes, .buckets = 1};
   if (options_.format.numeric()) {
-    const bool ordered = in_order(options_);
-    const NumberPlan numbers =
-        plan_numbers(options_, input_.usable_bytes, input_.bytes, true, ordered);
-    if (!ordered) traffic.buckets = numbers.buckets;
+    if (!input.in_order) traffic.buckets = plan.buckets;
   } else {
-    const StringPlan strings =
-        plan_strings(options_, input_.usable_bytes, input_.bytes, input_.sample.item_bytes, true);
-    traffic.request_bytes = strings.output_block_bytes;
-    traffic.writers = string_writers(strings);
-    if (traffic.writers > 1) traffic.buckets = strings.buckets;
+    traffic.request_bytes = plan.output_block_bytes;
+    traffic.writers = writers(plan);
+    if (traffic.writers > 1) traffic.buckets = plan.buckets;
   }
   return predict_buckets("sort and write", traffic);
 }
 
-// Sorters of records and lines write each at its place, unless in order (string_pipeline.cc).
-uint32_t Planner::string_writers(const StringPlan& plan) const {
-  return in_order(options_) || seeks_slowly(plan_.device) ? 1 : plan.sorters;
+// Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
+uint32_t Planner::writers(const BucketPlan& plan) const {
+  const bool in_order = distributed(options_, input_, 0).in_order;
+  return options_.format.numeric() || in_order || seeks_slowly(plan_.device) ? 1 : plan.sorters;
 }
 
 // What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
@@ -298,35 +297,17 @@ void Planner::decide_output() {
 }
 
 void Planner::decide_distribution(uint64_t bytes) {
-  BucketPlan plan;
-  std::function<bool(uint64_t bucket_bytes)> fits;
-  BucketTraffic sorted{.output_bytes = bytes};
-  if (options_.format.numeric()) {
-    const bool ordered = in_order(options_);
-    const NumberPlan numbers =
-        plan_numbers(options_, input_.usable_bytes, bytes, input_.known, ordered);
-    plan = numbers;
-    fits = [=](uint64_t bucket_bytes) { return bucket_bytes <= numbers.bucket_bytes_max; };
-    sorted.request_bytes = ordered ? numbers.read_block_bytes : JobRequests::bytes_max;
-    sorted.in_flight_bytes = JobRequests::depth * JobRequests::bytes_max;
-  } else {
-    const StringPlan strings =
-        plan_strings(options_, input_.usable_bytes, bytes, input_.sample.item_bytes, input_.known);
-    plan = strings;
-    const auto items_per_mib =
-        static_cast<uint64_t>(static_cast<double>(MiB) / input_.sample.item_bytes);
-    const double region_share =
-        static_cast<double>(string_region_bytes(MiB, items_per_mib)) / static_cast<double>(MiB);
-    fits = [=](uint64_t bucket_bytes) {
-      return region_share * static_cast<double>(bucket_bytes) <=
-             static_cast<double>(strings.region_bytes_max);
-    };
-    sorted.request_bytes = strings.output_block_bytes;
-    sorted.in_flight_bytes = output_blocks * strings.output_block_bytes;
-    sorted.writers = string_writers(strings);
-  }
+  const BucketInput input = distributed(options_, input_, bytes);
+  BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
+  // (Of numbers that are written from the arena, requests of their own are in flight.)
+  BucketTraffic sorted{.output_bytes = bytes,
+                       .request_bytes = plan.output_block_bytes,
+                       .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max,
+                       .writers = writers(plan)};
+  if (!options_.format.numeric())
+    sorted.in_flight_bytes = plan.output_blocks * plan.output_block_bytes;
   plan_.buckets = plan.buckets;
-  plan_.passes = 2;
+  plan_.passes = 1 + std::max(1u, splits_of(options_, plan, input));
   if (options_.resume) plan.kept_bytes = 0;
   uint64_t spilled = bytes - std::min(bytes, plan.kept_bytes);  // at once, at most
   const uint32_t spill_files = std::min(spill_parts_max, plan.buckets);
@@ -342,8 +323,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   traffic.input_bytes = traffic.spilled_bytes = bytes;
   traffic.kept_bytes = 0;
   traffic.read_block_bytes = plan.block_bytes;
-  for (uint64_t bucket = bytes / plan.buckets; !fits(bucket); bucket /= plan.buckets) {
-    ++plan_.passes;
+  while (splits.size() + 1 < plan_.passes) {
     spilled = bytes;
     splits.push_back(predict_split("distribute", traffic));
   }
@@ -362,7 +342,7 @@ void Planner::decide_distribution(uint64_t bytes) {
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
     auto long_runs = plan_long_runs(options_, input_.usable_bytes, bytes, input_.sample,
-                                    in_order(options_), *plan_.device);
+                                    input.in_order, *plan_.device);
     if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
       plan_.long_runs = true;
       plan_.why += "; in long runs, because this disk seeks slowly";
@@ -389,36 +369,16 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_phase(std::move(buckets_phase), 1, 1);
 }
 
-// How often the same input would be read with so much memory for blocks and buffers.
-uint32_t Planner::passes_with(uint64_t usable_bytes) const {
-  auto passes = [&](const BucketPlan& plan, auto fits) {
-    if (plan.fits) return 1u;
-    uint32_t count = 2;
-    for (uint64_t bucket = input_.bytes / plan.buckets; !fits(bucket); bucket /= plan.buckets)
-      ++count;
-    return count;
-  };
-  if (options_.format.numeric()) {
-    const NumberPlan plan =
-        plan_numbers(options_, usable_bytes, input_.bytes, true, in_order(options_));
-    return passes(plan, [&](uint64_t bytes) { return bytes <= plan.bucket_bytes_max; });
-  }
-  const double item_bytes = input_.sample.item_bytes;
-  const StringPlan plan = plan_strings(options_, usable_bytes, input_.bytes, item_bytes, true);
-  return passes(plan, [&](uint64_t bytes) {
-    const auto items = static_cast<uint64_t>(static_cast<double>(bytes) / item_bytes);
-    return string_region_bytes(bytes, items) <= plan.region_bytes_max;
-  });
-}
-
 // Looked for between what it has and what the machine has: by halves, since more memory never
 // makes more passes.
 void Planner::look_for_fewer_passes() {
   if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
   const uint64_t machine_bytes = os::limits().memory_bytes;
   if (machine_bytes <= options_.memory_bytes) return;
+  const BucketInput input = distributed(options_, input_, input_.bytes);
   auto saves = [&](uint64_t more) {
-    return passes_with(input_.usable_bytes + more) < plan_.passes;
+    const BucketPlan plan = plan_buckets(options_, input_.usable_bytes + more, input);
+    return 1 + splits_of(options_, plan, input) < plan_.passes;
   };
   // What the program itself takes differs a little from run to run.
   const uint64_t spare_bytes = 16 * MiB;
@@ -433,7 +393,7 @@ void Planner::look_for_fewer_passes() {
 }
 
 // Of numbers nothing is compressed (they are written and read where they lie), nor where the sort
-// can be resumed, nor what is distributed more than once (string_sort.cc): only if it was asked
+// can be resumed, nor what is distributed more than once (bucket_sort.cc): only if it was asked
 // for.
 void Planner::decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase,
                                  uint64_t bytes, uint64_t spilled) {
@@ -480,24 +440,15 @@ uint64_t expected_bytes(const SortOptions& options, const SortInput& input) {
 
 bool fits_in_memory(const SortOptions& options, const SortInput& input) {
   if (!input.known) return false;
-  if (options.format.numeric()) {
-    return plan_numbers(options, input.usable_bytes, input.bytes, true, in_order(options)).fits;
-  }
-  return plan_strings(options, input.usable_bytes, input.bytes, input.sample.item_bytes, true).fits;
+  return plan_buckets(options, input.usable_bytes, distributed(options, input, input.bytes)).fits;
 }
 
 Status check_memory(const SortOptions& options, const SortInput& input, const SortPlan& plan) {
   if (plan.method != Method::distribute || plan.long_runs) return {};
   const uint64_t input_bytes = expected_bytes(options, input);
   auto holds = [&](uint64_t usable_bytes) {
-    return all_levels_hold(
-        usable_bytes, input_bytes,
-        [&](uint64_t memory_bytes, uint64_t bytes, uint32_t depth) -> BucketPlan {
-          const bool known = input.known || depth > 0;
-          if (options.format.numeric())
-            return plan_numbers(options, memory_bytes, bytes, known, in_order(options));
-          return plan_strings(options, memory_bytes, bytes, input.sample.item_bytes, known);
-        });
+    const BucketInput all = distributed(options, input, input_bytes);
+    return plan_levels(options, usable_bytes, all).back().holds;
   };
   uint64_t least_bytes = input.usable_bytes;
   while (!holds(least_bytes)) least_bytes += least_bytes / 16;

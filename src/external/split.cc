@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "external/memory_plan.h"
+#include "external/bucket_plan.h"
 
 namespace penstock::external {
 

@@ -62,6 +62,7 @@ namespace {
 constexpr size_t prefetch_items = 12;
 // Between two looks at whether the run was ended.
 constexpr size_t items_per_pulse = 16384;
+constexpr uint32_t output_blocks = 4;
 constexpr uint64_t copied_bytes_per_pulse = 1 * MiB;
 
 // What a sorter writes, from one place of the output on: filled and written in blocks.
@@ -179,7 +180,7 @@ class OutputBlocks {
 
 class Pipeline {
  public:
-  Pipeline(Context& context, std::span<const SplitBucket> buckets, const StringPlan& plan,
+  Pipeline(Context& context, std::span<const SplitBucket> buckets, const BucketPlan& plan,
            BlockArena& arena, SpillSet& spills, const Target& target, Resume* resume)
       : context_(context),
         buckets_(buckets),
@@ -188,7 +189,8 @@ class Pipeline {
         target_(target),
         resume_(resume),
         in_order_(in_order(context.options, target) || seeks_slowly(known_device(context.options))),
-        reader_(context, buckets, arena, spills, target, resume == nullptr, job_region_bytes),
+        reader_(context, buckets, arena, spills, target, resume == nullptr,
+                [this](const BucketJob& job) { return job_region_bytes(job); }),
         progress_(reader_.progress()),
         appended_to_(target.offset) {}
 
@@ -214,8 +216,9 @@ class Pipeline {
   bool drops_repeats() const { return context_.options.unique; }
 
   // With pairs behind its items, if these are sorted.
-  static uint64_t job_region_bytes(const BucketJob& job) {
-    return string_region_bytes(job.read_bytes, job.kind == Kind::sort ? job.items : 0);
+  uint64_t job_region_bytes(const BucketJob& job) const {
+    return region_bytes_of(context_.options.format, job.read_bytes,
+                           job.kind == Kind::sort ? job.items : 0);
   }
 
   // ---- sorting
@@ -383,7 +386,7 @@ class Pipeline {
 
   Context& context_;
   const std::span<const SplitBucket> buckets_;
-  const StringPlan& plan_;
+  const BucketPlan& plan_;
   SpillSet& spills_;  // releasing is the reader's, or under the mutex
   const Target target_;
   Resume* const resume_;
@@ -401,7 +404,7 @@ class Pipeline {
 }  // namespace
 
 Result<Stored> sort_string_buckets(Context& context, std::span<const SplitBucket> buckets,
-                                   const StringPlan& plan, BlockArena& arena, SpillSet& spills,
+                                   const BucketPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, Resume* resume) {
   return Pipeline(context, buckets, plan, arena, spills, target, resume).run();
 }

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "external/block_arena.h"
+#include "external/bucket_plan.h"
 #include "external/context.h"
 #include "external/split.h"
-#include "external/string_plan.h"
 
 namespace penstock::external {
 
@@ -16,7 +16,7 @@ namespace penstock::external {
 // the arena; each that was spilled releases its part of `spills` when it has been read; with
 // `resume`, when it is written down there that it is done. Runs its own threads.
 Result<Stored> sort_string_buckets(Context& context, std::span<const SplitBucket> buckets,
-                                   const StringPlan& plan, BlockArena& arena, SpillSet& spills,
+                                   const BucketPlan& plan, BlockArena& arena, SpillSet& spills,
                                    const Target& target, Resume* resume);
 
 }  // namespace penstock::external

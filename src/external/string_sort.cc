@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "external/bucket_plan.h"
 #include "external/bucket_runs.h"
-#include "external/memory_plan.h"
 #include "external/spill_codec.h"
 #include "external/string_pipeline.h"
 
@@ -59,8 +59,9 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
   if (depth > 0) {
     left_bytes = memory_beside_extents(memory_bytes_, bytes, origin.block_bytes);
   }
-  const StringPlan plan =
-      plan_strings(context_.options, left_bytes, bytes, sample.item_bytes, known);
+  const BucketPlan plan =
+      plan_buckets(context_.options, left_bytes,
+                   {.bytes = bytes, .known = known, .item_bytes = sample.item_bytes});
   if (auto status = check_lists(plan, bytes); !status) return std::unexpected(status.error());
   if (depth == 0) stats_.read_block_bytes = plan.read_block_bytes;
   if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
@@ -78,7 +79,7 @@ Result<Stored> StringSort::sort_pieces(const std::vector<Piece>& pieces, uint64_
   return sort_buckets(*parts, plan, target, depth, resume);
 }
 
-Result<Split> StringSort::split(const std::vector<Piece>& pieces, const StringPlan& plan,
+Result<Split> StringSort::split(const std::vector<Piece>& pieces, const BucketPlan& plan,
                                 Sample sample, unsigned depth, BucketId id, Resume* resume) {
   context_.set_step("distribute");
   const SpillPlace place =
@@ -95,11 +96,11 @@ Result<Split> StringSort::split(const std::vector<Piece>& pieces, const StringPl
   return split;
 }
 
-Result<Stored> StringSort::sort_buckets(Split& split, const StringPlan& plan, const Target& target,
+Result<Stored> StringSort::sort_buckets(Split& split, const BucketPlan& plan, const Target& target,
                                         unsigned depth, Resume* resume) {
   auto fits = [&](const SplitBucket& bucket) {
-    return bucket.constant ||
-           string_region_bytes(bucket.bytes, bucket.items) <= plan.region_bytes_max;
+    return bucket.constant || region_bytes_of(context_.options.format, bucket.bytes,
+                                              bucket.items) <= plan.region_bytes_max;
   };
   auto sort = [&](std::span<const SplitBucket> buckets, const Target& next) {
     return sort_string_buckets(context_, buckets, plan, arena_, split.spills, next, resume);
@@ -147,9 +148,9 @@ Result<Stored> StringSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   auto sample = take_sample(context_, pieces, sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
   sample->item_bytes = item_bytes;
-  const StringPlan plan = plan_strings(
+  const BucketPlan plan = plan_buckets(
       context_.options, memory_beside_extents(memory_bytes_, bucket.bytes, spills.block_bytes()),
-      bucket.bytes, item_bytes, true);
+      {.bytes = bucket.bytes, .item_bytes = item_bytes});
   Resume* below = plan.fits ? nullptr : resume;
   auto stored =
       sort_pieces(pieces, bucket.bytes, true, std::move(*sample), target, depth, origin, below);

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "external/block_arena.h"
+#include "external/bucket_plan.h"
 #include "external/resume.h"
 #include "external/sample.h"
-#include "external/string_plan.h"
 #include "external/string_split.h"
 
 namespace penstock::external {
@@ -54,9 +54,9 @@ class StringSort {
   Result<Stored> sort_pieces(const std::vector<Piece>& pieces, uint64_t bytes, bool known,
                              Sample sample, const Target& target, unsigned depth, Origin& origin,
                              Resume* resume);
-  Result<Split> split(const std::vector<Piece>& pieces, const StringPlan& plan, Sample sample,
+  Result<Split> split(const std::vector<Piece>& pieces, const BucketPlan& plan, Sample sample,
                       unsigned depth, BucketId id, Resume* resume);
-  Result<Stored> sort_buckets(Split& split, const StringPlan& plan, const Target& target,
+  Result<Stored> sort_buckets(Split& split, const BucketPlan& plan, const Target& target,
                               unsigned depth, Resume* resume);
   Result<Stored> sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                             unsigned depth, Resume* resume);

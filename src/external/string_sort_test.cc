@@ -404,8 +404,8 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   Context context(chosen_);
   auto sample = take_sample(context, pieces_, sample_places(24 * MiB));
   ASSERT_TRUE(sample);
-  const StringPlan plan =
-      plan_strings(chosen_, 14 * MiB, pieces_.front().bytes, sample->item_bytes, true);
+  const BucketPlan plan = plan_buckets(
+      chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = sample->item_bytes});
   BlockArena arena;
   ASSERT_TRUE(arena.open(plan.arena_bytes, plan.block_bytes));
   auto split = split_strings(context, pieces_, std::move(*sample), plan, true,

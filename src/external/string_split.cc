@@ -182,7 +182,7 @@ Status route_piece(Context& context, const std::string& name, PieceReader& reade
 }  // namespace
 
 Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                            const StringPlan& plan, bool compresses, const SpillPlace& place,
+                            const BucketPlan& plan, bool compresses, const SpillPlace& place,
                             BlockArena& arena) {
   const Router router(context.options, std::move(sample), plan.buckets);
   BlockKeeper keeper(context,
@@ -216,7 +216,8 @@ Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, 
   auto region = [&](uint32_t bucket) -> std::optional<uint64_t> {
     const uint64_t bytes = keeper.bytes(bucket);
     const uint64_t items = router.constant(bucket) ? 0 : buckets.items(bucket);
-    const uint64_t region_bytes = bytes > 0 ? string_region_bytes(bytes, items) : 0;
+    const uint64_t region_bytes =
+        bytes > 0 ? region_bytes_of(context.options.format, bytes, items) : 0;
     if (region_bytes > plan.region_bytes_max) return std::nullopt;
     return region_bytes;
   };

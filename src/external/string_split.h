@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "external/block_arena.h"
+#include "external/bucket_plan.h"
 #include "external/sample.h"
 #include "external/split.h"
-#include "external/string_plan.h"
 
 namespace penstock::external {
 
 // Where the temporaries stay, all goes to them. REQUIRES: the arena is cut as planned.
 Result<Split> split_strings(Context& context, const std::vector<Piece>& pieces, Sample sample,
-                            const StringPlan& plan, bool compresses, const SpillPlace& place,
+                            const BucketPlan& plan, bool compresses, const SpillPlace& place,
                             BlockArena& arena);
 
 }  // namespace penstock::external
