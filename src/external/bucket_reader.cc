@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "external/bucket_plan.h"
 
 // The naive way reads a bucket when the one before is done with, and the disk rests meanwhile. Here
 // requests go out for as many buckets as have room in the arena, which is a ring of regions in the
@@ -73,8 +74,7 @@ Result<BucketJob*> JobRequests::wait() {
 // ---- what is to be read
 
 BucketReader::BucketReader(Context& context, std::span<const SplitBucket> buckets,
-                           BlockArena& arena, SpillSet& spills, const Target& target, bool releases,
-                           const RegionBytes& region_bytes)
+                           BlockArena& arena, SpillSet& spills, const Target& target, bool releases)
     : context_(context),
       buckets_(buckets),
       arena_(arena),
@@ -82,11 +82,11 @@ BucketReader::BucketReader(Context& context, std::span<const SplitBucket> bucket
       releases_(releases),
       planned_offset_(target.offset),
       ring_(arena.bytes()) {
-  for (const SplitBucket& bucket : buckets) add_jobs(bucket, region_bytes);
+  for (const SplitBucket& bucket : buckets) add_jobs(bucket);
   if (!kept_.empty()) arena_.arrange(kept_);
 }
 
-void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region_bytes) {
+void BucketReader::add_jobs(const SplitBucket& bucket) {
   BucketJob job{.bucket = static_cast<uint32_t>(loads_left_.size()),
                 .spilled = bucket.spilled,
                 .stored_bytes = bucket.stored_bytes,
@@ -94,7 +94,7 @@ void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region
                 .bytes = bucket.bytes,
                 .items = bucket.items};
   loads_left_.push_back(0);
-  if (!bucket.constant) return add(job, bucket, region_bytes);
+  if (!bucket.constant) return add(job, bucket);
   const bool made = bucket.spilled.empty() && bucket.kept.empty();
   job.kind = made ? BucketJob::Kind::make : BucketJob::Kind::copy;
   if (context_.options.unique) {
@@ -103,9 +103,9 @@ void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region
     job.items = 1;
     // Whole blocks are read, because only these are checked.
     if (!job.spilled.empty()) cut(job, bucket, 0, ceil_div(job.bytes, spills_.block_bytes()));
-    return add(job, bucket, region_bytes);
+    return add(job, bucket);
   }
-  if (job.spilled.empty()) return add(job, bucket, region_bytes);
+  if (job.spilled.empty()) return add(job, bucket);
   const size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
   const uint64_t piece_bytes = blocks * spills_.block_bytes();
   const uint64_t item_bytes = bucket.bytes / bucket.items;
@@ -117,7 +117,7 @@ void BucketReader::add_jobs(const SplitBucket& bucket, const RegionBytes& region
         ceil_div(job.start + job.bytes, item_bytes) * item_bytes - job.start;
     cut(job, bucket, first, ceil_div(rest_bytes, spills_.block_bytes()));
     job.items = first == 0 ? bucket.items : 0;
-    add(job, bucket, region_bytes);
+    add(job, bucket);
   }
 }
 
@@ -131,11 +131,14 @@ void BucketReader::cut(BucketJob& job, const SplitBucket& bucket, size_t first,
     job.stored_bytes = std::span(bucket.stored_bytes).subspan(first, blocks);
 }
 
-void BucketReader::add(BucketJob job, const SplitBucket& bucket, const RegionBytes& region_bytes) {
+void BucketReader::add(BucketJob job, const SplitBucket& bucket) {
   job.number = jobs_.size();
   job.offset = planned_offset_;
   planned_offset_ += job.bytes;
-  if (job.kind != BucketJob::Kind::make) job.region_bytes = region_bytes(job);
+  if (job.kind != BucketJob::Kind::make) {
+    const uint64_t items = job.kind == BucketJob::Kind::sort ? job.items : 0;
+    job.region_bytes = region_bytes_of(context_.options.format, job.read_bytes, items);
+  }
   if (!bucket.kept.empty()) {
     // At the arena's start, where the ring begins to give out regions.
     const size_t blocks =
@@ -146,15 +149,6 @@ void BucketReader::add(BucketJob job, const SplitBucket& bucket, const RegionByt
   }
   ++loads_left_.back();
   jobs_.push_back(job);
-}
-
-std::vector<BucketProgress> BucketReader::progress() const {
-  std::vector<BucketProgress> progress(buckets_.size());
-  for (const BucketJob& job : jobs_) {
-    BucketProgress& bucket = progress[job.bucket];
-    if (bucket.jobs_left++ == 0) bucket.offset = job.offset;
-  }
-  return progress;
 }
 
 // ---- reading

@@ -1,11 +1,9 @@
 #pragma once
 
-// What both sorts, of numbers and of strings, begin their second phase with: buckets are read in
-// order, each into a region of the arena, as far ahead as memory allows, while others sort them
-// there and write.
+// What the second phase begins with: buckets are read in order, each into a region of the arena, as
+// far ahead as memory allows, while others sort them there and write.
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -35,8 +33,12 @@ struct BucketJob {
   uint64_t offset = 0;  // in the output, where no items are dropped
   uint64_t region_bytes = 0;
   std::byte* region = nullptr;
-  ItemSum sum = {};                               // of what was sorted: the taker's
   Clock::time_point began_at = {}, read_at = {};  // it had room; it was there
+  // The taker's: when it took it, and had sorted it; how far behind the region's start it begins;
+  // what goes to the output.
+  Clock::time_point taken_at = {}, sorted_at = {};
+  uint64_t lead_bytes = 0;
+  Stored stored = {};
   // For whoever has requests out for it: the reader until it is loaded.
   unsigned requests_left = 0;
   bool submitted = false;  // all of them
@@ -63,30 +65,17 @@ class JobRequests {
   std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
 };
 
-// What stands in the output of a bucket, of one job or several.
-struct BucketProgress {
-  uint32_t jobs_left = 0;
-  uint64_t offset = 0;  // in the output
-  Stored stored = {};
-};
-
 // Thread safety: read() in one thread; take(), release() and wake() in any. Invariants: jobs are
 // given regions, and are taken, in order; a job's region is the reader's until it is taken, and the
 // taker's until it is released.
 class BucketReader {
  public:
-  // What a job takes of the arena while it is sorted.
-  using RegionBytes = std::function<uint64_t(const BucketJob&)>;
-
   // What was kept is put where the first regions are. `releases`: the buckets' parts of the spills,
   // as soon as they have been read; otherwise that is the caller's business.
   BucketReader(Context& context, std::span<const SplitBucket> buckets, BlockArena& arena,
-               SpillSet& spills, const Target& target, bool releases,
-               const RegionBytes& region_bytes);
+               SpillSet& spills, const Target& target, bool releases);
 
   const std::vector<BucketJob>& jobs() const { return jobs_; }
-  // Of each bucket, when nothing is stored.
-  std::vector<BucketProgress> progress() const;
 
   Status open() { return requests_.open(context_.options); }
   // All of them. Who sees an error, here or elsewhere, tells the context and calls wake().
@@ -102,9 +91,9 @@ class BucketReader {
   double wait_room_s() const { return wait_room_s_; }
 
  private:
-  void add_jobs(const SplitBucket& bucket, const RegionBytes& region_bytes);
+  void add_jobs(const SplitBucket& bucket);
   void cut(BucketJob& job, const SplitBucket& bucket, size_t first, size_t blocks) const;
-  void add(BucketJob job, const SplitBucket& bucket, const RegionBytes& region_bytes);
+  void add(BucketJob job, const SplitBucket& bucket);
   void submit(BucketJob& job, size_t& block);
   bool allocate(BucketJob& job) EXCLUDES_LOCK(mutex_);
   void wait_for_room(const BucketJob& job) EXCLUDES_LOCK(mutex_);

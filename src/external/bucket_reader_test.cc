@@ -45,7 +45,8 @@ class BucketReaderTest : public testing::Test {
       bucket.items = bucket.bytes / 8;
       std::vector<std::byte> content(bucket.bytes);
       for (std::byte& byte : content) byte = static_cast<std::byte>(random.next());
-      const uint64_t blocks = ceil_div(extended(bucket.bytes), block_bytes);
+      const uint64_t blocks =
+          ceil_div(region_bytes_of(options_.format, bucket.bytes, bucket.items), block_bytes);
       if (blocks > room_blocks) room_blocks = 0;
       for (uint64_t at = 0; at < bucket.bytes; at += block_bytes) {
         const auto bytes = std::min<size_t>(block_bytes, bucket.bytes - at);
@@ -69,16 +70,13 @@ class BucketReaderTest : public testing::Test {
     }
   }
 
-  static uint64_t extended(uint64_t bytes) { return round_up(bytes + 1000, file::sector_bytes); }
-  static uint64_t region_bytes(const BucketJob& job) { return extended(job.read_bytes); }
-
   // Where in its bucket it begins.
   uint64_t start_of(const BucketJob& job) const {
     const SplitBucket& bucket = buckets_[job.bucket];
     return job.spilled.empty() ? 0 : (job.spilled.data() - bucket.spilled.data()) * block_bytes;
   }
 
-  SortOptions options_;
+  SortOptions options_{.format = {record::Type::u64, 8}};
   std::unique_ptr<Context> context_;
   std::vector<SplitBucket> buckets_;
   std::vector<uint64_t> offsets_;  // in the output
@@ -94,8 +92,7 @@ TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
     make(seed);
     const bool releases = seed % 2 == 0;
     constexpr uint64_t start = 100;
-    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, start}, releases,
-                        region_bytes);
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, start}, releases);
     ASSERT_TRUE(reader.open());
     std::vector<std::atomic<uint64_t>> arrived(buckets_.size());
     std::atomic<uint64_t> wrong{0};
@@ -135,7 +132,7 @@ TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
     std::optional<Status> status;
     size_t taken = 0, jobs = 0;
     {
-      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true, region_bytes);
+      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true);
       jobs = reader.jobs().size();
       ASSERT_TRUE(reader.open());
       std::thread taker([&] {
@@ -161,7 +158,7 @@ TEST_F(BucketReaderTest, ReaderThatWaitsForRoomIsWokenWhenATakerFails) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
-    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true, region_bytes);
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true);
     ASSERT_TRUE(reader.open());
     std::thread taker([&] {
       if (reader.take() == nullptr) return;

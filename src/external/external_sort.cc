@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "external/bucket_sort.h"
 #include "external/memory_plan.h"
 #include "external/merge_files.h"
-#include "external/number_sort.h"
 #include "external/resume.h"
 #include "external/sort_planner.h"
 #include "external/sort_prediction.h"
 #include "external/sorted_stretches.h"
-#include "external/string_sort.h"
 #include "external/top_items.h"
 #include "file/emulation.h"
 #include "file/file.h"
@@ -23,7 +22,7 @@
 //   decide:        (sort_planner.cc)                                     -> SortPlan
 //   it has few sorted stretches (so the sample says): merge them         merge
 //   otherwise: split, sort the buckets; what memory holds is kept        in_memory or distribute
-//                  numbers: number_sort.cc; records and lines: string_sort.cc
+//                  (bucket_sort.cc)
 //                  on a disk that seeks slowly by the executor (long_runs.cc)
 //   the first K:   one read keeps them (top_items.cc); or, where they    top
 //                  are too many, what may be among them is sorted, and
@@ -54,9 +53,8 @@ class Run {
   Status check_space_for_all() const;
   Status check_resumable() const;
   Status open_resume();
-  Result<Stored> sort_numbers(const Target& target);
-  Result<Stored> sort_strings(const Target& target);
-  void account(const StringSortStats& done);
+  Result<Stored> sort_buckets(const Target& target);
+  void account(const BucketSortStats& done);
   Result<Stored> sort_input(const Target& target);
   Result<Stored> sort_all(const Target& target);
   Result<Stored> sort_long_runs(const Target& target);
@@ -141,40 +139,30 @@ Status Run::check_space_for_all() const {
                      input_.bytes);
 }
 
-Result<Stored> Run::sort_numbers(const Target& target) {
+Result<Stored> Run::sort_buckets(const Target& target) {
   context_.set_phase("distribute", total_bytes_);
-  NumberSort sort(context_, input_.usable_bytes, temp_directories_, resume_.get());
-  auto stored = sort.run(input_.pieces, expected_bytes(options_, input_), input_.known,
-                         std::move(input_.sample), target);
-  const NumberSortStats& done = sort.stats();
-  deepest_ = done.levels;
-  method_ = done.levels == 0 ? Method::in_memory : Method::distribute;
-  kept_bytes_ = done.kept_bytes;
-  temp_bytes_ += done.spilled_bytes;
-  spilled_bytes_ += done.spilled_bytes;
-  pipeline_times_ = done.times;
-  if (!read_) read_ = done.read;
-  return stored;
-}
-
-Result<Stored> Run::sort_strings(const Target& target) {
-  context_.set_phase("distribute", total_bytes_);
-  StringSort sort(context_, input_.usable_bytes, temp_directories_, plan().compresses,
+  BucketSort sort(context_, input_.usable_bytes, temp_directories_, plan().compresses,
                   resume_.get());
-  auto stored = sort.run(input_.pieces, expected_bytes(options_, input_), input_.known,
-                         std::move(input_.sample), target);
+  auto stored = sort.run({.pieces = input_.pieces,
+                          .bytes = expected_bytes(options_, input_),
+                          .known = input_.known,
+                          .sample = std::move(input_.sample)},
+                         target);
   deepest_ = sort.stats().levels;
   method_ = deepest_ == 0 ? Method::in_memory : Method::distribute;
   kept_bytes_ = sort.stats().kept_bytes;
   account(sort.stats());
-  if (!read_) read_ = sort.stats().read;
   return stored;
 }
 
-void Run::account(const StringSortStats& done) {
+void Run::account(const BucketSortStats& done) {
   temp_bytes_ += done.stored_bytes;
   spilled_bytes_ += done.spilled_bytes;
   moved_block_bytes_ = done.read_block_bytes;
+  pipeline_times_.sort_s += done.times.sort_s;
+  pipeline_times_.wait_read_s += done.times.wait_read_s;
+  pipeline_times_.wait_room_s += done.times.wait_room_s;
+  if (!read_) read_ = done.read;
 }
 
 // What killed runs left where the file system knows no unnamed files.
@@ -241,24 +229,16 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
     spilled_bytes_ += bucket.bytes;
     const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
     const Target next{target.file, target.offset + total.bytes};
-    Result<Stored> stored;
-    if (options_.format.numeric()) {
-      NumberSort sort(context_, input_.usable_bytes, temp_directories_);
-      stored = sort.run(pieces, bucket.bytes, true, std::move(bucket.sample), next, bucket.keys);
-      deepest_ = std::max(deepest_, 1 + sort.stats().levels);
-      temp_bytes_ += sort.stats().spilled_bytes;
-      spilled_bytes_ += sort.stats().spilled_bytes;
-      pipeline_times_.sort_s += sort.stats().times.sort_s;
-      pipeline_times_.wait_read_s += sort.stats().times.wait_read_s;
-      pipeline_times_.wait_room_s += sort.stats().times.wait_room_s;
-    } else {
-      bucket.sample.item_bytes =
-          static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
-      StringSort sort(context_, input_.usable_bytes, temp_directories_);
-      stored = sort.run(pieces, bucket.bytes, true, std::move(bucket.sample), next);
-      deepest_ = std::max(deepest_, 1 + sort.stats().levels);
-      account(sort.stats());
-    }
+    bucket.sample.item_bytes =
+        static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
+    BucketSort sort(context_, input_.usable_bytes, temp_directories_);
+    auto stored = sort.run({.pieces = pieces,
+                            .bytes = bucket.bytes,
+                            .sample = std::move(bucket.sample),
+                            .keys = bucket.keys},
+                           next);
+    deepest_ = std::max(deepest_, 1 + sort.stats().levels);
+    account(sort.stats());
     if (!stored) return stored;
     total += *stored;
     bucket.file.reset();
@@ -288,8 +268,7 @@ Result<Stored> Run::sort_all(const Target& target) {
     }
   }
   if (plan().long_runs) return sort_long_runs(target);
-  if (options_.format.numeric()) return sort_numbers(target);
-  return sort_strings(target);
+  return sort_buckets(target);
 }
 
 // What comes after a key that the sample gives is left out, if as many items are left as are
@@ -470,7 +449,7 @@ SortStats Run::stats_of(const Stored& stored) {
     stats.seeks += phase.seeks;
     stats.phase_seconds.emplace_back(phase.name, phase.seconds);
   }
-  if (pipeline_times_.sort_s > 0) {
+  if (options_.format.numeric() && pipeline_times_.sort_s > 0) {
     stats.phase_seconds.emplace_back("sorters at work", pipeline_times_.sort_s);
     stats.phase_seconds.emplace_back("sorters wait for reads", pipeline_times_.wait_read_s);
     stats.phase_seconds.emplace_back("reader waits for writes", pipeline_times_.wait_room_s);

@@ -12,8 +12,8 @@
 #include "os/limits.h"
 #include "record/codec.h"
 
-// The other distributions (number_split.cc, string_split.cc) write a bucket's block as soon as it
-// is full, and read on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
+// The other distribution (split.cc) writes a bucket's block as soon as it
+// is full, and reads on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
 // few per cent, and what they save in return (no call per item, memory kept between the phases) is
 // worth more. Where it takes 10 ms it is half of the time, and on an array of disks nine tenths.
 //

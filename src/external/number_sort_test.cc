@@ -1,8 +1,6 @@
 // The sort of numbers with samples that mislead it, so that buckets are of any size: in memory, on
 // disk, too large and split again. What whole runs do is in test/external_sort_test.cc.
 
-#include "external/number_sort.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +11,7 @@
 #include <fstream>
 
 #include "base/random.h"
+#include "external/bucket_sort.h"
 #include "file/engine.h"
 #include "sort/item.h"
 
@@ -35,7 +34,7 @@ class NumberSortTest : public testing::Test {
 
   // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
   template <class T>
-  NumberSortStats sort_and_compare(SortOptions options, std::vector<T> items,
+  BucketSortStats sort_and_compare(SortOptions options, std::vector<T> items,
                                    std::vector<uint64_t> sample) {
     std::ofstream(path("in"), std::ios::binary)
         .write(reinterpret_cast<const char*>(items.data()),
@@ -45,11 +44,13 @@ class NumberSortTest : public testing::Test {
     auto out = file::File::create_output(path("out"));
     EXPECT_TRUE(in && out);
     Context context(options);
-    NumberSort sort(context, memory_bytes, {directory_.string()});
+    BucketSort sort(context, memory_bytes, {directory_.string()});
     uint64_t bytes = items.size() * sizeof(T);
-    auto stored =
-        sort.run({{.file = &*in, .bytes = bytes}}, bytes, true,
-                 Sample{.numbers = std::move(sample), .item_bytes = sizeof(T)}, {&*out, 0});
+    const std::vector<Piece> pieces = {{.file = &*in, .bytes = bytes}};
+    auto stored = sort.run({.pieces = pieces,
+                            .bytes = bytes,
+                            .sample = {.numbers = std::move(sample), .item_bytes = sizeof(T)}},
+                           {&*out, 0});
     EXPECT_TRUE(stored) << stored.error().message();
     if (!stored) return {};
     EXPECT_TRUE(out->publish());

@@ -19,8 +19,8 @@
 #include <random>
 
 #include "base/random.h"
+#include "external/bucket_sort.h"
 #include "external/external_sort.h"
-#include "external/number_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
 #include "os/memory.h"
@@ -308,12 +308,14 @@ TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsGoOn) {
         continue;
       }
       Context context(chosen);
-      NumberSort sort(context, 14 * MiB, chosen.temp_directories, resume->get());
+      BucketSort sort(context, 14 * MiB, chosen.temp_directories, false, resume->get());
       // It says that all keys are large, so that all of them fall into the first bucket.
       std::vector<uint64_t> sample(4096);
       for (size_t i = 0; i < sample.size(); ++i) sample[i] = (1ull << 60) + (i << 40);
-      auto stored = sort.run({{.file = inputs[0].get(), .bytes = data.size()}}, data.size(), true,
-                             Sample{.numbers = sample, .item_bytes = 16}, {&*output, 0});
+      const std::vector<Piece> pieces = {{.file = inputs[0].get(), .bytes = data.size()}};
+      auto stored = sort.run(
+          {.pieces = pieces, .bytes = data.size(), .sample = {.numbers = sample, .item_bytes = 16}},
+          {&*output, 0});
       levels = std::max(levels, sort.stats().levels);
       complete = stored && (*resume)->publish(*output, *stored);
       if (!complete) (*resume)->keep_or_remove();

@@ -1,10 +1,66 @@
 #include "external/split.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
-#include "external/bucket_plan.h"
+#include "base/bits.h"
+#include "external/distributor.h"
+#include "external/file_io.h"
+
+// The frame of a distribution, which shows the input to it, window by window. What it does with the
+// items of its format is a distributor's business (distributor.h), and where their blocks go that
+// of the keeper (block_keeper.cc).
 
 namespace penstock::external {
+namespace {
+
+// Of the input, between two looks at errors and progress; at most a block of any reader.
+constexpr size_t window_bytes = 64 * KiB;
+
+// Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
+// to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
+// which are counted, that is more than is used.)
+std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
+                         const BlockArena& arena) {
+  if (context.options.threads == 1) return {};
+  uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  return arena.start_touching(bytes);
+}
+
+// Whole items of a piece. A line may be longer than any window: the pointer goes on behind it.
+Status split_piece(Context& context, const std::string& name, PieceReader& reader,
+                   size_t item_bytes_max, Distributor& distributor) {
+  const std::byte* at = reader.begin();
+  for (size_t window = window_bytes;;) {
+    if (auto status = context.pulse(); !status) return status;
+    if (auto status = distributor.keeper.status(); !status) return status;
+    const size_t bytes = reader.available(at, window);
+    if (bytes == 0) return reader.status();
+    const bool last = bytes < window;
+    const std::byte* const stop = distributor.add(at, at + bytes, last);
+    if (stop != at) {
+      at = stop;
+      window = window_bytes;
+      continue;
+    }
+    if (last) {
+      return failure(ErrorCode::corrupt,
+                     "read the last " + std::to_string(bytes) + " bytes as an item", name,
+                     "another --format or --record");
+    }
+    if (window >= item_bytes_max) {
+      return failure(ErrorCode::out_of_memory,
+                     "hold the item at byte " + std::to_string(at - reader.begin()) +
+                         ": it is longer than " + std::to_string(window) + " bytes",
+                     name, "a larger -S");
+    }
+    window = std::min<size_t>(2 * window, item_bytes_max);
+  }
+}
+
+}  // namespace
 
 uint64_t Split::kept_bytes() const {
   uint64_t bytes = 0;
@@ -21,12 +77,51 @@ uint64_t Split::list_bytes() const {
   return bytes;
 }
 
-std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
-                         const BlockArena& arena) {
-  if (context.options.threads == 1) return {};
-  uint64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
-  return arena.start_touching(bytes);
+Result<Split> split_items(Context& context, const SplitInput& input, Sample sample) {
+  const BucketPlan& plan = input.plan;
+  const record::Format& format = context.options.format;
+  const auto distributor = format.numeric()
+                               ? number_distributor(context, input, std::move(sample.numbers))
+                               : string_distributor(context, input, std::move(sample.strings));
+  BlockKeeper& keeper = distributor->keeper;
+  if (auto status = keeper.open(); !status) return std::unexpected(status.error());
+  const size_t extent_bytes = input.pieces.front().extent_bytes;
+  const size_t read_block_bytes = extent_bytes != 0 ? extent_bytes : plan.read_block_bytes;
+  const auto blocks = static_cast<uint32_t>(
+      std::max<uint64_t>(plan.read_blocks * plan.read_block_bytes / read_block_bytes, 4));
+  // An item of the longest kind may begin at the end of a block.
+  const auto comeback_blocks =
+      static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
+  auto files = FileIo::open(context.options, read_block_bytes, blocks + comeback_blocks);
+  if (!files) return std::unexpected(files.error());
+  // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
+  const std::jthread toucher = touch_ahead(context, input.pieces, input.arena);
+  for (const Piece& piece : input.pieces) {
+    auto reader = PieceReader::open(files->io(), piece, blocks - 2, comeback_blocks);
+    if (!reader) return std::unexpected(reader.error());
+    const std::string name =
+        piece.file != nullptr ? piece.file->path() : input.place.directories.front();
+    if (auto status = split_piece(context, name, **reader, plan.item_bytes_max, *distributor);
+        !status)
+      return std::unexpected(status.error());
+  }
+  distributor->close();
+  auto region_bytes = [&](uint32_t number) -> std::optional<uint64_t> {
+    SplitBucket bucket;
+    distributor->describe(number, bucket);
+    const uint64_t bytes = keeper.bytes(number);
+    if (bytes == 0) return 0;
+    const uint64_t region = region_bytes_of(format, bytes, bucket.constant ? 0 : bucket.items);
+    if (region > plan.region_bytes_max) return std::nullopt;
+    return region;
+  };
+  auto split = keeper.finish(region_bytes);
+  if (!split) return split;
+  for (uint32_t number = 0; number < split->buckets.size(); ++number)
+    distributor->describe(number, split->buckets[number]);
+  std::erase_if(split->buckets, [](const SplitBucket& bucket) { return bucket.bytes == 0; });
+  split->read = distributor->read;
+  return split;
 }
 
 Status save_split(Resume& resume, BucketId of, Split& split) {

@@ -1,16 +1,19 @@
 #pragma once
 
-// What a distribution leaves for the phase that sorts its buckets: of numbers, records and lines.
+// The first phase of a sort: every item goes to the bucket of its key range, in the order of the
+// input. Buckets grow in blocks of the arena; when these become few, the last buckets go to
+// temporaries. And what it leaves for the phase that sorts the buckets.
 
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "external/block_arena.h"
 #include "external/bucket.h"
+#include "external/bucket_plan.h"
 #include "external/context.h"
 #include "external/input.h"
 #include "external/resume.h"
+#include "external/sample.h"
 #include "external/spill.h"
 #include "sort/bucket_map.h"
 
@@ -51,11 +54,15 @@ struct Split {
   uint64_t list_bytes() const;  // of memory, for what is known of the blocks in temporaries
 };
 
-// Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
-// to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
-// which are counted, that is more than is used.)
-std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
-                         const BlockArena& arena);
+struct SplitInput {
+  const std::vector<Piece>& pieces;
+  sorting::KeyRange keys = {};  // what all keys lie within, of numbers
+  const BucketPlan& plan;
+  bool compresses = false;  // what is written, of records and lines, where it shrinks
+  const SpillPlace& place;  // where the temporaries stay, all goes to them
+  BlockArena& arena;        // REQUIRES: cut as planned
+};
+Result<Split> split_items(Context& context, const SplitInput& input, Sample sample);
 
 // Writes down that the bucket `of` is split, and gives the split's buckets their names.
 Status save_split(Resume& resume, BucketId of, Split& split);

@@ -1,8 +1,6 @@
 // The sort of records and lines that lie in files, against std::stable_sort: memory from the least
 // on, inputs from half of it to several times as much, with and without compression.
 
-#include "external/string_sort.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -12,9 +10,9 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "external/bucket_sort.h"
 #include "external/sort_fixture.h"
 #include "external/spill_codec.h"
-#include "external/string_pipeline.h"
 #include "file/engine.h"
 #include "file/file.h"
 
@@ -406,10 +404,13 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   ASSERT_TRUE(sample);
   const BucketPlan plan = plan_buckets(
       chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = sample->item_bytes});
+  const SpillPlace place{.directories = {path("temporaries")}};
   BlockArena arena;
   ASSERT_TRUE(arena.open(plan.arena_bytes, plan.block_bytes));
-  auto split = split_strings(context, pieces_, std::move(*sample), plan, true,
-                             {.directories = {path("temporaries")}}, arena);
+  auto split = split_items(
+      context,
+      {.pieces = pieces_, .plan = plan, .compresses = true, .place = place, .arena = arena},
+      std::move(*sample));
   ASSERT_TRUE(split) << split.error().message();
   const SplitBucket& bucket = split->buckets.back();
   ASSERT_FALSE(bucket.spilled.empty());
@@ -420,8 +421,14 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   std::vector<std::byte> noise(extent.bytes);
   for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next());
   ASSERT_TRUE(file::write_exactly(*extent.file, extent.offset, noise.data(), noise.size()));
-  auto stored = sort_string_buckets(context, split->buckets, plan, arena, split->spills,
-                                    {&output_, 0}, nullptr);
+  PipelineTimes times;
+  auto stored = sort_in_pipeline(context,
+                                 {.buckets = split->buckets,
+                                  .plan = plan,
+                                  .arena = arena,
+                                  .spills = split->spills,
+                                  .target = {&output_, 0}},
+                                 times);
   ASSERT_FALSE(stored);
   EXPECT_EQ(stored.error().code, ErrorCode::corrupt) << stored.error().message();
 }
@@ -433,9 +440,11 @@ TEST_F(SplitTest, ABucketThatIsTooLargeIsSplitAgainCompressedOrNot) {
     SCOPED_TRACE(compresses);
     open(data);
     Context context(chosen_);
-    StringSort sort(context, 14 * MiB, {path("temporaries")}, compresses);
+    BucketSort sort(context, 14 * MiB, {path("temporaries")}, compresses);
     // A sample that knows nothing makes one bucket.
-    auto stored = sort.run(pieces_, pieces_.front().bytes, true, {.item_bytes = 40}, {&output_, 0});
+    auto stored =
+        sort.run({.pieces = pieces_, .bytes = pieces_.front().bytes, .sample = {.item_bytes = 40}},
+                 {&output_, 0});
     ASSERT_TRUE(stored) << stored.error().message();
     EXPECT_GE(sort.stats().levels, 2u);
     ASSERT_TRUE(output_.publish());

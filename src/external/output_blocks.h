@@ -1,0 +1,68 @@
+#pragma once
+
+// A file or pipe that is written from one place on, or from one after the other: in blocks that are
+// filled and written in turn.
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "external/bucket.h"
+#include "file/engine.h"
+#include "os/memory.h"
+
+namespace penstock::external {
+
+// Thread safety: one thread at a time; it may change.
+// Invariant: blocks end at multiples of their size in the output, so that all requests but the
+// first and last between begin() and flush() are whole sectors.
+class OutputBlocks {
+ public:
+  Status open(const SortOptions& options, size_t block_bytes, uint32_t blocks);
+  bool is_open() const { return engine_ != nullptr; }
+
+  // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.
+  void begin(const Target& target);
+  // Where it would go now.
+  uint64_t offset() const { return target_.offset + static_cast<uint64_t>(at_ - start_); }
+  // Waits for a write only when all blocks are being written.
+  void append(const char* data, size_t bytes) {
+    while (bytes > room_) {
+      std::memcpy(at_, data, room_);
+      data += room_;
+      bytes -= room_;
+      at_ += room_;
+      room_ = 0;
+      next_block();
+    }
+    std::memcpy(at_, data, bytes);
+    at_ += bytes;
+    room_ -= bytes;
+  }
+  // What was appended is on its way.
+  void flush();
+  // What is on its way has arrived.
+  Status wait();
+  // The first write that failed.
+  Status status() const;
+
+ private:
+  void begin_block();
+  void next_block();
+  void finish(uint32_t block);
+
+  size_t block_bytes_ = 0;
+  os::Reservation memory_;
+  Target target_;               // of what the present block begins with
+  std::byte* start_ = nullptr;  // of what it holds
+  std::byte* at_ = nullptr;
+  size_t room_ = 0;
+  uint32_t block_ = 0;
+  std::vector<file::Request> requests_;  // of each block
+  std::vector<bool> pending_;
+  std::optional<Error> error_;
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+}  // namespace penstock::external
