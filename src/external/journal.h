@@ -82,9 +82,23 @@ class PayloadWriter {
     put(static_cast<uint32_t>(text.size()));
     text_.append(text);
   }
+  // A reader's fields() takes the same: so one description of an entry writes and reads it.
+  template <class... T>
+  void fields(const T&... each) {
+    (put_one(each), ...);
+  }
   const std::string& text() const { return text_; }
 
  private:
+  template <class T>
+  void put_one(const T& field) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      put(field);
+    } else {
+      put_text(field);
+    }
+  }
+
   std::string text_;
 };
 
@@ -102,12 +116,24 @@ class PayloadReader {
     return number;
   }
   std::string get_text() { return std::string(take(get<uint32_t>())); }
+  template <class... T>
+  void fields(T&... each) {
+    (get_one(each), ...);
+  }
   // Everything was there, and nothing else is.
   bool ended_well() const { return whole_ && left_.empty(); }
   bool whole() const { return whole_; }
   size_t left_bytes() const { return left_.size(); }
 
  private:
+  template <class T>
+  void get_one(T& field) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      field = get<T>();
+    } else {
+      field = get_text();
+    }
+  }
   std::string_view take(size_t bytes) {
     whole_ = whole_ && bytes <= left_.size();
     if (!whole_) return {};

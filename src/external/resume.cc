@@ -31,29 +31,6 @@
 //     split-2.5.0        part 5 of the temporaries of split 2, in the first directory
 //   .penstock-resume-0123456789abcdef.part     beside the output: the output, as far as it goes
 //
-// The journal's entries, by their kind; numbers are of 4 bytes where not said, a text is its length
-// and its bytes:
-//
-//   begin      the version of all this; text: the purpose, from which the name comes; the number of
-//              inputs, and of each the text of its path, and inode, bytes, and the times of the
-//              last change of its content and of its inode in ns (8 each); the number of folders,
-//              and their texts; text: the path of the output in progress
-//   output     the inode of the output in progress (8): another file under its name is not it
-//   split      its number; the bucket that it splits: split and bucket; parts of its temporaries;
-//              bytes of a block (8); buckets; the sum of what it read
-//   bucket     the next bucket of that split: least and greatest key, bytes, items, blocks (8
-//              each), its part, whether all of its keys are equal; of a bucket of which only the
-//              first item is read again the sum of the others
-//   blocks     the next blocks of that bucket, as many as there are; of each its number and its
-//              check: CRC-32C, without complements, of what it holds in whole sectors and zeros
-//              behind that (file/block_checks.h)
-//   split end  its number: now it counts
-//   done       of each bucket: split and bucket; its place in the output, and bytes and items
-//              there (8 each); the sum of what was sorted for it
-//   complete   texts: the output's name so far, and its last one; inode, bytes and items (8 each)
-//
-// A sum is items, words and squares (sort/item_mix.h; 8 each).
-//
 // The order in which things reach the disk (each line waits for the one above it):
 //
 //   split   the temporaries' bytes; their names; the entries up to "split end"; then the
@@ -79,24 +56,6 @@
 
 namespace penstock::external {
 namespace {
-
-constexpr uint32_t version = 5;
-constexpr size_t blocks_per_entry = 16384;
-
-enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
-
-void put_sum(PayloadWriter& writer, const ItemSum& sum) {
-  writer.put(sum.items);
-  writer.put(sum.words);
-  writer.put(sum.squares);
-}
-ItemSum get_sum(PayloadReader& reader) {
-  ItemSum sum;
-  sum.items = reader.get<uint64_t>();
-  sum.words = reader.get<uint64_t>();
-  sum.squares = reader.get<uint64_t>();
-  return sum;
-}
 
 std::string absolute(const std::string& path) {
   std::error_code ignored;  // then it stays as it is
@@ -148,150 +107,6 @@ std::string plural(uint64_t count, const char* what) {
 
 }  // namespace
 
-// Reads a journal's entries as far as they make sense together.
-class Resume::Replay {
- public:
-  explicit Replay(Told& told) : told_(told) {}
-
-  // False: it makes no sense here, and nothing behind it counts.
-  bool take(const Journal::Entry& entry) {
-    PayloadReader reader(entry.payload);
-    if ((told_.version == 0) != (entry.kind == Kind::begin)) return false;
-    switch (entry.kind) {
-      case Kind::begin:
-        return take_begin(reader);
-      case Kind::split:
-        return take_split(reader);
-      case Kind::bucket:
-        return take_bucket(reader);
-      case Kind::blocks:
-        return take_blocks(reader);
-      case Kind::split_end:
-        return take_split_end(reader);
-      case Kind::done:
-        return take_done(reader);
-      case Kind::complete:
-        return take_complete(reader);
-      case Kind::output:
-        told_.part_inode = reader.get<uint64_t>();
-        return reader.ended_well();
-    }
-    return false;
-  }
-  // What was told up to here counts, whatever follows.
-  bool at_rest() const { return !split_; }
-
- private:
-  bool take_begin(PayloadReader& reader) {
-    told_.version = reader.get<uint32_t>();
-    if (told_.version != version) return false;
-    told_.purpose = reader.get_text();
-    auto count = reader.get<uint32_t>();
-    for (uint32_t i = 0; i < count && reader.whole(); ++i) {
-      Input input{.path = reader.get_text()};
-      input.identity.inode = reader.get<uint64_t>();
-      input.identity.bytes = reader.get<uint64_t>();
-      input.identity.modified_ns = reader.get<int64_t>();
-      input.identity.changed_ns = reader.get<int64_t>();
-      told_.inputs.push_back(std::move(input));
-    }
-    count = reader.get<uint32_t>();
-    for (uint32_t i = 0; i < count && reader.whole(); ++i)
-      told_.folders.push_back(reader.get_text());
-    told_.part = reader.get_text();
-    return reader.ended_well() && !told_.folders.empty();
-  }
-
-  bool take_split(PayloadReader& reader) {
-    ResumeSplit split;
-    split.number = reader.get<uint32_t>();
-    of_.split = reader.get<uint32_t>();
-    of_.bucket = reader.get<uint32_t>();
-    split.parts = reader.get<uint32_t>();
-    split.block_bytes = reader.get<uint64_t>();
-    buckets_ = reader.get<uint32_t>();
-    split.read = get_sum(reader);
-    blocks_left_ = 0;
-    split_ = std::move(split);
-    return reader.ended_well() && split_->block_bytes > 0;
-  }
-
-  bool take_bucket(PayloadReader& reader) {
-    if (!split_ || blocks_left_ != 0) return false;
-    ResumeBucket bucket;
-    bucket.keys.low = reader.get<uint64_t>();
-    bucket.keys.high = reader.get<uint64_t>();
-    bucket.bytes = reader.get<uint64_t>();
-    bucket.items = reader.get<uint64_t>();
-    blocks_left_ = reader.get<uint64_t>();
-    bucket.part = reader.get<uint32_t>();
-    bucket.constant = reader.get<uint32_t>() != 0;
-    bucket.rest = get_sum(reader);
-    split_->buckets.push_back(std::move(bucket));
-    return reader.ended_well() && split_->buckets.back().part < std::max(split_->parts, 1u);
-  }
-
-  bool take_blocks(PayloadReader& reader) {
-    size_t count = reader.left_bytes() / (2 * sizeof(uint32_t));
-    if (!split_ || split_->buckets.empty() || count > blocks_left_) return false;
-    ResumeBucket& bucket = split_->buckets.back();
-    for (size_t i = 0; i < count; ++i) {
-      bucket.blocks.push_back(reader.get<uint32_t>());
-      bucket.checks.push_back(reader.get<uint32_t>());
-    }
-    blocks_left_ -= count;
-    return reader.ended_well();
-  }
-
-  bool take_split_end(PayloadReader& reader) {
-    if (!split_ || blocks_left_ != 0 || split_->buckets.size() != buckets_ ||
-        reader.get<uint32_t>() != split_->number)
-      return false;
-    told_.next_split = split_->number + 1;
-    buckets_of_[split_->number] = buckets_;
-    // The temporaries of what was split are gone, or will be.
-    told_.splits[of_] = std::move(*split_);
-    split_.reset();
-    return reader.ended_well();
-  }
-
-  bool take_done(PayloadReader& reader) {
-    while (reader.left_bytes() > 0) {
-      ResumeDone done;
-      done.id.split = reader.get<uint32_t>();
-      done.id.bucket = reader.get<uint32_t>();
-      done.offset = reader.get<uint64_t>();
-      done.stored.bytes = reader.get<uint64_t>();
-      done.stored.items = reader.get<uint64_t>();
-      done.stored.sum = get_sum(reader);
-      auto buckets = buckets_of_.find(done.id.split);
-      if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second)
-        return false;
-      told_.done[done.id] = done;
-      told_.output_bytes = std::max(told_.output_bytes, done.offset + done.stored.bytes);
-    }
-    return true;
-  }
-
-  bool take_complete(PayloadReader& reader) {
-    Complete complete;
-    complete.in_progress = reader.get_text();
-    complete.final_name = reader.get_text();
-    complete.inode = reader.get<uint64_t>();
-    complete.stored.bytes = reader.get<uint64_t>();
-    complete.stored.items = reader.get<uint64_t>();
-    told_.complete = std::move(complete);
-    return reader.ended_well();
-  }
-
-  Told& told_;
-  BucketId of_;
-  std::optional<ResumeSplit> split_;  // that has not ended
-  uint32_t buckets_ = 0;
-  uint64_t blocks_left_ = 0;
-  std::map<uint32_t, uint32_t> buckets_of_;
-};
-
 std::string Resume::folder_of(const SortOptions& options,
                               const std::vector<std::string>& directories) {
   return absolute(directories.front()) + "/" + name_of(purpose_of(options, directories));
@@ -339,21 +154,16 @@ Status Resume::take_over() {
     return failure(ErrorCode::invalid_argument, "sort this: another process is at it", folder,
                    "wait until it has ended");
   }
-  Replay replay(told_);
-  Journal::Entry entry;
-  Journal::Position position = journal->position();
-  for (;;) {
-    auto whole = journal->next(entry);
-    if (!whole) return std::unexpected(whole.error());
-    if (!*whole || !replay.take(entry)) break;
-    if (replay.at_rest()) position = journal->position();
-  }
-  if (told_.version != 0 && (told_.version != version || told_.purpose != purpose_ ||
-                             told_.inputs.size() != inputs_.size())) {
+  Journal::Position end;
+  auto told = read_steps(*journal, end);
+  if (!told) return std::unexpected(told.error());
+  told_ = std::move(*told);
+  if (told_.version != 0 && (told_.version != ResumeTold::present_version ||
+                             told_.purpose != purpose_ || told_.inputs.size() != inputs_.size())) {
     return failure(ErrorCode::unsupported, "go on with what another version of penstock left",
                    folder, "that version; or, to begin anew: " + removal());
   }
-  if (auto status = journal->cut(position); !status) return status;
+  if (auto status = journal->cut(end); !status) return status;
   {
     MutexLock lock(mutex_);
     journal_ = std::move(*journal);
@@ -365,7 +175,7 @@ Status Resume::take_over() {
   }
   if (was_published()) {
     // Only the cleaning up was left. New inputs under the old names are another sort.
-    std::vector<Input> expected = told_.inputs;
+    std::vector<ResumeInput> expected = told_.inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (inputs_[i].identity.inode == told_.complete->inode) expected[i] = inputs_[i];
     }
@@ -454,26 +264,16 @@ Status Resume::make_folders() {
 }
 
 Status Resume::write_beginning() {
-  PayloadWriter writer;
-  writer.put(version);
-  writer.put_text(purpose_);
-  writer.put(static_cast<uint32_t>(inputs_.size()));
-  for (const Input& input : inputs_) {
-    writer.put_text(input.path);
-    writer.put(input.identity.inode);
-    writer.put(input.identity.bytes);
-    writer.put(input.identity.modified_ns);
-    writer.put(input.identity.changed_ns);
-  }
-  writer.put(static_cast<uint32_t>(folders_.size()));
-  for (const std::string& folder : folders_) writer.put_text(folder);
-  writer.put_text(part_);
   {
     MutexLock lock(mutex_);
     progress_ = {};
     if (auto status = journal_.cut(Journal::beginning()); !status) return status;
-    if (auto status = journal_.append(Kind::begin, writer.text()); !status) return status;
-    if (auto status = journal_.commit(); !status) return status;
+    const ResumeTold begin{.version = ResumeTold::present_version,
+                           .purpose = purpose_,
+                           .inputs = inputs_,
+                           .folders = folders_,
+                           .part = part_};
+    if (auto status = write_begin(journal_, begin); !status) return status;
   }
   for (const std::string& folder : folders_) {
     if (auto status = file::sync_directory(folder); !status) return status;
@@ -616,12 +416,9 @@ Result<file::File> Resume::open_output(const file::OutputOptions& how) {
   auto identity = output->identity();
   if (!identity) return std::unexpected(identity.error());
   if (identity->inode != told_.part_inode) {
-    PayloadWriter writer;
-    writer.put(identity->inode);
     MutexLock lock(mutex_);
-    if (auto status = journal_.append(Kind::output, writer.text()); !status)
+    if (auto status = write_output(journal_, identity->inode); !status)
       return std::unexpected(status.error());
-    if (auto status = journal_.commit(); !status) return std::unexpected(status.error());
   }
   return output;
 }
@@ -675,7 +472,7 @@ SpillPlace Resume::place_of(uint32_t split) const {
 
 // They must be what they were before they were read.
 Status Resume::look_at_inputs() const {
-  for (const Input& input : inputs_) {
+  for (const ResumeInput& input : inputs_) {
     auto file = file::File::open_read(input.path, file::Caching::buffered);
     if (!file) return std::unexpected(file.error());
     auto identity = file->identity();
@@ -708,41 +505,18 @@ Status Resume::write_split(BucketId of, const ItemSum& read, const SpillSet& spi
   for (const std::string& folder : folders_) {
     if (auto status = file::sync_directory(folder); !status) return status;
   }
-  PayloadWriter head;
-  head.put(next_split_);
-  head.put(of.split);
-  head.put(of.bucket);
-  head.put(spills.parts());
-  head.put(uint64_t{spills.block_bytes()});
-  head.put(buckets);
-  put_sum(head, read);
-  if (auto status = journal_.append(Kind::split, head.text()); !status) return status;
-  for (uint32_t number = 0; number < buckets; ++number) {
-    const ResumeBucket saved = bucket(number);
-    PayloadWriter table;
-    table.put(saved.keys.low);
-    table.put(saved.keys.high);
-    table.put(saved.bytes);
-    table.put(saved.items);
-    table.put(uint64_t{saved.blocks.size()});
-    table.put(saved.part);
-    table.put(uint32_t{saved.constant});
-    put_sum(table, saved.rest);
-    if (auto status = journal_.append(Kind::bucket, table.text()); !status) return status;
-    for (size_t first = 0; first < saved.blocks.size(); first += blocks_per_entry) {
-      PayloadWriter list;
-      size_t last = std::min(first + blocks_per_entry, saved.blocks.size());
-      for (size_t i = first; i < last; ++i) {
-        list.put(saved.blocks[i]);
-        list.put(spills.part(saved.part).check_of(saved.blocks[i]));
-      }
-      if (auto status = journal_.append(Kind::blocks, list.text()); !status) return status;
-    }
-  }
-  PayloadWriter end;
-  end.put(next_split_);
-  if (auto status = journal_.append(Kind::split_end, end.text()); !status) return status;
-  if (auto status = journal_.commit(); !status) return status;
+  const ResumeSplit head{.number = next_split_,
+                         .parts = spills.parts(),
+                         .block_bytes = spills.block_bytes(),
+                         .read = read};
+  auto with_checks = [&](uint32_t number) {
+    ResumeBucket saved = bucket(number);
+    for (const uint32_t block : saved.blocks)
+      saved.checks.push_back(spills.part(saved.part).check_of(block));
+    return saved;
+  };
+  if (auto status = external::write_split(journal_, of, head, buckets, with_checks); !status)
+    return status;
   ++next_split_;
   worth_keeping_ = true;
   progress_.buckets += of.split == BucketId::no_split ? buckets : buckets - 1;
@@ -756,18 +530,8 @@ Status Resume::finished(std::span<const ResumeDone> done, const file::File& outp
 }
 
 Status Resume::write_done(std::span<const ResumeDone> done, const file::File& output) {
-  PayloadWriter writer;
-  for (const ResumeDone& one : done) {
-    writer.put(one.id.split);
-    writer.put(one.id.bucket);
-    writer.put(one.offset);
-    writer.put(one.stored.bytes);
-    writer.put(one.stored.items);
-    put_sum(writer, one.stored.sum);
-  }
   if (auto status = output.sync(); !status) return status;
-  if (auto status = journal_.append(Kind::done, writer.text()); !status) return status;
-  if (auto status = journal_.commit(); !status) return status;
+  if (auto status = external::write_done(journal_, done); !status) return status;
   for (const ResumeDone& one : done) {
     ++progress_.buckets_done;
     progress_.bytes_done += one.stored.bytes;
@@ -792,14 +556,10 @@ Status Resume::write_complete(file::File& output, const Stored& stored) {
   if (auto status = output.sync(); !status) return status;
   auto identity = output.identity();
   if (!identity) return std::unexpected(identity.error());
-  PayloadWriter writer;
-  writer.put_text(absolute(output.name_in_progress()));
-  writer.put_text(absolute(output.final_name()));
-  writer.put(identity->inode);
-  writer.put(stored.bytes);
-  writer.put(stored.items);
-  if (auto status = journal_.append(Kind::complete, writer.text()); !status) return status;
-  return journal_.commit();
+  return external::write_complete(journal_, {.in_progress = absolute(output.name_in_progress()),
+                                             .final_name = absolute(output.final_name()),
+                                             .inode = identity->inode,
+                                             .stored = stored});
 }
 
 bool Resume::keep_or_remove() {

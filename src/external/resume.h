@@ -8,46 +8,15 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
-#include "external/bucket.h"
-#include "external/journal.h"
+#include "external/resume_journal.h"
 #include "external/spill.h"
-#include "sort/bucket_map.h"
 
 namespace penstock::external {
-
-// A bucket between the phases: all of it lies in temporaries that stay, or nowhere, if its items
-// are its one key.
-struct ResumeBucket {
-  sorting::KeyRange keys = {};  // of numbers
-  uint64_t bytes = 0;
-  uint64_t items = 0;
-  bool constant = false;
-  uint32_t part = 0;                  // of the split's temporaries
-  ItemSum rest = {};                  // as in SplitBucket
-  std::vector<uint32_t> blocks = {};  // their numbers, in the order of the input
-  std::vector<uint32_t> checks = {};  // of these (file/block_checks.h)
-};
-
-struct ResumeSplit {
-  uint32_t number = 0;
-  uint32_t parts = 0;
-  size_t block_bytes = 0;
-  ItemSum read = {};                       // what was split
-  std::vector<ResumeBucket> buckets = {};  // in the order of the output
-};
-
-// A bucket that stands in the output.
-struct ResumeDone {
-  BucketId id;
-  uint64_t offset = 0;
-  Stored stored;
-};
 
 struct ResumeProgress {
   uint32_t buckets = 0;
@@ -116,33 +85,6 @@ class Resume {
   bool keep_or_remove();
 
  private:
-  struct Input {
-    std::string path;
-    file::FileIdentity identity;
-    bool operator==(const Input&) const = default;
-  };
-  struct Complete {
-    std::string in_progress;  // its name before it was published
-    std::string final_name;
-    uint64_t inode = 0;
-    Stored stored;
-  };
-  // What the journal says.
-  struct Told {
-    uint32_t version = 0;  // 0: nothing
-    std::string purpose;
-    std::vector<Input> inputs;
-    std::vector<std::string> folders;
-    std::string part;         // the path of the output in progress
-    uint64_t part_inode = 0;  // 0: it was not opened so far
-    std::map<BucketId, ResumeSplit> splits;
-    std::map<BucketId, ResumeDone> done;
-    std::optional<Complete> complete;
-    uint64_t output_bytes = 0;
-    uint32_t next_split = 0;
-  };
-  class Replay;
-
   Resume() = default;
   Status take_over();
   // Removes whatever an earlier run left, and makes place for a new one, or does not.
@@ -174,11 +116,11 @@ class Resume {
   std::vector<std::string> own_folders_;  // as this run was told
   // That are used: the own ones, or those of the state. The journal is in the first of both.
   std::vector<std::string> folders_;
-  std::vector<Input> inputs_;  // as they are now
+  std::vector<ResumeInput> inputs_;  // as they are now
   std::function<void(const std::string&)> notice_;
   Otherwise otherwise_ = Otherwise::begin;
 
-  Told told_;
+  ResumeTold told_;
   std::optional<Stored> completed_;
   uint32_t next_split_ = 0;
   bool worth_keeping_ = false;  // a split is saved
