@@ -41,31 +41,9 @@ constexpr uint64_t too_little_bytes = 1 * MiB;
 
 class ExternalSortTest : public SortFixture {
  protected:
-  void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-test-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(directory_ / "temporaries");
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(directory_);
-  }
-
-  static record::CheckResult check(const Format& format, const std::string& data,
-                                   bool descending = false) {
-    record::Checker checker({.format = format, .descending = descending});
-    checker.add(std::as_bytes(std::span(data)));
-    auto result = checker.finish();
-    EXPECT_TRUE(result) << result.error().message();
-    return *result;
-  }
   SortOptions options(const Format& format) const {
-    SortOptions options;
-    options.inputs = {path("in")};
-    options.output = path("out");
-    options.format = format;
+    SortOptions options = SortFixture::options(format);
     options.memory_bytes = budget_bytes();
-    options.temp_directories = {path("temporaries")};
     return options;
   }
   // What the test holds itself is not the sort's. What a sanitizer takes for itself may grow by

@@ -4,7 +4,6 @@
 // Likewise a bit that flips in memory, in a bucket of a sort, before it is sorted.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -33,14 +32,8 @@ const Format lines = {Type::lines, 1};
 class Damage : public SortFixture {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-damage-" + std::to_string(::getpid()));
+    SortFixture::SetUp();
     std::filesystem::create_directories(directory_ / "out");
-    std::filesystem::create_directories(directory_ / "temporaries");
-  }
-  void TearDown() override {
-    file::inject({});
-    std::filesystem::remove_all(directory_);
   }
 
   // All that a run leaves in the folder for outputs.
@@ -120,11 +113,8 @@ class Damage : public SortFixture {
   }
   SortOptions sort_options(const Format& format, uint64_t bytes) {
     write(path("in"), generate(format, Distribution::uniform, bytes));
-    SortOptions options;
-    options.inputs = {path("in")};
+    SortOptions options = SortFixture::options(format);
     options.output = path("out/sorted");
-    options.format = format;
-    options.temp_directories = {path("temporaries")};
     return options;
   }
   // The test program takes more, and less, from run to run.

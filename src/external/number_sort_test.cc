@@ -2,16 +2,14 @@
 // disk, too large and split again. What whole runs do is in test/external_sort_test.cc.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "base/random.h"
 #include "external/bucket_sort.h"
+#include "external/sort_fixture.h"
 #include "file/engine.h"
 #include "sort/item.h"
 
@@ -21,30 +19,19 @@ namespace {
 constexpr uint64_t memory_bytes = 14 * MiB;
 constexpr uint64_t input_bytes = 20 * MiB;
 
-class NumberSortTest : public testing::Test {
+class NumberSortTest : public SortFixture {
  protected:
-  void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-numbers-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(directory_);
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::string path(const char* name) const { return (directory_ / name).string(); }
-
   // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
   template <class T>
   BucketSortStats sort_and_compare(SortOptions options, std::vector<T> items,
                                    std::vector<uint64_t> sample) {
-    std::ofstream(path("in"), std::ios::binary)
-        .write(reinterpret_cast<const char*>(items.data()),
-               static_cast<std::streamsize>(items.size() * sizeof(T)));
+    write(path("in"), {reinterpret_cast<const char*>(items.data()), items.size() * sizeof(T)});
     options.format.record_bytes = sizeof(T);
     auto in = file::File::open_read(path("in"));
     auto out = file::File::create_output(path("out"));
     EXPECT_TRUE(in && out);
     Context context(options);
-    BucketSort sort(context, memory_bytes, {directory_.string()});
+    BucketSort sort(context, memory_bytes, {path("temporaries")});
     uint64_t bytes = items.size() * sizeof(T);
     const std::vector<Piece> pieces = {{.file = &*in, .bytes = bytes}};
     auto stored = sort.run({.pieces = pieces,
@@ -68,11 +55,9 @@ class NumberSortTest : public testing::Test {
     EXPECT_EQ(stored->items, order.size());
     std::vector<T> expected;
     for (auto [key, place] : order) expected.push_back(items[place]);
-    std::vector<T> sorted(expected.size());
-    auto size = static_cast<std::streamsize>(sorted.size() * sizeof(T));
-    std::ifstream(path("out"), std::ios::binary).read(reinterpret_cast<char*>(sorted.data()), size);
-    EXPECT_EQ(std::filesystem::file_size(path("out")), static_cast<uintmax_t>(size));
-    EXPECT_EQ(std::memcmp(sorted.data(), expected.data(), static_cast<size_t>(size)), 0);
+    EXPECT_TRUE(read(path("out")) ==
+                std::string_view(reinterpret_cast<const char*>(expected.data()),
+                                 expected.size() * sizeof(T)));
     return sort.stats();
   }
 
@@ -86,8 +71,6 @@ class NumberSortTest : public testing::Test {
       return item.key;
     }
   }
-
-  std::filesystem::path directory_;
 };
 
 SortOptions options_of(record::Type type) {

@@ -46,13 +46,12 @@ using record::Format;
 using record::Type;
 
 constexpr uint64_t input_bytes = 20 * MiB;
-constexpr uint32_t complete_entry = 7;  // see resume.cc
+constexpr uint32_t complete_entry = 7;  // see resume_journal.cc
 
 class ResumeTest : public SortFixture {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-resume-" + std::to_string(::getpid()));
+    SortFixture::SetUp();
     std::filesystem::create_directories(directory_ / "one");
     std::filesystem::create_directories(directory_ / "two");
     std::filesystem::create_directories(directory_ / "three");
@@ -61,16 +60,9 @@ class ResumeTest : public SortFixture {
     RecordProperty("seed", std::to_string(seed_));
     std::printf("seed %llu (PENSTOCK_TEST_SEED)\n", static_cast<unsigned long long>(seed_));
   }
-  void TearDown() override {
-    file::inject({});
-    std::filesystem::remove_all(directory_);
-  }
 
   SortOptions options(const Format& format) {
-    SortOptions options;
-    options.inputs = {path("in")};
-    options.output = path("out");
-    options.format = format;
+    SortOptions options = SortFixture::options(format);
     options.temp_directories = {path("one"), path("two")};
     options.resume = true;
     options.notice = [this](const std::string& text) { notices_.push_back(text); };
@@ -165,7 +157,7 @@ class ResumeTest : public SortFixture {
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
       std::string name = entry.path().filename().string();
       EXPECT_TRUE(name == "in" || name == "out" || name == "one" || name == "two" ||
-                  name == "three" || name == "expected" ||
+                  name == "three" || name == "expected" || name == "temporaries" ||
                   std::ranges::find(more, name) != more.end())
           << name << " was left";
     }

@@ -5,18 +5,24 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "external/external_sort.h"
+#include "file/emulation.h"
+#include "file/engine.h"
 #include "os/memory.h"
 #include "penstock/units.h"
+#include "record/checker.h"
 #include "record/generator.h"
 
 namespace penstock::external {
@@ -35,26 +41,56 @@ inline std::string read_whole(const std::string& path) {
 
 class SortFixture : public testing::Test {
  protected:
+  void SetUp() override { std::filesystem::create_directories(directory_ / "temporaries"); }
+  void TearDown() override {
+    file::inject({});
+    file::emulate({});
+    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
+    std::filesystem::remove_all(directory_);
+  }
+
+  SortOptions options(const record::Format& format) const {
+    SortOptions options;
+    options.inputs = {path("in")};
+    options.output = path("out");
+    options.format = format;
+    options.temp_directories = {path("temporaries")};
+    return options;
+  }
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
   static std::string read(const std::string& file) { return read_whole(file); }
   static void write(const std::string& file, std::string_view data) {
     std::ofstream(file, std::ios::binary | std::ios::trunc)
         .write(data.data(), static_cast<std::streamsize>(data.size()));
   }
-  static std::string generate(const record::Format& format, record::Distribution distribution,
-                              uint64_t bytes) {
-    uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
+  // Calls take(data) with one piece after the other.
+  template <class Take>
+  static void generate(const record::Format& format, record::Distribution distribution,
+                       uint64_t bytes, Take take) {
+    const uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
     auto generator =
         record::Generator::open({.format = format, .distribution = distribution, .count = count});
-    EXPECT_TRUE(generator) << generator.error().message();
-    std::string data;
+    ASSERT_TRUE(generator) << generator.error().message();
     std::string piece(1000 * generator->item_bytes_max(), '\0');
     for (uint64_t first = 0; first < count; first += 1000) {
-      uint64_t items = std::min<uint64_t>(1000, count - first);
-      data.append(piece, 0,
-                  generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data())));
+      const uint64_t items = std::min<uint64_t>(1000, count - first);
+      take(std::string_view(piece).substr(
+          0, generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data()))));
     }
+  }
+  static std::string generate(const record::Format& format, record::Distribution distribution,
+                              uint64_t bytes) {
+    std::string data;
+    generate(format, distribution, bytes, [&](std::string_view piece) { data += piece; });
     return data;
+  }
+  static record::CheckResult check(const record::Format& format, const std::string& data,
+                                   bool descending = false) {
+    record::Checker checker({.format = format, .descending = descending});
+    checker.add(std::as_bytes(std::span(data)));
+    auto result = checker.finish();
+    EXPECT_TRUE(result) << result.error().message();
+    return *result;
   }
   static uint64_t budget_bytes() {
     ::malloc_trim(0);
@@ -64,7 +100,8 @@ class SortFixture : public testing::Test {
   // What a sort may use beyond what the test program itself takes.
   static constexpr uint64_t spare_bytes = 20 * MiB;
 
-  std::filesystem::path directory_;
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / ("penstock-sort-" + std::to_string(::getpid()));
   // So that the least budget is below what the program has.
   std::vector<char> ballast_ = std::vector<char>(16 * MiB, 1);
 };

@@ -36,52 +36,21 @@ bowtie::DeviceProfile hard_disk() {
   return *bowtie::find_profile("hard-disk");
 }
 
-class PredictionTest : public testing::Test {
+class PredictionTest : public SortFixture {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::temp_directory_path() / fmt::format("plan-test-{}", ::getpid());
-    std::filesystem::create_directories(directory_ / "temporaries");
-  }
-  void TearDown() override {
-    file::emulate({});
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(directory_);
-  }
-
-  std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& path) { return read_whole(path); }
   void generate(const std::string& name, const Format& format, uint64_t bytes,
                 Distribution distribution = Distribution::uniform) const {
-    const uint64_t count = bytes / (format.fixed() ? format.record_bytes : 40);
-    auto generator =
-        record::Generator::open({.format = format, .distribution = distribution, .count = count});
-    ASSERT_TRUE(generator) << generator.error().message();
-    std::string piece(1000 * generator->item_bytes_max(), '\0');
     std::ofstream file(path(name), std::ios::binary);
-    for (uint64_t first = 0; first < count; first += 1000) {
-      const uint64_t items = std::min<uint64_t>(1000, count - first);
-      const size_t filled =
-          generator->fill(first, items, reinterpret_cast<std::byte*>(piece.data()));
-      file.write(piece.data(), static_cast<std::streamsize>(filled));
-    }
+    SortFixture::generate(format, distribution, bytes,
+                          [&](std::string_view piece) { file << piece; });
   }
   SortOptions options(const Format& format) const {
     ::malloc_trim(0);
     // A 32nd of a budget is kept back.
     const uint64_t needed_bytes = os::resident_memory().bytes + 28 * MiB;
-    return {.inputs = {path("in")},
-            .output = path("out"),
-            .format = format,
-            .memory_bytes = std::max<uint64_t>(32 * MiB, needed_bytes + needed_bytes / 31),
-            .temp_directories = {path("temporaries")}};
-  }
-  static record::CheckResult check(const Format& format, const std::string& data,
-                                   bool descending = false) {
-    record::Checker checker({.format = format, .descending = descending});
-    checker.add(std::as_bytes(std::span(data)));
-    auto result = checker.finish();
-    EXPECT_TRUE(result) << result.error().message();
-    return *result;
+    SortOptions options = SortFixture::options(format);
+    options.memory_bytes = std::max<uint64_t>(32 * MiB, needed_bytes + needed_bytes / 31);
+    return options;
   }
   void expect_sorted(const SortOptions& chosen) const {
     const auto before = check(chosen.format, read(chosen.inputs[0]));
@@ -121,8 +90,6 @@ class PredictionTest : public testing::Test {
               few + seeks_factor * static_cast<double>(planned->seeks));
   }
   static constexpr double few = 8;
-
-  std::filesystem::path directory_;
 };
 
 TEST_F(PredictionTest, PhasesAddUpToTheRun) {

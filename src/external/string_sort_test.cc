@@ -2,7 +2,6 @@
 // on, inputs from half of it to several times as much, with and without compression.
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include "external/spill_codec.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "os/sanitizer.h"
 
 namespace penstock::external {
 namespace {
@@ -23,17 +23,6 @@ using record::Format;
 using record::Type;
 
 constexpr Format lines{Type::lines, 1};
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PENSTOCK_SANITIZED
-#endif
-#endif
-#if defined(PENSTOCK_SANITIZED) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
 
 uint64_t seed_of_run() {
   static const uint64_t seed = [] {
@@ -126,31 +115,12 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
 
 class StringSortTest : public SortFixture {
  protected:
-  void SetUp() override {
-    directory_ =
-        std::filesystem::temp_directory_path() / ("penstock-strings-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(directory_ / "temporaries");
-  }
-  void TearDown() override {
-    file::inject({});
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(directory_);
-  }
-
-  SortOptions options(const Format& format) const {
-    SortOptions options;
-    options.inputs = {path("in")};
-    options.output = path("out");
-    options.format = format;
-    options.temp_directories = {path("temporaries")};
-    return options;
-  }
   // With `more` than the least memory. What the test itself holds is not the sort's.
   static Result<SortStats> sort(SortOptions chosen, uint64_t more = 0) {
     chosen.memory_bytes = budget_bytes() + more;
     os::reset_peak_resident_memory();
     auto stats = sort_files(chosen);
-    if (stats && !sanitized) {
+    if (stats && !os::shadowed) {
       EXPECT_LE(stats->peak_rss_bytes, chosen.memory_bytes);
     }
     return stats;
@@ -170,7 +140,7 @@ class StringSortTest : public SortFixture {
 };
 
 TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
-  const int rounds = sanitized ? 5 : 12;
+  const int rounds = os::shadowed ? 5 : 12;
   for (int round = 0; round < rounds; ++round) {
     Random random(seed_of_run() + static_cast<uint64_t>(round));
     Format format = lines;
@@ -194,7 +164,7 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
     chosen.unique = random.below(4) == 0;
     chosen.compression = random.below(2) == 0 ? Compression::always : Compression::never;
     chosen.threads = 1 + static_cast<unsigned>(random.below(3));
-    const uint64_t bytes = 4 * MiB + random.below(sanitized ? 12 * MiB : 36 * MiB);
+    const uint64_t bytes = 4 * MiB + random.below(os::shadowed ? 12 * MiB : 36 * MiB);
     const uint64_t more = random.below(2) * random.below(16 * MiB);
     SCOPED_TRACE(fmt::format(
         "seed {} round {}: {} bytes, record {} key {}+{}, lines {} to {}, prefix {}, {} keys, "
@@ -258,7 +228,7 @@ TEST_F(StringSortTest, LongLinesInShortInputsAreSorted) {
     data += '\n';
   }
   // With what the thread sanitizer takes for itself while it runs, which counts as the program's.
-  sort_and_compare(options(lines), data, sanitized ? 32 * MiB : 0);
+  sort_and_compare(options(lines), data, os::shadowed ? 32 * MiB : 0);
 }
 
 TEST_F(StringSortTest, KeysThatAreHardToTellApart) {

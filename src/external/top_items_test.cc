@@ -40,26 +40,11 @@ const Format formats[] = {
     {Type::kv64, 16},     {Type::record, 24, 4, 9}, {Type::lines, 1},
 };
 
-class TopTest : public testing::Test {
+class TopTest : public SortFixture {
  protected:
-  void SetUp() override {
-    directory_ = std::filesystem::temp_directory_path() / fmt::format("top-test-{}", ::getpid());
-    std::filesystem::create_directories(directory_ / "temporaries");
-  }
-  void TearDown() override {
-    EXPECT_TRUE(std::filesystem::is_empty(directory_ / "temporaries")) << "temporaries were left";
-    std::filesystem::remove_all(directory_);
-  }
+  // The least memory of all is meant.
+  TopTest() { ballast_ = std::vector<char>(); }
 
-  std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& path) { return read_whole(path); }
-
-  SortOptions options(const Format& format) const {
-    return {.inputs = {path("in")},
-            .output = path("out"),
-            .format = format,
-            .temp_directories = {path("temporaries")}};
-  }
   // Near the least memory. What the test holds itself is not the sort's.
   static Result<SortStats> sort(SortOptions options) {
     ::malloc_trim(0);
@@ -111,8 +96,6 @@ class TopTest : public testing::Test {
   static std::string model(const Items& items, const SortOptions& options) {
     return head(sorted(items, options), *options.top);
   }
-
-  std::filesystem::path directory_;
 };
 
 TEST_F(TopTest, IsWhatAStableSortBeginsWith) {
