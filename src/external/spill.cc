@@ -58,7 +58,7 @@ void Spill::believe(uint32_t number, uint32_t bytes, uint32_t check) {
       number / files_.size(), {check, static_cast<uint32_t>(round_up(bytes, file::sector_bytes))});
 }
 
-uint32_t Spill::number_of(const stream::Extent& extent) const noexcept {
+uint32_t Spill::number_of(const stream::Extent& extent) const {
   size_t file = 0;
   while (files_[file].get() != extent.file) ++file;
   return static_cast<uint32_t>(extent.offset / block_bytes_ * files_.size() + file);

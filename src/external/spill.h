@@ -45,8 +45,8 @@ class Spill {
   // The next block, of which `bytes` are used.
   stream::Extent place(uint32_t bytes);
   // An extent is told by the number of its block, which takes four bytes instead of 24.
-  uint32_t number_of(const stream::Extent& extent) const noexcept;
-  stream::Extent numbered(uint32_t number, uint32_t bytes) const noexcept {
+  uint32_t number_of(const stream::Extent& extent) const;
+  stream::Extent numbered(uint32_t number, uint32_t bytes) const {
     return {files_[number % files_.size()].get(), number / files_.size() * block_bytes_, bytes};
   }
   // Of a block that was written, for a later run; and what an earlier one had.
@@ -58,7 +58,7 @@ class Spill {
   void remove();
 
   // The directories, for messages.
-  const char* name() const noexcept { return name_.c_str(); }
+  const char* name() const { return name_.c_str(); }
   uint64_t placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
 
  private:
