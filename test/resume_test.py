@@ -24,7 +24,7 @@ MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 # A sanitizer keeps what was freed, such as a sample.
-MEMORY = "64M" if SANITIZED else "40M"
+MEMORY = "64M" if SANITIZED else "44M"
 LARGE_BYTES = 96 * MIB
 
 
