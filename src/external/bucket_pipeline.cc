@@ -213,7 +213,7 @@ class Pipeline {
   // ---- recording
 
   Status record() EXCLUDES_LOCK(mutex_) {
-    for (size_t left = progress_.size(); left > 0;) {
+    for (size_t left = input_.buckets.size(); left > 0;) {
       std::vector<uint32_t> numbers;
       std::vector<ResumeDone> done;
       {
