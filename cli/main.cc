@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/print.h"
+#include "cli/common/command.h"
+#include "cli/common/print.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/standard_streams.h"

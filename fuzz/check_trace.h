@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "trace/convert.h"
+#include "trace/follow/convert.h"
 
 namespace penstock::trace {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "check_trace.h"
-#include "trace/import.h"
+#include "trace/import/import.h"
 
 // Fuzzing the readers of other programs' logs, and the conversion of what they tell:
 //

@@ -16,7 +16,7 @@
 
 #include "base/random.h"
 #include "penstock/units.h"
-#include "trace/format.h"
+#include "trace/format/format.h"
 
 namespace penstock::trace {
 namespace {

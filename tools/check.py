@@ -250,17 +250,23 @@ def leaves_out(test):
 
 
 def unit_tests():
-    """The tests of modules, by their name in ctest: src/os/memory_test.cc is os_memory_test."""
-    folders = [(ROOT / "src", ""), (ROOT / "papers", "papers_"), (ROOT / "cli", "cli_"), (ROOT / "test", "test_")]
-    return {prefix + "_".join(path.relative_to(folder).with_suffix("").parts): path
-            for folder, prefix in folders
-            for path in sorted(folder.glob("**/*_test.cc" if folder.name == "src" else "*_test.cc"))}
+    """The tests of modules, by their name in ctest: src/trace/format/format_test.cc is trace_format_test."""
+    layers = {f"{path.relative_to(ROOT / 'src').parts[0]}_{path.stem}": path
+              for path in sorted((ROOT / "src").rglob("*_test.cc"))}
+    others = {f"{folder}_{path.stem}": path
+              for folder in ("papers", "cli", "test") for path in sorted((ROOT / folder).rglob("*_test.cc"))}
+    return layers | others
+
+
+def folder_of_test(name):
+    """Where a build has it: beside its layer's library."""
+    layer = name.partition("_")[0]
+    return layer if layer in ("papers", "cli", "test") else f"src/{layer}"
 
 
 def unprivileged_programs():
     """Each of the build in which it looks at most."""
-    return [ROOT / "build" / ("dev" if leaves_out(path) else "asan-ubsan")
-            / path.relative_to(ROOT).parent / name
+    return [ROOT / "build" / ("dev" if leaves_out(path) else "asan-ubsan") / folder_of_test(name) / name
             for name, path in unit_tests().items() if UNPRIVILEGED_TESTS.fullmatch(name)]
 
 

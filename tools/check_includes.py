@@ -42,7 +42,7 @@ ALLOWED = {
     ("src/fault/registry.cc", "sys/syscall.h"): "the same",
     ("src/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",
     ("src/stream/system_calls.cc", "write"): "the same",
-    ("cli/stop_signals.cc", "sigaction"): "the program's own answer to SIGINT and SIGTERM, which is no layer's business",
+    ("cli/common/stop_signals.cc", "sigaction"): "the program's own answer to SIGINT and SIGTERM, which is no layer's business",
 }
 
 
@@ -116,7 +116,7 @@ def may_call_system(name):
     # A trace is about other processes' system calls: its platform files look at them by ptrace, /proc and
     # seccomp. What they make of it lies in the files without the ending. target/ is a program under test.
     watches = name.startswith("src/trace/") and name.endswith("_linux.cc")
-    return (watches or name.startswith((*SYSTEM_LAYERS, "bench/", "src/trace/target/")) or
+    return (watches or name.startswith((*SYSTEM_LAYERS, "bench/", "src/trace/capture/target/")) or
             name.endswith(("_test.cc", "_suite.h", "_fixture.h")))
 
 
@@ -136,7 +136,7 @@ def check_tree(root):
 def self_test():
     cases = {
         '#include "sort/radix.h"\n': "lies above it",
-        '#include "cli/command.h"\n': "in no layer",
+        '#include "cli/common/command.h"\n': "in no layer",
         '#include "papers/radix_sort.h"\n': "in no layer",
         "#include <nlohmann/json.hpp>\n": "belongs to the programs",
         "#include <sys/mman.h>\n": "belongs to os/ and file/",

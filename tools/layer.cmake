@@ -18,10 +18,12 @@ else()
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")
 endif()
 
-# penstock_layer(NAME DEPS...): one folder of src/, or papers/, is one layer. Its *.cc are the layer's sources, each
-# of its *_test.cc is a test program of its own (named FOLDER_x_test). The layers named after NAME are the ones it may use.
+# penstock_layer(NAME DEPS...): one folder of src/, or papers/, is one layer. The *.cc of it and of its folders are the
+# layer's sources, each *_test.cc there is a test program of its own (named NAME_x_test). Folders named target/ are programs
+# under test. The layers named after NAME are the ones it may use.
 function(penstock_layer name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/target/")
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")

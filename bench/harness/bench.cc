@@ -1,4 +1,4 @@
-#include "bench/bench.h"
+#include "bench/harness/bench.h"
 
 #include <algorithm>
 #include <chrono>

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "bench/bench.h"
+#include "bench/harness/bench.h"
 #include "bench/harness/scratch.h"
 
 namespace penstock::bench {

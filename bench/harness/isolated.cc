@@ -14,7 +14,7 @@
 #include <new>
 #include <string>
 
-#include "bench/bench.h"
+#include "bench/harness/bench.h"
 #include "bench/harness/scratch.h"
 
 namespace penstock::bench {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/bench.h"
+#include "bench/harness/bench.h"
 #include "os/memory.h"
 #include "penstock/error.h"
 #include "penstock/page_pool.h"

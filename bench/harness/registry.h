@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "bench/bench.h"
+#include "bench/harness/bench.h"
 
 namespace penstock::bench {
 

@@ -1,0 +1,402 @@
+// How fast can items be dealt out to 2^b buckets whose sizes nobody knows?
+//
+// One gibibyte of uniform keys, by their leading bits. The ceiling of every method is the same loop
+// over buckets that were allocated in the right sizes beforehand, which takes an oracle; the
+// physical limit is reading the input and writing it somewhere, with no bucket at all. Rivals: two
+// passes, of which the first counts; and blocks of 256 KiB in a chain, which leaves no contiguous
+// buckets behind. Sources: table 7 of the paper, tables 3.4 and 3.5 of the thesis.
+//
+// All memory was touched before. A method's time is the whole call, with its buckets in contiguous
+// memory at the end.
+
+#include <fmt/format.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "bench/harness/bench.h"
+#include "os/memory.h"
+#include "papers/partition_methods.h"
+#include "partition/pass.h"
+#include "partition/shared_pieces.h"
+#include "partition/write_combine.h"
+#include "penstock/partition.h"
+#include "penstock/units.h"
+
+namespace penstock::bench {
+namespace {
+
+using partition_internal::BucketFunction;
+using partition_internal::Destination;
+using partition_internal::LineBytes;
+using partition_internal::WriteCombiner;
+
+constexpr size_t line_bytes = static_cast<size_t>(LineBytes::small);
+constexpr size_t block_bytes = 2 * MiB;
+constexpr size_t chained_block_bytes = 256 * KiB;
+constexpr unsigned bits_max = 10;
+
+Result<os::Reservation> touched_memory(uint64_t bytes) {
+  auto memory = os::Reservation::reserve(round_up(bytes, os::huge_page_bytes));
+  if (!memory) return memory;
+  int error = os::commit(memory->begin(), memory->bytes());
+  if (error == 0) (void)os::advise_huge(memory->begin(), memory->bytes(), true);
+  if (error == 0) error = os::populate(memory->begin(), memory->bytes());
+  if (error != 0) return system_error(error, fmt::format("touch {} bytes", bytes), "bench");
+  return memory;
+}
+
+struct Method {
+  const char* what;
+  const partition_internal::Method* memory;
+  bool stable = false;
+};
+const Method pieces = {"M3, shared pieces", &partition_internal::shared_pieces()};
+const Method rings = {"1B, private rings, two blocks, mask", &papers::private_rings()};
+const std::vector<Method> methods = {
+    pieces,
+    {"M3, shared pieces, stable", &partition_internal::shared_pieces(), true},
+    {"1A, private streams", &papers::private_streams()},
+    {"1A, private streams, stable", &papers::private_streams(), true},
+    rings,
+#if defined(__x86_64__)
+    {"1B, private rings, one block, handler", &papers::private_rings(papers::Wrap::handler)},
+#endif
+    {"1B, private rings, one block, conditional",
+     &papers::private_rings(papers::Wrap::conditional)},
+    {"2A, shared rings", &papers::shared_rings()},
+    {"2B, shared streams", &papers::shared_streams()},
+};
+
+// What of a bucket does not depend on the order of its items.
+struct Content {
+  uint64_t items = 0;
+  uint64_t sum = 0;
+  bool operator==(const Content&) const = default;
+};
+template <class T>
+Content content_of(std::span<const T> items) {
+  Content content{.items = items.size()};
+  for (const T item : items) content.sum += item;
+  return content;
+}
+
+template <class T>
+class Bench {
+ public:
+  static Result<Bench> open(uint64_t items) {
+    Bench bench;
+    auto input = touched_memory(items * sizeof(T));
+    if (!input) return std::unexpected(input.error());
+    // Every chain ends in a block that is not full.
+    auto memory = touched_memory(items * sizeof(T) + (chained_block_bytes << bits_max));
+    if (!memory) return std::unexpected(memory.error());
+    bench.input_memory_ = std::move(*input);
+    bench.memory_ = std::move(*memory);
+    T* const keys = reinterpret_cast<T*>(bench.input_memory_.begin());
+    for (uint64_t i = 0; i < items; ++i) keys[i] = static_cast<T>(mix64(i));
+    bench.input_ = {keys, items};
+    return bench;
+  }
+
+  uint64_t items() const { return input_.size(); }
+
+  void choose(unsigned bits) {
+    bits_ = bits;
+    function_ = *partition_internal::make_bucket_function(ByHighBits{bits}, 8 * sizeof(T), "");
+    expected_.assign(size_t{1} << bits, {});
+    for (const T item : input_) {
+      Content& content = expected_[item >> (8 * sizeof(T) - bits)];
+      ++content.items;
+      content.sum += item;
+    }
+  }
+  // Of all buckets of ours that were looked at.
+  uint64_t hash() const { return hash_; }
+
+  // Each returns seconds; the first time it looks whether every bucket is right.
+  Result<double> copy() {
+    T* const to = reinterpret_cast<T*>(memory_.begin());
+    return seconds_of([&] { stream_copy(input_.data(), to, input_.size()); });
+  }
+
+  Result<double> preallocated(bool check) {
+    const std::vector<std::byte*> starts = starts_of(expected_);
+    WriteCombiner<T> combiner(function_, LineBytes::small, {});
+    const double seconds = seconds_of([&] { combine_into(combiner, starts); });
+    if (check) return checked(seconds, starts);
+    return seconds;
+  }
+
+  Result<double> two_passes(bool check) {
+    std::vector<std::byte*> starts;
+    WriteCombiner<T> combiner(function_, LineBytes::small, {});
+    const double seconds = seconds_of([&] {
+      std::vector<Content> counted(expected_.size());
+      // Four counters a bucket: equal keys in a row do not wait for each other.
+      std::vector<uint64_t> counts(4 * expected_.size());
+      const unsigned shift = 8 * sizeof(T) - bits_;
+      for (size_t i = 0; i < input_.size(); i += 4) {
+        for (size_t k = 0; k < 4; ++k) ++counts[4 * (input_[i + k] >> shift) + k];
+      }
+      for (size_t bucket = 0; bucket < counted.size(); ++bucket) {
+        for (size_t k = 0; k < 4; ++k) counted[bucket].items += counts[4 * bucket + k];
+      }
+      starts = starts_of(counted);
+      combine_into(combiner, starts);
+    });
+    if (check) return checked(seconds, starts);
+    return seconds;
+  }
+
+  Result<double> chained(bool check) {
+    Chains chains(memory_, expected_.size());
+    WriteCombiner<T> combiner(
+        function_, LineBytes::small,
+        {.place = Chains::place, .self = &chains, .unit_bytes = chained_block_bytes});
+    const double seconds = seconds_of([&] {
+      combiner.add(input_.data(), input_.size());
+      for (uint32_t bucket = 0; bucket < expected_.size(); ++bucket)
+        chains.finish(bucket, combiner.written(bucket), combiner.rest(bucket));
+      partition_internal::finish_stores();
+    });
+    for (uint32_t bucket = 0; check && bucket < expected_.size(); ++bucket) {
+      Content content;
+      for (std::byte* block : chains.blocks[bucket]) {
+        const uint64_t left = expected_[bucket].items - content.items;
+        const Content more =
+            content_of(std::span(reinterpret_cast<const T*>(block),
+                                 std::min<uint64_t>(left, chained_block_bytes / sizeof(T))));
+        content.items += more.items;
+        content.sum += more.sum;
+      }
+      if (content != expected_[bucket]) return wrong("chained blocks");
+    }
+    return seconds;
+  }
+
+  Result<double> method(const BlockPool& pool, const Method& method, unsigned threads, bool check,
+                        PartitionStats* stats = nullptr) {
+    const PartitionOptions options{
+        .by = ByHighBits{bits_}, .threads = threads, .stable = method.stable};
+    const double start = now_seconds();
+    auto parts = partition_by(*method.memory, &pool, partition_internal::Input<T>(input_), options);
+    const double seconds = now_seconds() - start;
+    if (!parts) return std::unexpected(parts.error());
+    for (uint32_t bucket = 0; check && bucket < parts->buckets(); ++bucket) {
+      const Content content = content_of<T>(parts->bucket(bucket));
+      if (content != expected_[bucket]) return wrong(method.what);
+      hash_ = mix64(hash_ ^ mix64(content.items) ^ content.sum);
+    }
+    if (stats != nullptr) *stats = parts->stats();
+    return seconds;
+  }
+
+ private:
+  struct Chains {
+    Chains(const os::Reservation& memory, size_t buckets) : next(memory.begin()), blocks(buckets) {}
+    static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+      auto& chains = *static_cast<Chains*>(self);
+      std::byte* const block = chains.next;
+      chains.next += chained_block_bytes;
+      chains.blocks[bucket].push_back(block);
+      return block;
+    }
+    void finish(uint32_t bucket, std::byte* at, std::span<const std::byte> rest) {
+      if (rest.empty()) return;
+      if (reinterpret_cast<uintptr_t>(at) % chained_block_bytes == 0)
+        at = place(this, bucket, at, nullptr);
+      std::memcpy(at, rest.data(), rest.size());
+    }
+    std::byte* next;
+    std::vector<std::vector<std::byte*>> blocks;
+  };
+
+  static std::unexpected<Error> wrong(const std::string& what) {
+    return failure(ErrorCode::corrupt, "check the buckets", what);
+  }
+
+  std::vector<std::byte*> starts_of(const std::vector<Content>& contents) const {
+    std::vector<std::byte*> starts;
+    std::byte* at = memory_.begin();
+    for (const Content& content : contents) {
+      starts.push_back(at);
+      at += round_up(content.items * sizeof(T), line_bytes);
+    }
+    return starts;
+  }
+
+  void combine_into(WriteCombiner<T>& combiner, const std::vector<std::byte*>& starts) {
+    for (uint32_t bucket = 0; bucket < starts.size(); ++bucket)
+      combiner.begin(bucket, starts[bucket]);
+    combiner.add(input_.data(), input_.size());
+    for (uint32_t bucket = 0; bucket < starts.size(); ++bucket) {
+      const auto rest = combiner.rest(bucket);
+      std::copy(rest.begin(), rest.end(), combiner.written(bucket));
+    }
+    partition_internal::finish_stores();
+  }
+
+  Result<double> checked(double seconds, const std::vector<std::byte*>& starts) const {
+    for (size_t bucket = 0; bucket < starts.size(); ++bucket) {
+      const std::span items(reinterpret_cast<const T*>(starts[bucket]), expected_[bucket].items);
+      if (content_of(items) != expected_[bucket]) return wrong("preallocated buckets");
+    }
+    return seconds;
+  }
+
+  [[gnu::noinline]] static void stream_copy(const T* from, T* to, uint64_t items) {
+#if defined(__SSE2__)
+    const auto* source = reinterpret_cast<const __m128i*>(from);
+    auto* target = reinterpret_cast<__m128i*>(to);
+    const uint64_t words = items * sizeof(T) / sizeof(__m128i);
+    for (uint64_t i = 0; i < words; i += 16) {
+      for (uint64_t k = 0; k < 16; k += 4) __builtin_prefetch(source + i + k + 256);
+      for (uint64_t k = 0; k < 16; ++k)
+        _mm_stream_si128(target + i + k, _mm_load_si128(source + i + k));
+    }
+    _mm_sfence();
+#else
+    std::memcpy(to, from, items * sizeof(T));
+#endif
+  }
+
+  os::Reservation input_memory_;
+  os::Reservation memory_;  // of the rivals
+  std::span<const T> input_;
+  unsigned bits_ = 0;
+  BucketFunction function_;
+  std::vector<Content> expected_;
+  uint64_t hash_ = 0;
+};
+
+struct Contender {
+  std::string what;
+  uint64_t items;
+  std::function<Result<double>(bool check)> run;
+  std::vector<double> ns_per_key = {};
+};
+
+// The contenders take turns, so that what disturbs one disturbs all. Medians, in their order.
+Result<std::vector<double>> measure(std::vector<Contender>& contenders, unsigned runs,
+                                    const std::string& prefix, Report& report) {
+  for (unsigned run = 0; run < runs; ++run) {
+    for (Contender& contender : contenders) {
+      const auto seconds = contender.run(run == 0);
+      if (!seconds) return std::unexpected(seconds.error());
+      contender.ns_per_key.push_back(*seconds * 1e9 / static_cast<double>(contender.items));
+    }
+  }
+  std::vector<double> medians;
+  for (Contender& contender : contenders)
+    medians.push_back(report.add(prefix + contender.what, "ns/key", contender.ns_per_key));
+  return medians;
+}
+
+template <class T>
+Contender contender_of(Bench<T>& bench, const BlockPool& pool, const Method& method,
+                       unsigned threads) {
+  return {method.what, bench.items(), [&bench, &pool, method, threads](bool check) {
+            return bench.method(pool, method, threads, check);
+          }};
+}
+
+Result<BlockPool> touched_pool(uint64_t bytes, uint64_t ends) {
+  auto pool = BlockPool::open({.block_bytes = block_bytes,
+                               .blocks = static_cast<uint32_t>(bytes / block_bytes + ends + 64)});
+  if (!pool) return pool;
+  std::vector<BlockPool::Block> touched;
+  for (uint32_t i = 0; i < pool->blocks(); ++i) {
+    touched.push_back(pool->take());
+    if (!touched.back()) return failure(ErrorCode::out_of_memory, "touch blocks", "bench");
+  }
+  return pool;
+}
+
+Result<Report> run_partition(const Options& options) {
+  const uint64_t items = options.quick ? 1 << 24 : 1 << 27;
+  const unsigned runs = options.runs_or(9);
+  Report report;
+  auto pool = touched_pool(items * sizeof(uint64_t), 1 << bits_max);
+  if (!pool) return std::unexpected(pool.error());
+
+  {
+    auto bench = Bench<uint64_t>::open(items);
+    if (!bench) return std::unexpected(bench.error());
+    for (const unsigned bits : {8u, 10u}) {
+      bench->choose(bits);
+      std::vector<Contender> contenders = {
+          {"copy (the limit of the memory)", items, [&](bool) { return bench->copy(); }},
+          {"preallocated buckets (the ceiling)", items,
+           [&](bool check) { return bench->preallocated(check); }},
+          {"two passes", items, [&](bool check) { return bench->two_passes(check); }},
+          {"chained blocks", items, [&](bool check) { return bench->chained(check); }},
+      };
+      const size_t ours = contenders.size();
+      for (const Method& method : methods) {
+        if (!method.stable)  // one thread always keeps the order
+          contenders.push_back(contender_of(*bench, *pool, method, 1));
+      }
+      const auto medians =
+          measure(contenders, runs, fmt::format("u64, b = {}, 1 thread: ", bits), report);
+      if (!medians) return std::unexpected(medians.error());
+      report.ratio(fmt::format("vs_preallocated_u64_b{}", bits), (*medians)[1] / (*medians)[ours]);
+      // How near the loop itself, with preallocated buckets, comes to copying; and, as a row, M3.
+      if (bits == 8) report.ratio("vs_bandwidth_u64_b8", (*medians)[0] / (*medians)[1]);
+      report.add(fmt::format("u64, b = {}, 1 thread: copying's time / M3's", bits), "",
+                 {(*medians)[0] / (*medians)[ours]});
+    }
+
+    bench->choose(8);
+    std::vector<Contender> contenders;
+    for (const Method& method : methods)
+      contenders.push_back(contender_of(*bench, *pool, method, 2));
+    const auto medians = measure(contenders, runs, "u64, b = 8, 2 threads: ", report);
+    if (!medians) return std::unexpected(medians.error());
+    // In 1B each thread has buckets of its own, and the thesis leaves it to their reader to go from
+    // one to the next. So of 1B only dealing out is counted, without closing the gaps between them
+    // and bringing blocks into rows; of M3, all of it.
+    std::vector<double> m3_seconds, rings_seconds;
+    for (unsigned run = 0; run < runs; ++run) {
+      PartitionStats stats;
+      const auto whole = bench->method(*pool, pieces, 2, false);
+      if (!whole) return std::unexpected(whole.error());
+      m3_seconds.push_back(*whole);
+      if (const auto run = bench->method(*pool, rings, 2, false, &stats); !run)
+        return std::unexpected(run.error());
+      rings_seconds.push_back(static_cast<double>(stats.distribute_ns) * 1e-9);
+    }
+    report.ratio("m3_vs_1b", median(rings_seconds) / median(m3_seconds));
+    report.hash(bench->hash());
+  }
+
+  auto bench = Bench<uint32_t>::open(2 * items);
+  if (!bench) return std::unexpected(bench.error());
+  bench->choose(8);
+  std::vector<Contender> contenders;
+  for (const unsigned threads : {1u, 2u}) {
+    contenders.push_back(contender_of(*bench, *pool, pieces, threads));
+    contenders.back().what += fmt::format(", {} threads", threads);
+  }
+  const auto medians = measure(contenders, runs, "u32, b = 8: ", report);
+  if (!medians) return std::unexpected(medians.error());
+  report.hash(bench->hash());
+  report.ratio("speedup_2t_u32", (*medians)[0] / (*medians)[1]);
+  return report;
+}
+
+const Registration registration{"partition", "dealing keys out to buckets of unknown sizes",
+                                run_partition};
+
+}  // namespace
+}  // namespace penstock::bench

@@ -1,0 +1,371 @@
+// How far is the external sort from what the disk allows, and from other people's sorts?
+//
+// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB. The bound is two reads and two writes of
+// the data at the speed of the disk, measured before and after each run (a shared disk has better
+// and worse minutes). Lines: 20,000,000 ASCII records of the Sort Benchmark with 512 MiB, beside
+// GNU sort with the same memory, threads and folder for temporaries; both outputs must be the same,
+// byte for byte.
+//
+// The numbers are also sorted by STXXL, DuckDB and polars with the same memory, once, after our
+// first run: they are several times slower, so that noise does not matter. Who fails, takes more
+// than ten minutes or is not installed has a row that says so.
+//
+// external-sort-memory: the same numbers, 2 GiB of them, with 32 MiB to 4 GiB. More memory must not
+// make it slower, and each run must stay within what it was given.
+//
+// Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
+// finds memory that the machine has touched just before.
+
+#include "external/external_sort.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/harness/bench.h"
+#include "bench/harness/child.h"
+#include "bench/harness/pages.h"
+#include "bench/harness/scratch.h"
+#include "bench/rivals/external_rivals.h"
+#include "external/probe.h"
+#include "os/sanitizer.h"
+#include "penstock/units.h"
+
+namespace penstock::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned threads = 2;
+constexpr uint64_t record_bytes = 100;
+
+struct Sizes {
+  uint64_t u64_bytes;
+  uint64_t u64_memory_bytes;
+  uint64_t disk_bytes;  // what the disk's speed is measured with
+  uint64_t records;
+  uint64_t records_memory_bytes;
+  uint64_t sweep_bytes;
+  std::vector<uint64_t> sweep_memory_bytes;
+};
+
+const std::vector<std::string> u64_words = {"--format", "u64"};
+
+Result<record::Format> u64_format() {
+  return record::parse_format("u64", 8, "0:8");
+}
+Result<record::Format> record_format() {
+  return record::parse_format("record", 100, "0:10");
+}
+
+// In a quick run the budget is what the sort can just work with, so that it has to use the disk if
+// it can. A sanitized program is larger.
+uint64_t least_memory_bytes(const record::Format& format) {
+  external::SortOptions options;
+  options.format = format;
+  options.threads = threads;
+  return external::minimum_memory_bytes(options) + (os::shadowed ? 16 * MiB : 0);
+}
+
+Result<Sizes> sizes_of(bool quick) {
+  if (!quick) {
+    std::vector<uint64_t> memories;
+    for (uint64_t memory = 32 * MiB; memory <= 4 * GiB; memory *= 2) memories.push_back(memory);
+    return Sizes{8 * GiB, 1 * GiB, 4 * GiB, 20'000'000, 512 * MiB, 2 * GiB, std::move(memories)};
+  }
+  Result<record::Format> u64 = u64_format();
+  Result<record::Format> record = record_format();
+  if (!u64) return std::unexpected(u64.error());
+  if (!record) return std::unexpected(record.error());
+  const uint64_t least = least_memory_bytes(*u64);
+  return Sizes{64 * MiB,
+               least,
+               64 * MiB,
+               200'000,
+               least_memory_bytes(*record),
+               64 * MiB,
+               {least, 2 * least, 4 * least}};
+}
+
+std::string in_bytes(uint64_t bytes) {
+  return fmt::format("{}b", bytes);
+}
+
+nlohmann::json parse(const std::string& text) {
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, const Sizes& sizes, const Scratch& scratch)
+      : options_(options), sizes_(sizes), scratch_(scratch) {}
+
+  Status numbers();
+  Status records();
+  Status memory_sweep();
+  Report take_report() { return std::move(report_); }
+
+ private:
+  Result<ChildRun> penstock(std::vector<std::string> words) const {
+    words.insert(words.begin(), options_.program);
+    return run_child(words);
+  }
+  Result<ChildRun> sort(const std::string& input, const std::string& output,
+                        std::vector<std::string> format, uint64_t memory_bytes) const;
+  Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
+  // Sorts numbers whose check said `before`, has the output verified, and removes it.
+  Result<ChildRun> sort_numbers(const std::string& input, uint64_t memory_bytes,
+                                const nlohmann::json& before) const;
+  Result<nlohmann::json> make_numbers(const std::string& path, uint64_t bytes) const;
+  // `our_seconds`: of the run beside which they are set.
+  void rivals(const std::string& input, const nlohmann::json& checked, double our_seconds);
+  Status compare(const std::string& one, const std::string& other) const;
+  void hash_checksum(const nlohmann::json& checked) {
+    auto text = checked.value("checksum", std::string{});
+    report_.hash(std::as_bytes(std::span(text)));
+  }
+  unsigned runs() const { return options_.runs_or(3); }
+
+  const Options& options_;
+  const Sizes& sizes_;
+  const Scratch& scratch_;
+  Report report_;
+};
+
+Result<ChildRun> Bench::sort(const std::string& input, const std::string& output,
+                             std::vector<std::string> format, uint64_t memory_bytes) const {
+  std::vector<std::string> words = {"sort", input, "-o", output, "-S", in_bytes(memory_bytes)};
+  words.insert(words.end(),
+               {"-T", scratch_.folder(), "--parallel", std::to_string(threads), "--json"});
+  words.insert(words.end(), format.begin(), format.end());
+  if (Status ready = prepare_machine(memory_bytes, input); !ready)
+    return std::unexpected(ready.error());
+  return penstock(words);
+}
+
+Result<nlohmann::json> Bench::check(const std::string& path,
+                                    std::vector<std::string> format) const {
+  format.insert(format.begin(), {"check", path, "--json"});
+  Result<ChildRun> run = penstock(format);
+  if (!run) return std::unexpected(run.error());
+  return parse(run->output);
+}
+
+Status Bench::compare(const std::string& one, const std::string& other) const {
+  Result<ChildRun> run = run_child({"cmp", one, other});
+  if (!run) return std::unexpected(run.error());
+  if (run->exit_code != 0) {
+    return failure(ErrorCode::corrupt, "accept an output that is not GNU sort's", one);
+  }
+  return {};
+}
+
+void Bench::rivals(const std::string& input, const nlohmann::json& checked, double our_seconds) {
+  const RivalJob job{.input = input,
+                     .folder = scratch_.folder(),
+                     // None of them works with what a quick run gives us.
+                     .memory_bytes = std::max(sizes_.u64_memory_bytes, 256 * MiB),
+                     .threads = threads,
+                     .seconds_max = options_.quick ? 60u : 600u,
+                     .verify = [&](const std::string& path) -> Status {
+                       Result<nlohmann::json> after = check(path, u64_words);
+                       if (!after) return std::unexpected(after.error());
+                       if (after->value("sorted", false) && (*after)["count"] == checked["count"] &&
+                           (*after)["checksum"] == checked["checksum"]) {
+                         return {};
+                       }
+                       return failure(ErrorCode::corrupt, "be what the input sorted is", path);
+                     }};
+  for (const RivalRun& rival : sort_with_rivals(job)) {
+    const std::string row = "u64, " + rival.name;
+    if (!rival.run) {
+      report_.add(row + ": no result, " + rival.problem, "", {0});
+      continue;
+    }
+    report_.add(row, "s", {rival.run->seconds});
+    report_.add(row + ", peak resident set", "MiB",
+                {static_cast<double>(rival.run->resident_peak_bytes) / MiB});
+    if (rival.run->cgroup_peak_bytes != 0) {
+      report_.add(row + ", peak of its memory cgroup", "MiB",
+                  {static_cast<double>(rival.run->cgroup_peak_bytes) / MiB});
+    }
+    report_.ratio(rival.ratio, rival.run->seconds / our_seconds);
+  }
+}
+
+// What `penstock check` says of the new file.
+Result<nlohmann::json> Bench::make_numbers(const std::string& path, uint64_t bytes) const {
+  Result<ChildRun> made = penstock({"gen", "--format", "u64", "--dist", "uniform", "--count",
+                                    std::to_string(bytes / 8), "-o", path});
+  if (!made) return std::unexpected(made.error());
+  return check(path, u64_words);
+}
+
+Result<ChildRun> Bench::sort_numbers(const std::string& input, uint64_t memory_bytes,
+                                     const nlohmann::json& before) const {
+  const std::string output = scratch_.file("sorted.u64");
+  Result<ChildRun> sorted = sort(input, output, u64_words, memory_bytes);
+  if (!sorted) return sorted;
+  Result<nlohmann::json> after = check(output, u64_words);
+  if (!after) return std::unexpected(after.error());
+  if (!after->value("sorted", false) || (*after)["count"] != before["count"] ||
+      (*after)["checksum"] != before["checksum"]) {
+    return failure(ErrorCode::corrupt, "verify the sort's output", output);
+  }
+  fs::remove(output);
+  return sorted;
+}
+
+Status Bench::numbers() {
+  std::string input = scratch_.file("input.u64");
+  Result<nlohmann::json> before = make_numbers(input, sizes_.u64_bytes);
+  if (!before) return std::unexpected(before.error());
+
+  std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
+      resident_peaks;
+  for (unsigned run = 0; run < runs(); ++run) {
+    auto bytes = static_cast<double>(sizes_.u64_bytes);
+    double bound = 0;
+    auto probe = [&]() -> Status {
+      auto disk = external::probe_disk(scratch_.folder(), {.bytes = sizes_.disk_bytes});
+      if (!disk) return std::unexpected(disk.error());
+      write_speeds.push_back(disk->write_bytes_per_s / 1e6);
+      read_speeds.push_back(disk->read_bytes_per_s / 1e6);
+      bound += bytes / disk->read_bytes_per_s + bytes / disk->write_bytes_per_s;
+      return {};
+    };
+    if (Status status = probe(); !status) return status;
+    Result<ChildRun> sorted = sort_numbers(input, sizes_.u64_memory_bytes, *before);
+    if (!sorted) return std::unexpected(sorted.error());
+    if (Status status = probe(); !status) return status;
+
+    bounds.push_back(bound);
+    seconds.push_back(sorted->seconds);
+    ratios.push_back(bound / sorted->seconds);
+    if (run == 0) rivals(input, *before, sorted->seconds);
+    peaks.push_back(parse(sorted->output).value("peak_rss_bytes", 0.0) / MiB);
+    resident_peaks.push_back(static_cast<double>(sorted->resident_peak_bytes) / MiB);
+    if (sorted->cgroup_peak_bytes != 0) {
+      cgroup_peaks.push_back(static_cast<double>(sorted->cgroup_peak_bytes) / MiB);
+    }
+  }
+  fs::remove(input);
+
+  report_.add("disk, direct write", "MB/s", write_speeds);
+  report_.add("disk, direct read", "MB/s", read_speeds);
+  report_.add("u64, bound of the disk", "s", bounds);
+  report_.add("u64, penstock sort", "s", seconds);
+  report_.add("u64, budget", "MiB", {static_cast<double>(sizes_.u64_memory_bytes) / MiB});
+  report_.add("u64, peak memory as the program tells it", "MiB", peaks);
+  report_.add("u64, peak resident set, views counted each", "MiB", resident_peaks);
+  if (!cgroup_peaks.empty()) report_.add("u64, peak of its memory cgroup", "MiB", cgroup_peaks);
+  report_.ratio("vs_disk_bound_u64", median(ratios));
+  hash_checksum(*before);
+  return {};
+}
+
+Status Bench::records() {
+  const std::vector<std::string> format = {"--format", "record", "--record",
+                                           "100",      "--key",  "0:10"};
+  std::string input = scratch_.file("input.records");
+  std::string ours = scratch_.file("penstock.records");
+  std::string theirs = scratch_.file("gnu.records");
+  Result<ChildRun> made = penstock({"gen", "--format", "record", "--ascii", "--count",
+                                    std::to_string(sizes_.records), "-o", input});
+  if (!made) return std::unexpected(made.error());
+
+  std::vector<double> gnu_seconds, seconds, ratios;
+  for (unsigned run = 0; run < runs(); ++run) {
+    if (Status ready = prepare_machine(sizes_.records_memory_bytes, input); !ready) return ready;
+    Result<ChildRun> gnu = run_child(
+        {"sort", "-S", in_bytes(sizes_.records_memory_bytes), fmt::format("--parallel={}", threads),
+         "-T", scratch_.folder(), "-o", theirs, input},
+        {"LC_ALL=C"});
+    if (!gnu) return std::unexpected(gnu.error());
+    Result<ChildRun> sorted = sort(input, ours, format, sizes_.records_memory_bytes);
+    if (!sorted) return std::unexpected(sorted.error());
+    if (Status same = compare(ours, theirs); !same) return same;
+    fs::remove(ours);
+    fs::remove(theirs);
+
+    gnu_seconds.push_back(gnu->seconds);
+    seconds.push_back(sorted->seconds);
+    ratios.push_back(gnu->seconds / sorted->seconds);
+  }
+  Result<nlohmann::json> checked = check(input, format);
+  if (!checked) return std::unexpected(checked.error());
+  fs::remove(input);
+
+  auto megabytes = static_cast<double>(sizes_.records * record_bytes) / 1e6;
+  report_.add("ASCII records, input", "MB", {megabytes});
+  report_.add("ASCII records, GNU sort", "s", gnu_seconds);
+  report_.add("ASCII records, penstock sort", "s", seconds);
+  report_.ratio("vs_gnu_sort_ascii", median(ratios));
+  hash_checksum(*checked);
+  return {};
+}
+
+Status Bench::memory_sweep() {
+  const std::string input = scratch_.file("input.u64");
+  Result<nlohmann::json> before = make_numbers(input, sizes_.sweep_bytes);
+  if (!before) return std::unexpected(before.error());
+  const std::vector<uint64_t>& memories = sizes_.sweep_memory_bytes;
+  std::vector<std::vector<double>> seconds(memories.size());
+  double peak_share_max = 0;
+  for (unsigned run = 0; run < runs(); ++run) {
+    for (size_t i = 0; i < memories.size(); ++i) {
+      Result<ChildRun> sorted = sort_numbers(input, memories[i], *before);
+      if (!sorted) return std::unexpected(sorted.error());
+      seconds[i].push_back(sorted->seconds);
+      const double peak_bytes = parse(sorted->output).value("peak_rss_bytes", 0.0);
+      peak_share_max = std::max(peak_share_max, peak_bytes / static_cast<double>(memories[i]));
+    }
+  }
+  fs::remove(input);
+
+  // The fastest with less memory, and how much slower the slowest step upwards is than that.
+  double fastest = 0;
+  double slowdown_max = 0;
+  for (size_t i = 0; i < memories.size(); ++i) {
+    const double here = report_.add(fmt::format("u64, -S {}M", memories[i] / MiB), "s", seconds[i]);
+    if (i > 0) slowdown_max = std::max(slowdown_max, here / fastest);
+    fastest = i == 0 ? here : std::min(fastest, here);
+  }
+  report_.ratio("more_memory_slowdown_max", slowdown_max);
+  report_.ratio("peak_over_budget_max", peak_share_max);
+  hash_checksum(*before);
+  return {};
+}
+
+Result<Report> run(const Options& options, bool sweeps) {
+  Result<Sizes> sizes = sizes_of(options.quick);
+  if (!sizes) return std::unexpected(sizes.error());
+  Result<Scratch> scratch = Scratch::make(options.directory);
+  if (!scratch) return std::unexpected(scratch.error());
+  Bench bench(options, *sizes, *scratch);
+  // A quick run is a test, of everything.
+  if (sweeps || options.quick) {
+    if (Status done = bench.memory_sweep(); !done) return std::unexpected(done.error());
+  }
+  if (sweeps) return bench.take_report();
+  // One after the other, so that the disk never holds both inputs.
+  if (Status done = bench.numbers(); !done) return std::unexpected(done.error());
+  if (Status done = bench.records(); !done) return std::unexpected(done.error());
+  return bench.take_report();
+}
+
+const Registration registration{
+    "external-sort",
+    "a sort within a memory budget, beside the disk's bound, GNU sort, STXXL, DuckDB and polars",
+    [](const Options& options) { return run(options, false); }};
+const Registration sweep{"external-sort-memory",
+                         "the same sort with 32 MiB to 4 GiB: is more ever slower?",
+                         [](const Options& options) { return run(options, true); }};
+
+}  // namespace
+}  // namespace penstock::bench

@@ -1,0 +1,51 @@
+#pragma once
+
+// Other people's sorts of memory, each behind one kind of call.
+//
+// Some are compiled into this program, as far as their libraries are installed (the CMake lines
+// in bench/CMakeLists.txt). Others come as source packages: they are fetched and built into shared
+// libraries in the build folder when they are first asked for. What is not to be had is named in
+// `missing`, with the reason.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "penstock/item.h"
+
+namespace penstock::bench {
+
+// A record of the Sort Benchmark: its first 10 bytes are the key.
+struct Record {
+  static constexpr size_t key_bytes = 10;
+  unsigned char bytes[100];
+};
+
+template <class T>
+struct Sorter {
+  std::string name;
+  void (*sort)(T* items, size_t count, unsigned threads) = nullptr;
+  // Called before, not timed: touches the memory that a sort of this size takes beside the array.
+  void (*prepare)(size_t count) = nullptr;
+  unsigned threads_min = 1;
+  unsigned threads_max = 1;
+};
+
+template <class T>
+struct Sorters {
+  std::vector<Sorter<T>> found;
+  std::vector<std::string> missing;
+};
+
+// For uint32_t, uint64_t, KeyValue64 and Record. The first call may take minutes: it builds.
+template <class T>
+Sorters<T> rival_sorts();
+
+// The two halves of it.
+template <class T>
+void add_compiled_sorts(Sorters<T>& sorters);
+template <class T>
+void add_loaded_sorts(Sorters<T>& sorters);
+
+}  // namespace penstock::bench

@@ -1,0 +1,55 @@
+#pragma once
+
+// How a subcommand joins the program: one file each, which parses into options of its own and
+// prints. What it does lies in src/.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/common/parser.h"
+#include "penstock/error.h"
+
+namespace penstock::cli {
+
+// Exit codes, as GNU sort's.
+inline constexpr int exit_ok = 0;
+inline constexpr int exit_disorder = 1;  // -c, -C: the input is not sorted
+inline constexpr int exit_error = 2;     // anything that kept the program from doing what was asked
+
+// A subcommand that was added to the program: run() is called after parsing when `parser` was chosen,
+// and returns the program's exit code.
+struct Command {
+  Parser parser;
+  std::function<int()> run;
+};
+
+Command add_cat(Parser& program);
+Command add_check(Parser& program);
+Command add_compare(Parser& program);
+Command add_convert(Parser& program);
+Command add_disk(Parser& program);
+Command add_doctor(Parser& program);
+Command add_find(Parser& program);
+Command add_gen(Parser& program);
+Command add_group(Parser& program);
+Command add_join(Parser& program);
+Command add_merge(Parser& program);
+Command add_partition(Parser& program);
+Command add_plan(Parser& program);
+Command add_replay(Parser& program);
+Command add_report(Parser& program);
+Command add_sort(Parser& program);
+Command add_trace(Parser& program);
+
+// The words of a command line, the program's name left out, with a "--" in front of the program
+// that `penstock trace` is to run, whose own options are none of ours.
+std::vector<std::string> mark_traced_program(int argc, const char* const* argv);
+
+// Prints "penstock COMMAND: what the error says" on stderr; returns exit_error, for `return
+// report(...)`.
+int report(std::string_view command, const Error& error);
+
+}  // namespace penstock::cli

@@ -1,0 +1,95 @@
+#include "cli/common/progress_line.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/printable.h"
+#include "cli/common/print.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr double redraw_seconds = 0.1;
+constexpr double line_seconds = 10;
+
+double now_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double gibibytes(uint64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(GiB);
+}
+
+std::string clock_time(double seconds) {
+  auto whole = static_cast<uint64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace
+
+std::string describe(const external::Progress& progress, double elapsed_seconds) {
+  if (progress.total_bytes == 0) {
+    return fmt::format("{:<10}  {:.1f} GiB  {} so far", progress.phase,
+                       gibibytes(progress.done_bytes), clock_time(elapsed_seconds));
+  }
+  uint64_t done_bytes = std::min(progress.done_bytes, progress.total_bytes);
+  double share = static_cast<double>(done_bytes) / static_cast<double>(progress.total_bytes);
+  std::string text =
+      fmt::format("{:<10}  {:.1f} of {:.1f} GiB  {:.0f} %", progress.phase, gibibytes(done_bytes),
+                  gibibytes(progress.total_bytes), std::floor(share * 100));
+  // What is left is only worth telling when there is something to tell it from.
+  if (elapsed_seconds >= 1 && share > 0.01) {
+    text += fmt::format("  {} left", clock_time(elapsed_seconds * (1 - share) / share));
+  }
+  return text;
+}
+
+ProgressLine::ProgressLine()
+    : style_([] {
+        if (!isatty(STDERR_FILENO)) return Style::off;
+        const char* terminal = std::getenv("TERM");
+        bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
+        return dumb ? Style::lines : Style::redraw;
+      }()),
+      start_seconds_(now_seconds()),
+      shown_seconds_(start_seconds_) {}
+
+ProgressLine::~ProgressLine() {
+  if (shown_length_ != 0) print_to(stderr, "\r{:{}}\r", "", shown_length_);
+}
+
+void ProgressLine::tell(const std::string& command, const std::string& sentence) const {
+  const std::string text =
+      fmt::format("penstock {}: {}", command, printable(sentence, std::string::npos));
+  if (wanted()) {
+    print_to(stderr, "\r{:<79}\n", text);
+  } else {
+    print_to(stderr, "{}\n", text);
+  }
+}
+
+void ProgressLine::show(const external::Progress& progress) {
+  if (style_ == Style::off) return;
+  MutexLock lock(mutex_);
+  double now = now_seconds();
+  if (now - shown_seconds_ < (style_ == Style::lines ? line_seconds : redraw_seconds)) return;
+  shown_seconds_ = now;
+  std::string text = describe(progress, now - start_seconds_);
+  if (style_ == Style::lines) {
+    print_to(stderr, "{}\n", text);
+    return;
+  }
+  print_to(stderr, "\r{:<{}}", text, shown_length_);
+  std::fflush(stderr);
+  shown_length_ = text.size();
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,43 @@
+#include "cli/common/progress_line.h"
+
+#include <gtest/gtest.h>
+
+namespace penstock::cli {
+namespace {
+
+TEST(Describe, TellsShareAndTimeLeft) {
+  EXPECT_EQ(describe({"merge", 1 * GiB, 4 * GiB}, 20),
+            "merge       1.0 of 4.0 GiB  25 %  1:00 left");
+}
+
+TEST(Describe, TellsHours) {
+  EXPECT_EQ(describe({"sort", 1 * GiB, 4 * GiB}, 3601),
+            "sort        1.0 of 4.0 GiB  25 %  3:00:03 left");
+}
+
+TEST(Describe, PromisesNothingBeforeItKnows) {
+  EXPECT_EQ(describe({"sample", 0, 4 * GiB}, 5), "sample      0.0 of 4.0 GiB  0 %");
+  EXPECT_EQ(describe({"sort", 1 * GiB, 4 * GiB}, 0.5), "sort        1.0 of 4.0 GiB  25 %");
+}
+
+TEST(Describe, NeverExceedsTheWhole) {
+  EXPECT_EQ(describe({"sort", 5 * GiB, 4 * GiB}, 10),
+            "sort        4.0 of 4.0 GiB  100 %  0:00 left");
+}
+
+TEST(Describe, OfAPipeTellsWhatWasDone) {
+  EXPECT_EQ(describe({"distribute", 3 * GiB, 0}, 61), "distribute  3.0 GiB  1:01 so far");
+}
+
+TEST(ProgressLine, IsSilentWithoutATerminal) {
+  testing::internal::CaptureStderr();
+  {
+    ProgressLine line;
+    EXPECT_FALSE(line.wanted());
+    line.show({"sort", 1, 2});
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace penstock::cli

@@ -1,0 +1,172 @@
+#include "cli/common/stop_signals.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/keep_errno.h"
+
+// What blocks whom: the work looks at the flag between blocks of data. Where it waits for the other
+// end of a pipe or for a terminal, it may never come to look. So the first signal starts a timer,
+// whose handler asks whether stdin has something to read and stdout takes something. If not, ending
+// at once does no harm: temporaries have no names, and an output none yet, so the system removes
+// them. (Where a file system knows named files alone, the next run does.)
+
+namespace penstock::cli {
+namespace {
+
+struct Stopping {
+  int signal;
+  const char* name;
+};
+constexpr std::array stopping = {Stopping{SIGINT, "SIGINT"}, Stopping{SIGTERM, "SIGTERM"},
+                                 Stopping{SIGHUP, "SIGHUP"}};
+constexpr std::array harmless = {SIGPIPE, SIGXFSZ};
+
+// Written by the handler, read by the work's threads: two lone values that guard no others, so
+// relaxed order is enough.
+std::atomic<bool> stop_flag{false};
+std::atomic<int> stop_signal{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+constexpr int tick_ms = 250;
+// How long the work may take to stop in order, when it waits for a stream and otherwise.
+constexpr int ticks_of_waiting = 2;
+constexpr int ticks_max = 20;
+
+// Made before any handler is installed, constant while one is.
+struct Farewell {
+  using Messages = std::array<std::string, stopping.size()>;
+  Messages in_order;
+  Messages at_once;               // by the timer, in the middle of work
+  std::array<pollfd, 2> streams;  // a descriptor of -1 is none
+};
+Farewell farewell;
+int ticks = 0;  // of the timer's handler alone
+
+std::array<struct sigaction, stopping.size()> stopping_before;
+std::array<struct sigaction, harmless.size()> harmless_before;
+struct sigaction alarm_before;
+
+void set_timer(int every_ms) {
+  const timeval interval{.tv_sec = 0, .tv_usec = every_ms * 1000};
+  const itimerval timer{interval, interval};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+// Safe in a signal handler.
+void write_message(const Farewell::Messages& messages, int signal) {
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    if (stopping[i].signal != signal) continue;
+    const std::string& message = messages[i];
+    if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;  // nobody to tell
+  }
+}
+
+void on_stop(int signal) {
+  stop_signal.store(signal, std::memory_order_relaxed);
+  stop_flag.store(true, std::memory_order_relaxed);
+  set_timer(tick_ms);
+}
+
+bool waits_for_a_stream() {
+  for (pollfd stream : farewell.streams) {
+    if (stream.fd >= 0 && poll(&stream, 1, 0) == 0) return true;
+  }
+  return false;
+}
+
+void on_tick(int) {
+  const KeepErrno keep;
+  ++ticks;
+  const bool waits = waits_for_a_stream();
+  if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits)) {
+    const int signal = stop_signal.load(std::memory_order_relaxed);
+    write_message(waits ? farewell.in_order : farewell.at_once, signal);
+    struct sigaction standard = {};
+    standard.sa_handler = SIG_DFL;
+    sigaction(signal, &standard, nullptr);
+    raise(signal);
+  }
+}
+
+void do_nothing(int) {}
+
+}  // namespace
+
+StopSignals::StopSignals(const StopOptions& options) {
+  // A progress line may stand on the terminal: the message begins where it did, and is longer.
+  const char* start = isatty(STDERR_FILENO) != 0 ? "\r" : "";
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    const auto message = [&](const std::string& outcome) {
+      return fmt::format("{}penstock {}: stopped by {}; {}\n", start, options.command,
+                         stopping[i].name, outcome);
+    };
+    farewell.in_order[i] = message(options.outcome);
+    farewell.at_once[i] =
+        message(options.outcome_at_once.empty() ? options.outcome : options.outcome_at_once);
+  }
+  farewell.streams = {pollfd{options.reads_stdin ? STDIN_FILENO : -1, POLLIN, 0},
+                      pollfd{options.writes_stdout ? STDOUT_FILENO : -1, POLLOUT, 0}};
+
+  struct sigaction tick = {};
+  tick.sa_handler = on_tick;
+  tick.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &tick, &alarm_before);
+  // No SA_RESTART: a read that waits for a terminal or a pipe returns. SA_RESETHAND: the second
+  // signal ends the program.
+  struct sigaction stop = {};
+  stop.sa_handler = on_stop;
+  stop.sa_flags = SA_RESETHAND;
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    sigaction(stopping[i].signal, nullptr, &stopping_before[i]);
+    if (stopping_before[i].sa_handler != SIG_IGN) sigaction(stopping[i].signal, &stop, nullptr);
+  }
+  // Caught, not ignored: what is ignored stays so in a program that we start.
+  struct sigaction nothing = {};
+  nothing.sa_handler = do_nothing;
+  nothing.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < harmless.size(); ++i) {
+    sigaction(harmless[i], nullptr, &harmless_before[i]);
+    if (harmless_before[i].sa_handler != SIG_IGN) sigaction(harmless[i], &nothing, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (size_t i = 0; i < stopping.size(); ++i) {
+    sigaction(stopping[i].signal, &stopping_before[i], nullptr);
+  }
+  set_timer(0);
+  sigaction(SIGALRM, &alarm_before, nullptr);
+  for (size_t i = 0; i < harmless.size(); ++i) sigaction(harmless[i], &harmless_before[i], nullptr);
+}
+
+const std::atomic<bool>& StopSignals::flag() const {
+  return stop_flag;
+}
+int StopSignals::caught() const {
+  return stop_signal.load(std::memory_order_relaxed);
+}
+
+int StopSignals::die(int signal) const {
+  set_timer(0);
+  write_message(farewell.in_order, signal);
+  return die_by(signal);
+}
+
+int die_by(int signal) {
+  std::fflush(nullptr);
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(signal, &standard, nullptr);
+  raise(signal);
+  return 128 + signal;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,88 @@
+// penstock cat: files one after the other, decompressed, in a few blocks of memory.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/common/command.h"
+#include "cli/common/output_words.h"
+#include "cli/common/stop_signals.h"
+#include "penstock/source.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int exit_incomplete = 1;  // an input could not be read, or not to its end
+
+struct CatArguments {
+  std::vector<std::string> inputs;
+  std::string output = "-";
+  bool plain = false;
+  file::OutputRules output_rules;
+};
+
+// Whoever read our output has what he wanted ("penstock cat FILE | head"): end as other filters do.
+int report_output(const Error& error) {
+  return error.system_errno == EPIPE ? die_by(SIGPIPE) : report("cat", error);
+}
+
+int run_cat(const CatArguments& arguments) {
+  auto sink =
+      open_sink(arguments.output, {.sync = arguments.output_rules.sync,
+                                   .overwrite_device = arguments.output_rules.overwrite_device,
+                                   .inputs = arguments.inputs});
+  if (!sink) return report("cat", sink.error());
+  SourceStreamOptions options{
+      .read_ahead_blocks = 4, .policy = ErrorPolicy::recover, .deliver_tail = true};
+  options.source.decompress = !arguments.plain;
+
+  int code = exit_ok;
+  for (const std::string& input : arguments.inputs) {
+    auto stream = SourceStream::open(input, options);
+    Status status = stream ? Status{} : std::unexpected(stream.error());
+    if (stream) {
+      const auto copied = copy(*stream, **sink);
+      status = stream->status();
+      if (!copied && status) return report_output(copied.error());
+    }
+    if (!status) {
+      report("cat", status.error());
+      code = exit_incomplete;
+    }
+  }
+  if (code != exit_ok && arguments.output != "-") {
+    return code;  // a file that lacks an input is not made
+  }
+  if (Status closed = (*sink)->close(); !closed) return report_output(closed.error());
+  return code;
+}
+
+}  // namespace
+
+Command add_cat(Parser& program) {
+  auto arguments = std::make_shared<CatArguments>();
+  Parser parser = program.add_subcommand(
+      "cat", "write files one after the other, gzip, zstd and lz4 decompressed");
+  parser.add_option("FILE", arguments->inputs, "what to read; - or nothing is standard input");
+  parser.add_option("-o,--output", arguments->output,
+                    "a file that appears when all inputs were read in whole (default: standard "
+                    "output)");
+  add_output_words(parser, arguments->output_rules);
+  parser.add_flag("--plain", arguments->plain, "do not decompress");
+  parser.footer(
+      "Compressed data are known by their first bytes, whatever the name. What could be read of a "
+      "damaged\n"
+      "input is written, and the inputs after it.\n"
+      "Exit codes: 0 done, 1 an input could not be read in whole, 2 anything else that went "
+      "wrong.");
+  return {parser, [arguments] {
+            if (arguments->inputs.empty()) arguments->inputs = {"-"};
+            return run_cat(*arguments);
+          }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,116 @@
+#include "cli/files/files_words.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/common/command.h"
+#include "cli/common/output_words.h"
+#include "cli/common/print.h"
+#include "cli/common/progress_line.h"
+#include "cli/common/stop_signals.h"
+#include "file/file.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where nothing but files is written, stdout belongs to --json.
+bool writes_stdout(const FilesWords& words) {
+  return file::output_descriptor(words.output) == STDOUT_FILENO;
+}
+
+Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFile& device) {
+  auto misuse = [](std::string attempted, std::string subject, std::string hint) {
+    return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                   std::move(hint));
+  };
+  if (std::ranges::find(words.inputs, "") != words.inputs.end())
+    return misuse("read a file without a name", "FILE ''", "- for standard input");
+  if (std::ranges::count(words.inputs, "-") > 1)
+    return misuse("read standard input twice", "-", "one -");
+  if (words.output.empty())
+    return misuse("write a file without a name", "-o ''", "- for standard output");
+  if (words.json && writes_stdout(words))
+    return misuse("print statistics between the output's items", "--json", "-o FILE");
+  auto format = words.format.format();
+  if (!format) return std::unexpected(format.error());
+  auto memory_bytes = memory_bytes_of(words);
+  if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  external::FilesOptions options{
+      .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
+      .format = *format,
+      .memory_bytes = *memory_bytes,
+      .temp_directories = words.temp_directories,
+      .output = words.output,
+      .output_rules = words.output_rules};
+  if (!words.device.empty()) {
+    auto loaded = load_device(words.device);
+    if (!loaded) return std::unexpected(loaded.error());
+    device = std::move(*loaded);
+    options.device = &device.profile;
+  }
+  return options;
+}
+
+}  // namespace
+
+const char* const files_words_footer =
+    "Sizes are as penstock sort's: K M G T for powers of 1024, b for bytes, % for a share of the\n"
+    "memory. docs/files.md is the guide. Exit codes: 0 done, 2 anything that went wrong.";
+
+void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help) {
+  parser.add_option("FILE", words.inputs, inputs_help);
+  add_format_options(parser, words.format);
+  add_memory_words(parser, words);
+  parser.add_option("--device", words.device,
+                    "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
+                    "penstock disk (default: nvme)");
+  parser.add_flag("--json", words.json, "print what was done, as JSON");
+  add_output_words(parser, words.output_rules);
+  parser.footer(files_words_footer);
+}
+
+int run_files(const std::string& command, const FilesWords& words, const FilesWork& work) {
+  ProfileFile device;
+  auto options = files_options(words, device);
+  if (!options) return report(command, options.error());
+  StopOptions stop = stop_options(command, words.output, words.output_rules);
+  stop.reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end();
+  StopSignals signals(stop);
+  options->cancel = &signals.flag();
+  Json told = {{"version", 1}, {"command", command}};
+  Status done = [&] {
+    ProgressLine line;
+    options->notice = [&](const std::string& text) { line.tell(command, text); };
+    if (line.wanted()) options->progress = [&](const external::Progress& now) { line.show(now); };
+    return work(*options, told);
+  }();
+  if (!done) {
+    if (done.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
+    // Whoever read our output has what he wanted: end as other filters do.
+    if (done.error().system_errno == EPIPE) return die_by(SIGPIPE);
+    return report(command, done.error());
+  }
+  // A path need not be UTF-8.
+  if (words.json) print("{}\n", told.dump(2, ' ', false, Json::error_handler_t::replace));
+  return exit_ok;
+}
+
+Json files_json(const external::FilesStats& stats) {
+  Json json = {
+      {"seconds", stats.seconds},           {"passes", stats.passes},
+      {"bytes_read", stats.bytes_read},     {"bytes_written", stats.bytes_written},
+      {"temp_bytes", stats.temp_bytes},     {"switches", stats.switches},
+      {"run_bytes", stats.run_bytes},       {"peak_rss_bytes", stats.peak_rss_bytes},
+      {"budget_bytes", stats.budget_bytes}, {"temp_memory_bytes", stats.temp_memory_bytes}};
+  if (!stats.emulated.empty()) json["emulated"] = stats.emulated;
+  return json;
+}
+
+}  // namespace penstock::cli

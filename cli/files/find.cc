@@ -1,0 +1,271 @@
+// penstock find: byte offsets of all matches of a string or an expression, in one pass over each
+// file.
+
+#include "source/find.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/misuse.h"
+#include "base/printable.h"
+#include "cli/common/command.h"
+#include "cli/common/print.h"
+#include "cli/common/size.h"
+#include "os/limits.h"
+#include "penstock/source.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int exit_none = 1;
+
+struct FindArguments {
+  std::vector<std::string> words;  // the pattern, unless -e gave it, and the files
+  std::optional<std::string> expression;
+  bool fixed = false;
+  bool perl = false;
+  bool count = false;
+  bool only_matching = false;
+  bool json = false;
+  std::string window = "8M";
+  size_t block_bytes = 1 * MiB;
+};
+
+// A path or pattern need not be UTF-8.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// What is printed of a match, file by file. stdout's own buffer collects it: no memory is kept.
+class Printer {
+ public:
+  virtual ~Printer() = default;
+  virtual void begin(const std::string& pattern) = 0;
+  virtual void begin_file(const std::string& path) = 0;
+  virtual Status match(SourceStream& stream, const source::Match& match) = 0;
+  virtual void end_file(const std::string& path, uint64_t count, const Status& status) = 0;
+  virtual void end(uint64_t count) = 0;
+};
+
+class TextPrinter final : public Printer {
+ public:
+  TextPrinter(const FindArguments& arguments, bool several)
+      : arguments_(arguments), several_(several) {}
+
+  void begin(const std::string&) override {}
+  void begin_file(const std::string& path) override {
+    if (several_) prefix_ = (to_terminal_ ? printable(path, path.npos) : path) + ":";
+  }
+  Status match(SourceStream& stream, const source::Match& match) override {
+    if (arguments_.count) return {};
+    print("{}{}", prefix_, match.offset);
+    if (arguments_.only_matching) {
+      std::putchar(':');
+      if (Status printed = print_bytes(stream, match); !printed) return printed;
+    }
+    std::putchar('\n');
+    return {};
+  }
+  void end_file(const std::string&, uint64_t count, const Status&) override {
+    if (arguments_.count) print("{}{}\n", prefix_, count);
+  }
+  void end(uint64_t) override {}
+
+ private:
+  // stdio may hand large pieces to the system as they are, so they are made ready, block by block.
+  static Status print_bytes(SourceStream& stream, const source::Match& match) {
+    const uint64_t end = match.offset + match.bytes;
+    for (uint64_t at = match.offset; at < end;) {
+      const uint64_t stop = std::min(end, round_up(at + 1, stream.block_bytes()));
+      const char* piece = stream.begin<char>() + at;
+      if (Status here = stream.prepare_read(piece, stop - at); !here) return here;
+      std::fwrite(piece, 1, stop - at, stdout);
+      at = stop;
+    }
+    return {};
+  }
+
+  const FindArguments& arguments_;
+  const bool several_;
+  // Programs that read names take them as they are.
+  const bool to_terminal_ = ::isatty(STDOUT_FILENO) != 0;
+  std::string prefix_;
+};
+
+// One object, written as it comes.
+class JsonPrinter final : public Printer {
+ public:
+  explicit JsonPrinter(const FindArguments& arguments) : arguments_(arguments) {}
+
+  void begin(const std::string& pattern) override {
+    print("{{\"version\": 1, \"pattern\": {}, \"files\": [", quoted(pattern));
+  }
+  void begin_file(const std::string& path) override {
+    print("{}\n  {{\"file\": {}", first_file_ ? "" : ",", quoted(path));
+    if (!arguments_.count) print(", \"matches\": [");
+    first_file_ = false;
+    first_match_ = true;
+  }
+  Status match(SourceStream&, const source::Match& match) override {
+    if (arguments_.count) return {};
+    print("{}\n    {{\"offset\": {}, \"bytes\": {}}}", first_match_ ? "" : ",", match.offset,
+          match.bytes);
+    first_match_ = false;
+    return {};
+  }
+  void end_file(const std::string&, uint64_t count, const Status& status) override {
+    if (!arguments_.count) print("]");
+    print(", \"count\": {}", count);
+    if (!status) print(", \"error\": {}", quoted(status.error().message()));
+    print("}}");
+  }
+  void end(uint64_t count) override { print("],\n  \"count\": {}}}\n", count); }
+
+ private:
+  const FindArguments& arguments_;
+  bool first_file_ = true;
+  bool first_match_ = true;
+};
+
+// What the parser cannot see: options that contradict each other.
+Status validate(const FindArguments& arguments) {
+  if (!arguments.expression && arguments.words.empty()) {
+    return misuse("find without a pattern", "PATTERN", "penstock find --help");
+  }
+  if (arguments.fixed && (arguments.perl || arguments.expression)) {
+    return misuse("take a pattern both ways", "-F", "-F alone, or -P or -e");
+  }
+  if (arguments.perl && arguments.expression) {
+    return misuse("take two expressions", "-P -e", "-P PATTERN, or -e PATTERN");
+  }
+  if (arguments.only_matching && (arguments.count || arguments.json)) {
+    return misuse("print matches as well as", arguments.count ? "-c" : "--json", "-o alone");
+  }
+  if (!std::has_single_bit(arguments.block_bytes) || arguments.block_bytes < 4 * KiB) {
+    return misuse("read blocks of this size", "--block", "a power of two, at least 4096");
+  }
+  return {};
+}
+
+struct Search {
+  std::string text;
+  std::unique_ptr<source::Pattern> pattern;
+  std::vector<std::string> files;
+  SourceStreamOptions stream;
+};
+
+Result<Search> prepare(const FindArguments& arguments) {
+  if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
+  Search search{.text = arguments.expression ? *arguments.expression : arguments.words.front(),
+                .files = arguments.words};
+  if (!arguments.expression) search.files.erase(search.files.begin());
+  if (search.files.empty()) search.files = {"-"};
+
+  const bool regex = arguments.expression || arguments.perl;
+  auto pattern = regex ? source::Pattern::regex(search.text) : source::Pattern::fixed(search.text);
+  if (!pattern) return std::unexpected(pattern.error());
+  search.pattern = std::move(*pattern);
+
+  const auto window_bytes = parse_size(arguments.window, os::limits().memory_bytes);
+  if (!window_bytes) return std::unexpected(window_bytes.error());
+  search.stream = {
+      .block_bytes = arguments.block_bytes,
+      .read_ahead_blocks = 4,
+      .comeback_blocks =
+          source::comeback_blocks_for(*search.pattern, arguments.block_bytes, *window_bytes),
+      .policy = ErrorPolicy::recover,
+      .deliver_tail = true,
+      .strict = regex,  // nobody knows how far back PCRE2 looks at most
+  };
+  return search;
+}
+
+// Adds the matches to `count`, those in front of an error as well.
+Status find_in(const std::string& path, Search& search, Printer& printer, uint64_t& count) {
+  auto stream = SourceStream::open(path, search.stream);
+  if (!stream) return std::unexpected(stream.error());
+  Status printed;
+  const auto all = source::find_all(*stream, *search.pattern, [&](const source::Match& match) {
+    ++count;
+    printed = printer.match(*stream, match);
+    return printed.has_value() && std::ferror(stdout) == 0;
+  });
+  if (!all) return std::unexpected(all.error());
+  return printed;
+}
+
+int run_find(const FindArguments& arguments) {
+  Result<Search> search = prepare(arguments);
+  if (!search) return report("find", search.error());
+  std::unique_ptr<Printer> printer;
+  if (arguments.json) {
+    printer = std::make_unique<JsonPrinter>(arguments);
+  } else {
+    printer = std::make_unique<TextPrinter>(arguments, search->files.size() > 1);
+  }
+  uint64_t total = 0;
+  bool failed = false;
+  printer->begin(search->text);
+  for (const std::string& path : search->files) {
+    printer->begin_file(path);
+    uint64_t count = 0;
+    Status status = find_in(path, *search, *printer, count);
+    printer->end_file(path, count, status);
+    total += count;
+    if (!status) {
+      std::fflush(stdout);  // what was found in front, before the message
+      report("find", status.error());
+      failed = true;
+    }
+    if (std::ferror(stdout) != 0) break;  // main() says so
+  }
+  printer->end(total);
+  return failed ? exit_error : total != 0 ? exit_ok : exit_none;
+}
+
+}  // namespace
+
+Command add_find(Parser& program) {
+  auto arguments = std::make_shared<FindArguments>();
+  FindArguments& a = *arguments;
+  Parser parser = program.add_subcommand(
+      "find", "print the byte offsets of all matches, in files larger than memory");
+  parser
+      .add_option("PATTERN", a.words,
+                  "a string of bytes, and the files to look in (none, or -: "
+                  "standard input)")
+      .value_name("FILE...");
+  parser.add_option("-e,--regexp", a.expression,
+                    "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
+  parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
+  parser.add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");
+  parser.add_flag("-c,--count", a.count, "print how many matches there are");
+  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH");
+  parser.add_flag("--json", a.json, "print one JSON object");
+  parser.add_option("--window", a.window,
+                    "how long a candidate of an expression may be in pipes and compressed data "
+                    "(default 8M; memory grows with it). Plain files have no limit");
+  parser.add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
+      .hidden();
+  parser.footer(
+      "Matches are leftmost and do not overlap; of several files each line begins with FILE:. "
+      "gzip, "
+      "zstd and\n"
+      "lz4 are decompressed; offsets are those in the text. A candidate longer than --window is an "
+      "error,\n"
+      "never a match that is missed.\n"
+      "Exit codes: 0 found, 1 not found, 2 anything that went wrong.");
+  return {parser, [arguments] { return run_find(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,49 @@
+// penstock merge: sorted files, any number of them, into one.
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/common/command.h"
+#include "cli/files/files_words.h"
+#include "external/merge_files.h"
+
+namespace penstock::cli {
+namespace {
+
+struct MergeArguments : FilesWords {
+  bool descending = false;
+  bool unique = false;
+};
+
+int run_merge(const MergeArguments& arguments) {
+  return run_files("merge", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
+    auto done = external::merge_files({.files = files,
+                                       .output = arguments.output,
+                                       .descending = arguments.descending,
+                                       .unique = arguments.unique});
+    if (!done) return std::unexpected(done.error());
+    told["files"] = done->planned.files;
+    told["items"] = done->items;
+    told["bytes"] = done->bytes;
+    told["factors"] = done->planned.factors;
+    told["predicted_seconds"] = done->planned.seconds;
+    told.update(files_json(*done));
+    return {};
+  });
+}
+
+}  // namespace
+
+Command add_merge(Parser& program) {
+  Parser parser =
+      program.add_subcommand("merge", "merge sorted files, thousands of them, into one");
+  auto arguments = std::make_shared<MergeArguments>();
+  add_files_words(parser, *arguments, "sorted files; - or nothing is standard input");
+  parser.add_option("-o,--output", arguments->output,
+                    "where the result goes; may be an input (default: standard output)");
+  parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
+  parser.add_flag("-u,--unique", arguments->unique, "only the first of items with equal keys");
+  return {parser, [arguments] { return run_merge(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,558 @@
+// penstock plan: what a sort, a merge, a distribution or any bowtie would do and cost, before
+// anything is written.
+//
+// Two views. For files there is the sort's own plan (external::plan_sort), which looks at them. And
+// there is the device's: the planner of src/bowtie asks in how many passes the same data would best
+// go through one device with a switch delay, and what other choices would cost. Without files only
+// the latter is possible, and takes a size.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/misuse.h"
+#include "base/printable.h"
+#include "bowtie/planner.h"
+#include "cli/common/command.h"
+#include "cli/common/print.h"
+#include "cli/common/profile_json.h"
+#include "cli/common/size.h"
+#include "cli/sort/gnu_options.h"
+#include "cli/sort/sort_stats.h"
+#include "cli/sort/sort_words.h"
+#include "external/external_sort.h"
+#include "external/probe.h"
+#include "file/emulation.h"
+#include "file/temporaries.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The exact search takes the square of the number of streams: a second or so here.
+constexpr uint32_t exact_streams_max = 4096;
+constexpr uint32_t streams_max = 1 << 24;
+
+struct PlanArguments : SortWords {
+  explicit PlanArguments(Parser of) : parser(of) {}
+
+  Parser parser;
+  std::string size;
+  std::optional<uint32_t> inputs_wanted;
+  std::optional<uint32_t> outputs_wanted;
+  bool json = false;
+};
+
+// One thing that runs from start to end: a pass of the planner, or the sort of the buckets.
+struct Phase {
+  std::string name;
+  bowtie::Pass pass;
+  bool sorts_buckets = false;
+  std::vector<std::string> notes;  // where the model does not hold
+};
+
+struct Choice {
+  std::string name;
+  std::string factors;
+  size_t passes = 0;
+  double seconds = 0;
+  double switches = 0;
+  bool exceeds_memory = false;
+};
+
+struct DeviceView {
+  ProfileFile device;
+  std::string how_known;  // where the profile is from, when not from a file
+  uint64_t memory_bytes = 0;
+  double bytes = 0;
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+  bool coarse = false;
+  std::vector<Phase> phases;
+  Choice best;
+  double disk_bytes_max = 0;
+  std::vector<Choice> choices;
+};
+
+struct Plans {
+  std::optional<external::SortPlan> sort;
+  DeviceView view;
+};
+
+// --- Numbers for people. ---
+
+std::string in_bytes(double bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  size_t unit = 0;
+  for (; bytes >= 1000 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
+  return fmt::format("{:.{}f} {}", bytes,
+                     unit == 0 || bytes >= 100 ? 0
+                     : bytes >= 10             ? 1
+                                               : 2,
+                     units[unit]);
+}
+std::string in_bytes(uint64_t bytes) {
+  return in_bytes(static_cast<double>(bytes));
+}
+std::string in_time(double seconds) {
+  if (seconds < 100) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 1);
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+std::string in_words(double run_bytes, double pass_bytes) {
+  return run_bytes < pass_bytes ? in_bytes(run_bytes) : "all";
+}
+
+// --- The device's view. ---
+
+double bytes_of(const bowtie::Pass& pass) {
+  return pass.read_bytes + pass.written_bytes;
+}
+
+// What the model says of itself where it does not hold for a pass.
+std::vector<std::string> notes_on(const bowtie::Pass& pass, const bowtie::DeviceProfile& device) {
+  if (pass.schedule.bowtie.inputs + pass.schedule.bowtie.outputs == 0) return {};
+  const double bytes = bytes_of(pass) / static_cast<double>(pass.bowties);
+  return bowtie::predict(pass.schedule, bytes, device).beyond_model();
+}
+
+std::string name_of_pass(const bowtie::Pass& pass) {
+  std::string name = bowtie::name_of(pass.kind);
+  if (pass.kind == bowtie::Pass::Kind::bowtie && pass.fan_in <= 1) name = "distribute";
+  if (pass.kind == bowtie::Pass::Kind::bowtie && pass.fan_out <= 1) name = "merge";
+  if (pass.fan_in <= 1 && pass.fan_out <= 1) name = "copy";
+  return name;
+}
+
+// All data once from files to memory and back, in so many pieces: each is read and written in one
+// run.
+Phase through_memory(std::string name, double bytes, uint64_t pieces, uint64_t memory_bytes,
+                     const bowtie::DeviceProfile& device) {
+  Phase phase{.name = std::move(name), .sorts_buckets = true};
+  bowtie::Pass& pass = phase.pass;
+  pass.fan_in = pass.fan_out = 1;
+  pass.bowties = pass.files_in = pieces;
+  pass.files_out = 1;
+  pass.read_bytes = pass.written_bytes = bytes;
+  pass.switches = 2.0 * static_cast<double>(pieces);
+  pass.seconds = bowtie::seconds_of(
+      {.read_bytes = bytes, .written_bytes = bytes, .switches = pass.switches}, device, 1, 1);
+  pass.schedule.run_bytes = bytes / static_cast<double>(pieces);
+  // Read, sorted in place, written: the same memory.
+  pass.schedule.input_memory_bytes = memory_bytes;
+  return phase;
+}
+
+struct Shape {
+  uint32_t inputs = 0;
+  uint32_t outputs = 0;
+  double bytes = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t buckets = 0;     // to be sorted in the end; 0: none
+  bool distributes = true;  // or goes through memory alone
+};
+
+Status plan_on_device(const Shape& shape, DeviceView& view) {
+  view.memory_bytes = shape.memory_bytes;
+  view.bytes = shape.bytes;
+  view.inputs = shape.inputs;
+  view.outputs = shape.outputs;
+  const bowtie::DeviceProfile& device = view.device.profile;
+  std::optional<Phase> sorting;
+  if (shape.buckets > 0) {
+    sorting = through_memory(shape.distributes ? "sort the buckets" : "sort in memory", shape.bytes,
+                             shape.buckets, shape.memory_bytes, device);
+  }
+  auto choice = [&](std::string name, const bowtie::Plan* plan) {
+    Choice made{.name = std::move(name)};
+    if (plan != nullptr) {
+      made.factors = plan->factors();
+      made.passes = plan->passes.size();
+      made.seconds = plan->seconds;
+      made.switches = plan->switches;
+      made.exceeds_memory = plan->exceeds_memory;
+    }
+    if (sorting) {
+      made.passes += 1;
+      made.seconds += sorting->pass.seconds;
+      made.switches += sorting->pass.switches;
+    }
+    return made;
+  };
+
+  if (shape.distributes) {
+    const bowtie::PlanRequest request{.inputs = shape.inputs,
+                                      .outputs = shape.outputs,
+                                      .bytes = shape.bytes,
+                                      .memory_bytes = shape.memory_bytes,
+                                      .device = &device};
+    view.coarse = std::max(shape.inputs, shape.outputs) > exact_streams_max;
+    auto plan =
+        bowtie::plan_bowtie(request, view.coarse ? bowtie::Search::coarse : bowtie::Search::exact);
+    if (!plan) return std::unexpected(plan.error());
+    for (const bowtie::Pass& pass : plan->passes) {
+      view.phases.push_back({name_of_pass(pass), pass, false, notes_on(pass, device)});
+    }
+    view.best = choice("this plan", &*plan);
+    view.disk_bytes_max = plan->disk_bytes_max;
+    // Buckets go as the output grows.
+    for (const bowtie::Alternative& other : bowtie::alternatives(request, *plan)) {
+      view.choices.push_back(choice(other.name, &other.plan));
+    }
+  } else {
+    view.best = choice("this plan", nullptr);
+    view.disk_bytes_max = shape.bytes;
+  }
+  if (sorting) view.phases.push_back(std::move(*sorting));
+  return {};
+}
+
+// --- What is asked. ---
+
+std::string temp_directory_of(const external::SortOptions& options) {
+  return file::temp_directories_or_default(options.temp_directories, options.output).front();
+}
+
+// The device that was named, or the disk of the temporaries with what a short look at it tells.
+Result<DeviceView> device_for(const PlanArguments& arguments, const external::SortOptions* options,
+                              const external::SortPlan* sort) {
+  DeviceView view;
+  if (!arguments.device.empty()) {
+    auto device = load_device(arguments.device);
+    if (!device) return std::unexpected(device.error());
+    view.device = std::move(*device);
+    return view;
+  }
+  if (options == nullptr) {
+    return misuse("plan for no device", "--size",
+                  "--device array24, hdd, sata-ssd, nvme, or a "
+                  "profile that penstock disk has saved");
+  }
+  if (auto emulated = file::emulated()) view.device.emulated = emulated->describe();
+  if (sort->device && !sort->device_is_assumed) {
+    // The sort's plan and ours are for the same disk.
+    view.device.profile = *sort->device;
+  } else {
+    const std::string directory = temp_directory_of(*options);
+    auto speed = external::probe_disk(directory, {.depth = 4});
+    if (!speed) return std::unexpected(speed.error());
+    view.device.profile = {.name = "the disk of " + directory,
+                           .source = "",
+                           .read_bytes_per_s = speed->read_bytes_per_s,
+                           .write_bytes_per_s = speed->write_bytes_per_s};
+  }
+  if (view.device.emulated.empty()) {
+    view.how_known =
+        "its speeds were measured just now, its switch delay is taken for 0: penstock "
+        "disk measures it";
+  }
+  return view;
+}
+
+Result<Plans> plan_files(const PlanArguments& arguments) {
+  if (std::ranges::find(arguments.inputs, "-") != arguments.inputs.end()) {
+    return misuse("plan for standard input", "-", "a FILE, or --size");
+  }
+  auto options = sort_options(arguments);
+  if (!options) return std::unexpected(options.error());
+  auto sort = external::plan_sort(*options);
+  if (!sort) return std::unexpected(sort.error());
+  auto view = device_for(arguments, &*options, &*sort);
+  if (!view) return std::unexpected(view.error());
+  Plans plans{*sort, std::move(*view)};
+  // What the planner could choose otherwise is how to move all of the data.
+  if (sort->method == external::Method::empty || sort->method == external::Method::top)
+    return plans;
+
+  Shape shape{.inputs = 1,
+              .outputs = 1,
+              .bytes = static_cast<double>(sort->input_bytes),
+              .memory_bytes = options->memory_bytes};
+  if (sort->input_bytes == 0) {
+    return misuse("plan for a pipe", arguments.inputs.front(), "--size");
+  }
+  switch (sort->method) {
+    case external::Method::empty:
+    case external::Method::top:
+      break;
+    case external::Method::in_memory:
+      shape.distributes = false;
+      shape.buckets = 1;
+      break;
+    case external::Method::merge:
+      shape.inputs = std::max(1u, sort->buckets);
+      break;
+    case external::Method::distribute: {
+      // More passes than two: buckets of buckets.
+      const uint64_t full = (sort->input_bytes + options->memory_bytes - 1) / options->memory_bytes;
+      shape.outputs = static_cast<uint32_t>(std::max<uint64_t>(sort->buckets, full));
+      shape.buckets = shape.outputs;
+      break;
+    }
+  }
+  if (auto planned = plan_on_device(shape, plans.view); !planned) {
+    return std::unexpected(planned.error());
+  }
+  return plans;
+}
+
+// Without files, what is only about files would change nothing: an option is obeyed or refused.
+Status refuse_words_about_files(const PlanArguments& arguments) {
+  for (const char* name : {"--output", "--format", "--record", "--key", "--temporary-directory",
+                           "--parallel", "--reverse", "--unique", "--stable", "--merge", "--top",
+                           "--compress-temporaries", "--pool"}) {
+    if (arguments.parser.given(name)) {
+      return misuse(fmt::format("plan with {} for no file", name), "--size",
+                    "the size, -S, --inputs, --outputs and --device alone");
+    }
+  }
+  return {};
+}
+
+Result<Plans> plan_size(const PlanArguments& arguments) {
+  if (!arguments.inputs.empty()) {
+    return misuse("plan for a file and for a size at once", "--size", "one of the two");
+  }
+  if (auto fine = refuse_words_about_files(arguments); !fine) return std::unexpected(fine.error());
+  auto bytes = parse_size(arguments.size, 0, 1);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto memory_bytes = memory_bytes_of(arguments);
+  if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  auto view = device_for(arguments, nullptr, nullptr);
+  if (!view) return std::unexpected(view.error());
+  Plans plans{{}, std::move(*view)};
+
+  Shape shape{.bytes = static_cast<double>(*bytes), .memory_bytes = *memory_bytes};
+  if (arguments.inputs_wanted || arguments.outputs_wanted) {
+    shape.inputs = arguments.inputs_wanted.value_or(1);
+    shape.outputs = arguments.outputs_wanted.value_or(1);
+    if (shape.inputs + shape.outputs == 0) {
+      return misuse("stream from nothing to nothing", "--inputs 0 --outputs 0", "--outputs 1");
+    }
+  } else {
+    // A sort: one input, and as many buckets as have room in memory one by one.
+    const uint64_t buckets = (*bytes + *memory_bytes - 1) / *memory_bytes;
+    if (buckets > streams_max) {
+      return misuse(fmt::format("plan for {} buckets", buckets), "-S", "a larger one");
+    }
+    shape.inputs = 1;
+    shape.outputs = static_cast<uint32_t>(buckets);
+    shape.buckets = buckets;
+    shape.distributes = buckets > 1;
+  }
+  if (auto planned = plan_on_device(shape, plans.view); !planned) {
+    return std::unexpected(planned.error());
+  }
+  return plans;
+}
+
+Result<Plans> make_plans(const PlanArguments& arguments) {
+  if (!arguments.size.empty()) return plan_size(arguments);
+  if (arguments.inputs_wanted || arguments.outputs_wanted) {
+    return misuse("plan a number of streams without their size",
+                  arguments.inputs_wanted ? "--inputs" : "--outputs", "--size");
+  }
+  if (arguments.inputs.empty()) return misuse("plan for nothing", "FILE", "a FILE, or --size");
+  return plan_files(arguments);
+}
+
+// --- Out. ---
+
+void print_sort(const external::SortPlan& plan) {
+  print("sort: {}\n", plan.method == external::Method::empty ? "nothing to do" : plan.why);
+  print("  method {}, {} of input, {} passes, {} buckets\n", external::name_of(plan.method),
+        in_bytes(plan.input_bytes), plan.passes, plan.buckets);
+  print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
+        in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
+        in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
+  if (plan.temp_memory_bytes > 0)
+    print("  of the temporaries {} lie in memory (tmpfs), beside -S\n",
+          in_bytes(plan.temp_memory_bytes));
+  if (plan.compresses)
+    print("  temporaries: {} before they are compressed\n", in_bytes(plan.spilled_bytes));
+  for (const external::SortPhase& phase : plan.phases) {
+    print("  {:<26} {:>10} read {:>10} written {:>8} seeks {:>10} a run  {}\n", phase.name,
+          in_bytes(phase.bytes_read), in_bytes(phase.bytes_written), phase.seeks,
+          in_bytes(phase.run_bytes()), plan.device ? in_time(phase.seconds) : std::string());
+  }
+  if (plan.device && plan.seconds > 0)
+    print("  {} together, on {}\n", in_time(plan.seconds), printable(plan.device->name));
+  print("\n");
+}
+
+std::string memory_text(const Phase& phase) {
+  const bowtie::Schedule& schedule = phase.pass.schedule;
+  if (phase.sorts_buckets) return in_bytes(schedule.input_memory_bytes) + ", in place";
+  return fmt::format("{} in, {} out", in_bytes(schedule.input_memory_bytes),
+                     in_bytes(schedule.output_memory_bytes));
+}
+
+std::string streams_text(const bowtie::Pass& pass) {
+  std::string text = fmt::format("{} x {}", pass.fan_in, pass.fan_out);
+  if (pass.bowties > 1) text = fmt::format("{} of {}", pass.bowties, text);
+  return text;
+}
+
+std::string algorithm_text(const Phase& phase) {
+  if (phase.sorts_buckets) return "-";
+  const bowtie::Schedule& schedule = phase.pass.schedule;
+  std::string text = bowtie::name_of(schedule.algorithm);
+  if (schedule.groups.inputs > 1) text += fmt::format(", c_r = {}", schedule.groups.inputs);
+  if (schedule.groups.outputs > 1) text += fmt::format(", c_w = {}", schedule.groups.outputs);
+  return text;
+}
+
+void print_view(const DeviceView& view) {
+  const bowtie::DeviceProfile& device = view.device.profile;
+  if (!view.device.emulated.empty()) {
+    print("EMULATED, not a real disk: {}\n", view.device.emulated);
+  }
+  print("device: {}, {:.0f} MB/s read, {:.0f} MB/s write, a switch takes {:.3g} ms\n",
+        printable(device.name), device.read_bytes_per_s / 1e6, device.write_bytes_per_s / 1e6,
+        device.switch_seconds.at(view.inputs, view.outputs) * 1e3);
+  const std::string& source = view.how_known.empty() ? device.source : view.how_known;
+  if (!source.empty()) print("  ({})\n", source);
+  print("{} through {} of memory, {} x {} files", in_bytes(view.bytes), in_bytes(view.memory_bytes),
+        view.inputs, view.outputs);
+  if (!view.best.factors.empty()) print(", in the factors {}", view.best.factors);
+  print("{}\n\n", view.coarse ? " (coarse search)" : "");
+
+  print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10} {:>9}  {:<26} {}\n", "phase", "streams", "read",
+        "written", "time", "switches", "run", "memory", "schedule");
+  for (const Phase& phase : view.phases) {
+    const bowtie::Pass& pass = phase.pass;
+    print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f} {:>9}  {:<26} {}\n", phase.name,
+          streams_text(pass), in_bytes(pass.read_bytes), in_bytes(pass.written_bytes),
+          in_time(pass.seconds), pass.switches, in_words(pass.schedule.run_bytes, bytes_of(pass)),
+          memory_text(phase), algorithm_text(phase));
+  }
+  print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f}\n", "together", "", "", "",
+        in_time(view.best.seconds), view.best.switches);
+  print("{:.0f} MB/s of input; at most {} on disk beside the input\n",
+        view.bytes / view.best.seconds / 1e6, in_bytes(view.disk_bytes_max));
+  for (size_t i = 0; i < view.phases.size(); ++i) {
+    for (const std::string& note : view.phases[i].notes) {
+      print("note on phase {} ({}): {}\n", i + 1, view.phases[i].name, note);
+    }
+  }
+  if (view.choices.empty()) return;
+  print("\n{:<24} {:>7} {:>12} {:>12} {:>10}\n", "other choices", "passes", "switches", "time",
+        "of ours");
+  for (const Choice& choice : view.choices) {
+    print("{:<24} {:>7} {:>12.0f} {:>12} {:>8.2f} x{}\n", choice.name, choice.passes,
+          choice.switches, in_time(choice.seconds), choice.seconds / view.best.seconds,
+          choice.exceeds_memory ? "  (more streams than fit the memory)" : "");
+  }
+}
+
+Json phase_json(const Phase& phase) {
+  const bowtie::Pass& pass = phase.pass;
+  const bowtie::Schedule& schedule = pass.schedule;
+  const bool endless = !(schedule.run_bytes < bytes_of(pass));
+  return {{"phase", phase.name},
+          {"bowties", pass.bowties},
+          {"fan_in", pass.fan_in},
+          {"fan_out", pass.fan_out},
+          {"files_in", pass.files_in},
+          {"files_out", pass.files_out},
+          {"bytes_read", pass.read_bytes},
+          {"bytes_written", pass.written_bytes},
+          {"seconds", pass.seconds},
+          {"switches", pass.switches},
+          // null: no stream has to be left before it ends.
+          {"run_bytes", endless ? Json(nullptr) : Json(schedule.run_bytes)},
+          {"input_memory_bytes", schedule.input_memory_bytes},
+          {"output_memory_bytes", schedule.output_memory_bytes},
+          {"algorithm",
+           phase.sorts_buckets ? Json(nullptr) : Json(bowtie::name_of(schedule.algorithm))},
+          {"group_inputs", schedule.groups.inputs},
+          {"group_outputs", schedule.groups.outputs},
+          {"notes", phase.notes}};
+}
+
+Json choice_json(const Choice& choice, double best_seconds) {
+  return {{"name", choice.name},
+          {"factors", choice.factors},
+          {"passes", choice.passes},
+          {"switches", choice.switches},
+          {"seconds", choice.seconds},
+          {"over_best", best_seconds > 0 ? choice.seconds / best_seconds : 1},
+          {"exceeds_memory", choice.exceeds_memory}};
+}
+
+Json plans_json(const Plans& plans) {
+  const DeviceView& view = plans.view;
+  Json device = profile_json(view.device, nullptr);
+  device["delay_known"] = view.how_known.empty();
+  Json json = {{"version", 1},
+               {"sort", plans.sort ? plan_object(*plans.sort) : Json(nullptr)},
+               {"device", std::move(device)},
+               {"inputs", view.inputs},
+               {"outputs", view.outputs},
+               {"bytes", view.bytes},
+               {"memory_bytes", view.memory_bytes},
+               {"search", view.coarse ? "coarse" : "exact"},
+               {"factors", view.best.factors},
+               {"seconds", view.best.seconds},
+               {"switches", view.best.switches},
+               {"bytes_per_s", view.best.seconds > 0 ? view.bytes / view.best.seconds : 0},
+               {"disk_bytes_max", view.disk_bytes_max},
+               {"phases", Json::array()},
+               {"alternatives", Json::array()}};
+  for (const Phase& phase : view.phases) json["phases"].push_back(phase_json(phase));
+  for (const Choice& choice : view.choices) {
+    json["alternatives"].push_back(choice_json(choice, view.best.seconds));
+  }
+  return json;
+}
+
+int run(const PlanArguments& arguments) {
+  Result<Plans> plans = make_plans(arguments);
+  if (!plans) return report("plan", plans.error());
+  if (arguments.json) {
+    // A path need not be UTF-8.
+    print("{}\n", plans_json(*plans).dump(2, ' ', false, Json::error_handler_t::replace));
+    return exit_ok;
+  }
+  if (plans->sort) print_sort(*plans->sort);
+  if (!plans->view.phases.empty()) print_view(plans->view);
+  return exit_ok;
+}
+
+}  // namespace
+
+Command add_plan(Parser& program) {
+  Parser parser = program.add_subcommand(
+      "plan", "tell what a sort, merge or distribution would do and cost, and write nothing");
+  auto arguments = std::make_shared<PlanArguments>(parser);
+  PlanArguments& a = *arguments;
+  parser.footer(std::string(sort_words_footer) +
+                " --size: none means bytes.\n"
+                "Examples:\n"
+                "  penstock plan big.u64 --format u64 -S 1G --device profile.json\n"
+                "  penstock plan --size 8T -S 2G --device array24              a sort of 8 TiB\n"
+                "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
+                "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
+  add_sort_words(parser, a);
+  parser.add_option("--size", a.size, "bytes of an input that need not exist");
+  parser
+      .add_option("--inputs", a.inputs_wanted,
+                  "with --size: so many files are merged; 0: the data come from memory")
+      .within(0u, streams_max);
+  parser
+      .add_option("--outputs", a.outputs_wanted,
+                  "with --size: to so many files; 0: the data go to memory")
+      .within(0u, streams_max);
+  parser.add_flag("--json", a.json, "print the plan as JSON");
+  refuse_gnu_options(parser);
+  return {parser, [arguments] { return run(*arguments); }};
+}
+
+}  // namespace penstock::cli

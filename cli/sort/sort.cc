@@ -1,0 +1,190 @@
+// penstock sort: GNU sort's letters where they mean the same, and formats that GNU sort does not
+// know.
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/misuse.h"
+#include "base/printable.h"
+#include "cli/common/command.h"
+#include "cli/common/output_words.h"
+#include "cli/common/print.h"
+#include "cli/common/progress_line.h"
+#include "cli/common/stop_signals.h"
+#include "cli/common/write_file.h"
+#include "cli/sort/gnu_options.h"
+#include "cli/sort/sort_report.h"
+#include "cli/sort/sort_stats.h"
+#include "cli/sort/sort_words.h"
+#include "external/external_sort.h"
+#include "file/file.h"
+#include "file/input_guard.h"
+
+namespace penstock::cli {
+namespace {
+
+struct SortArguments : SortWords {
+  file::OutputRules output_rules;
+  std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
+  bool check_quietly = false;
+  std::string stats_path;
+  std::string report_path;
+  bool json = false;
+  bool resume = false;
+
+  bool checks() const { return check_quietly || !check.empty(); }
+  bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
+};
+
+// What the parser cannot see: options that contradict each other.
+Status validate(const SortArguments& arguments) {
+  if (arguments.checks()) {
+    if (arguments.output != "-")
+      return misuse("check and write an output", "-o", "-c alone, or -o alone");
+    if (arguments.inputs.size() > 1) {
+      return misuse("check more than one file", arguments.inputs[1], "one run for each file");
+    }
+    if (arguments.check_quietly && !arguments.check.empty()) {
+      return misuse("check both ways at once", "-c -C", "one of the two");
+    }
+    if (arguments.top) return misuse("check the first items alone", "--top", "-c without --top");
+    if (arguments.resume) return misuse("resume a check", "--resume", "-c without --resume");
+    if (!arguments.device.empty()) return misuse("plan a check", "--device", "-c without --device");
+    bool known = arguments.check.empty() || arguments.check == "true" ||
+                 arguments.check == "diagnose-first" || arguments.quiet();
+    if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
+    if (arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty()) {
+      return misuse("tell statistics of a check",
+                    arguments.json                 ? "--json"
+                    : arguments.stats_path.empty() ? "--report"
+                                                   : "--stats",
+                    "penstock check --json");
+    }
+  }
+  if (arguments.resume && !arguments.output_rules.sync)
+    return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
+                  "one of the two");
+  if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO &&
+      !arguments.checks()) {
+    return misuse("print statistics between the output's lines", "--json",
+                  "-o FILE, or --stats FILE");
+  }
+  return {};
+}
+
+// How a run ends that did not do what was asked: by the signal that stopped it, or with a message.
+int report_failure(const Error& error, const StopSignals& signals) {
+  if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
+  // Whoever read our output has what he wanted ("penstock sort FILE | head"): end as other filters
+  // do.
+  if (error.system_errno == EPIPE) return die_by(SIGPIPE);
+  return report("sort", error);
+}
+
+// What is told of a sort must not take the place of what it reads or writes.
+Status check_told_apart(const SortArguments& arguments, const external::SortOptions& options) {
+  file::InputGuard taken;
+  for (const std::string& input : options.inputs) taken.add(input);
+  if (file::names_a_file(options.output)) taken.add(options.output);
+  for (const std::string& path : {arguments.stats_path, arguments.report_path}) {
+    if (path.empty() || path == "-") continue;
+    struct stat there;
+    if (path == options.output || (::stat(path.c_str(), &there) == 0 && taken.contains(there)))
+      return misuse("replace an input or the output by what is told of them", path, "another name");
+  }
+  return {};
+}
+
+int check_order(const SortArguments& arguments, external::SortOptions& options) {
+  Result<std::optional<external::Disorder>> found = external::find_disorder(options);
+  if (!found) return report("sort", found.error());
+  if (!found->has_value()) return exit_ok;
+  if (!arguments.quiet()) {
+    const external::Disorder& disorder = **found;
+    print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
+             disorder.item + 1, disorder.text);
+  }
+  return exit_disorder;
+}
+
+// The plan and what happened, where they were asked for.
+int tell(const SortArguments& arguments, const external::SortOptions& options,
+         const std::string& json) {
+  if (arguments.json) print("{}\n", json);
+  Status written;
+  if (!arguments.stats_path.empty()) written = write_file(arguments.stats_path, json + "\n");
+  if (written && !arguments.report_path.empty()) {
+    Result<report::SortRun> sort = sort_run_of(json, options.output);
+    if (!sort) return report("sort", sort.error());
+    written = write_file(arguments.report_path,
+                         report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION}));
+  }
+  return written ? exit_ok : report("sort", written.error());
+}
+
+int sort(const SortArguments& arguments, external::SortOptions& options) {
+  StopOptions stop = stop_options("sort", options.output, options.output_rules);
+  stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
+  StopSignals signals(stop);
+  options.cancel = &signals.flag();
+  Result<external::SortStats> stats = [&] {
+    ProgressLine line;
+    options.notice = [&](const std::string& text) { line.tell("sort", text); };
+    if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
+    return external::sort_files(options);
+  }();
+  if (!stats) return report_failure(stats.error(), signals);
+
+  return tell(arguments, options, stats_json(*stats));
+}
+
+int run(const SortArguments& arguments) {
+  if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
+  Result<external::SortOptions> options = sort_options(arguments);
+  if (!options) return report("sort", options.error());
+  options->resume = arguments.resume;
+  options->output_rules = arguments.output_rules;
+  if (Status apart = check_told_apart(arguments, *options); !apart)
+    return report("sort", apart.error());
+  options->record_staircases =
+      arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
+  return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
+}
+
+}  // namespace
+
+Command add_sort(Parser& program) {
+  auto arguments = std::make_shared<SortArguments>();
+  SortArguments& a = *arguments;
+  Parser parser =
+      program.add_subcommand("sort", "sort, merge or check files within a memory budget");
+  parser.footer(std::string(sort_words_footer) +
+                "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
+  add_sort_words(parser, a);
+  add_output_words(parser, a.output_rules);
+  parser.add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
+  parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
+  parser.add_flag(
+      "--resume", a.resume,
+      "keep what is finished until all is, and go on with what an earlier run of the same "
+      "command has kept");
+  parser.add_option("--stats", a.stats_path,
+                    "write the plan and what happened to this file, as JSON");
+  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
+  parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
+  refuse_gnu_options(parser);
+  return {parser, [arguments] { return run(*arguments); }};
+}
+
+}  // namespace penstock::cli

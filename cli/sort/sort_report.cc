@@ -1,0 +1,226 @@
+#include "cli/sort/sort_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "cli/sort/occupancy_json.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::json;
+using report::SortRun;
+
+// Of a stranger's lists, as many as a page has rows and pictures for.
+constexpr size_t phases_max = 64;
+constexpr size_t rows_max = 64;
+constexpr size_t staircases_max = 16;
+
+// A value of the file is looked at where it lies: to copy one takes a call for each level of it,
+// and whoever wrote it may have given it more levels than a stack has room for.
+
+std::optional<double> number_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  const auto value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+const Json* list_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? &*found : nullptr;
+}
+
+SortRun::PhaseFigures figures_of(const Json& phase) {
+  return {.seconds = number_of(phase, "seconds"),
+          .read_bytes = number_of(phase, "bytes_read"),
+          .written_bytes = number_of(phase, "bytes_written"),
+          .seeks = number_of(phase, "seeks"),
+          .run_bytes = number_of(phase, "run_bytes")};
+}
+
+// Each phase with its prediction beside it; then what threads did within them. A phase that was
+// planned and did not come has its row, too.
+void add_phases(const Json& object, const Json& predicted, SortRun& run) {
+  auto named = [&](const std::string& name) -> SortRun::Phase* {
+    const auto found = std::ranges::find(run.phases, name, &SortRun::Phase::name);
+    if (found != run.phases.end()) return &*found;
+    if (run.phases.size() == phases_max) return nullptr;
+    return &run.phases.emplace_back(SortRun::Phase{.name = name, .predicted = {}, .measured = {}});
+  };
+  for (const bool planned : {false, true}) {
+    const Json* phases = list_of(planned ? predicted : object, "phases");
+    if (phases == nullptr) continue;
+    for (const Json& one : *phases) {
+      if (!one.is_object()) continue;
+      if (SortRun::Phase* phase = named(text_of(one, "phase")))
+        (planned ? phase->predicted : phase->measured) = figures_of(one);
+    }
+  }
+  const auto seconds = object.find("phase_seconds");
+  if (seconds == object.end() || !seconds->is_object()) return;
+  for (const auto& [name, value] : seconds->items()) {
+    const auto shown = std::ranges::find(run.phases, name, &SortRun::Phase::name);
+    if (!value.is_number() || shown != run.phases.end() || run.rows.size() == rows_max) continue;
+    run.rows.push_back({.what = "All threads: " + name,
+                        .unit = SortRun::Unit::seconds,
+                        .predicted = std::nullopt,
+                        .measured = value.get<double>()});
+  }
+}
+
+// Values that a picture can be made of, whoever wrote them: finite, and none below 0.
+double drawable(const Json& value) {
+  constexpr double most = 1e18;
+  return value.is_number() ? std::clamp(value.get<double>(), 0.0, most) : 0;
+}
+
+std::vector<double> numbers_of(const Json& object, const char* key) {
+  std::vector<double> numbers;
+  const Json* found = list_of(object, key);
+  if (found == nullptr) return numbers;
+  for (const Json& one : *found) {
+    if (one.is_number()) numbers.push_back(drawable(one));
+  }
+  return numbers;
+}
+
+double drawable_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() ? drawable(*found) : 0;
+}
+
+// The parts of a list of numbers, in order; less than wanted: nothing.
+std::optional<external::Occupancy::Bucket> bucket_of(const Json& row) {
+  if (!row.is_array() || row.size() != bucket_columns.size()) return std::nullopt;
+  external::Occupancy::Bucket bucket;
+  bucket.offset_bytes = static_cast<uint64_t>(drawable(row[0]));
+  bucket.bytes = static_cast<uint64_t>(drawable(row[1]));
+  bucket.begin_s = drawable(row[2]);
+  // Each stage ends when the next one begins.
+  bucket.read_s = std::max(bucket.begin_s, drawable(row[3]));
+  bucket.waited_s = std::max(bucket.read_s, drawable(row[4]));
+  bucket.sorted_s = std::max(bucket.waited_s, drawable(row[5]));
+  bucket.written_s = std::max(bucket.sorted_s, drawable(row[6]));
+  return bucket;
+}
+
+external::Occupancy occupancy_of(const Json& object) {
+  external::Occupancy occupancy;
+  if (const Json* staircases = list_of(object, "staircases")) {
+    for (const Json& one : *staircases) {
+      if (!one.is_object() || occupancy.staircases.size() == staircases_max) continue;
+      occupancy.staircases.push_back({.title = text_of(one, "title"),
+                                      .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
+                                      .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
+                                      .measured_bytes = numbers_of(one, "measured_bytes"),
+                                      .predicted_bytes = numbers_of(one, "predicted_bytes")});
+    }
+  }
+  const auto found = object.find("occupancy");
+  if (found == object.end() || !found->is_object()) return occupancy;
+  const Json& told = *found;
+  occupancy.start_s = drawable_of(told, "start_seconds");
+  occupancy.bin_s = drawable_of(told, "bin_seconds");
+  occupancy.memory_bytes = static_cast<uint64_t>(drawable_of(told, "memory_bytes"));
+  size_t bins = 0;
+  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
+    occupancy.stage_bytes[stage] = numbers_of(told, stage_keys[stage]);
+    bins = std::max(bins, occupancy.stage_bytes[stage].size());
+  }
+  for (std::vector<double>& bytes : occupancy.stage_bytes) bytes.resize(bins);
+  if (const Json* buckets = list_of(told, "buckets")) {
+    for (const Json& row : *buckets) {
+      if (const auto bucket = bucket_of(row)) occupancy.buckets.push_back(*bucket);
+    }
+  }
+  std::ranges::stable_sort(occupancy.buckets, {}, &external::Occupancy::Bucket::offset_bytes);
+  occupancy.buckets_seen = std::max<uint64_t>(
+      occupancy.buckets.size(), static_cast<uint64_t>(drawable_of(told, "buckets_seen")));
+  return occupancy;
+}
+
+}  // namespace
+
+Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
+  auto refuse = [&](const char* why) {
+    return failure(ErrorCode::corrupt, std::string("read the statistics: ") + why, name,
+                   "a file that penstock sort --stats wrote");
+  };
+  const Json object = Json::parse(json, nullptr, false);
+  if (object.is_discarded()) return refuse("this is no JSON");
+  if (!object.is_object()) return refuse("this is no JSON object");
+  if (number_of(object, "version") != 1.0) return refuse("it is not version 1 of them");
+
+  SortRun run{.name = name, .method = text_of(object, "method")};
+  const auto found = object.find("predicted");
+  static const Json none = Json::object();
+  const Json& predicted = found != object.end() && found->is_object() ? *found : none;
+  run.why = text_of(predicted, "why");
+
+  // The prediction calls its peak of memory otherwise.
+  struct Field {
+    const char* what;
+    SortRun::Unit unit;
+    const char* predicted;
+    const char* measured;
+  };
+  static constexpr std::array<Field, 9> fields = {{
+      {"Time", SortRun::Unit::seconds, "seconds", "seconds"},
+      {"Passes", SortRun::Unit::count, "passes", "passes"},
+      {"Seeks", SortRun::Unit::count, "seeks", "seeks"},
+      {"Bytes between two seeks", SortRun::Unit::bytes, "run_bytes", "run_bytes"},
+      {"Read", SortRun::Unit::bytes, "bytes_read", "bytes_read"},
+      {"Written", SortRun::Unit::bytes, "bytes_written", "bytes_written"},
+      {"Temporary disk space", SortRun::Unit::bytes, "temp_bytes", "temp_bytes"},
+      {"Of it in memory (tmpfs), beside the budget", SortRun::Unit::bytes, "temp_memory_bytes",
+       "temp_memory_bytes"},
+      {"Memory", SortRun::Unit::bytes, "memory_bytes", "peak_rss_bytes"},
+  }};
+  for (const Field& field : fields) {
+    // Hardly anybody has any.
+    const bool is_usual = std::string_view(field.measured) != "temp_memory_bytes";
+    if (!is_usual && number_of(object, field.measured).value_or(0) == 0) continue;
+    run.rows.push_back({.what = field.what,
+                        .unit = field.unit,
+                        .predicted = number_of(predicted, field.predicted),
+                        .measured = number_of(object, field.measured)});
+  }
+  add_phases(object, predicted, run);
+  run.emulated = text_of(object, "emulated");
+  run.items = number_of(object, "items");
+  run.bytes = number_of(object, "bytes");
+  run.seconds = number_of(object, "seconds");
+  run.peak_bytes = number_of(object, "peak_rss_bytes");
+  run.budget_bytes = number_of(object, "budget_bytes");
+  run.passes = number_of(object, "passes");
+  run.seeks = number_of(object, "seeks");
+  run.run_bytes = number_of(object, "run_bytes");
+  run.temp_bytes = number_of(object, "temp_bytes");
+  run.predicted_s = number_of(predicted, "seconds");
+  run.fewer_passes_bytes = number_of(predicted, "fewer_passes_memory_bytes");
+  if (const auto threads = object.find("phase_seconds");
+      threads != object.end() && threads->is_object()) {
+    run.sorters_s = number_of(*threads, "sorters at work");
+    run.wait_read_s = number_of(*threads, "sorters wait for reads");
+  }
+  if (const auto device = predicted.find("device");
+      device != predicted.end() && device->is_object()) {
+    run.device_source = text_of(*device, "source");
+  }
+  run.occupancy = occupancy_of(object);
+  return run;
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,49 @@
+#pragma once
+
+// The words of a sort on the command line: what penstock sort takes, and penstock plan with it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/common/format_options.h"
+#include "cli/common/parser.h"
+#include "external/external_sort.h"
+
+namespace penstock::cli {
+
+// -S and -T, the same for every subcommand that has them.
+struct MemoryWords {
+  std::string memory;
+  std::vector<std::string> temp_directories;
+};
+void add_memory_words(Parser& parser, MemoryWords& words);
+// -S in bytes.
+Result<uint64_t> memory_bytes_of(const MemoryWords& words);
+
+struct SortWords : MemoryWords {
+  std::vector<std::string> inputs;
+  std::string output = "-";
+  FormatOptions format;
+  unsigned threads;  // the cores, at most 8
+  bool descending = false;
+  bool unique = false;
+  bool stable = false;
+  bool merge_only = false;
+  std::optional<uint64_t> top;
+  std::string pool = "automatic";
+  std::string device;
+  std::string compression = "auto";
+
+  SortWords();
+};
+
+// `words` must outlive the parsing.
+void add_sort_words(Parser& parser, SortWords& words);
+extern const char* const sort_words_footer;
+
+// The words made options, or what is wrong with them.
+Result<external::SortOptions> sort_options(const SortWords& words);
+
+}  // namespace penstock::cli

@@ -1,0 +1,117 @@
+// penstock convert: a trace, or another program's log, as a sequence of requests in other programs'
+// formats, or as a trace.
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "cli/common/command.h"
+#include "cli/common/print.h"
+#include "cli/trace/trace_summary.h"
+#include "trace/export/export.h"
+#include "trace/import/import.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole is there
+
+struct ConvertArguments {
+  std::string input;
+  std::string from;
+  std::string output;
+  std::string format;
+  std::string under;
+  std::string files;
+  bool quiet = false;
+};
+
+Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
+  if (arguments.format.empty()) return trace::export_format_of(arguments.output);
+  if (arguments.format == "csv") return trace::ExportFormat::csv;
+  if (arguments.format == "iolog") return trace::ExportFormat::iolog;
+  if (arguments.format == "json") return trace::ExportFormat::perfetto;
+  if (arguments.format == "arrow") return trace::ExportFormat::arrow;
+  if (arguments.format == "trace") return trace::ExportFormat::trace;
+  return failure(ErrorCode::invalid_argument, "write this format", arguments.format,
+                 "csv, arrow, iolog, json or trace");
+}
+
+int run_convert(const ConvertArguments& arguments) {
+  if (arguments.output.empty() && (!arguments.format.empty() || arguments.quiet)) {
+    return report("convert", {ErrorCode::invalid_argument, "convert to nothing",
+                              arguments.quiet ? "--quiet" : "--format", 0, "-o FILE"});
+  }
+  const trace::ConvertOptions options{.under = arguments.under};
+  Result<trace::Conversion> converted;
+  auto kind = trace::LogKind::detect;
+  if (!arguments.from.empty()) {
+    const auto named = trace::log_kind_of(arguments.from);
+    if (!named) return report("convert", named.error());
+    kind = *named;
+  }
+  // What is wrong with the output shows before the input is waited for, which may be a pipe.
+  Result<trace::ExportFormat> format = trace::ExportFormat::csv;
+  if (!arguments.output.empty()) format = format_of(arguments);
+  if (!format) return report("convert", format.error());
+  if (*format == trace::ExportFormat::trace && !arguments.under.empty()) {
+    return report("convert", {ErrorCode::invalid_argument, "leave files out of a trace", "--under",
+                              0, "--under where the trace is read: convert, report or replay"});
+  }
+  auto trace = trace::open_trace(arguments.input, kind);
+  if (!trace) return report("convert", trace.error());
+  if (arguments.output.empty()) {
+    converted = trace::convert(*trace, options, {});
+  } else {
+    converted = trace::export_requests(*trace, options, *format, arguments.output);
+  }
+  if (!converted) return report("convert", converted.error());
+  if (!arguments.files.empty()) {
+    if (Status made = trace::make_iolog_files(*converted, arguments.files); !made) {
+      return report("convert", made.error());
+    }
+  }
+  if (arguments.output.empty() || !arguments.quiet) {
+    print_summary(arguments.output.empty() ? stdout : stderr, *converted);
+  }
+  return converted->complete ? exit_ok : exit_incomplete;
+}
+
+}  // namespace
+
+Command add_convert(Parser& program) {
+  auto arguments = std::make_shared<ConvertArguments>();
+  ConvertArguments& a = *arguments;
+  Parser parser =
+      program.add_subcommand("convert", "a trace or another program's log in other formats");
+  parser
+      .add_option("TRACE", a.input,
+                  "what penstock trace wrote, fio --write_iolog, or strace -f -ttt -T -yy -o; - is "
+                  "standard input")
+      .required();
+  parser.add_option("--from", a.from,
+                    "what it is, where its beginning does not tell: trace, iolog or strace");
+  parser.add_option("-o,--output", a.output,
+                    "x.csv, x.arrow (polars, pyarrow), x.iolog (fio --read_iolog), x.json "
+                    "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
+  parser.add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
+  parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
+  parser
+      .add_option("--files", a.files,
+                  "also make the files that fio needs, sparse and of their largest size, in this "
+                  "folder")
+      .value_name("DIR");
+  parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  parser.footer(
+      "One request: bytes [offset, offset + bytes) of a file, read or written, in the order in "
+      "which they were\n"
+      "started. file_seek: not where the last access to that file ended; device_seek: not where "
+      "the "
+      "last access\n"
+      "of all ended. The figures' seeks are the latter.\n"
+      "Exit codes: 0 done, 1 the trace was cut off (what was whole is written), 2 anything else "
+      "that went wrong.");
+  return {parser, [arguments] { return run_convert(*arguments); }};
+}
+
+}  // namespace penstock::cli

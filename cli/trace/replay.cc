@@ -1,0 +1,240 @@
+// penstock replay: the requests of a trace once more, on a disk, an emulated or an imagined one.
+
+#include "trace/replay/replay.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/common/command.h"
+#include "cli/common/print.h"
+#include "cli/common/stop_signals.h"
+#include "cli/trace/replay_stage.h"
+#include "cli/trace/request_range.h"
+#include "report/text.h"
+
+namespace penstock::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using report::bytes_text;
+using report::duration_text;
+using report::grouped;
+using report::printable;
+using report::rate_text;
+using trace::Concurrency;
+using trace::ConvertedFile;
+using trace::ReplayFigures;
+using trace::ReplayOptions;
+using trace::ReplayPlan;
+using trace::ReplayResult;
+
+constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole was replayed
+constexpr size_t files_shown = 12;
+constexpr size_t path_shown_characters = 60;
+
+struct ReplayArguments {
+  std::string trace;
+  StageWords stage;
+  std::string pace = "fast";
+  bool serial = false;
+  std::optional<unsigned> ahead;
+  bool join = false;
+  std::vector<std::string> under;
+  std::string requests;
+  bool json = false;
+};
+
+Result<ReplayOptions> options_of(const ReplayArguments& arguments, const Stage& stage) {
+  ReplayOptions options{
+      .under = arguments.under,
+      .room = stage.room(),
+      .pace = arguments.pace == "original" ? trace::Pace::original : trace::Pace::fast,
+      .join = arguments.join,
+      .sync = stage.sync(),
+      .buffered = stage.buffered()};
+  if (arguments.serial && arguments.ahead) {
+    return failure(ErrorCode::invalid_argument, "use both", "--serial and --ahead",
+                   "one of them; --ahead 1 is serial, too");
+  }
+  if (arguments.serial) options.concurrency = Concurrency::serial;
+  if (arguments.ahead) {
+    options.concurrency = Concurrency::ahead;
+    options.depth = *arguments.ahead;
+  }
+  if (!arguments.requests.empty()) {
+    const auto range = parse_request_range(arguments.requests);
+    if (!range) return std::unexpected(range.error());
+    options.first_request = range->first;
+    options.requests = range->count;
+  }
+  return options;
+}
+
+std::string how_text(const ReplayOptions& options, const Stage& stage) {
+  std::string text = options.pace == trace::Pace::fast ? "as fast as it goes" : "at its own pace";
+  if (!stage.simulated()) {
+    text += options.concurrency == Concurrency::serial ? ", one request at a time"
+            : options.concurrency == Concurrency::original
+                ? ", as many at a time as in the trace"
+                : fmt::format(", {} in flight", options.depth);
+  }
+  if (options.join) text += ", requests that go on joined";
+  return text;
+}
+
+// Files of the replay, those that moved most first.
+std::vector<size_t> busiest(const ReplayResult& result) {
+  std::vector<size_t> files;
+  for (size_t i = 0; i < result.files.size(); ++i) {
+    if (result.files[i].requests() != 0) files.push_back(i);
+  }
+  std::ranges::stable_sort(files, std::ranges::greater{},
+                           [&](size_t i) { return result.files[i].bytes(); });
+  return files;
+}
+
+void print_row(const char* what, const std::string& read, const std::string& written,
+               const std::string& all) {
+  print("  {:<12}{:>14}{:>14}{:>14}\n", what, read, written, all);
+}
+
+void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
+                const ReplayResult& result, const ReplayOptions& options, const Stage& stage) {
+  const ReplayFigures& all = result.totals;
+  auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  print("{}: {} requests on {} files, {}\n", printable(arguments.trace), grouped(all.requests()),
+        grouped(plan.layout.files), how_text(options, stage));
+  print("on {}\n", result.device);
+  if (const std::string where = stage.description(); !where.empty()) print("{}\n", where);
+  print("\n  {:<12}{:>14}{:>14}{:>14}\n", "", "read", "written", "all");
+  print_row("requests", grouped(all.reads), grouped(all.writes), grouped(all.requests()));
+  print_row("asked", size(all.read_bytes), size(all.written_bytes), size(all.bytes()));
+  print_row("moved", size(all.moved_read_bytes), size(all.moved_written_bytes),
+            size(all.moved_bytes()));
+  print("\n  {}, {}\n", duration_text(result.seconds), rate_text(result.bytes_per_s()));
+  print("  {} seeks ({} in the trace), {} in a run between two of them\n", grouped(all.seeks),
+        grouped(all.trace_seeks), bytes_text(all.mean_run_bytes()));
+  print("  runs from these lengths up: {}\n", runs_text(result.runs));
+  if (all.syncs != 0) {
+    print("  {} sync{}, {} each in the mean, the slowest {}\n", grouped(all.syncs),
+          all.syncs == 1 ? "" : "s",
+          duration_text(all.sync_seconds / static_cast<double>(all.syncs)),
+          duration_text(all.slowest_sync_seconds));
+  }
+
+  const std::vector<size_t> files = busiest(result);
+  print("\n  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "read", "written", "seeks", "run", "busy at");
+  for (size_t i = 0; i < std::min(files.size(), files_shown); ++i) {
+    const ReplayFigures& file = result.files[files[i]];
+    const double rate =
+        file.busy_seconds > 0 ? static_cast<double>(file.moved_bytes()) / file.busy_seconds : 0;
+    print("  {:>10} {:>10} {:>10} {:>10} {:>11}  {}\n", size(file.read_bytes),
+          size(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
+          rate_text(rate), printable(plan.conversion.files[files[i]].path, path_shown_characters));
+  }
+  if (files.size() > files_shown) {
+    print("  ... and {} files more (all of them: --json)\n", grouped(files.size() - files_shown));
+  }
+  for (const std::string& note : replay_notes(plan, result, options)) print("note: {}\n", note);
+}
+
+void print_json(const ReplayArguments& arguments, const ReplayPlan& plan,
+                const ReplayResult& result, const ReplayOptions& options, const Stage& stage) {
+  Json json = {{"trace", arguments.trace},
+               {"how", how_text(options, stage)},
+               {"simulated", stage.simulated()},
+               {"requests", result.totals.requests()}};
+  json.update(result_json(result));
+  if (!stage.simulated()) {
+    json["region_bytes"] = stage.region_bytes();
+    const auto pieces = stage.pieces();
+    json["region_pieces"] = pieces ? Json(*pieces) : Json(nullptr);
+  }
+  Json files = Json::array();
+  for (const size_t i : busiest(result)) {
+    const trace::FilePlace& place = plan.layout.places[i];
+    Json file = {{"path", plan.conversion.files[i].path},
+                 {"region_offset", place.base},
+                 {"file_offset", place.skipped_bytes},
+                 {"bytes", place.bytes}};
+    file.update(figures_json(result.files[i]));
+    files.push_back(std::move(file));
+  }
+  json["files"] = std::move(files);
+  json["notes"] = replay_notes(plan, result, options);
+  // A path need not be UTF-8.
+  print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+int run_replay(const ReplayArguments& arguments) {
+  StageWords words = arguments.stage;
+  words.smaller_hint = "--under FOLDER or --requests FROM..TO for a part";
+  auto stage = Stage::choose(words);
+  if (!stage) return report("replay", stage.error());
+  auto options = options_of(arguments, *stage);
+  if (!options) return report("replay", options.error());
+
+  const StopSignals signals({.command = "replay", .outcome = "the region is gone"});
+  auto end = [&](const Error& error) {
+    if (error.code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
+    return report("replay", error);
+  };
+  options->cancel = &signals.flag();
+  const auto plan = trace::plan_replay(arguments.trace, *options);
+  if (!plan) return end(plan.error());
+  stage->make_room_for(*plan);
+  if (Status prepared = stage->prepare(options->cancel); !prepared) {
+    return end(prepared.error());
+  }
+  const auto result = stage->replay(arguments.trace, *plan, *options);
+  if (!result) return end(result.error());
+  if (arguments.json) {
+    print_json(arguments, *plan, *result, *options, *stage);
+  } else {
+    print_text(arguments, *plan, *result, *options, *stage);
+  }
+  return plan->conversion.complete ? exit_ok : exit_incomplete;
+}
+
+}  // namespace
+
+Command add_replay(Parser& program) {
+  auto arguments = std::make_shared<ReplayArguments>();
+  ReplayArguments& a = *arguments;
+  Parser parser = program.add_subcommand(
+      "replay", "make the requests of a trace once more, on a disk or on a model of one");
+  parser.add_option("TRACE", a.trace, "what penstock trace wrote").required();
+  add_stage_options(parser, a.stage);
+  parser
+      .add_option("--pace", a.pace,
+                  "fast (default): as fast as the device goes; original: no request before its "
+                  "time in the trace")
+      .one_of({"fast", "original"});
+  parser.add_flag("--serial", a.serial, "one request at a time (default: as many as in the trace)");
+  parser.add_option("--ahead", a.ahead,
+                    "so many requests in flight, always, in the order of the trace (1 to 64)");
+  parser.add_flag("--join", a.join,
+                  "requests that go on where the last one ended become one, of up to 2 MiB, as the "
+                  "page cache would have made them");
+  parser.add_option("--under", a.under, "only files whose path begins so (may be given again)")
+      .one_word();
+  parser.add_option("--requests", a.requests,
+                    "only this part of the trace: FROM..TO, counted from 0");
+  parser.add_flag("--json", a.json, "print the result as JSON, with all files");
+  parser.footer(
+      "The files that the trace names are never opened. Their requests go to one region, reserved "
+      "in a directory, in which\n"
+      "each file has a place as long as it ever became. It is written whole first. docs/replay.md "
+      "explains the figures.\n"
+      "Exit codes: 0 done, 1 the trace was cut off (what is whole was replayed), 2 anything else.");
+  return {parser, [arguments] { return run_replay(*arguments); }};
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,178 @@
+// penstock report: traces as a page with pictures, or in a few lines on a terminal.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/misuse.h"
+#include "cli/common/command.h"
+#include "cli/common/output_words.h"
+#include "cli/common/print.h"
+#include "cli/common/write_file.h"
+#include "cli/sort/sort_report.h"
+#include "cli/trace/request_range.h"
+#include "report/page.h"
+#include "report/summary.h"
+#include "report/terminal.h"
+
+namespace penstock::cli {
+namespace {
+
+using report::SortRun;
+using report::TraceSummary;
+
+constexpr int exit_incomplete = 1;  // a trace was cut off: the report shows what was whole
+
+struct ReportArguments {
+  std::vector<std::string> traces;
+  std::vector<std::string> stats;
+  std::string output;
+  std::string under;
+  std::string requests;
+  std::optional<size_t> width;
+  file::OutputRules output_rules;
+};
+
+// What the locale says of characters beyond ASCII.
+bool terminal_has_unicode() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == 0) continue;
+    const std::string_view locale = value;
+    return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos ||
+           locale.find("utf-8") != locale.npos || locale.find("UTF8") != locale.npos;
+  }
+  return false;
+}
+
+Result<std::vector<SortRun>> read_stats(const std::vector<std::string>& paths) {
+  std::vector<SortRun> runs;
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file.good() && !file.eof()) return system_error(errno, "read the statistics", path);
+    auto run = sort_run_of(text, path);
+    if (!run) return std::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  return runs;
+}
+
+Status validate(const ReportArguments& arguments) {
+  if (arguments.traces.empty() && arguments.stats.empty()) {
+    return misuse("report on nothing", "TRACE", "penstock trace -o run.trace -- PROGRAM");
+  }
+  if (!arguments.requests.empty() && arguments.traces.size() > 1) {
+    return misuse("take one part of several traces", "--requests", "one trace");
+  }
+  if (arguments.traces.empty() && (!arguments.requests.empty() || !arguments.under.empty())) {
+    return misuse("take a part of a trace", arguments.under.empty() ? "--requests" : "--under",
+                  "TRACE");
+  }
+  for (const auto* read : {&arguments.traces, &arguments.stats}) {
+    for (const std::string& path : *read) {
+      std::error_code ignored;  // what is not there is not read either
+      if (!arguments.output.empty() &&
+          std::filesystem::equivalent(path, arguments.output, ignored)) {
+        return misuse("write over what is read", arguments.output, "another name for the page");
+      }
+    }
+  }
+  if (arguments.width && !arguments.output.empty()) {
+    return misuse("give a page a width", "--width", "no -o");
+  }
+  return {};
+}
+
+Result<int> make_report(const ReportArguments& arguments) {
+  if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
+  report::SummaryOptions options{.convert = {.under = arguments.under}};
+  if (!arguments.requests.empty()) {
+    const auto part = parse_request_range(arguments.requests);
+    if (!part) return std::unexpected(part.error());
+    options.first_request = part->first;
+    options.requests = part->count;
+  }
+  // Several traces share the room of a page.
+  const bool page = !arguments.output.empty();
+  const size_t sharing = std::max<size_t>(1, arguments.traces.size());
+  options.single_requests = page ? options.single_requests / sharing : 0;
+  if (sharing > 2) options.rows /= 2;
+
+  const auto stats = read_stats(arguments.stats);
+  if (!stats) return std::unexpected(stats.error());
+  std::vector<TraceSummary> summaries;
+  int code = exit_ok;
+  for (const std::string& path : arguments.traces) {
+    auto summary = report::summarize(path, options);
+    if (!summary) return std::unexpected(summary.error());
+    if (!summary->conversion.complete) code = exit_incomplete;
+    if (page) {
+      summaries.push_back(std::move(*summary));
+      continue;
+    }
+    print("{}{}", path == arguments.traces.front() ? "" : "\n",
+          terminal_report(*summary, {.width = arguments.width.value_or(80),
+                                     .unicode = terminal_has_unicode()}));
+  }
+  for (const SortRun& sort : *stats) {
+    if (page) break;
+    const bool first = arguments.traces.empty() && &sort == &stats->front();
+    print("{}{}", first ? "" : "\n",
+          terminal_report(
+              sort, {.width = arguments.width.value_or(80), .unicode = terminal_has_unicode()}));
+  }
+  if (page) {
+    const std::string text = report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION});
+    if (Status written = write_file(arguments.output, text, arguments.output_rules); !written) {
+      return std::unexpected(written.error());
+    }
+  }
+  return code;
+}
+
+int run_report(const ReportArguments& arguments) {
+  const Result<int> code = make_report(arguments);
+  return code ? *code : report("report", code.error());
+}
+
+}  // namespace
+
+Command add_report(Parser& program) {
+  auto arguments = std::make_shared<ReportArguments>();
+  ReportArguments& a = *arguments;
+  Parser parser = program.add_subcommand(
+      "report", "show where a program's requests went: on a page, or on the terminal");
+  parser.add_option("TRACE", a.traces,
+                    "what penstock trace wrote, strace -o or fio --write_iolog; several are "
+                    "shown side by side");
+  parser.add_option("-o,--output", a.output,
+                    "write a page (HTML, complete in itself; -: to stdout) instead of text");
+  add_output_words(parser, a.output_rules);
+  parser
+      .add_option("--stats", a.stats,
+                  "statistics of penstock sort --stats: predicted against measured, what held the "
+                  "memory, how full buckets were")
+      .one_word();
+  parser.add_option("--under", a.under, "only files whose path begins so");
+  parser.add_option("--requests", a.requests,
+                    "only this part of the trace: FROM..TO, counted from 0");
+  parser.add_option("--width", a.width, "columns of the terminal (default 80)").within(40, 240);
+  parser.footer(
+      "A page holds 200,000 requests one by one; of longer traces a picture of the whole, and "
+      "single requests at some\nplaces. Any other part: --requests FROM..TO.\n"
+      "Exit codes: 0 done, 1 a trace was cut off (the report shows what is whole), 2 anything "
+      "else.");
+  return {parser, [arguments] { return run_report(*arguments); }};
+}
+
+}  // namespace penstock::cli

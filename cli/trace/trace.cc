@@ -1,0 +1,170 @@
+// penstock trace: what a program asks of files, recorded.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/printable.h"
+#include "cli/common/command.h"
+#include "cli/common/print.h"
+#include "cli/common/size.h"
+#include "cli/common/stop_signals.h"
+#include "cli/trace/trace_summary.h"
+#include "report/text.h"
+#include "trace/capture/capture.h"
+#include "trace/follow/convert.h"
+
+namespace penstock::cli {
+namespace {
+
+// What the kernel takes: a power of two, of whole pages.
+constexpr uint64_t ring_bytes_min = 4096;
+constexpr uint64_t ring_bytes_max = uint64_t{1} << 30;
+
+struct TraceArguments {
+  std::vector<std::string> words;
+  std::string output = "run.trace";
+  std::string backend = "auto";
+  std::string ring;
+  int32_t attach = 0;
+  bool quiet = false;
+};
+
+Result<trace::Backend> backend_of(const std::string& name) {
+  if (name == "auto") return trace::Backend::unknown;
+  for (const trace::Backend backend : {trace::Backend::ptrace, trace::Backend::bpf}) {
+    if (name == name_of(backend)) return backend;
+  }
+  return failure(ErrorCode::invalid_argument, "trace with this backend", name,
+                 "auto, ptrace or bpf");
+}
+
+// A summary needs the trace to be read again, from a file: a pipe would never end, and what went to
+// /dev/null is gone.
+void summarize(const trace::Captured& captured, const TraceArguments& arguments) {
+  if (arguments.quiet || arguments.output == "-") return;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(arguments.output, error)) return;
+  const auto converted = trace::convert_file(arguments.output, {}, {});
+  if (!converted) {
+    report("trace", converted.error());
+    return;
+  }
+  print_to(stderr, "penstock trace: {} events in {} ({}), by {}\n", captured.totals.events,
+           printable(arguments.output),
+           report::bytes_text(static_cast<double>(captured.trace_bytes)),
+           name_of(captured.backend));
+  if (!captured.reason.empty()) {
+    print_to(stderr, "  ({})\n", captured.reason);
+  }
+  print_summary(stderr, *converted);
+}
+
+int run_trace(const TraceArguments& arguments) {
+  const std::vector<std::string>& words = arguments.words;
+  const auto misuse = [](std::string attempted, std::string subject) {
+    return report("trace", {ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
+                            0, "penstock trace -o run.trace -- PROGRAM ARGS..."});
+  };
+  if (arguments.attach == 0 && words.empty()) return misuse("trace nothing", "PROGRAM");
+  if (arguments.attach != 0 && !words.empty()) return misuse("trace both", "-p and PROGRAM");
+  if (arguments.attach < 0) return misuse("attach to this", "-p");
+  const auto backend = backend_of(arguments.backend);
+  if (!backend) return report("trace", backend.error());
+
+  trace::CaptureOptions options{.output = arguments.output,
+                                .backend = *backend,
+                                .command = words,
+                                .attach = arguments.attach};
+  if (!arguments.ring.empty()) {
+    const auto ring_bytes = parse_size(arguments.ring, 0, 1);
+    if (!ring_bytes) return report("trace", ring_bytes.error());
+    options.ring_bytes = std::bit_ceil(std::clamp(*ring_bytes, ring_bytes_min, ring_bytes_max));
+  }
+  if (!arguments.quiet) {
+    options.on_left = [] {
+      print_to(stderr,
+               "penstock trace: the program has ended, processes that it left run on; Ctrl-C ends "
+               "the trace\n");
+    };
+  }
+  std::optional<StopSignals> stop;
+  if (options.attach != 0) {
+    stop.emplace(StopOptions{.command = "trace", .outcome = "the trace ends here"});
+    options.stop = &stop->flag();
+    if (!arguments.quiet) {
+      print_to(stderr, "penstock trace: attached to process {}; Ctrl-C ends the trace\n",
+               options.attach);
+    }
+  }
+  const auto captured = trace::capture(options);
+  if (!captured) return report("trace", captured.error());
+  stop.reset();
+  summarize(*captured, arguments);
+  return captured->totals.exit_code;
+}
+
+}  // namespace
+
+std::vector<std::string> mark_traced_program(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "trace") return words;
+  constexpr std::array<std::string_view, 6> with_value = {"-o", "--output", "--backend",
+                                                          "-p", "--pid",    "--ring"};
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--") break;
+    if (std::ranges::find(with_value, words[i]) != with_value.end()) {
+      ++i;
+    } else if (!words[i].starts_with('-')) {
+      words.insert(words.begin() + static_cast<ptrdiff_t>(i), "--");
+      break;
+    }
+  }
+  return words;
+}
+
+Command add_trace(Parser& program) {
+  auto arguments = std::make_shared<TraceArguments>();
+  TraceArguments& a = *arguments;
+  Parser parser = program.add_subcommand("trace", "record what a program asks of files");
+  parser.add_option(
+      "-o,--output", a.output,
+      "the trace (default run.trace; - is standard output: the program's own then goes to "
+      "standard error)");
+  parser.add_option(
+      "--backend", a.backend,
+      "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
+      "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
+  parser
+      .add_option(
+          "--ring", a.ring,
+          "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
+          "events were lost")
+      .value_name("SIZE");
+  parser.add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
+      .value_name("PID");
+  parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
+  parser.add_option("PROGRAM", a.words, "what to run, with its arguments");
+  parser.footer(
+      "penstock trace -o run.trace -- PROGRAM ARGS...\n"
+      "Follows all threads and child processes until the last has ended. The program's exit code "
+      "is "
+      "handed\n"
+      "through (128 + the signal where one ended it); 2: the program could not be run, or not be "
+      "traced.\n"
+      "Where the program has ended, and a process that it left runs on, Ctrl-C or SIGTERM ends the "
+      "trace:\n"
+      "with bpf that process runs on; with ptrace it gets SIGTERM, and SIGKILL the next time.\n"
+      "penstock convert makes CSV, fio's iolog or a time line of a trace.");
+  return {parser, [arguments] { return run_trace(*arguments); }};
+}
+
+}  // namespace penstock::cli

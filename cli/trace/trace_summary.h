@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdio>
+
+#include "trace/follow/convert.h"
+
+namespace penstock::cli {
+
+// For people, some ten lines: files, requests, bytes, seeks, runs, the busiest files, what could
+// not be seen.
+void print_summary(std::FILE* to, const trace::Conversion& conversion);
+
+}  // namespace penstock::cli

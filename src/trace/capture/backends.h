@@ -1,0 +1,20 @@
+#pragma once
+
+// The seam between a capture and its backends. Each runs the program (or attaches), tells the
+// recorder when it runs, records until all is over, and gives the program's exit code.
+
+#include "penstock/error.h"
+#include "trace/capture/bpf/kernel_watch.h"
+#include "trace/capture/capture.h"
+#include "trace/capture/recorder.h"
+#include "trace/capture/tracee.h"
+
+namespace penstock::trace {
+
+Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
+// Errors from before the program runs leave the recorder untouched. `attached` is the process to
+// attach to, taken hold of before the watch began, or nullptr.
+Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
+                           WaitedProcess* attached, Recorder& recorder);
+
+}  // namespace penstock::trace

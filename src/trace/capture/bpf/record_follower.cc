@@ -1,0 +1,658 @@
+#include "trace/capture/bpf/record_follower.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "trace/capture/call_events.h"
+#include "trace/capture/proc_files.h"
+#include "trace/capture/ring_watch.h"
+#include "trace/capture/system_calls.h"
+
+// From records of calls to events.
+//
+// Who wrote a record down was there when the call was made; we come milliseconds later.
+//
+// What did the descriptor stand for? It may be closed by now. The naive way looks into /proc when
+// the record comes, and is wrong whenever a number was used again. So each record says what was in
+// that place at that moment: which file, with which flags, at which position, and *which open file
+// description* (`place`: the kernel's address of it, or a number that the library in the program
+// gave it). `Table` keeps for each descriptor what the trace has said about it. Where a record says
+// something else, the descriptor came unseen (a socket carried it, it was there before, a record
+// was lost), and a `describe` event tells about it first. Two descriptors with one place share
+// their position: what ptrace asks kcmp() for is known here.
+//
+//     record -> is it the description that the table has? --no--> `describe`, which names
+//                               |                                 another descriptor of it
+//                               | yes                                     |
+//                               +-----> the event itself <----------------+
+//
+// What if records were dropped? Each record carries the count of those that were (BPF): where it
+// has grown, something is missing between this record and the one before, and nothing in the tables
+// can be believed. They are emptied, so that each descriptor is described once more, with the
+// position that it has. A trace with a gap is wrong about what lies in the gap, and right again
+// behind it. (The size of a file that is being appended to is the exception: it is not believed
+// while somebody writes.)
+//
+// Names. The path of a file comes with its first open. rename() and unlink() give us a string.
+// A library in the program has looked which file that is. The kernel's programs cannot, and asking
+// the file system afterwards is too late; so the names of the files that were told are kept, and
+// such a call finds its file by its name. Links on the way to the folder are followed by the
+// folder's real name, as it is when we look.
+//
+// io_uring. A descriptor number may be closed and used again while a request is under way; then,
+// and for registered files, the request's file gets a number of its own (1 << 30 and above).
+
+namespace penstock::trace {
+
+using namespace kernel;
+
+namespace {
+
+// What the trace has said about a descriptor.
+struct Entry {
+  uint64_t place = 0;  // of the open file description in the kernel
+  uint32_t file = 0;   // in the trace
+};
+using Table = std::unordered_map<int32_t, Entry>;
+
+struct IdentityHash {
+  size_t operator()(const FileIdentity& identity) const {
+    return mix64(mix64(identity.inode) ^ (uint64_t{identity.device} << 32 | identity.generation));
+  }
+};
+struct IdentityEqual {
+  bool operator()(const FileIdentity& a, const FileIdentity& b) const {
+    return a.inode == b.inode && a.device == b.device && a.generation == b.generation;
+  }
+};
+
+struct KnownFile {
+  trace::FileRecord record;
+  uint32_t generation = 0;
+  uint32_t number = 0;  // in the trace; 0: no event has named it
+};
+
+// From the last name to the first, as the kernel has them.
+std::string path_of(const char* names, size_t bytes) {
+  std::string path;
+  for (size_t at = 0; at < bytes;) {
+    const std::string name(names + at, ::strnlen(names + at, bytes - at));
+    path.insert(0, "/" + name);
+    at += name.size() + 1;
+  }
+  return path.empty() ? "/" : path;
+}
+
+// What /proc would say of a file that is in no folder.
+std::string path_apart(const kernel::FileRecord& told) {
+  constexpr uint16_t type = 0170000, pipe = 0010000, socket = 0140000;
+  const std::string number = ":[" + std::to_string(told.identity.inode) + "]";
+  if ((told.mode & type) == pipe) return "pipe" + number;
+  if ((told.mode & type) == socket) return "socket" + number;
+  const std::string name(told.names, ::strnlen(told.names, told.length));
+  return name.starts_with('[') ? "anon_inode:" + name : "/" + name + " (deleted)";
+}
+
+trace::FileRecord record_of(const kernel::FileRecord& told) {
+  constexpr uint16_t type = 0170000;
+  trace::FileRecord record{.device = device_number(told.identity.device),
+                           .inode = told.identity.inode,
+                           .bytes = told.bytes};
+  record.birth_ns = told.birth_ns;
+  if (told.is_apart) {
+    record.path = path_apart(told);
+  } else {
+    record.path = (told.is_cut ? "..." : "") + path_of(told.names, told.length);
+    if (told.is_deleted) record.path += " (deleted)";
+  }
+  switch (told.mode & type) {
+    case 0100000:
+      record.kind = told.is_storage ? FileKind::regular : FileKind::pseudo;
+      break;
+    case 0060000:
+    case 0020000:
+      record.kind =
+          (told.mode & type) == 0060000 ? FileKind::block_device : FileKind::character_device;
+      record.device = device_number(told.special);
+      record.inode = 0;  // one device may have several names
+      break;
+    case 0040000:
+      record.kind = FileKind::directory;
+      break;
+    case 0010000:
+      record.kind = FileKind::pipe;
+      break;
+    case 0140000:
+      record.kind = FileKind::socket;
+      break;
+    default:
+      break;
+  }
+  if (record.path == "anon_inode:[io_uring]") {
+    record.kind = FileKind::ring;
+  } else if (record.path.starts_with("anon_inode:")) {
+    record.kind = FileKind::other;
+  }
+  return record;
+}
+
+}  // namespace
+
+struct RecordFollower::State {
+  State(Recorder& recorder, const FollowerOptions& options)
+      : recorder_(recorder), options_(options), has_run_(options.running) {}
+
+  void finish(const Counters& counted) {
+    std::vector<SubmitRecord> rest;
+    for (const auto& [request, submitted] : under_way_) rest.push_back(submitted);
+    std::ranges::sort(rest, {}, &SubmitRecord::start_ns);
+    for (const SubmitRecord& submitted : rest) record_unconfirmed(submitted);
+    recorder_.missed(Unseen::dropped_events, counted.lost);
+    recorder_.missed(Unseen::failed_calls, counted.failed_calls);
+    recorder_.missed(Unseen::stream_calls, counted.stream_calls);
+    recorder_.missed(Unseen::ring_other, counted.other_requests);
+  }
+
+  template <class Record>
+  static const Record& as(std::span<const std::byte> bytes) {
+    return *reinterpret_cast<const Record*>(bytes.data());
+  }
+
+  void take(std::span<const std::byte> bytes) {
+    const auto& head = as<RecordHead>(bytes);
+    if (head.lost != lost_) after_gap(head.lost);
+    switch (head.kind) {
+      case record_file:
+        told(as<kernel::FileRecord>(bytes));
+        return;
+      case record_exec:
+        executed(as<ExecRecord>(bytes));
+        return;
+      default:
+        break;
+    }
+    if (!has_run_) return;
+    switch (head.kind) {
+      case record_name:
+        named(as<NameRecord>(bytes));
+        break;
+      case record_call:
+        called(as<CallRecord>(bytes));
+        break;
+      case record_fork:
+        forked(as<ForkRecord>(bytes));
+        break;
+      case record_exit:
+        recorder_.add({.start_ns = since_zero(as<EndRecord>(bytes).start_ns),
+                       .process = head.process,
+                       .thread = head.thread,
+                       .call = Call::exit});
+        forget_process(head.process);
+        break;
+      case record_submit:
+        submitted(as<SubmitRecord>(bytes));
+        break;
+      case record_done:
+        done(as<DoneRecord>(bytes));
+        break;
+      default:
+        break;
+    }
+  }
+
+  void after_gap(uint32_t lost) {
+    lost_ = lost;
+    for (auto& [process, table] : tables_) table->clear();
+    names_given_.clear();
+    // Their answers may be among what was lost, and their places be used again.
+    for (const auto& [request, submitted] : under_way_) record_unconfirmed(submitted);
+    under_way_.clear();
+  }
+
+  // ---- files
+
+  void told(const kernel::FileRecord& record) {
+    KnownFile& known = files_[record.identity];
+    if (known.record.path.empty()) {
+      known.record = record_of(record);
+      known.generation = record.identity.generation;
+    }
+    if (record.is_storage && !record.is_deleted) paths_[known.record.path] = record.identity;
+  }
+
+  // 0: not told of.
+  uint32_t number_of(const FileIdentity& identity) {
+    const auto found = files_.find(identity);
+    if (found == files_.end()) return 0;
+    KnownFile& known = found->second;
+    if (known.number == 0) known.number = recorder_.file(known.record, known.generation);
+    return known.number;
+  }
+
+  // ---- descriptors
+
+  Table& table_of(int32_t process) {
+    if (last_table_ != nullptr && process == last_process_) return *last_table_;
+    std::shared_ptr<Table>& table = tables_[process];
+    if (table == nullptr) table = std::make_shared<Table>();
+    last_process_ = process;
+    last_table_ = table.get();
+    return *table;
+  }
+  void forget_process(int32_t process) {
+    tables_.erase(process);
+    last_table_ = nullptr;
+  }
+
+  bool is_known(int32_t process, int32_t descriptor, const FileFacts& facts) {
+    const Table& table = table_of(process);
+    const auto found = table.find(descriptor);
+    return found != table.end() && found->second.place == facts.file &&
+           found->second.file == number_of(facts.identity);
+  }
+
+  // The descriptor's file in the trace, described where the trace does not know of it.
+  uint32_t resolve(const RecordHead& head, int32_t descriptor, const FileFacts& facts,
+                   uint64_t start_ns) {
+    const uint32_t file = number_of(facts.identity);
+    if (file == 0) return 0;
+    Entry& entry = table_of(head.process)[descriptor];
+    if (entry.place == facts.file && entry.file == file) return file;
+    Event event{.start_ns = start_ns,
+                .offset = facts.position,
+                .bytes = facts.bytes,
+                .result = facts.bytes,
+                .process = head.process,
+                .thread = head.thread,
+                .descriptor = descriptor,
+                .file = file,
+                .flags = open_flags(facts.flags) & ~(flag::truncates | flag::creates),
+                .call = Call::describe};
+    event.flags |= facts.close_on_exec ? flag::close_on_exec : 0;
+    if (recorder_.is_storage(file)) find_alias(event, facts.file);
+    entry = {facts.file, file};
+    recorder_.add(event);
+    return file;
+  }
+
+  void find_alias(Event& event, uint64_t place) const {
+    for (const auto& [process, table] : tables_) {
+      for (const auto& [descriptor, entry] : *table) {
+        if (entry.place != place || entry.file != event.file) continue;
+        if (process == event.process && descriptor == event.descriptor) continue;
+        event.child = process;
+        event.descriptor2 = descriptor;
+        return;
+      }
+    }
+  }
+
+  // ---- processes
+
+  void forked(const ForkRecord& record) {
+    (void)table_of(record.head.process);
+    const std::shared_ptr<Table> parent = tables_[record.head.process];
+    last_table_ = nullptr;
+    tables_[record.child] = record.shares_descriptors ? parent : std::make_shared<Table>(*parent);
+    recorder_.add({.start_ns = since_zero(record.start_ns),
+                   .process = record.head.process,
+                   .thread = record.head.process,
+                   .child = record.child,
+                   .flags = record.shares_descriptors ? flag::shares_descriptors : 0,
+                   .call = Call::fork});
+  }
+
+  void executed(const ExecRecord& record) {
+    if (!has_run_) {
+      has_run_ = true;
+      recorder_.program_runs();
+    }
+    // What was closed on the way need not be known: all is described at its next use.
+    forget_process(record.head.process);
+    const auto program = files_.find(record.program);
+    recorder_.add(
+        {.start_ns = since_zero(record.start_ns),
+         .process = record.head.process,
+         .thread = record.head.process,
+         .path = program == files_.end() ? 0 : recorder_.string(program->second.record.path),
+         .call = Call::exec});
+  }
+
+  // ---- calls
+
+  void called(const CallRecord& record) {
+    SystemCall call{.number = record.number};
+    std::ranges::copy(record.arguments, call.arguments.begin());
+    const AskedCall asked = decode(call);
+    const RecordHead& head = record.head;
+    const uint64_t start_ns = since_zero(record.start_ns);
+    const auto result = static_cast<uint64_t>(record.result);
+    const auto value = static_cast<int32_t>(record.result);
+    Event event;
+    uint32_t file = 0;
+    switch (asked.what) {
+      case Asked::nothing:
+      case Asked::ring_register:
+        return;
+      case Asked::ring_enter:
+        recorder_.missed(Unseen::ring_other, asked.bytes);
+        return;
+      case Asked::open:
+        event.flags = asked.structure_at != 0 ? open_flags(record.pointed[0]) : asked.flags;
+        event.latency_ns = record.end_ns - record.start_ns;
+        record_open(head, value, record.file, event, start_ns);
+        return;
+      case Asked::close:
+        table_of(head.process).erase(asked.descriptor);
+        event = {.descriptor = asked.descriptor, .call = Call::close};
+        break;
+      case Asked::close_range:
+        if ((asked.flags & flag::close_on_exec) == 0) {
+          std::erase_if(table_of(head.process), [&](const auto& entry) {
+            return entry.first >= asked.descriptor && entry.first <= asked.descriptor2;
+          });
+        }
+        event = {.descriptor = asked.descriptor,
+                 .descriptor2 = asked.descriptor2,
+                 .flags = asked.flags,
+                 .call = Call::close_range};
+        break;
+      case Asked::ring_setup:
+        event = {.bytes = asked.bytes,
+                 .result = asked.bytes,
+                 .descriptor = value,
+                 // Requests that a thread of the kernel takes are seen like all others.
+                 .flags = record.pointed[0] & 2 ? flag::kernel_polls : 0,
+                 .call = Call::ring_setup};
+        if (!options_.sees_rings) recorder_.missed(Unseen::polled_rings);
+        break;
+      case Asked::truncate_path:
+      case Asked::rename:
+      case Asked::unlink:
+        if (!change_name(head, asked, record.file, event)) return;
+        break;
+      case Asked::set_flags:
+        if (!record.file.is_storage) return;
+        [[fallthrough]];
+      default:
+        file = resolve(head, asked.descriptor, record.file, start_ns);
+        event = event_of(asked, result);
+        if (asked.what == Asked::duplicate) {
+          table_of(head.process)[value] = {record.file.file, file};
+        } else if (asked.what == Asked::copy) {
+          if (record.file2.file != 0) {
+            resolve(head, asked.descriptor2, record.file2, start_ns);
+          }
+          // The kernel leaves the offset where the next call would begin.
+          if (asked.offset_at != 0) event.offset = before(record.pointed[0], result);
+          if (asked.offset2_at != 0) event.offset2 = before(record.pointed[1], result);
+        } else if (asked.what == Asked::allocate) {
+          event.result = record.bytes_after;
+        }
+        if (event.call == Call::truncate || event.call == Call::allocate ||
+            event.call == Call::sync || event.call == Call::map) {
+          event.file = file;
+        }
+        if (event.call == Call::map) recorder_.missed(Unseen::mapped_files);
+    }
+    event.start_ns = start_ns;
+    event.latency_ns = record.end_ns - record.start_ns;
+    event.process = head.process;
+    event.thread = head.thread;
+    recorder_.add(event);
+  }
+
+  // Where it could not be read, it is 0.
+  static uint64_t before(uint64_t offset, uint64_t moved) {
+    return offset < moved || offset > largest_offset ? no_offset : offset - moved;
+  }
+
+  // `event` has the flags and the latency.
+  void record_open(const RecordHead& head, int32_t descriptor, const FileFacts& facts, Event event,
+                   uint64_t start_ns) {
+    const uint32_t file = facts.file == 0 ? 0 : number_of(facts.identity);
+    if (file == 0) {
+      recorder_.missed(Unseen::unknown_descriptors);
+      return;
+    }
+    table_of(head.process)[descriptor] = {facts.file, file};
+    event.call = Call::open;
+    event.start_ns = start_ns;
+    event.process = head.process;
+    event.thread = head.thread;
+    event.descriptor = descriptor;
+    event.file = file;
+    event.bytes = event.result = facts.bytes;
+    recorder_.add(event);
+  }
+
+  // ---- names
+
+  void named(const NameRecord& record) {
+    std::string path(record.path, ::strnlen(record.path, record.length));
+    if (!path.starts_with('/')) {
+      const std::string folder = path_of(record.path + record.length, record.folder_bytes);
+      path = folder.ends_with('/') ? folder + path : folder + "/" + path;
+    }
+    names_given_[record.head.thread][record.index & 1] = std::move(path);
+  }
+
+  // The name of a told file that such a path leads to; or the path, in its simplest form.
+  std::string known_name(const std::string& path) const {
+    std::filesystem::path simple = std::filesystem::path(path).lexically_normal();
+    if (paths_.contains(simple.string())) return simple.string();
+    const auto folder = real_path(simple.parent_path().string());
+    return folder ? (std::filesystem::path(*folder) / simple.filename()).string() : simple.string();
+  }
+
+  // rename, unlink and truncate of a path. False: of a file that the trace does not know.
+  bool change_name(const RecordHead& head, const AskedCall& asked, const FileFacts& facts,
+                   Event& event) {
+    const auto given = names_given_.find(head.thread);
+    if (given == names_given_.end()) return false;
+    const std::array<std::string, 2> paths = std::move(given->second);
+    names_given_.erase(given);
+    if (facts.file != 0) {
+      // Who sent this has looked.
+      event = event_of(asked, 0);
+      if (asked.what == Asked::rename) event.path = recorder_.string(paths[1]);
+      event.file = number_of(facts.identity);
+      return event.file != 0;
+    }
+    if (paths[0].empty() || (paths[1].empty() && asked.what == Asked::rename)) return false;
+    const std::string name = known_name(paths[0]);
+    const std::string to = paths[1].empty() ? "" : known_name(paths[1]);
+    const auto found = paths_.find(name);
+    if (found == paths_.end()) {
+      if (asked.what == Asked::rename) rename_folder(name + "/", to + "/");
+      return false;
+    }
+    const FileIdentity identity = found->second;
+    if (asked.what != Asked::truncate_path) paths_.erase(found);
+    event = event_of(asked, 0);
+    if (asked.what == Asked::rename) {
+      paths_[to] = identity;
+      event.path = recorder_.string(to);
+    }
+    event.file = number_of(identity);
+    return event.file != 0;
+  }
+
+  void rename_folder(const std::string& from, const std::string& to) {
+    std::vector<std::pair<std::string, FileIdentity>> moved;
+    for (auto at = paths_.lower_bound(from); at != paths_.end() && at->first.starts_with(from);) {
+      moved.emplace_back(to + at->first.substr(from.size()), at->second);
+      at = paths_.erase(at);
+    }
+    for (auto& [name, identity] : moved) paths_[name] = identity;
+  }
+
+  // ---- io_uring
+
+  void submitted(const SubmitRecord& record) {
+    const auto [place, is_new] = under_way_.try_emplace(record.request, record);
+    if (is_new) return;
+    // One that gave no answer (CQE_SKIP), whose place is used again.
+    record_unconfirmed(place->second);
+    place->second = record;
+  }
+
+  void done(const DoneRecord& record) {
+    const auto found = under_way_.find(record.request);
+    if (found == under_way_.end()) return;  // submitted before the trace began
+    const SubmitRecord submitted = found->second;
+    under_way_.erase(found);
+    if (record.result < 0) {
+      recorder_.missed(Unseen::failed_calls);
+      return;
+    }
+    record_request(submitted, record.file, static_cast<uint64_t>(record.result),
+                   since_zero(record.end_ns));
+  }
+
+  // Of one whose answer was not seen we know the file by its descriptor at best, and how much it
+  // was to move where that is one number.
+  void record_unconfirmed(const SubmitRecord& submitted) {
+    recorder_.missed(Unseen::ring_unconfirmed);
+    const Table& table = table_of(submitted.head.process);
+    const auto found = table.find(number_in_table(submitted));
+    if (found == table.end() || !recorder_.is_storage(found->second.file)) return;
+    if (!is_read(submitted.operation) && !is_write(submitted.operation)) return;
+    if (submitted.operation == op_readv || submitted.operation == op_writev) return;
+    Event event = event_of_request(submitted, submitted.bytes);
+    event.flags |= flag::unconfirmed;
+    event.descriptor = found->first;
+    recorder_.add(event);
+  }
+
+  static bool is_read(uint8_t operation) {
+    return operation == op_read || operation == op_readv || operation == op_read_fixed;
+  }
+  static bool is_write(uint8_t operation) {
+    return operation == op_write || operation == op_writev || operation == op_write_fixed;
+  }
+
+  static Event event_of_request(const SubmitRecord& submitted, uint64_t result) {
+    constexpr uint64_t appends = 0x10, fsync_data_only = 1, keeps_size = 1, punches = 2;
+    Event event{
+        .process = submitted.head.process, .thread = submitted.head.thread, .flags = flag::ring};
+    const uint8_t operation = submitted.operation;
+    if (is_read(operation) || is_write(operation)) {
+      const bool is_vector = operation == op_readv || operation == op_writev;
+      event.call = is_read(operation) ? Call::read : Call::write;
+      event.offset = submitted.offset;
+      event.result = result;
+      event.bytes = is_vector ? result : submitted.bytes;
+      if (is_vector) event.flags |= flag::vector;
+      if (is_write(operation) && (submitted.flags & appends) != 0) event.flags |= flag::append;
+    } else if (operation == op_fsync) {
+      event.call = Call::sync;
+      if (submitted.flags & fsync_data_only) event.flags |= flag::data_only;
+    } else {
+      event.call = Call::allocate;
+      event.offset = submitted.offset;
+      event.bytes = submitted.bytes;
+      if (submitted.flags & keeps_size) event.flags |= flag::keep_size;
+      if (submitted.flags & punches) event.flags |= flag::punch;
+    }
+    return event;
+  }
+
+  void record_request(const SubmitRecord& submitted, FileFacts facts, uint64_t result,
+                      uint64_t end_ns) {
+    const RecordHead& head = submitted.head;
+    const uint64_t start_ns = since_zero(submitted.start_ns);
+    const uint64_t latency_ns = end_ns - std::min(end_ns, start_ns);
+    const uint8_t operation = submitted.operation;
+    if (operation == op_openat || operation == op_openat2) {
+      // One that goes to the ring's own table is told of when it is used.
+      if (submitted.makes_registered) return;
+      const Event event{.latency_ns = latency_ns,
+                        .flags = open_flags(submitted.flags) | flag::ring};
+      record_open(head, static_cast<int32_t>(result), facts, event, start_ns);
+      return;
+    }
+    if (operation == op_close) {
+      if (submitted.makes_registered) return;
+      if (table_of(head.process).erase(submitted.descriptor) == 0) return;
+      recorder_.add({.start_ns = start_ns,
+                     .latency_ns = latency_ns,
+                     .process = head.process,
+                     .thread = head.thread,
+                     .descriptor = submitted.descriptor,
+                     .flags = flag::ring,
+                     .call = Call::close});
+      return;
+    }
+    if (facts.file == 0 || !facts.is_storage) {
+      recorder_.missed(Unseen::stream_calls);
+      return;
+    }
+    // The position is looked at when all is done.
+    if (submitted.offset == no_offset) facts.position -= std::min(facts.position, result);
+    int32_t number = number_in_table(submitted);
+    if (!submitted.is_registered && !is_known(head.process, number, facts)) {
+      number = numbers_of_ring(submitted.ring) + kept_index;
+    }
+    Event event = event_of_request(submitted, result);
+    const uint32_t file = resolve(head, number, facts, start_ns);
+    if (event.call == Call::sync || event.call == Call::allocate) event.file = file;
+    if (event.call == Call::allocate) event.result = facts.bytes;
+    event.start_ns = start_ns;
+    event.latency_ns = latency_ns;
+    event.descriptor = number;
+    recorder_.add(event);
+  }
+
+  int32_t number_in_table(const SubmitRecord& submitted) {
+    if (!submitted.is_registered) return submitted.descriptor;
+    return numbers_of_ring(submitted.ring) +
+           static_cast<int32_t>(static_cast<uint32_t>(submitted.descriptor) % kept_index);
+  }
+  int32_t numbers_of_ring(uint64_t ring) {
+    const auto [place, is_new] = ring_numbers_.try_emplace(ring, 0);
+    if (is_new) place->second = RingWatch::numbers_for_new_ring();
+    return place->second;
+  }
+
+  uint64_t since_zero(uint64_t ns) const { return recorder_.since_zero(ns); }
+
+  static constexpr int32_t kept_index = (1 << 16) - 1;
+
+  Recorder& recorder_;
+  const FollowerOptions options_;
+  bool has_run_;
+  uint32_t lost_ = 0;
+  std::unordered_map<FileIdentity, KnownFile, IdentityHash, IdentityEqual> files_;
+  std::map<std::string, FileIdentity> paths_;  // of storage, as far as was seen
+  std::unordered_map<int32_t, std::shared_ptr<Table>> tables_;
+  std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // by thread
+  std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // by request
+  std::unordered_map<uint64_t, int32_t> ring_numbers_;
+  // The last process asked for: most records are of the same as the one before.
+  int32_t last_process_ = 0;
+  Table* last_table_ = nullptr;
+};
+
+RecordFollower::RecordFollower(Recorder& recorder, const FollowerOptions& options)
+    : state_(std::make_unique<State>(recorder, options)) {}
+RecordFollower::~RecordFollower() = default;
+void RecordFollower::take(std::span<const std::byte> record) {
+  state_->take(record);
+}
+void RecordFollower::finish(const Counters& counted) {
+  state_->finish(counted);
+}
+bool RecordFollower::has_run() const {
+  return state_->has_run_;
+}
+
+}  // namespace penstock::trace

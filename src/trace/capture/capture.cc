@@ -1,0 +1,148 @@
+#include "trace/capture/capture.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "trace/capture/backends.h"
+#include "trace/capture/tracee.h"
+
+namespace penstock::trace {
+namespace {
+
+std::string host_name() {
+  utsname name = {};
+  if (::uname(&name) != 0) return {};
+  return std::string(name.sysname) + " " + name.release + " " + name.machine;
+}
+
+std::string command_line(const CaptureOptions& options) {
+  if (options.attach != 0) return "process " + std::to_string(options.attach);
+  std::string line;
+  for (const std::string& word : options.command) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+// Where the trace is written. One that is there already is not touched before the program runs: a
+// word that is misspelt must not cost the trace of yesterday. Until then the new one has a name
+// beside it, which nobody else has: neither a file of the user's nor another capture.
+class Output {
+ public:
+  explicit Output(const std::string& path) : path_(path) {
+    std::error_code error;
+    // "-" is standard output, also where a file has that name.
+    existed_ = path == "-" || std::filesystem::exists(path, error);
+    if (path == "-" || !std::filesystem::is_regular_file(path, error)) return;  // pipe, /dev/null
+    final_ = std::filesystem::canonical(path, error).string();
+    if (error) final_.clear();
+  }
+  ~Output() {
+    std::error_code error;
+    if (!kept_ && (!existed_ || !final_.empty())) std::filesystem::remove(path_, error);
+  }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  Result<TraceWriter> create(const Header& header) {
+    // A folder where nothing can be added may hold a file that can be written.
+    if (!final_.empty() && !make_beside()) path_ = std::exchange(final_, {});
+    return TraceWriter::create(path_, header);
+  }
+
+  // The program runs.
+  Status keep() {
+    kept_ = true;
+    if (final_.empty()) return {};
+    std::error_code error;
+    std::filesystem::rename(path_, final_, error);
+    if (error) return system_error(error.value(), "replace the trace", final_);
+    return {};
+  }
+
+ private:
+  bool make_beside() {
+    for (int number = 0;; ++number) {
+      path_ = final_ + ".starting-" + std::to_string(::getpid()) +
+              (number == 0 ? "" : "-" + std::to_string(number));
+      if (std::ofstream(path_, std::ios::out | std::ios::noreplace)) return true;
+      std::error_code error;
+      if (!std::filesystem::exists(std::filesystem::symlink_status(path_, error))) return false;
+    }
+  }
+
+  std::string path_;   // as it is written
+  std::string final_;  // what it replaces; empty: nothing
+  bool existed_ = false;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+Result<Captured> capture(const CaptureOptions& options) {
+  if ((options.attach != 0) == !options.command.empty()) {
+    return failure(ErrorCode::invalid_argument, "trace without one program or process");
+  }
+  Backend backend = options.backend;
+  std::string reason;
+  std::unique_ptr<KernelWatch> watch;
+  std::optional<WaitedProcess> attached;
+  if (options.attach != 0) {
+    auto process = WaitedProcess::of(options.attach);
+    if (!process) return std::unexpected(process.error());
+    attached.emplace(std::move(*process));
+  }
+  if (backend == Backend::unknown || backend == Backend::bpf) {
+    auto opened = KernelWatch::open(
+        {.ring_bytes = options.ring_bytes == 0 ? WatchOptions{}.ring_bytes : options.ring_bytes,
+         .attached = options.attach});
+    if (opened) {
+      watch = std::move(*opened);
+      backend = Backend::bpf;
+      // The watch goes by its number, which may have been another one's already when it began.
+      if (attached && attached->wait(0)) {
+        return failure(ErrorCode::not_found, "trace this process: it has ended",
+                       "process " + std::to_string(options.attach), "ps, for another one");
+      }
+    } else if (backend == Backend::bpf) {
+      return std::unexpected(opened.error());
+    } else {
+      reason = opened.error().message();
+      backend = Backend::ptrace;
+    }
+  }
+  if (backend != Backend::ptrace && backend != Backend::bpf) {
+    return failure(ErrorCode::unsupported, "trace with this backend", std::string(name_of(backend)),
+                   "ptrace");
+  }
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const uint64_t zero_ns = Recorder::now_ns();
+  Output output(options.output);
+  auto writer =
+      output.create({.backend = backend,
+                     .wall_ns = static_cast<uint64_t>(
+                         std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count()),
+                     .command = command_line(options),
+                     .host = host_name()});
+  if (!writer) return std::unexpected(writer.error());
+  Recorder recorder(std::move(*writer), zero_ns, [&] { return output.keep(); });
+  auto exit_code = backend == Backend::bpf
+                       ? capture_by_bpf(options, *watch, attached ? &*attached : nullptr, recorder)
+                       : capture_by_ptrace(options, recorder);
+  if (!exit_code) return std::unexpected(exit_code.error());
+  recorder.program_runs();  // also where that was not seen
+  auto finished = recorder.finish(*exit_code);
+  if (!finished) return std::unexpected(finished.error());
+  return Captured{.backend = backend,
+                  .reason = std::move(reason),
+                  .totals = finished->totals,
+                  .trace_bytes = finished->trace_bytes,
+                  .handed_signal = options.attach != 0 ? 0 : handed_signal()};
+}
+
+}  // namespace penstock::trace

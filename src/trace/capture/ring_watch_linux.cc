@@ -1,0 +1,262 @@
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "trace/capture/proc_files.h"
+#include "trace/capture/ring_watch.h"
+#include "trace/capture/tracee.h"
+
+// Newer than the headers of Debian 12.
+#ifndef IORING_SETUP_NO_MMAP
+#define IORING_SETUP_NO_MMAP (1U << 14)
+#endif
+#ifndef IORING_SETUP_NO_SQARRAY
+#define IORING_SETUP_NO_SQARRAY (1U << 16)
+#endif
+
+namespace penstock::trace {
+namespace {
+
+// Descriptors from here on stand for entries of a ring's table, and are no descriptors of the
+// system: those end below 2^30.
+constexpr int32_t registered_base = 1 << 30;
+constexpr int32_t registered_per_ring = 1 << 16;
+std::atomic<int32_t> rings_made{0};
+
+RingRequest decode(const io_uring_sqe& entry) {
+  RingRequest request{.descriptor = entry.fd,
+                      .registered = (entry.flags & IOSQE_FIXED_FILE) != 0,
+                      .flags = flag::ring,
+                      .offset = entry.off,
+                      .bytes = entry.len,
+                      .user_data = entry.user_data};
+  const auto rw_flags = static_cast<uint32_t>(entry.rw_flags);
+  switch (entry.opcode) {
+    case IORING_OP_READV:
+      request.asks = RingAsks::read;
+      request.flags |= flag::vector;
+      request.bytes = 0;
+      break;
+    case IORING_OP_WRITEV:
+      request.asks = RingAsks::write;
+      request.flags |= flag::vector | (rw_flags & RWF_APPEND ? flag::append : 0);
+      request.bytes = 0;
+      break;
+    case IORING_OP_READ:
+    case IORING_OP_READ_FIXED:
+      request.asks = RingAsks::read;
+      break;
+    case IORING_OP_WRITE:
+    case IORING_OP_WRITE_FIXED:
+      request.asks = RingAsks::write;
+      request.flags |= rw_flags & RWF_APPEND ? flag::append : 0;
+      break;
+    case IORING_OP_FSYNC:
+      request.asks = RingAsks::sync;
+      request.flags |= entry.fsync_flags & IORING_FSYNC_DATASYNC ? flag::data_only : 0;
+      request.bytes = 0;
+      request.offset = no_offset;
+      break;
+    case IORING_OP_FALLOCATE:
+      request.asks = RingAsks::allocate;
+      request.bytes = entry.addr;
+      request.flags |= entry.len & FALLOC_FL_KEEP_SIZE ? flag::keep_size : 0;
+      request.flags |= entry.len & FALLOC_FL_PUNCH_HOLE ? flag::punch : 0;
+      break;
+    case IORING_OP_OPENAT:
+      request.asks = RingAsks::open;
+      request.flags |= open_flags(entry.open_flags);
+      break;
+    case IORING_OP_OPENAT2:
+      request.asks = RingAsks::open;
+      break;
+    case IORING_OP_CLOSE:
+      request.asks = RingAsks::close;
+      break;
+    default:
+      break;
+  }
+  return request;
+}
+
+// Whether the last bytes of a map can be read. (A map of a ring may be longer than the ring: then a
+// touch of the rest is SIGBUS.) This call copies them before it finds that there is no such `how`.
+bool has_end(const std::byte* data, size_t bytes) {
+  constexpr int no_how = -1;
+  constexpr size_t set_bytes = 8;
+  if (bytes < set_bytes) return false;
+  return ::syscall(SYS_rt_sigprocmask, no_how, data + bytes - set_bytes, nullptr, set_bytes) == 0 ||
+         errno != EFAULT;
+}
+
+// Not a file that has taken the ring's number meanwhile: that may become shorter under our map.
+bool is_ring(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  std::array<char, 64> name;
+  const ssize_t length = ::readlink(path.c_str(), name.data(), name.size());
+  return length > 0 &&
+         std::string_view(name.data(), static_cast<size_t>(length)) == "anon_inode:[io_uring]";
+}
+
+}  // namespace
+
+int32_t RingWatch::numbers_for_new_ring() {
+  return registered_base + (rings_made.fetch_add(1) % (1 << 14)) * registered_per_ring;
+}
+
+std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
+                                           uint64_t parameters_at, bool& polled) {
+  io_uring_params parameters = {};
+  polled = false;
+  if (!read_memory(thread, parameters_at,
+                   std::as_writable_bytes(std::span(&parameters, size_t{1})))) {
+    return nullptr;
+  }
+  polled = (parameters.flags & IORING_SETUP_SQPOLL) != 0;
+  if (polled || (parameters.flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
+  // By the thread itself (PIDFD_THREAD, 6.9), since the first one may have ended; older kernels
+  // know that one alone.
+  auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, thread, O_EXCL));
+  if (pidfd < 0 && errno == EINVAL) {
+    pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process_of(thread), 0));
+  }
+  if (pidfd < 0) return nullptr;
+  const auto fd = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, descriptor, 0));
+  ::close(pidfd);
+  if (fd < 0) return nullptr;
+  std::unique_ptr<RingWatch> watch(new RingWatch);
+  const bool mapped = is_ring(fd) && watch->map(fd, parameters);
+  ::close(fd);
+  if (!mapped) return nullptr;
+  watch->first_registered_ = numbers_for_new_ring();
+  return watch;
+}
+
+bool RingWatch::map(int fd, const io_uring_params& parameters) {
+  // The masks below keep every index in the maps where these are powers of two.
+  if (!std::has_single_bit(parameters.sq_entries) || !std::has_single_bit(parameters.cq_entries)) {
+    return false;
+  }
+  entry_bytes_ = parameters.flags & IORING_SETUP_SQE128 ? 128 : 64;
+  completion_bytes_ = parameters.flags & IORING_SETUP_CQE32 ? 32 : 16;
+  has_array_ = (parameters.flags & IORING_SETUP_NO_SQARRAY) == 0;
+  const auto map_at = [&](uint64_t offset, size_t bytes) -> Mapped {
+    void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(offset));
+    if (data == MAP_FAILED) return {};
+    if (!has_end(static_cast<std::byte*>(data), bytes)) {
+      ::munmap(data, bytes);
+      return {};
+    }
+    return {static_cast<std::byte*>(data), bytes};
+  };
+  const auto& s = parameters.sq_off;
+  const auto& c = parameters.cq_off;
+  size_t submission_bytes = std::max<size_t>({s.head, s.tail, s.ring_mask}) + sizeof(uint32_t);
+  if (has_array_) {
+    submission_bytes =
+        std::max(submission_bytes, s.array + size_t{parameters.sq_entries} * sizeof(uint32_t));
+  }
+  submission_ring_ = map_at(IORING_OFF_SQ_RING, submission_bytes);
+  completion_ring_ =
+      map_at(IORING_OFF_CQ_RING, c.cqes + size_t{parameters.cq_entries} * completion_bytes_);
+  entries_ = map_at(IORING_OFF_SQES, parameters.sq_entries * entry_bytes_);
+  if (submission_ring_.data == nullptr || completion_ring_.data == nullptr ||
+      entries_.data == nullptr) {
+    return false;
+  }
+  constexpr size_t number_bytes = sizeof(uint32_t);
+  if (!submission_ring_.holds(s.head, 1, number_bytes) ||
+      !submission_ring_.holds(s.tail, 1, number_bytes) ||
+      (has_array_ && !submission_ring_.holds(s.array, parameters.sq_entries, number_bytes)) ||
+      !completion_ring_.holds(c.tail, 1, number_bytes) ||
+      !completion_ring_.holds(c.cqes, parameters.cq_entries, completion_bytes_)) {
+    return false;
+  }
+  head_at_ = s.head;
+  tail_at_ = s.tail;
+  array_at_ = s.array;
+  mask_ = parameters.sq_entries - 1;
+  completion_tail_at_ = c.tail;
+  completion_mask_ = parameters.cq_entries - 1;
+  completions_at_ = c.cqes;
+  return true;
+}
+
+RingWatch::~RingWatch() {
+  for (const Mapped& mapped : {submission_ring_, completion_ring_, entries_}) {
+    if (mapped.data != nullptr) ::munmap(mapped.data, mapped.bytes);
+  }
+}
+
+// The kernel's and the program's own stores are releases: what lies behind a tail that we have read
+// is there.
+uint32_t RingWatch::number(const Mapped& ring, uint32_t at) const {
+  return __atomic_load_n(reinterpret_cast<const uint32_t*>(ring.data + at), __ATOMIC_ACQUIRE);
+}
+
+void RingWatch::look_at_submissions(uint32_t count, int32_t thread, uint64_t start_ns) {
+  pending_.clear();
+  const uint32_t head = number(submission_ring_, head_at_);
+  const uint32_t tail = number(submission_ring_, tail_at_);
+  count = std::min({count, tail - head, mask_ + 1});
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t index = (head + i) & mask_;
+    if (has_array_) {
+      index = number(submission_ring_, array_at_ + index * uint32_t{sizeof(uint32_t)}) & mask_;
+    }
+    io_uring_sqe entry;
+    std::memcpy(&entry, entries_.data + index * entry_bytes_, sizeof entry);
+    RingRequest request = decode(entry);
+    request.start_ns = start_ns;
+    request.thread = thread;
+    pending_.push_back(request);
+  }
+}
+
+void RingWatch::submitted(uint32_t count) {
+  for (size_t i = 0; i < std::min<size_t>(count, pending_.size()); ++i) {
+    under_way_[pending_[i].user_data].push_back(pending_[i]);
+  }
+  pending_.clear();
+}
+
+void RingWatch::harvest(std::vector<RingCompletion>& into) {
+  const uint32_t tail = number(completion_ring_, completion_tail_at_);
+  // More than the ring holds cannot be read any more: those stay unconfirmed.
+  if (tail - seen_ > completion_mask_ + 1) seen_ = tail - (completion_mask_ + 1);
+  for (; seen_ != tail; ++seen_) {
+    io_uring_cqe completion;
+    std::memcpy(
+        &completion,
+        completion_ring_.data + completions_at_ + (seen_ & completion_mask_) * completion_bytes_,
+        sizeof completion);
+    const auto found = under_way_.find(completion.user_data);
+    if (found == under_way_.end()) continue;  // submitted before we looked, or one of many answers
+    into.push_back({found->second.front(), completion.res});
+    found->second.pop_front();
+    if (found->second.empty()) under_way_.erase(found);
+  }
+}
+
+std::vector<RingRequest> RingWatch::rest() {
+  std::vector<RingRequest> left;
+  each_under_way([&](const RingRequest& request) { left.push_back(request); });
+  under_way_.clear();
+  std::ranges::sort(left, {}, &RingRequest::start_ns);
+  return left;
+}
+
+}  // namespace penstock::trace

@@ -1,0 +1,467 @@
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/keep_errno.h"
+#include "trace/capture/one_processor.h"
+#include "trace/capture/tracee.h"
+
+namespace penstock::trace {
+namespace {
+
+#if defined(__x86_64__)
+constexpr uint32_t native = AUDIT_ARCH_X86_64;
+constexpr uint32_t foreign_bit = 0x40000000;  // x32: numbers of another table
+#elif defined(__aarch64__)
+constexpr uint32_t native = AUDIT_ARCH_AARCH64;
+constexpr uint32_t foreign_bit = 0x80000000;
+#else
+#error "the numbers of this architecture are not known here"
+#endif
+
+constexpr long attach_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                                PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC;
+// Without its tracer, a filtered program's calls would fail one after the other: better none.
+constexpr long launch_options = attach_options | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL;
+
+// The filter: which calls stop. The kernel runs it once per number, finds that most are let through
+// whatever their arguments, and remembers that in a bitmap (5.11 and later): such calls cost
+// nothing. The numbers therefore stand in a plain list.
+class FilterProgram {
+ public:
+  FilterProgram() {
+    load(offsetof(seccomp_data, arch));
+    unless_equal(native, allow());
+    load(offsetof(seccomp_data, nr));
+    add(BPF_JMP | BPF_JGE | BPF_K, foreign_bit, 0, 1);
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    for (const uint32_t number : watched_numbers()) {
+      if (number == SYS_fcntl) {
+        if_argument(number, 1, {F_DUPFD, F_DUPFD_CLOEXEC, F_SETFD, F_SETFL});
+      } else if (number == SYS_ioctl) {
+        if_argument(number, 1, {FIOCLEX, FIONCLEX});
+      } else if (number == SYS_mmap) {
+        if_maps_file(number);
+      } else {
+        stop_at(number);
+      }
+    }
+    for (const uint32_t number : OneProcessor::let_go_before()) stop_at(number);
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
+
+  sock_fprog program() {
+    return {.len = static_cast<unsigned short>(code_.size()), .filter = code_.data()};
+  }
+
+ private:
+  struct Allow {};
+  static Allow allow() { return {}; }
+  static constexpr uint32_t argument_at(size_t index) {
+    return static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * index);  // the low half
+  }
+
+  void add(uint16_t operation, uint32_t value, uint8_t if_true = 0, uint8_t if_false = 0) {
+    code_.push_back({operation, if_true, if_false, value});
+  }
+  void stop_at(uint32_t number) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+    add(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+  }
+  void load(size_t at) { add(BPF_LD | BPF_W | BPF_ABS, static_cast<uint32_t>(at)); }
+  void unless_equal(uint32_t value, Allow) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
+  void if_argument(uint32_t number, size_t index, std::vector<uint32_t> values) {
+    // Over all of this where the number is another: the argument, two for each value, allow.
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 + 2 * values.size()));
+    load(argument_at(index));
+    for (const uint32_t value : values) {
+      add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
+      add(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+    }
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  }
+  void if_maps_file(uint32_t number) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);  // over all of this where it is another
+    load(argument_at(3));
+    add(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 2, 0);  // to allow
+    load(argument_at(4));
+    add(BPF_JMP | BPF_JEQ | BPF_K, ~uint32_t{0}, 0, 1);  // no descriptor: allow
+    add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    add(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+  }
+
+  std::vector<sock_filter> code_;
+};
+
+bool install_filter(const sock_fprog& program) {
+  constexpr unsigned set_mode_filter = SECCOMP_SET_MODE_FILTER;
+  if (::syscall(SYS_seccomp, set_mode_filter, 0, &program) == 0) return true;
+  // An ordinary user may filter when nothing that he starts gains rights (setuid).
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
+  return ::syscall(SYS_seccomp, set_mode_filter, 0, &program) == 0;
+}
+
+long trace(int request, int32_t thread, uint64_t address, uint64_t data) {
+  return ::syscall(SYS_ptrace, request, thread, address, data);
+}
+
+// The process that our SIGTERM and SIGHUP are handed to, as a descriptor: written before the
+// handlers are installed and after they are gone. The signal is set to 0 then, and is otherwise the
+// handler's; the request is set by a handler, and reset by those that wait for it: lone values, so
+// relaxed order is enough.
+std::atomic<int> launched_handle{-1};
+std::atomic<int> signal_handed_on{0};
+std::atomic<bool> end_requested{false};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+void hand_on(int signal) {
+  const KeepErrno keep;
+  signal_handed_on.store(signal, std::memory_order_relaxed);
+  const int handle = launched_handle.load(std::memory_order_relaxed);
+  ::syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0);
+}
+void request_end(int) {
+  end_requested.store(true, std::memory_order_relaxed);
+}
+
+// SIGINT and SIGQUIT of the terminal go to the program as well, which decides.
+struct SignalChange {
+  int signal;
+  bool ignored;
+  struct sigaction before = {};
+};
+std::array<SignalChange, 4> changes = {SignalChange{SIGINT, true}, SignalChange{SIGQUIT, true},
+                                       SignalChange{SIGTERM, false}, SignalChange{SIGHUP, false}};
+
+void change_signals(int handle) {
+  launched_handle.store(handle, std::memory_order_relaxed);
+  signal_handed_on.store(0, std::memory_order_relaxed);
+  for (SignalChange& change : changes) {
+    struct sigaction action = {};
+    action.sa_handler = change.ignored ? SIG_IGN : hand_on;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(change.signal, nullptr, &change.before);
+    if (change.before.sa_handler != SIG_IGN) ::sigaction(change.signal, &action, nullptr);
+  }
+}
+
+// In the child: everything here is a system call, or was made before the fork.
+[[noreturn]] void become(char* const* words, const sock_fprog* filter, bool stdout_is_taken, int go,
+                         int errors) {
+  char byte = 0;
+  while (::read(go, &byte, 1) < 0 && errno == EINTR) {
+  }
+  int error = 0;
+  if (byte != 'g') ::_exit(127);  // the tracer could not attach, and has said so
+  if (stdout_is_taken && ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    error = errno;
+  } else if (filter != nullptr && !install_filter(*filter)) {
+    error = errno;
+  } else {
+    ::execvp(words[0], words);
+    error = errno;
+  }
+  [[maybe_unused]] const auto told = ::write(errors, &error, sizeof error);
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<Launched> launch(const std::vector<std::string>& command, const LaunchOptions& options,
+                        const std::function<Status(int32_t)>& prepare) {
+  const bool traces = options.as == LaunchAs::tracee;
+  PENSTOCK_CHECK(!command.empty(), "a program to launch needs a name");
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  FilterProgram filter;
+  const sock_fprog program = filter.program();
+
+  int go[2], errors[2];
+  if (::pipe2(go, O_CLOEXEC) != 0) return system_error(errno, "make a pipe", command[0]);
+  if (::pipe2(errors, O_CLOEXEC) != 0) {
+    const int error = errno;
+    ::close(go[0]);
+    ::close(go[1]);
+    return system_error(error, "make a pipe", command[0]);
+  }
+  const int32_t child = ::fork();
+  if (child == 0) {
+    ::close(go[1]);
+    become(words.data(), traces ? &program : nullptr, options.stdout_is_taken, go[0], errors[1]);
+  }
+  const int fork_error = errno;
+  ::close(go[0]);
+  ::close(errors[1]);
+  Launched launched{.process = child, .error_pipe = errors[0]};
+  int error = child < 0 ? fork_error : 0;
+  if (error == 0) {
+    launched.handle = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+    if (launched.handle < 0) error = errno;
+  }
+  if (error == 0 && traces && trace(PTRACE_SEIZE, child, 0, launch_options) != 0) error = errno;
+  Status prepared;
+  if (error == 0 && prepare) prepared = prepare(child);
+  if (error == 0 && prepared) {
+    change_signals(launched.handle);
+    if (::write(go[1], "g", 1) != 1) error = errno;
+  }
+  ::close(go[1]);
+  if (error == 0 && prepared) return launched;
+  ::close(errors[0]);
+  if (launched.handle >= 0) ::close(launched.handle);
+  if (child > 0) ::waitpid(child, nullptr, 0);
+  if (!prepared) return std::unexpected(prepared.error());
+  return system_error(
+      error, "start this under ptrace", command[0],
+      error == EPERM ? "a place where ptrace is allowed: containers often forbid it" : "");
+}
+
+int launch_error(const Launched& launched) {
+  int error = 0;
+  const ssize_t got = ::read(launched.error_pipe, &error, sizeof error);
+  return got == sizeof error ? error : 0;
+}
+
+void end_launched(Launched& launched) {
+  for (SignalChange& change : changes) ::sigaction(change.signal, &change.before, nullptr);
+  launched_handle.store(-1, std::memory_order_relaxed);
+  ::close(launched.error_pipe);
+  ::close(launched.handle);
+  launched.error_pipe = launched.handle = -1;
+}
+
+std::atomic<bool>& requests_to_end() {
+  end_requested.store(false, std::memory_order_relaxed);
+  struct sigaction action = {};
+  action.sa_handler = request_end;
+  action.sa_flags = SA_RESTART;
+  for (const SignalChange& change : changes) {
+    // What was ignored when we were started stays so, and SIGQUIT is the terminal's.
+    if (change.signal == SIGQUIT || change.before.sa_handler == SIG_IGN) continue;
+    ::sigaction(change.signal, &action, nullptr);
+  }
+  return end_requested;
+}
+
+int handed_signal() {
+  return signal_handed_on.load(std::memory_order_relaxed);
+}
+
+int exit_code_of(const Launched& launched) {
+  int status = 0;
+  while (::waitpid(launched.process, &status, 0) < 0) {
+    if (errno != EINTR) return 0;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+Result<WaitedProcess> WaitedProcess::of(int32_t process) {
+  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) {
+    return system_error(errno, "find this process", "process " + std::to_string(process),
+                        errno == ESRCH ? "ps, for its number" : "");
+  }
+  return WaitedProcess(descriptor);
+}
+
+WaitedProcess::~WaitedProcess() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool WaitedProcess::wait(int timeout_ms) {
+  pollfd ended{.fd = has_ended_ ? -1 : descriptor_, .events = POLLIN, .revents = 0};
+  if (::poll(&ended, 1, timeout_ms) > 0) has_ended_ = true;
+  return has_ended_;
+}
+
+Result<std::vector<int32_t>> attach(int32_t process) {
+  std::vector<int32_t> threads;
+  const std::string subject = "process " + std::to_string(process);
+  bool is_refused = false;
+  // New threads may appear while we go through them, until all are traced.
+  for (bool found_more = true; found_more;) {
+    found_more = false;
+    std::error_code error;
+    std::filesystem::directory_iterator list("/proc/" + std::to_string(process) + "/task", error);
+    if (error && threads.empty()) {
+      return failure(ErrorCode::not_found, "find this process", subject, "ps, for its number");
+    }
+    for (; !error && list != std::filesystem::directory_iterator(); list.increment(error)) {
+      const auto thread = static_cast<int32_t>(std::atoi(list->path().filename().c_str()));
+      if (std::ranges::find(threads, thread) != threads.end()) continue;
+      if (trace(PTRACE_SEIZE, thread, 0, attach_options) != 0) {
+        if (errno == ESRCH) continue;
+        // A thread that was made by one that we have is traced already. Others are refused as well:
+        // the first one, where it has ended before the others.
+        is_refused |= errno == EPERM;
+        if (errno == EPERM) continue;
+        return system_error(errno, "attach to this process", subject);
+      }
+      threads.push_back(thread);
+      interrupt(thread);
+      found_more = true;
+    }
+  }
+  if (threads.empty() && is_refused) {
+    return system_error(
+        EPERM, "attach to this process", subject,
+        "as root, or as its owner with kernel.yama.ptrace_scope = 0; a process that "
+        "is being debugged cannot be traced as well");
+  }
+  if (threads.empty()) return failure(ErrorCode::not_found, "find this process", subject);
+  return threads;
+}
+
+void interrupt(int32_t thread) {
+  (void)trace(PTRACE_INTERRUPT, thread, 0, 0);
+}
+
+Stop wait_for_stop(const std::atomic<bool>* stop) {
+  int status = 0;
+  int32_t thread = 0;
+  while (true) {
+    // First of all: busy threads may always have something new.
+    if (stop != nullptr && stop->load(std::memory_order_relaxed))
+      return {.kind = Stop::Kind::asked};
+    thread = ::waitpid(-1, &status, stop == nullptr ? __WALL : __WALL | WNOHANG);
+    if (thread > 0) break;
+    if (thread < 0 && errno != EINTR) return {.kind = Stop::Kind::none_left};
+    if (stop == nullptr) continue;
+    // SIGCHLD, which is blocked, wakes us; so does the signal that sets the flag.
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &child, nullptr);
+    const timespec tenth{.tv_sec = 0, .tv_nsec = 100'000'000};
+    (void)::sigtimedwait(&child, nullptr, &tenth);
+  }
+  if (WIFEXITED(status)) {
+    return {.kind = Stop::Kind::exited, .thread = thread, .exit_code = WEXITSTATUS(status)};
+  }
+  if (WIFSIGNALED(status)) {
+    return {.kind = Stop::Kind::killed, .thread = thread, .signal = WTERMSIG(status)};
+  }
+  Stop told{.thread = thread, .signal = WSTOPSIG(status)};
+  const int event = status >> 16;
+  unsigned long message = 0;
+  switch (event) {
+    case PTRACE_EVENT_SECCOMP:
+      told.kind = Stop::Kind::call;
+      break;
+    case PTRACE_EVENT_FORK:
+    case PTRACE_EVENT_VFORK:
+    case PTRACE_EVENT_CLONE:
+    case PTRACE_EVENT_EXEC:
+      told.kind = event == PTRACE_EVENT_EXEC ? Stop::Kind::exec : Stop::Kind::child;
+      if (trace(PTRACE_GETEVENTMSG, thread, 0, reinterpret_cast<uint64_t>(&message)) != 0) {
+        told.kind = Stop::Kind::other;
+      }
+      told.child = static_cast<int32_t>(message);
+      break;
+    case PTRACE_EVENT_STOP:
+      told.kind = told.signal == SIGSTOP || told.signal == SIGTSTP || told.signal == SIGTTIN ||
+                          told.signal == SIGTTOU
+                      ? Stop::Kind::group
+                      : Stop::Kind::other;
+      break;
+    case 0:
+      told.kind = told.signal == (SIGTRAP | 0x80) ? Stop::Kind::call : Stop::Kind::signal;
+      break;
+    default:
+      break;
+  }
+  return told;
+}
+
+CurrentCall current_call(int32_t thread) {
+  __ptrace_syscall_info info = {};
+  if (trace(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, reinterpret_cast<uint64_t>(&info)) <= 0) {
+    return {};
+  }
+  CurrentCall current;
+  switch (info.op) {
+    case PTRACE_SYSCALL_INFO_ENTRY:
+    case PTRACE_SYSCALL_INFO_SECCOMP:
+      if (info.arch != native) return {};
+      current.stage = CallStage::entry;
+      // Both stages begin with the number and the arguments.
+      current.call.number = info.entry.nr;
+      std::copy(std::begin(info.entry.args), std::end(info.entry.args),
+                current.call.arguments.begin());
+      break;
+    case PTRACE_SYSCALL_INFO_EXIT:
+      current.stage = CallStage::exit;
+      current.result = info.exit.rval;
+      break;
+    default:
+      break;
+  }
+  return current;
+}
+
+void resume(int32_t thread, Until until, int signal) {
+  const int request = until == Until::next_call ? PTRACE_SYSCALL : PTRACE_CONT;
+  (void)trace(request, thread, 0, static_cast<uint64_t>(signal));
+}
+
+void stay_stopped(int32_t thread) {
+  (void)trace(PTRACE_LISTEN, thread, 0, 0);
+}
+
+void end_process(int32_t process, bool at_once) {
+  // Its number is its own until we have heard of its end.
+  ::kill(process, at_once ? SIGKILL : SIGTERM);
+}
+
+void detach(int32_t thread, int signal) {
+  (void)trace(PTRACE_DETACH, thread, 0, static_cast<uint64_t>(signal));
+}
+
+bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into) {
+  const iovec ours{into.data(), into.size()};
+  const iovec theirs{reinterpret_cast<void*>(address), into.size()};
+  return ::process_vm_readv(thread, &ours, 1, &theirs, 1, 0) == static_cast<ssize_t>(into.size());
+}
+
+std::optional<std::string> read_string(int32_t thread, uint64_t address) {
+  constexpr uint64_t page = 4096;
+  std::string text;
+  std::array<char, page> piece;
+  while (text.size() < string_bytes_max) {
+    // Never over the end of a page: the next one may not be there.
+    const size_t bytes = page - (address + text.size()) % page;
+    if (!read_memory(thread, address + text.size(),
+                     std::as_writable_bytes(std::span(piece)).first(bytes))) {
+      return {};
+    }
+    const size_t length = ::strnlen(piece.data(), bytes);
+    text.append(piece.data(), length);
+    if (length < bytes) return text;
+  }
+  return {};
+}
+
+}  // namespace penstock::trace

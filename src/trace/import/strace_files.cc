@@ -1,0 +1,703 @@
+#include "trace/import/strace_files.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace penstock::trace {
+namespace {
+
+using std::string_view;
+
+struct Told {
+  FileKind kind = FileKind::other;
+  std::string path;
+};
+
+// What -y and -yy tell of a descriptor: "/tmp/a", "/dev/sda<block 8:0>", "pipe:[12]", "TCP:[...]".
+Told told_of(string_view text) {
+  Told told;
+  // -xx: all of it in hexadecimal, the device's angle too.
+  const bool is_escaped = text.starts_with("\\x");
+  const std::string plain = is_escaped ? strace_unescaped(text) : std::string();
+  if (is_escaped) text = plain;
+  if (!text.starts_with('/')) {
+    told.kind = text.starts_with("pipe:")            ? FileKind::pipe
+                : text.starts_with("anon_inode:[io") ? FileKind::ring
+                : text.starts_with("anon_inode:")    ? FileKind::other
+                                                     : FileKind::socket;
+    return told;
+  }
+  const size_t angle = std::min(text.find('<'), text.size());
+  const string_view path = text.substr(0, angle);
+  told.path = is_escaped ? std::string(path) : strace_unescaped(path);
+  const string_view device = text.substr(angle);
+  told.kind = device.starts_with("<char")    ? FileKind::character_device
+              : device.starts_with("<block") ? FileKind::block_device
+                                             : kind_of_path(told.path);
+  return told;
+}
+
+std::unexpected<const char*> not_understood(const char* why) {
+  return std::unexpected(why);
+}
+
+std::optional<uint64_t> size_of(string_view text) {
+  const auto number = strace_number(text);
+  if (!number || *number < 0) return {};
+  return static_cast<uint64_t>(*number);
+}
+
+// "[5]", "[5] => [9]": 5.
+std::optional<uint64_t> bracketed(string_view text) {
+  if (!text.starts_with('[')) return {};
+  const size_t end = text.find(']');
+  return end == text.npos ? std::nullopt : size_of(text.substr(1, end - 1));
+}
+
+}  // namespace
+
+StraceFiles::Understood StraceFiles::tell(const Context& context, Sys sys, string_view name,
+                                          const StraceCall& call) {
+  context_ = context;
+  return tell(sys, name, call);
+}
+
+void StraceFiles::fork(const Context& context, int32_t child, bool shares_descriptors) {
+  context_ = context;
+  if (const auto folder = folders_.find(context.process); folder != folders_.end()) {
+    const std::string inherited = folder->second;
+    folders_[child] = inherited;
+  }
+  descriptors_.fork(context.process, child, shares_descriptors);
+  Event event = event_of(Call::fork);
+  event.child = child;
+  if (shares_descriptors) event.flags = flag::shares_descriptors;
+  give(event);
+}
+
+void StraceFiles::exit(int32_t process, int32_t thread, uint64_t at_ns) {
+  folders_.erase(process);
+  descriptors_.exit(process);
+  give({.start_ns = at_ns, .process = process, .thread = thread, .call = Call::exit});
+}
+
+Event StraceFiles::event_of(Call call) const {
+  return {.start_ns = context_.start_ns,
+          .latency_ns = context_.latency_ns,
+          .process = context_.process,
+          .thread = context_.thread,
+          .call = call};
+}
+
+StraceFiles::Understood StraceFiles::tell(Sys sys, string_view name, const StraceCall& c) {
+  switch (sys) {
+    case Sys::none:
+    case Sys::fork:
+    case Sys::clone:
+      return {};  // made() does these
+    case Sys::open:
+      return open(c, {}, c.argument(0), c.argument(1));
+    case Sys::openat:
+      return open(c, c.argument(0), c.argument(1), c.argument(2));
+    case Sys::openat2:
+      return open(c, c.argument(0), c.argument(1), strace_member(c.argument(2), "flags"));
+    case Sys::creat:
+      return open(c, {}, c.argument(0), "O_WRONLY|O_CREAT|O_TRUNC");
+    case Sys::close: {
+      const auto descriptor = strace_descriptor(c.argument(0));
+      if (!descriptor) return not_understood("no descriptor");
+      close(descriptor->number);
+      return {};
+    }
+    case Sys::close_range:
+      return close_range(c);
+    case Sys::dup:
+    case Sys::dup2:
+      return duplicate(c, strace_has_flag(c.argument(2), "O_CLOEXEC"));
+    case Sys::fcntl:
+      return fcntl(c);
+    case Sys::read:
+      return transfer(c, Call::read, c.argument(2), {});
+    case Sys::readv:
+      return transfer(c, Call::read, {}, {});
+    case Sys::pread:
+      return transfer(c, Call::read, c.argument(2), c.argument(3));
+    case Sys::preadv:
+    case Sys::preadv2:
+      return transfer(c, Call::read, {}, c.argument(3));
+    case Sys::write:
+      return transfer(c, Call::write, c.argument(2), {});
+    case Sys::writev:
+      return transfer(c, Call::write, {}, {});
+    case Sys::pwrite:
+      return transfer(c, Call::write, c.argument(2), c.argument(3));
+    case Sys::pwritev:
+    case Sys::pwritev2:
+      return transfer(c, Call::write, {}, c.argument(3));
+    case Sys::lseek:
+      return seek(c, c.result, c.argument(1), c.argument(2));
+    case Sys::llseek: {
+      const auto to = bracketed(c.argument(2));
+      if (!to) return not_understood("no position");
+      return seek(c, *to, c.argument(1), c.argument(3));
+    }
+    case Sys::sendfile:
+      return copy(c, {c.argument(1), c.argument(2)}, {c.argument(0), {}}, c.argument(3), 0);
+    case Sys::copy_file_range:
+      return copy(c, {c.argument(0), c.argument(1)}, {c.argument(2), c.argument(3)}, c.argument(4),
+                  0);
+    case Sys::splice:
+      return copy(c, {c.argument(0), c.argument(1)}, {c.argument(2), c.argument(3)}, c.argument(4),
+                  flag::splice);
+    case Sys::truncate: {
+      const auto path = absolute({}, c.argument(0));
+      const auto bytes = size_of(c.argument(1));
+      if (!path || !bytes) return not_understood("no name, or no size");
+      if (const uint32_t file = file_named(*path)) change(Call::truncate, file, *bytes);
+      return {};
+    }
+    case Sys::ftruncate: {
+      const auto target = target_of(c.argument(0));
+      const auto bytes = size_of(c.argument(1));
+      if (!target || !bytes) return not_understood("no descriptor, or no size");
+      if (target->storage) change(Call::truncate, target->file, *bytes);
+      return {};
+    }
+    case Sys::fallocate:
+      return allocate(c);
+    case Sys::fsync:
+    case Sys::fdatasync: {
+      const auto target = target_of(c.argument(0));
+      if (!target) return not_understood("no descriptor");
+      if (!target->storage) return {};
+      Event event = event_of(Call::sync);
+      event.descriptor = target->descriptor;
+      event.file = target->file;
+      if (sys == Sys::fdatasync) event.flags = flag::data_only;
+      give(event);
+      return {};
+    }
+    case Sys::rename:
+      return rename(absolute({}, c.argument(0)), absolute({}, c.argument(1)), {});
+    case Sys::renameat:
+      return rename(absolute(c.argument(0), c.argument(1)), absolute(c.argument(2), c.argument(3)),
+                    c.argument(4));
+    case Sys::link:
+      return link(absolute({}, c.argument(0)), absolute({}, c.argument(1)));
+    case Sys::linkat:
+      return link(absolute(c.argument(0), c.argument(1)), absolute(c.argument(2), c.argument(3)));
+    case Sys::unlink:
+      return unlink(absolute({}, c.argument(0)));
+    case Sys::unlinkat:
+      return unlink(absolute(c.argument(0), c.argument(1)));
+    case Sys::mmap:
+      return map(c, name == "mmap2");
+    case Sys::exec: {
+      const auto program = strace_string(c.argument(0));
+      descriptors_.exec(context_.process);
+      Event event = event_of(Call::exec);
+      if (program) event.path = add_string(*program);
+      give(event);
+      return {};
+    }
+    case Sys::chdir:
+      if (const auto path = absolute({}, c.argument(0))) {
+        folders_[context_.process] = *path;
+      }
+      return {};
+    case Sys::fchdir:
+      folders_[context_.process] = folder_of(c.argument(0));
+      return {};
+    case Sys::fstat: {
+      const auto target = target_of(c.argument(0));
+      if (!target) return not_understood("no descriptor");
+      if (target->storage) learn_size(target->file, c.argument(1), "st_size");
+      return {};
+    }
+    case Sys::stat:
+      if (const auto path = absolute({}, c.argument(0))) {
+        if (const uint32_t file = file_named(*path)) learn_size(file, c.argument(1), "st_size");
+      }
+      return {};
+    case Sys::statat:
+      return stat_at(c, c.argument(2), "st_size");
+    case Sys::statx:
+      return stat_at(c, c.argument(4), "stx_size");
+    case Sys::makes_descriptor: {
+      if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
+      const bool close_on_exec = std::ranges::any_of(
+          c.arguments, [](string_view text) { return text.find("CLOEXEC") != text.npos; });
+      open_other(static_cast<int32_t>(c.result), close_on_exec);
+      return {};
+    }
+    case Sys::makes_descriptors:
+      return open_pair(c);
+    case Sys::io_uring_enter:
+      if (const auto submitted = strace_number(c.argument(1)); submitted && *submitted > 0) {
+        count(Unseen::ring_unconfirmed, std::min(c.result, static_cast<uint64_t>(*submitted)));
+      }
+      return {};
+  }
+  return {};
+}
+
+// ---- files and names
+
+uint32_t StraceFiles::new_file(FileKind kind, const std::string& path) {
+  const uint32_t file = add_file(kind, path);
+  names_.push_back({.path = path, .told = {}});
+  return file;
+}
+
+uint32_t StraceFiles::file_named(const std::string& path) const {
+  const auto found = by_path_.find(path);
+  return found == by_path_.end() ? 0 : found->second;
+}
+
+uint32_t StraceFiles::file_at(FileKind kind, const std::string& path) {
+  uint32_t& file = by_path_[path];
+  if (file == 0) file = new_file(kind, path);
+  return file;
+}
+
+bool StraceFiles::is_storage_file(uint32_t file) const {
+  return file != 0 && is_storage(files[file - 1].kind);
+}
+
+std::string StraceFiles::folder_of(string_view text) {
+  const auto descriptor = strace_descriptor(text);
+  if (descriptor && !descriptor->told.empty()) {
+    std::string told = strace_unescaped(descriptor->told);
+    if (told.starts_with('/')) return told;
+  }
+  if (!descriptor || descriptor->number == StraceDescriptor::at_current_folder) {
+    const auto found = folders_.find(context_.process);
+    return found == folders_.end() ? std::string() : found->second;
+  }
+  const Description* known = descriptors_.find(context_.process, descriptor->number);
+  return known == nullptr || known->file == 0 ? std::string() : names_[known->file - 1].path;
+}
+
+std::optional<std::string> StraceFiles::absolute(string_view folder, string_view quoted) {
+  auto name = strace_string(quoted);
+  if (!name) return {};
+  string_view rest = *name;
+  while (rest.starts_with("./")) {
+    rest.remove_prefix(2);
+    while (rest.starts_with('/')) rest.remove_prefix(1);
+  }
+  if (rest == ".") rest = {};
+  if (rest.starts_with('/')) return std::string(rest);
+  std::string base = folder_of(folder);
+  if (base.empty()) return std::string(rest);
+  if (rest.empty()) return base;
+  if (!base.ends_with('/')) base += '/';
+  base += rest;
+  if (base.size() > string_bytes_max) return {};  // no kernel takes such a name
+  return base;
+}
+
+StraceFiles::Target StraceFiles::target(int32_t descriptor) {
+  const Description* found = descriptors_.find(context_.process, descriptor);
+  if (found == nullptr) return {.descriptor = descriptor};
+  return {.descriptor = descriptor,
+          .file = found->file,
+          .known = true,
+          .storage = is_storage_file(found->file)};
+}
+
+std::optional<StraceFiles::Target> StraceFiles::target_of(string_view text) {
+  const auto descriptor = strace_descriptor(text);
+  if (!descriptor || descriptor->number < 0) return {};
+  Target now = target(descriptor->number);
+  if (descriptor->told.empty()) return now;
+  if (now.file != 0 && names_[now.file - 1].told == descriptor->told) return now;
+  const Told told = told_of(descriptor->told);
+  if (now.known && now.file != 0 && names_[now.file - 1].path == told.path) {
+    names_[now.file - 1].told = descriptor->told;
+    return now;
+  }
+  if (!penstock::trace::is_storage(told.kind)) {
+    if (!now.known || now.storage) open_other(descriptor->number, false);
+    return target(descriptor->number);
+  }
+  if (now.storage && opens_seen_ && file_named(told.path) == 0) {
+    // We saw it being opened: the file has another name now.
+    move_name(now.file, told.path);
+    names_[now.file - 1].told = descriptor->told;
+    return now;
+  }
+  // It came unseen.
+  const uint32_t file = file_at(told.kind, told.path);
+  names_[file - 1].told = descriptor->told;
+  descriptors_.open(context_.process, descriptor->number, {.file = file, .writes = true}, false);
+  Event event = event_of(Call::describe);
+  event.latency_ns = 0;
+  event.descriptor = descriptor->number;
+  event.file = file;
+  event.flags = flag::read | flag::write | flag::size_unknown;
+  give(event);
+  return target(descriptor->number);
+}
+
+void StraceFiles::open_other(int32_t descriptor, bool close_on_exec) {
+  const Target before = target(descriptor);
+  if (before.file != 0) close(descriptor);
+  descriptors_.open(context_.process, descriptor, {}, close_on_exec);
+}
+
+StraceFiles::Understood StraceFiles::open_pair(const StraceCall& c) {
+  for (size_t i = 0; i < c.argument_count; ++i) {
+    string_view text = c.arguments[i];
+    if (!text.starts_with('[') || !text.ends_with(']')) continue;
+    text = text.substr(1, text.size() - 2);
+    const bool close_on_exec = std::ranges::any_of(
+        c.arguments, [](string_view flags) { return flags.find("CLOEXEC") != flags.npos; });
+    // "7<pipe:[12]>, 8<pipe:[12]>": the second one stands behind the last comma and space.
+    const size_t comma = text.rfind(", ");
+    if (text.ends_with("...")) return {};  // -s 1: what they are is told where they are used
+    if (comma == text.npos) break;
+    const auto first = strace_descriptor(text.substr(0, comma));
+    const auto second = strace_descriptor(text.substr(comma + 2));
+    if (!first || !second || first->number < 0 || second->number < 0) break;
+    open_other(first->number, close_on_exec);
+    open_other(second->number, close_on_exec);
+    return {};
+  }
+  return not_understood("no two descriptors");
+}
+
+StraceFiles::Understood StraceFiles::open(const StraceCall& c, string_view folder, string_view name,
+                                          string_view flags) {
+  if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
+  const auto descriptor = static_cast<int32_t>(c.result);
+  opens_seen_ = true;
+  Told told;
+  if (!c.told_of_result.empty()) {
+    told = told_of(c.told_of_result);
+  } else {
+    auto path = absolute(folder, name);
+    if (!path) return not_understood("no name");
+    told = {.kind = kind_of_path(*path), .path = std::move(*path)};
+  }
+  const auto has = [&](string_view flag) { return strace_has_flag(flags, flag); };
+  const bool close_on_exec = has("O_CLOEXEC");
+  const bool unnamed = has("O_TMPFILE") || has("__O_TMPFILE");
+  if (!unnamed && has("O_DIRECTORY")) told.kind = FileKind::directory;
+  if (told.path.empty()) {
+    open_other(descriptor, close_on_exec);
+    return {};
+  }
+  const bool writes = has("O_WRONLY") || has("O_RDWR");
+  const bool is_new = unnamed || (has("O_CREAT") && has("O_EXCL"));
+  uint32_t file;
+  if (unnamed) {
+    if (c.told_of_result.empty()) told.path += "/(unnamed)";
+    file = new_file(told.kind, told.path);
+  } else if (is_new) {
+    file = by_path_[told.path] = new_file(told.kind, told.path);
+  } else {
+    file = file_at(told.kind, told.path);
+  }
+  if (!c.told_of_result.empty()) names_[file - 1].told = c.told_of_result;
+
+  Event event = event_of(Call::open);
+  event.descriptor = descriptor;
+  event.file = file;
+  event.flags = writes ? flag::write : flag::read;
+  if (has("O_RDWR")) event.flags |= flag::read;
+  if (has("O_APPEND")) event.flags |= flag::append;
+  if (has("O_DIRECT")) event.flags |= flag::direct;
+  if (has("O_SYNC") || has("O_DSYNC")) event.flags |= flag::synchronous;
+  if (has("O_CREAT")) event.flags |= flag::creates;
+  if (close_on_exec) event.flags |= flag::close_on_exec;
+  if (has("O_TRUNC") && writes) {
+    event.flags |= flag::truncates;
+  } else if (!is_new) {
+    event.flags |= flag::size_unknown;
+  }
+  descriptors_.open(context_.process, descriptor, {.file = file, .writes = writes}, close_on_exec);
+  give(event);
+  return {};
+}
+
+void StraceFiles::close(int32_t descriptor) {
+  if (target(descriptor).file != 0) {
+    Event event = event_of(Call::close);
+    event.descriptor = descriptor;
+    give(event);
+  }
+  descriptors_.close(context_.process, descriptor);
+}
+
+StraceFiles::Understood StraceFiles::close_range(const StraceCall& c) {
+  const auto first = strace_descriptor(c.argument(0)), last = strace_descriptor(c.argument(1));
+  if (!first || !last) return not_understood("no range of descriptors");
+  const bool marks = strace_has_flag(c.argument(2), "CLOSE_RANGE_CLOEXEC");
+  // CLOSE_RANGE_UNSHARE gives a process that shares its table one of its own, as exec does; it is
+  // rare, and the rest of the sharing is not undone here.
+  if (marks) {
+    descriptors_.mark_range(context_.process, first->number, last->number, true);
+  } else {
+    descriptors_.close_range(context_.process, first->number, last->number);
+  }
+  Event event = event_of(Call::close_range);
+  event.descriptor = first->number;
+  event.descriptor2 = last->number;
+  if (marks) event.flags = flag::close_on_exec;
+  give(event);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::duplicate(const StraceCall& c, bool close_on_exec) {
+  const auto from = target_of(c.argument(0));
+  if (!from || c.result > std::numeric_limits<int32_t>::max()) {
+    return not_understood("no descriptor");
+  }
+  const auto to = static_cast<int32_t>(c.result);
+  if (to == from->descriptor) return {};
+  Event event = event_of(Call::duplicate);
+  event.descriptor = from->descriptor;
+  event.descriptor2 = to;
+  if (close_on_exec) event.flags = flag::close_on_exec;
+  give(event);
+  if (!descriptors_.share(context_.process, to, context_.process, from->descriptor,
+                          close_on_exec)) {
+    descriptors_.close(context_.process, to);
+  }
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::fcntl(const StraceCall& c) {
+  const string_view what = c.argument(1);
+  if (what == "F_DUPFD" || what == "F_DUPFD_CLOEXEC") {
+    return duplicate(c, what == "F_DUPFD_CLOEXEC");
+  }
+  if (what != "F_SETFD" && what != "F_SETFL") return {};
+  const auto target = target_of(c.argument(0));
+  if (!target) return not_understood("no descriptor");
+  Event event = event_of(Call::set_flags);
+  event.descriptor = target->descriptor;
+  if (what == "F_SETFD") {
+    const bool close_on_exec = strace_has_flag(c.argument(2), "FD_CLOEXEC");
+    descriptors_.mark_range(context_.process, target->descriptor, target->descriptor,
+                            close_on_exec);
+    event.flags = flag::descriptor_flags | (close_on_exec ? flag::close_on_exec : 0);
+  } else {
+    event.flags = flag::status_flags;
+    if (strace_has_flag(c.argument(2), "O_APPEND")) event.flags |= flag::append;
+    if (strace_has_flag(c.argument(2), "O_DIRECT")) event.flags |= flag::direct;
+  }
+  if (target->storage) give(event);
+  return {};
+}
+
+// ---- bytes
+
+bool StraceFiles::moves_storage(const Target& target) {
+  if (target.storage) return true;
+  count(target.known ? Unseen::stream_calls : Unseen::unknown_descriptors);
+  return false;
+}
+
+StraceFiles::Understood StraceFiles::transfer(const StraceCall& c, Call kind, string_view asked,
+                                              string_view offset) {
+  const auto target = target_of(c.argument(0));
+  if (!target) return not_understood("no descriptor");
+  if (!moves_storage(*target)) return {};
+  Event event = event_of(kind);
+  event.descriptor = target->descriptor;
+  event.bytes = event.result = c.result;
+  if (asked.empty()) {
+    event.flags |= flag::vector;
+  } else if (const auto bytes = size_of(asked)) {
+    event.bytes = *bytes;
+  }
+  if (!offset.empty()) {
+    const auto at = strace_number(offset);
+    if (!at || *at < -1) return not_understood("no offset");
+    // preadv2 and pwritev2: -1 is where the descriptor stands.
+    if (*at >= 0) event.offset = static_cast<uint64_t>(*at);
+    if (*at >= 0 && event.offset > largest_offset - c.result) {
+      return not_understood("a place beyond 2^63 bytes");
+    }
+  }
+  if (strace_has_flag(c.argument(4), "RWF_APPEND")) event.flags |= flag::append;
+  if (strace_has_flag(c.argument(4), "RWF_SYNC")) event.flags |= flag::synchronous;
+  give(event);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::seek(const StraceCall& c, uint64_t to, string_view offset,
+                                          string_view whence) {
+  const auto target = target_of(c.argument(0));
+  if (!target || to > largest_offset) return not_understood("no descriptor, or no position");
+  if (!target->storage) return {};
+  Event event = event_of(Call::seek);
+  event.descriptor = target->descriptor;
+  event.result = to;
+  give(event);
+  const auto from_end = strace_number(offset);
+  if (whence != "SEEK_END" || !from_end) return {};
+  // Sums wrap around, so that nonsense becomes a size that cannot be.
+  const uint64_t size = to - static_cast<uint64_t>(*from_end);
+  if (size <= largest_offset) change(Call::size, target->file, size);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::copy(const StraceCall& c, Side from, Side to,
+                                          string_view asked, uint32_t flags) {
+  const auto source = target_of(from.descriptor), sink = target_of(to.descriptor);
+  if (!source || !sink) return not_understood("no two descriptors");
+  Event event = event_of(Call::copy);
+  event.result = c.result;
+  event.bytes = size_of(asked).value_or(c.result);
+  event.flags = flags;
+  const uint64_t read_at = bracketed(from.offset).value_or(no_offset);
+  const uint64_t written_at = bracketed(to.offset).value_or(no_offset);
+  for (const uint64_t offset : {read_at, written_at}) {
+    if (offset != no_offset && offset > largest_offset - c.result) {
+      return not_understood("a place beyond 2^63 bytes");
+    }
+  }
+  event.descriptor = source->descriptor;
+  event.offset = read_at;
+  if (source->storage && sink->storage) {
+    event.descriptor2 = sink->descriptor;
+    event.offset2 = written_at;
+  } else if (source->storage) {
+    event.call = Call::read;
+  } else if (sink->storage) {
+    event.call = Call::write;
+    event.descriptor = sink->descriptor;
+    event.offset = written_at;
+  } else {
+    count(source->known && sink->known ? Unseen::stream_calls : Unseen::unknown_descriptors);
+    return {};
+  }
+  event.flags = event.call == Call::copy ? flags : 0;
+  give(event);
+  return {};
+}
+
+// ---- the files themselves
+
+void StraceFiles::change(Call call, uint32_t file, uint64_t result) {
+  if (!is_storage_file(file)) return;
+  Event event = event_of(call);
+  event.file = file;
+  event.result = result;
+  give(event);
+}
+
+void StraceFiles::learn_size(uint32_t file, string_view what, string_view member) {
+  const string_view mode = strace_member(what, member == "st_size" ? "st_mode" : "stx_mode");
+  if (!mode.starts_with("S_IFREG")) return;
+  if (const auto bytes = size_of(strace_member(what, member))) change(Call::size, file, *bytes);
+}
+
+StraceFiles::Understood StraceFiles::stat_at(const StraceCall& c, string_view what,
+                                             string_view member) {
+  if (c.argument(1) == "\"\"") {
+    const auto target = target_of(c.argument(0));
+    if (target && target->storage) learn_size(target->file, what, member);
+    return {};
+  }
+  if (const auto path = absolute(c.argument(0), c.argument(1))) {
+    if (const uint32_t file = file_named(*path)) learn_size(file, what, member);
+  }
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::allocate(const StraceCall& c) {
+  const auto target = target_of(c.argument(0));
+  const auto offset = size_of(c.argument(2)), bytes = size_of(c.argument(3));
+  if (!target || !offset || !bytes) return not_understood("no descriptor, or no range");
+  if (!target->storage) return {};
+  const string_view mode = c.argument(1);
+  Event event = event_of(Call::allocate);
+  event.descriptor = target->descriptor;
+  event.file = target->file;
+  event.offset = *offset;
+  event.bytes = *bytes;
+  event.flags = flag::size_unknown;
+  if (strace_has_flag(mode, "FALLOC_FL_KEEP_SIZE")) event.flags |= flag::keep_size;
+  if (strace_has_flag(mode, "FALLOC_FL_PUNCH_HOLE")) event.flags |= flag::punch;
+  // These move what is behind them: the size follows from the next call that is told it.
+  if (strace_has_flag(mode, "FALLOC_FL_COLLAPSE_RANGE") ||
+      strace_has_flag(mode, "FALLOC_FL_INSERT_RANGE")) {
+    event.flags |= flag::keep_size;
+  }
+  give(event);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::map(const StraceCall& c, bool in_pages) {
+  if (strace_has_flag(c.argument(3), "MAP_ANONYMOUS") || c.argument(4).starts_with("-1")) {
+    return {};
+  }
+  const auto target = target_of(c.argument(4));
+  const auto bytes = size_of(c.argument(1)), offset = size_of(c.argument(5));
+  if (!target || !bytes || !offset) return not_understood("no descriptor, or no range");
+  if (!target->storage) return {};
+  count(Unseen::mapped_files);
+  Event event = event_of(Call::map);
+  event.descriptor = target->descriptor;
+  event.file = target->file;
+  event.bytes = *bytes;
+  event.offset = in_pages ? std::min(*offset, largest_offset / 4096) * 4096 : *offset;
+  if (strace_has_flag(c.argument(2), "PROT_READ")) event.flags |= flag::read;
+  if (strace_has_flag(c.argument(2), "PROT_WRITE")) event.flags |= flag::write;
+  give(event);
+  return {};
+}
+
+void StraceFiles::move_name(uint32_t file, const std::string& path) {
+  const auto before = by_path_.find(names_[file - 1].path);
+  if (before != by_path_.end() && before->second == file) by_path_.erase(before);
+  by_path_[path] = file;
+  names_[file - 1] = {.path = path, .told = {}};
+  Event event = event_of(Call::rename);
+  event.file = file;
+  event.path = add_string(path);
+  give(event);
+}
+
+StraceFiles::Understood StraceFiles::rename(const std::optional<std::string>& from,
+                                            const std::optional<std::string>& to,
+                                            string_view flags) {
+  if (!from || !to) return not_understood("no two names");
+  const uint32_t file = file_named(*from), replaced = file_named(*to);
+  if (strace_has_flag(flags, "RENAME_EXCHANGE")) {
+    if (file != 0) by_path_.erase(*from);
+    if (replaced != 0) by_path_.erase(*to);
+    if (file != 0) move_name(file, *to);
+    if (replaced != 0) move_name(replaced, *from);
+    return {};
+  }
+  if (replaced != 0 && replaced != file) (void)unlink(to);
+  if (file != 0) move_name(file, *to);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::link(const std::optional<std::string>& from,
+                                          const std::optional<std::string>& to) {
+  if (!from || !to) return not_understood("no two names");
+  if (const uint32_t file = file_named(*from)) by_path_[*to] = file;
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::unlink(const std::optional<std::string>& path) {
+  if (!path) return not_understood("no name");
+  const auto found = by_path_.find(*path);
+  if (found == by_path_.end()) return {};
+  const uint32_t file = found->second;
+  by_path_.erase(found);
+  Event event = event_of(Call::unlink);
+  event.file = file;
+  event.path = add_string(*path);
+  give(event);
+  return {};
+}
+
+}  // namespace penstock::trace
