@@ -43,38 +43,6 @@ bool append_item(OutputStream& output, std::string_view item, bool lacks_newline
   return true;
 }
 
-std::string_view ItemOrder::key(std::string_view item) const {
-  return key_of(format_, item);
-}
-
-uint64_t ItemOrder::prefix(std::string_view item) const {
-  uint64_t number = 0;
-  if (!format_.numeric()) {
-    const std::string_view bytes = key(item);
-    number = record::prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
-  } else if (format_.key_bytes == sizeof(uint32_t)) {
-    constexpr unsigned half = 32;
-    number = uint64_t{record::encode_key32(format_.type, record::load<uint32_t>(item.data()))}
-             << half;
-  } else {
-    number = record::encode_key64(format_.type, record::load<uint64_t>(item.data()));
-  }
-  return descending_ ? ~number : number;
-}
-
-int ItemOrder::compare_equal_prefixes(std::string_view a, std::string_view b) const {
-  if (format_.numeric()) return 0;
-  const int order = key(a).compare(key(b));
-  return descending_ ? -order : order;
-}
-
-int ItemOrder::compare(std::string_view a, std::string_view b) const {
-  const uint64_t left = prefix(a);
-  const uint64_t right = prefix(b);
-  if (left != right) return left < right ? -1 : 1;
-  return compare_equal_prefixes(a, b);
-}
-
 bool ItemReader::next() {
   if (done_) return false;
   // The position is told item by item: the scheduler plans with it.
@@ -158,20 +126,15 @@ class MergeTree {
   bool done() const { return leaves_[winner_].reader.done(); }
   const ItemReader& winner() const { return leaves_[winner_].reader; }
   uint64_t prefix() const { return leaves_[winner_].prefix; }
-  const ItemOrder& order() const { return order_; }
+  const record::ItemOrder& order() const { return order_; }
 
   // The winner has been given out. Errors: its input is not in order, or could not be read.
   Status next() {
     Leaf& leaf = leaves_[winner_];
-    const uint64_t before = leaf.prefix;
-    // The item itself may be gone when the next one is there. Numbers are all in their prefix.
-    if (!order_.format().numeric()) leaf.before.assign(leaf.reader.item());
+    leaf.before.set(order_, leaf.prefix, leaf.reader.item());
     leaf.reader.next();
     if (auto status = seat(leaf); !status) return status;
-    if (!leaf.reader.done() &&
-        (leaf.prefix < before ||
-         (leaf.prefix == before &&
-          order_.compare_equal_prefixes(leaf.before, leaf.reader.item()) > 0))) {
+    if (!leaf.reader.done() && leaf.before.compare(order_, leaf.prefix, leaf.reader.item()) > 0) {
       return failure(ErrorCode::unsorted, "merge: it is not sorted",
                      fmt::format("input {}", winner_), "sort it first");
     }
@@ -183,7 +146,7 @@ class MergeTree {
   struct Leaf {
     ItemReader reader;
     uint64_t prefix;
-    std::string before;
+    record::LastItem before;
   };
 
   Status seat(Leaf& leaf) {
@@ -215,11 +178,11 @@ class MergeTree {
     const Leaf& right = leaves_[b];
     if (left.reader.done() || right.reader.done()) return !left.reader.done();
     if (left.prefix != right.prefix) return left.prefix < right.prefix;
-    const int order = order_.compare_equal_prefixes(left.reader.item(), right.reader.item());
+    const int order = order_.compare_ties(left.reader.item(), right.reader.item());
     return order != 0 ? order < 0 : a < b;
   }
 
-  ItemOrder order_;
+  record::ItemOrder order_;
   std::vector<Leaf> leaves_;
   std::vector<uint32_t> losers_;
   uint32_t winner_ = 0;
@@ -233,22 +196,16 @@ Status merge_all(Streams& streams, const record::Format& format, const MergeOpti
   OutputStream& output = streams.output(0);
   MergeTree tree(streams, format, options);
   if (auto status = tree.start(); !status) return status;
-  std::string last;
-  uint64_t last_prefix = 0;
-  bool any = false;
+  record::LastItem last;
   uint64_t items = 0;
   while (!tree.done() && items < options.items_max) {
     const std::string_view item = tree.winner().item();
-    const bool repeat = options.unique && any && tree.prefix() == last_prefix &&
-                        tree.order().compare_equal_prefixes(last, item) == 0;
+    const bool repeat =
+        options.unique && last.any() && last.compare(tree.order(), tree.prefix(), item) == 0;
     if (!repeat && !append_item(output, item, tree.winner().lacks_newline()))
       return output.status();
     items += repeat ? 0 : 1;
-    if (options.unique && !repeat) {
-      any = true;
-      last_prefix = tree.prefix();
-      if (!format.numeric()) last.assign(item);
-    }
+    if (options.unique && !repeat) last.set(tree.order(), tree.prefix(), item);
     // What comes behind the last item that is wanted is nobody's business: it need not be in order.
     if (items == options.items_max) break;
     if (auto status = tree.next(); !status) return status;
@@ -388,7 +345,7 @@ Computation distribute(const record::Format& format, ToOutput to_output) {
 
 ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) {
   PENSTOCK_CHECK(outputs > 0, "items go somewhere");
-  return [order = ItemOrder(format), outputs, seed](const Items& items, uint32_t* to) {
+  return [order = record::ItemOrder(format), outputs, seed](const Items& items, uint32_t* to) {
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view key = order.key(items[i]);
       const uint64_t hash = mix64(
@@ -401,16 +358,20 @@ ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) 
 
 ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits) {
   constexpr unsigned prefix_bits = 64;
-  PENSTOCK_CHECK(skip_bits + bits <= prefix_bits && bits < 32, "bits of the key's beginning");
-  return [order = ItemOrder(format), skip_bits, bits](const Items& items, uint32_t* to) {
+  const bool half = format.numeric() && format.key_bytes == sizeof(uint32_t);
+  const unsigned no_key_bits = half ? prefix_bits / 2 : 0;
+  PENSTOCK_CHECK(skip_bits + no_key_bits + bits <= prefix_bits && bits < 32,
+                 "bits of the key's beginning");
+  return [order = record::ItemOrder(format), skip_bits, no_key_bits, bits](const Items& items,
+                                                                           uint32_t* to) {
     for (size_t i = 0; i < items.size(); ++i) {
-      const uint64_t prefix = order.prefix(items[i]) << skip_bits;
+      const uint64_t prefix = order.prefix(items[i]) << (skip_bits + no_key_bits);
       to[i] = bits == 0 ? 0 : static_cast<uint32_t>(prefix >> (prefix_bits - bits));
     }
   };
 }
 
-ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds) {
+ToOutput by_range(const record::ItemOrder& order, std::vector<std::string> bounds) {
   std::vector<uint64_t> prefixes;
   prefixes.reserve(bounds.size());
   for (const std::string& bound : bounds) prefixes.push_back(order.prefix(bound));
@@ -422,11 +383,10 @@ ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds) {
       // Bounds that are not after the item. Many may share their first bytes.
       const auto same = std::ranges::equal_range(prefixes, prefix);
       const auto at =
-          std::ranges::partition_point(bounds.begin() + (same.begin() - prefixes.begin()),
-                                       bounds.begin() + (same.end() - prefixes.begin()),
-                                       [&](const std::string& bound) {
-                                         return order.compare_equal_prefixes(bound, item) <= 0;
-                                       }) -
+          std::ranges::partition_point(
+              bounds.begin() + (same.begin() - prefixes.begin()),
+              bounds.begin() + (same.end() - prefixes.begin()),
+              [&](const std::string& bound) { return order.compare_ties(bound, item) <= 0; }) -
           bounds.begin();
       to[i] = static_cast<uint32_t>(at);
     }

@@ -7,8 +7,8 @@
 // newline; it gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt);
 // a file of fixed items must hold whole ones (else: corrupt).
 //
-// Who needs another computation over items (groups, joins) finds in ItemReader what walks over an
-// input, and in ItemOrder how two items compare.
+// For another computation over items (groups, joins) ItemReader walks over an input, and
+// record::ItemOrder compares two items.
 
 #include <cstdint>
 #include <functional>
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "bowtie/run.h"
-#include "record/format.h"
+#include "record/items.h"
 
 namespace penstock::bowtie {
 
@@ -45,29 +45,6 @@ class Items {
   size_t item_bytes_ = 0;
   std::span<const std::string_view> lines_;
   size_t count_ = 0;
-};
-
-// How items compare: by key, as record::Format says.
-class ItemOrder {
- public:
-  explicit ItemOrder(const record::Format& format, bool descending = false)
-      : format_(format), descending_(descending) {}
-
-  // Order of these numbers is order of items, ascending or descending, up to ties that compare()
-  // decides. (Of numbers there are none.)
-  uint64_t prefix(std::string_view item) const;
-  // What remains to be compared of items with equal prefixes. < 0, 0, > 0.
-  int compare_equal_prefixes(std::string_view a, std::string_view b) const;
-  int compare(std::string_view a, std::string_view b) const;
-
-  const record::Format& format() const { return format_; }
-  bool descending() const { return descending_; }
-  // Of a line all but its newline.
-  std::string_view key(std::string_view item) const;
-
- private:
-  record::Format format_;
-  bool descending_ = false;
 };
 
 // One item, or other bytes, to an output; with the newline that a line lacks. False after an error.
@@ -123,13 +100,13 @@ Computation distribute(const record::Format& format, ToOutput to_output);
 // An even spread whatever the keys are; equal keys go to the same output.
 ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed = 0);
 // `bits` bits of the key, of which the first `skip_bits` are left out: the first bits of the key as
-// it is ordered (record::prefix_of; of numbers their encoded key). 2^bits outputs. REQUIRES:
+// it is ordered (of numbers their encoded key). 2^bits outputs. REQUIRES:
 // skip_bits + bits <= 64 (32 for keys of 32 bits), bits <= 31.
 ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits);
 // Ranges of keys: output j has the items that are not before bounds[j - 1] and before bounds[j]; so
 // there is one output more than bounds. Bounds are items, in order (else: the result is any
 // output, but a valid one).
-ToOutput by_range(const ItemOrder& order, std::vector<std::string> bounds);
+ToOutput by_range(const record::ItemOrder& order, std::vector<std::string> bounds);
 
 // ---- Filter: n inputs, one output: what passes, of one input after the other.
 using Keep = std::function<void(const Items& items, uint8_t* keep)>;

@@ -86,7 +86,7 @@ TEST(Merge, IsAStableSortOfItsInputs) {
       Random random(seed);
       const record::Format format = format_of(named);
       const MergeOptions options{.descending = seed % 2 == 0, .unique = seed % 3 == 0};
-      const ItemOrder order(format, options.descending);
+      const record::ItemOrder order(format, options.descending);
       auto before = [&](const std::string& a, const std::string& b) {
         return order.compare(a, b) < 0;
       };
@@ -185,7 +185,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
       SCOPED_TRACE(fmt::format("{} {} seed {}", named.name, named.record_bytes, seed));
       Random random(seed);
       const record::Format format = format_of(named);
-      const ItemOrder order(format);
+      const record::ItemOrder order(format);
       std::vector<std::string> items(3000);
       for (std::string& item : items) item = random_item(random, format);
       const Folder folder;
@@ -229,7 +229,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
 TEST(Distribute, AnItemsRangeIsTheNumberOfBoundsThatAreNotAfterIt) {
   for (const bool descending : {false, true}) {
     Random random(descending ? 21 : 22);
-    const ItemOrder order(*record::parse_format("lines"), descending);
+    const record::ItemOrder order(*record::parse_format("lines"), descending);
     // Many share their first eight bytes, and many are equal.
     auto line = [&] {
       return (random.below(3) == 0 ? "" : "the same beginning ") +
@@ -260,7 +260,7 @@ TEST(Distribute, RangesAreInOrder) {
   auto text = [](uint64_t value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };
-  const ToOutput to = by_range(ItemOrder(format), {text(10), text(10), text(20)});
+  const ToOutput to = by_range(record::ItemOrder(format), {text(10), text(10), text(20)});
   const uint64_t keys[] = {0, 9, 10, 19, 20, 99};
   uint32_t targets[6];
   to(Items(reinterpret_cast<const std::byte*>(keys), 8, 6), targets);
@@ -314,7 +314,7 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
     for (uint64_t i = 0; i < files; ++i) {
       std::vector<std::string> items(random.below(1000));
       for (std::string& item : items) item = random_item(random, format);
-      const ItemOrder order(format);
+      const record::ItemOrder order(format);
       auto before = [&](const std::string& a, const std::string& b) {
         return order.compare(a, b) < 0;
       };
@@ -323,7 +323,7 @@ TEST(RunPlan, MergesInSeveralPassesAsInOne) {
       write_file(folder.file(fmt::format("{}", i)), joined(items));
       inputs.push_back({.path = folder.file(fmt::format("{}", i))});
     }
-    const ItemOrder order(format);
+    const record::ItemOrder order(format);
     std::stable_sort(all.begin(), all.end(), [&](const std::string& a, const std::string& b) {
       return order.compare(a, b) < 0;
     });

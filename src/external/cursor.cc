@@ -1,39 +1,24 @@
 #include "external/cursor.h"
 
-#include "external/item_view.h"
-#include "record/codec.h"
-
 namespace penstock::external {
-
-std::string_view Cursor::full_key() const {
-  if (options_.format.numeric()) return {};
-  return key_of(options_.format, item_);
-}
 
 // Finds the item at at_, asking the reader for more when it is not whole.
 bool Cursor::find_item() {
-  const record::Format& format = options_.format;
+  const record::Format& format = order_.format();
   for (bool asked = false;; asked = true) {
-    auto have = static_cast<size_t>(end_ - at_);
-    const auto* text = reinterpret_cast<const char*>(at_);
-    if (format.fixed()) {
-      if (have >= format.record_bytes) {
-        item_ = {text, format.record_bytes};
-        return true;
-      }
-    } else if (const void* newline = have == 0 ? nullptr : std::memchr(at_, '\n', have);
-               newline != nullptr) {
-      item_ = {text, static_cast<size_t>(static_cast<const char*>(newline) - text) + 1};
+    if (const size_t bytes = record::item_bytes_at(format, at_, end_); bytes > 0) {
+      item_ = record::text_at(at_, bytes);
       return true;
     }
     if (!asked) {
       end_ = at_ + reader_->available(at_, block_bytes_);
       continue;
     }
+    const auto have = static_cast<size_t>(end_ - at_);
     if (have == block_bytes_) {
       too_long_ = true;
     } else if (have > 0 && !format.fixed()) {
-      item_ = {text, have};
+      item_ = record::text_at(at_, have);
       lacks_newline_ = true;
       return true;
     } else if (have > 0) {
@@ -50,15 +35,7 @@ bool Cursor::next() {
     return false;
   }
   at_ += item_.size();
-  if (options_.format.numeric()) {
-    std::byte bytes[16];
-    std::memcpy(bytes, item_.data(), item_.size());
-    record::encode_keys(options_.format.type, bytes, 1, options_.descending);
-    key_ = item_.size() == 4 ? record::load<uint32_t>(bytes) : record::load<uint64_t>(bytes);
-  } else {
-    uint64_t prefix = prefix_of(full_key());
-    key_ = options_.descending ? ~prefix : prefix;
-  }
+  prefix_ = order_.prefix(item_);
   return true;
 }
 
@@ -74,14 +51,6 @@ Status Cursor::status() const {
                    "another --format or --record");
   }
   return {};
-}
-
-int Cursor::compare(const SortOptions& options, uint64_t key_a, std::string_view full_a,
-                    uint64_t key_b, std::string_view full_b) {
-  if (key_a != key_b) return key_a < key_b ? -1 : 1;
-  if (options.format.numeric()) return 0;
-  int order = full_a.compare(full_b);
-  return options.descending ? -order : order;
 }
 
 }  // namespace penstock::external

@@ -16,7 +16,7 @@
 #include "penstock/error.h"
 #include "penstock/units.h"
 #include "pool/pool.h"
-#include "record/format.h"
+#include "record/items.h"
 
 namespace penstock::external {
 
@@ -44,6 +44,7 @@ struct SortOptions {
   bool unique = false;      // one item (the first) of each set with equal keys
   bool stable = false;      // items with equal keys keep their order
   bool merge_only = false;  // inputs are sorted already
+  record::ItemOrder order() const { return record::ItemOrder(format, descending); }
   pool::Mechanism mechanism = pool::Mechanism::automatic;
   file::EngineKind engine = file::EngineKind::automatic;
   const std::atomic<bool>* cancel =

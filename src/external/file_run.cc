@@ -27,7 +27,6 @@ constexpr uint64_t line_bytes_held_max = 2 * MiB;
 constexpr uint64_t bytes_beside_blocks = 2 * KiB;
 // Of the memory of a pass, what may be promised to streams.
 constexpr uint64_t promised_divisor = 2;
-constexpr size_t key_text_bytes_max = 64;
 
 // Of items whose size divides every block none lies across two.
 bool divides_blocks(const record::Format& format) {
@@ -311,33 +310,6 @@ FilesStats FileRun::stats() const {
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
   stats.budget_bytes = options_.memory_bytes;
   return stats;
-}
-
-std::string printable_key(const record::Format& format, std::string_view item) {
-  const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
-  switch (format.type) {
-    case record::Type::u32:
-      return fmt::format("{}", record::load<uint32_t>(bytes));
-    case record::Type::i32:
-      return fmt::format("{}", record::load<int32_t>(bytes));
-    case record::Type::f32:
-      return fmt::format("{}", record::load<float>(bytes));
-    case record::Type::i64:
-      return fmt::format("{}", record::load<int64_t>(bytes));
-    case record::Type::f64:
-      return fmt::format("{}", record::load<double>(bytes));
-    case record::Type::u64:
-    case record::Type::kv64:
-      return fmt::format("{}", record::load<uint64_t>(bytes));
-    default:
-      break;
-  }
-  std::string text;
-  for (const unsigned char byte : key_of(format, item).substr(0, key_text_bytes_max)) {
-    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
-    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
-  }
-  return text;
 }
 
 }  // namespace penstock::external

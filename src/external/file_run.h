@@ -147,7 +147,4 @@ class FileRun {
   FilesStats stats_;
 };
 
-// An item for a message: a number, or the key's bytes with those that cannot be printed as \xHH.
-std::string printable_key(const record::Format& format, std::string_view item);
-
 }  // namespace penstock::external

@@ -122,7 +122,7 @@ Items read_items(const std::string& path, const record::Format& format) {
 }
 
 void sort_items(Items& items, const record::Format& format, bool descending = false) {
-  const bowtie::ItemOrder order(format, descending);
+  const record::ItemOrder order(format, descending);
   std::ranges::stable_sort(items,
                            [&](const auto& a, const auto& b) { return order.compare(a, b) < 0; });
 }
@@ -976,7 +976,7 @@ TEST(KeyRange, KeepsWhatLiesInIt) {
   for (const record::Format& format : all_formats()) {
     SCOPED_TRACE(record::name_of(format.type));
     const Folder folder;
-    const bowtie::ItemOrder order(format);
+    const record::ItemOrder order(format);
     Items items(3000);
     for (std::string& item : items) item = random_item(random, format, 500);
     write_items(folder.file("in"), items);

@@ -42,11 +42,6 @@ uint64_t high_product(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>((static_cast<__uint128_t>(a) * b) >> 64);
 }
 
-std::string_view without_newline(std::string_view line) {
-  if (line.ends_with('\n')) line.remove_suffix(1);
-  return line;
-}
-
 // "17\tline\n": the count, and how many bytes it takes with its tab.
 std::pair<uint64_t, size_t> count_of_line(std::string_view partial) {
   uint64_t count = 0;
@@ -119,7 +114,7 @@ std::string_view GroupLayout::key_of_item(std::string_view item) const {
 std::string_view GroupLayout::key_of_partial(std::string_view partial) const {
   if (!lines()) return partial.substr(partial_.key_offset, partial_.key_bytes);
   if (aggregates_.count) partial.remove_prefix(count_of_line(partial).second);
-  return without_newline(partial);
+  return record::without_newline(partial);
 }
 
 uint64_t GroupLayout::prefix_of_key(std::string_view key) const {
@@ -211,7 +206,7 @@ void make_partial(const GroupLayout& layout, std::string_view item, std::string&
     return;
   }
   if (layout.lines()) {
-    to.assign("1\t").append(without_newline(item)) += '\n';
+    to.assign("1\t").append(record::without_newline(item)) += '\n';
     return;
   }
   to.assign(layout.key_of_item(item));

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "external/item_view.h"
+#include "record/items.h"
 #include "sort/in_place_sort.h"
 
 // The naive way moves items, or pointers to them, and looks at two keys for each step of n log n:
@@ -43,7 +43,7 @@ size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
 class PairSorter {
  public:
   PairSorter(const SortOptions& options, const ItemsInMemory& items, unsigned threads)
-      : options_(options), format_(options.format), items_(items), threads_(threads) {}
+      : order_(options.order()), format_(options.format), items_(items), threads_(threads) {}
 
   Status sort(KeyValue* pairs) {
     if (!whole()) return not_what_was_written();
@@ -84,8 +84,7 @@ class PairSorter {
   }
 
   uint64_t key_from(std::string_view key, size_t skip) const {
-    const uint64_t prefix = prefix_of(key.substr(std::min(skip, key.size())));
-    return options_.descending ? ~prefix : prefix;
+    return order_.prefix_of_bytes(key.substr(std::min(skip, key.size())));
   }
 
   // False: there are not so many.
@@ -146,14 +145,13 @@ class PairSorter {
 
   Status compare(std::span<KeyValue> group) const {
     std::sort(group.begin(), group.end(), [this](const KeyValue& a, const KeyValue& b) {
-      const int order = key_at(a.value).compare(key_at(b.value));
-      if (order == 0) return a.value < b.value;
-      return options_.descending ? order > 0 : order < 0;
+      const int order = order_.compare_keys(key_at(a.value), key_at(b.value));
+      return order != 0 ? order < 0 : a.value < b.value;
     });
     return {};
   }
 
-  const SortOptions& options_;
+  const record::ItemOrder order_;
   const record::Format& format_;
   const ItemsInMemory& items_;
   const unsigned threads_;

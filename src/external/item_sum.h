@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-#include "record/format.h"
+#include "record/items.h"
 #include "sort/item_mix.h"
 #include "sort/kernels.h"
 
@@ -29,7 +29,7 @@ ItemSum sum_of(std::span<const T> numbers) {
 
 // A record, or a line with its newline or without.
 inline ItemSum sum_of_item(const record::Format& format, std::string_view item) {
-  if (!format.fixed() && item.ends_with('\n')) item.remove_suffix(1);
+  if (!format.fixed()) item = record::without_newline(item);
   return {.items = 1, .words = sorting::mix_of_bytes(item.data(), item.size())};
 }
 

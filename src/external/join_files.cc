@@ -26,10 +26,10 @@
 namespace penstock::external {
 namespace {
 
-using bowtie::ItemOrder;
 using bowtie::ItemReader;
 using bowtie::OutputStream;
 using bowtie::Streams;
+using record::ItemOrder;
 
 bool same_keys(const record::Format& left, const record::Format& right) {
   auto kind = [](record::Type type) {
@@ -47,18 +47,11 @@ class Side {
         reader_(streams.input(input), format, streams.window_bytes_max()) {}
 
   Status next() {
-    const uint64_t before = prefix_;
-    if (any_ && !order_.format().numeric()) before_.assign(key());
+    if (items_ > 0) before_.set(order_, prefix_, reader_.item());
     if (!reader_.next()) return reader_.status();
     prefix_ = order_.prefix(reader_.item());
-    bool sorted = !any_ || prefix_ >= before;
-    if (sorted && any_ && prefix_ == before && !order_.format().numeric()) {
-      const int order = before_.compare(key());
-      sorted = order_.descending() ? order >= 0 : order <= 0;
-    }
-    any_ = true;
     ++items_;
-    if (sorted) return {};
+    if (!before_.any() || before_.compare(order_, prefix_, reader_.item()) <= 0) return {};
     return failure(ErrorCode::unsorted,
                    fmt::format("join: item {} is not in order ({})", items_,
                                printable_key(order_.format(), item())),
@@ -74,7 +67,8 @@ class Side {
   bool done() const { return reader_.done(); }
   uint64_t prefix() const { return prefix_; }
   std::string_view item() const { return reader_.item(); }
-  std::string_view key() const { return key_of(order_.format(), reader_.item()); }
+  std::string_view key() const { return order_.key(reader_.item()); }
+  const ItemOrder& order() const { return order_; }
   const record::Format& format() const { return order_.format(); }
 
  private:
@@ -82,8 +76,7 @@ class Side {
   ItemOrder order_;
   ItemReader reader_;
   uint64_t prefix_ = 0;
-  std::string before_;  // the key before, where it is not all in its prefix
-  bool any_ = false;
+  record::LastItem before_;
   uint64_t items_ = 0;  // up to the present one
 };
 
@@ -131,7 +124,6 @@ class Join {
       : left_(streams, 0, left, descending),
         right_(streams, 1, right, descending),
         output_(streams.output(0)),
-        descending_(descending),
         held_left_(group_bytes_max),
         held_right_(group_bytes_max) {}
 
@@ -151,9 +143,7 @@ class Join {
  private:
   int compare() const {
     if (left_.prefix() != right_.prefix()) return left_.prefix() < right_.prefix() ? -1 : 1;
-    if (left_.format().numeric()) return 0;
-    const int order = left_.key().compare(right_.key());
-    return descending_ ? -order : order;
+    return left_.format().numeric() ? 0 : left_.order().compare_keys(left_.key(), right_.key());
   }
 
   bool at_key(const Side& side) const {
@@ -169,7 +159,7 @@ class Join {
   }
 
   Status emit(std::string_view left, std::string_view right_rest) {
-    const bool lacks_newline = !left_.format().fixed() && !left.ends_with('\n');
+    const bool lacks_newline = record::lacks_newline(left_.format(), left);
     const size_t bytes = left.size() + lacks_newline + right_rest.size();
     const std::span<std::byte> room = output_.room(bytes);
     if (room.empty()) return output_.status();
@@ -238,7 +228,6 @@ class Join {
   Side left_;
   Side right_;
   OutputStream& output_;
-  const bool descending_;
   Group held_left_;
   Group held_right_;
   uint64_t prefix_ = 0;

@@ -45,7 +45,7 @@ bowtie::Computation merge_join(const record::Format& left, const record::Format&
 
 // For bowtie::filter(): items whose key is not before `low` and before `high`, both items of the
 // order's format. Nothing: no bound.
-bowtie::Keep in_key_range(const bowtie::ItemOrder& order, std::optional<std::string> low,
+bowtie::Keep in_key_range(const record::ItemOrder& order, std::optional<std::string> low,
                           std::optional<std::string> high);
 
 }  // namespace penstock::external

@@ -218,10 +218,9 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
                        .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
   }
   ItemSum read;
-  const bowtie::ToOutput to_bucket =
-      options.format.numeric()
-          ? by_number(options, cuts.numbers, &read)
-          : bowtie::by_range(bowtie::ItemOrder(options.format, options.descending), cuts.bounds);
+  const bowtie::ToOutput to_bucket = options.format.numeric()
+                                         ? by_number(options, cuts.numbers, &read)
+                                         : bowtie::by_range(options.order(), cuts.bounds);
   auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
     to_bucket(items, to);
     for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;

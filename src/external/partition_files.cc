@@ -45,7 +45,6 @@
 namespace penstock::external {
 namespace {
 
-using bowtie::ItemOrder;
 using bowtie::Items;
 using bowtie::ToOutput;
 
@@ -176,7 +175,7 @@ Status Partition::read_bounds() {
     bounds_.push_back(text.substr(at, bytes));
     at += bytes + (format_.fixed() ? 0 : 1);
   }
-  const ItemOrder order(format_);
+  const record::ItemOrder order(format_);
   for (size_t i = 1; i < bounds_.size(); ++i) {
     if (order.compare(bounds_[i - 1], bounds_[i]) > 0) {
       return failure(ErrorCode::unsorted,
@@ -245,7 +244,7 @@ Status Partition::choose() {
     auto status = options_.bounds_path.empty() ? sample_bounds() : read_bounds();
     if (!status) return status;
     parts_ = static_cast<uint32_t>(bounds_.size()) + 1;
-    part_of_ = bowtie::by_range(ItemOrder(format_), bounds_);
+    part_of_ = bowtie::by_range(record::ItemOrder(format_), bounds_);
   }
   return {};
 }
@@ -330,7 +329,7 @@ Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t 
 void Partition::count(const Items& items, const uint32_t* parts) {
   for (size_t k = 0; k < items.size(); ++k) {
     const std::string_view item = items[k];
-    const bool lacks_newline = !format_.fixed() && !item.ends_with('\n');
+    const bool lacks_newline = record::lacks_newline(format_, item);
     Written& written = written_[parts[k]];
     ++written.items;
     written.bytes += item.size() + lacks_newline;
@@ -387,7 +386,7 @@ Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t b
       // An item of a temporary that is damaged, and not known to be so before its block is whole:
       // to put it nowhere is an error of the pass.
       if (to[k] >= groups) continue;
-      const bool lacks_newline = !format_.fixed() && !items[k].ends_with('\n');
+      const bool lacks_newline = record::lacks_newline(format_, items[k]);
       group_bytes[to[k]] += items[k].size() + lacks_newline;
     }
   });

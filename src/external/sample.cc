@@ -7,8 +7,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "external/item_view.h"
-#include "record/codec.h"
+#include "record/items.h"
 
 // Stratified: the input is cut into `places` equal parts and one stretch is read at a random place
 // of each, so that sorted input gives quantiles that are nearly exact, and periodic input does not
@@ -34,20 +33,20 @@ class Collector {
  public:
   // Keys of one stretch take about kept_bytes_max / places of memory at most.
   Collector(const SortOptions& options, const SamplePlan& plan)
-      : options_(options),
+      : order_(options.order()),
         items_per_stretch_(plan.items_per_stretch),
         stretch_kept_bytes_max_(kept_bytes_max / plan.places) {}
 
   // Keys alone were read: the stretch is one.
   void add_key(const std::byte* data, size_t bytes) {
     stretch_kept_bytes_ = 0;
-    count(options_.format.record_bytes, 1);
+    count(order_.format().record_bytes, 1);
     keep({reinterpret_cast<const char*>(data), bytes});
   }
 
   void add_stretch(const std::byte* data, size_t bytes, uint64_t offset) {
     stretch_kept_bytes_ = 0;
-    if (options_.format.fixed()) {
+    if (order_.format().fixed()) {
       add_fixed(data, bytes, offset);
     } else {
       add_lines(data, bytes, offset);
@@ -62,7 +61,7 @@ class Collector {
 
  private:
   void add_fixed(const std::byte* data, size_t bytes, uint64_t offset) {
-    uint32_t size = options_.format.record_bytes;
+    uint32_t size = order_.format().record_bytes;
     uint64_t skip = (size - offset % size) % size;
     if (skip + size > bytes) return;
     uint64_t items = (bytes - skip) / size;
@@ -86,7 +85,7 @@ class Collector {
     auto lines = static_cast<size_t>(std::count(at, end, std::byte{'\n'}));
     size_t step = std::max<size_t>(1, lines / items_per_stretch_);
     for (size_t i = 0; i < lines; ++i) {
-      std::string_view line = item_at(options_.format, at, end);
+      std::string_view line = item_at(order_.format(), at, end);
       if (i % step == 0) add_item(line);
       at += line.size();
     }
@@ -98,14 +97,11 @@ class Collector {
   }
 
   void add_item(std::string_view item) {
-    if (!options_.format.numeric()) {
-      keep(key_of(options_.format, item));
+    if (!order_.format().numeric()) {
+      keep(order_.key(item));
       return;
     }
-    std::byte bytes[16];
-    std::memcpy(bytes, item.data(), item.size());
-    record::encode_keys(options_.format.type, bytes, 1, options_.descending);
-    uint64_t key = item.size() == 4 ? record::load<uint32_t>(bytes) : record::load<uint64_t>(bytes);
+    const uint64_t key = order_.prefix(item);
     if (!sample_.numbers.empty() && key < sample_.numbers.back()) ++sample_.descents;
     sample_.numbers.push_back(key);
   }
@@ -113,14 +109,12 @@ class Collector {
   void keep(std::string_view key) {
     if (stretch_kept_bytes_ > stretch_kept_bytes_max_) return;
     stretch_kept_bytes_ += key.size();
-    if (!sample_.strings.empty() &&
-        (options_.descending ? key > sample_.strings.back() : key < sample_.strings.back())) {
+    if (!sample_.strings.empty() && order_.compare_keys(key, sample_.strings.back()) < 0)
       ++sample_.descents;
-    }
     sample_.strings.emplace_back(key);
   }
 
-  const SortOptions& options_;
+  const record::ItemOrder order_;
   Sample sample_;
   uint64_t items_per_stretch_;
   uint64_t stretch_kept_bytes_max_;

@@ -15,6 +15,7 @@ constexpr uint32_t items_between_pulses = 4096;
 
 Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max) {
+  const record::ItemOrder order = context.options.order();
   size_t block_bytes = block_within(memory_bytes / 16);
   constexpr uint32_t read_ahead_blocks = 6;
   auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
@@ -23,20 +24,20 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(context.options, piece.file->path(), *reader);
-    LastItem last;
+    Cursor cursor(order, piece.file->path(), *reader);
+    record::LastItem last;
     uint64_t start = 0;
     uint64_t at = 0;
     for (uint64_t count = 0; cursor.next(); ++count) {
       if (count % items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return std::unexpected(status.error());
       }
-      if (last.any() && last.compare(context.options, cursor) > 0) {
+      if (last.any() && last.compare(order, cursor.prefix(), cursor.item()) > 0) {
         found.pieces.push_back({.file = piece.file, .offset = start, .bytes = at - start});
         start = at;
         if (found.pieces.size() >= stretches_max) return Stretches{};
       }
-      last.set(cursor);
+      last.set(order, cursor.prefix(), cursor.item());
       at += cursor.item().size();
       found.item_bytes_max = std::max<uint64_t>(
           found.item_bytes_max, cursor.item().size() + (cursor.lacks_newline() ? 1 : 0));

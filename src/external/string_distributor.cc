@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "external/distributor.h"
-#include "external/item_view.h"
 #include "external/splitters.h"
+#include "record/items.h"
 
 // Each item is copied to the end of its bucket, read through one plain pointer. A bucket is a string of bytes: an item may begin at the end of one block and end in the next, so
 // that no block has a gap. Where a block ends another is asked for, and there the disk is waited

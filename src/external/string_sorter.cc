@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "external/bucket_sorter.h"
 #include "external/item_pairs.h"
-#include "external/item_view.h"
 #include "external/spill_codec.h"
+#include "record/items.h"
 
 // Records and lines are not moved while they are sorted: their pairs are (item_pairs.cc), which
 // stand behind them. Only the order itself costs a copy: items are gathered from their region into

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "external/cursor.h"
 #include "external/file_io.h"
-#include "external/item_view.h"
 #include "external/memory_plan.h"
 #include "external/number_type.h"
 #include "os/memory.h"
@@ -252,7 +251,7 @@ Status for_each_item(Context& context, FileIo& files, const std::vector<Piece>& 
   for (const Piece& piece : pieces) {
     auto reader = PieceReader::open(files.io(), piece, read_ahead_blocks);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(context.options, piece.file->path(), *reader);
+    Cursor cursor(context.options.order(), piece.file->path(), *reader);
     for (uint64_t item = 0; cursor.next(); ++item) {
       if (item % items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return status;
@@ -266,9 +265,15 @@ Status for_each_item(Context& context, FileIo& files, const std::vector<Piece>& 
   return {};
 }
 
+int compare(const record::ItemOrder& order, const Cursor& cursor, const TopLimit& limit) {
+  if (cursor.prefix() != limit.number) return cursor.prefix() < limit.number ? -1 : 1;
+  return order.compare_keys(order.key(cursor.item()), limit.text);
+}
+
 class TopTexts {
  public:
-  TopTexts(const SortOptions& options, uint64_t count) : options_(options), count_(count) {}
+  TopTexts(const SortOptions& options, uint64_t count)
+      : order_(options.order()), unique_(options.unique), count_(count) {}
 
   // `item_bytes`: on average, as far as is known.
   Status open(uint64_t memory_bytes, double item_bytes) {
@@ -301,7 +306,7 @@ class TopTexts {
     }
     items_touched_ = std::max(items_touched_, used_bytes_ + bytes);
     entries_touched_ = std::max(entries_touched_, (size_ + 1) * sizeof(Entry));
-    entries()[size_++] = {cursor.key(), used_bytes_, bytes};
+    entries()[size_++] = {cursor.prefix(), used_bytes_, bytes};
     std::byte* const to = items_.begin() + used_bytes_;
     std::memcpy(to, item.data(), item.size());
     if (cursor.lacks_newline()) to[item.size()] = std::byte{'\n'};
@@ -322,7 +327,7 @@ class TopTexts {
 
  private:
   struct Entry {
-    uint64_t key;  // as Cursor::key()
+    uint64_t prefix;
     uint64_t offset;
     uint64_t bytes;
   };
@@ -332,8 +337,8 @@ class TopTexts {
     return {reinterpret_cast<const char*>(items_.begin() + entry.offset), entry.bytes};
   }
   int compare(const Entry& a, const Entry& b) const {
-    return Cursor::compare(options_, a.key, key_of(options_.format, item_of(a)), b.key,
-                           key_of(options_.format, item_of(b)));
+    if (a.prefix != b.prefix) return a.prefix < b.prefix ? -1 : 1;
+    return order_.compare_ties(item_of(a), item_of(b));
   }
   struct Before {
     const TopTexts* top;
@@ -344,9 +349,7 @@ class TopTexts {
   };
   Before before() const { return {this}; }
   bool comes_before_limit(const Cursor& cursor) const {
-    if (cursor.key() != limit_->number) return cursor.key() < limit_->number;
-    return Cursor::compare(options_, cursor.key(), cursor.full_key(), limit_->number,
-                           limit_->text) < 0;
+    return external::compare(order_, cursor, *limit_) < 0;
   }
 
   Status make_room(uint64_t bytes) {
@@ -365,7 +368,7 @@ class TopTexts {
   // Only the first ones are left, by arrival, at the front.
   void select() {
     Entry* const first = entries();
-    if (options_.unique) {
+    if (unique_) {
       std::sort(first, first + size_, before());
       size_ = static_cast<size_t>(
           std::unique(first, first + size_,
@@ -377,7 +380,7 @@ class TopTexts {
     if (size_ >= count_) {
       size_ = count_;
       const Entry& last = first[count_ - 1];
-      limit_ = TopLimit{last.key, std::string(key_of(options_.format, item_of(last)))};
+      limit_ = TopLimit{last.prefix, std::string(order_.key(item_of(last)))};
     }
     std::ranges::sort(std::span(first, size_), {}, &Entry::offset);
     used_bytes_ = 0;
@@ -404,7 +407,8 @@ class TopTexts {
     shrink(entries_, size_ * sizeof(Entry), entries_touched_);
   }
 
-  const SortOptions& options_;
+  const record::ItemOrder order_;
+  const bool unique_;
   const uint64_t count_;
   uint64_t memory_bytes_ = 0;
   uint64_t budget_bytes_ = 0;  // of it, used so far
@@ -487,14 +491,12 @@ TopLimit limit_of_share(const SortOptions& options, const Sample& sample, double
   }
   std::vector<std::string> texts = sample.strings;
   const auto at = texts.begin() + static_cast<ptrdiff_t>(rank);
-  if (options.descending) {
-    std::ranges::nth_element(texts, at, std::ranges::greater{});
-  } else {
-    std::ranges::nth_element(texts, at);
-  }
+  const record::ItemOrder order = options.order();
+  std::ranges::nth_element(texts, at, [&order](const std::string& a, const std::string& b) {
+    return order.compare_keys(a, b) < 0;
+  });
   limit.text = *at;
-  const uint64_t prefix = prefix_of(limit.text);
-  limit.number = options.descending ? ~prefix : prefix;
+  limit.number = order.prefix_of_bytes(limit.text);
   return limit;
 }
 
@@ -530,9 +532,9 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
           });
     });
   } else {
+    const record::ItemOrder order = options.order();
     status = for_each_item(context, *files, pieces, [&](const Cursor& cursor) -> Result<bool> {
-      if (Cursor::compare(options, cursor.key(), cursor.full_key(), limit.number, limit.text) > 0)
-        return true;
+      if (compare(order, cursor, limit) > 0) return true;
       to = stream::copy_forward(to, cursor.item().data(), cursor.item().size());
       if (cursor.lacks_newline()) *to++ = std::byte{'\n'};
       stored.sum += sum_of_item(options.format, cursor.item());

@@ -78,7 +78,7 @@ class TopTest : public SortFixture {
 
   // What `sort` gives.
   static Items sorted(Items items, const SortOptions& options) {
-    const bowtie::ItemOrder order(options.format, options.descending);
+    const record::ItemOrder order = options.order();
     std::ranges::stable_sort(items,
                              [&](const auto& a, const auto& b) { return order.compare(a, b) < 0; });
     if (options.unique) {
@@ -136,7 +136,7 @@ TEST_F(TopTest, TakesInputsInTheWorstOrder) {
     Random random(5);
     Items items(os::shadowed ? 60'000 : 250'000);
     for (std::string& item : items) item = random_item(random, format, items.size());
-    const bowtie::ItemOrder order(format);
+    const record::ItemOrder order(format);
     for (const bool best_last : {true, false}) {
       std::ranges::stable_sort(items, [&](const auto& a, const auto& b) {
         return best_last ? order.compare(a, b) > 0 : order.compare(a, b) < 0;
@@ -365,7 +365,7 @@ TEST_F(TopTest, OfAMergeEndsItEarly) {
   for (int file = 0; file < 5; ++file) {
     Items items(random.below(50'000));
     for (std::string& item : items) item = random_item(random, format, 1000);
-    const bowtie::ItemOrder order(format);
+    const record::ItemOrder order(format);
     std::ranges::stable_sort(items,
                              [&](const auto& a, const auto& b) { return order.compare(a, b) < 0; });
     chosen.inputs.push_back(path(fmt::format("in{}", file)));

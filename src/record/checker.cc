@@ -10,6 +10,7 @@
 #include "record/codec.h"
 #include "record/crc32.h"
 #include "record/hash.h"
+#include "record/items.h"
 #include "record/sort_benchmark.h"
 
 // Three kinds of bytes are told apart: the head (the rest of an item that began before this part),
@@ -26,6 +27,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+std::string_view text_of(std::span<const std::byte> bytes) {
+  return text_at(bytes.data(), bytes.size());
+}
+
 void append_to(std::string& text, std::span<const std::byte> data) {
   text.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
@@ -36,16 +41,9 @@ int sign_of(bool less, bool greater) {
 
 // The bytes of the line that `data` begins with, newline included; without one, more than there
 // are.
-size_t line_bytes(std::span<const std::byte> data) {
-  const void* newline = data.empty() ? nullptr : std::memchr(data.data(), '\n', data.size());
-  if (newline == nullptr) return data.size() + 1;
-  return static_cast<size_t>(static_cast<const std::byte*>(newline) - data.data()) + 1;
-}
-
-int compare_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  const size_t common = std::min(a.size(), b.size());
-  const int order = common == 0 ? 0 : std::memcmp(a.data(), b.data(), common);
-  return order != 0 ? order : sign_of(a.size() < b.size(), a.size() > b.size());
+size_t line_bytes(const Format& lines, std::span<const std::byte> data) {
+  const size_t bytes = item_bytes_at(lines, data.data(), data.data() + data.size());
+  return bytes == 0 ? data.size() + 1 : bytes;
 }
 
 // How the loop over items of fixed size looks at one: its key, the order of keys, its hash.
@@ -68,32 +66,31 @@ struct NumberRules {
 struct RecordRules {
   struct Key {
     uint64_t prefix;
-    const std::byte* bytes;
+    std::string_view bytes;
   };
-  Format format;
-  bool descending;
+  ItemOrder order;
+  size_t record_bytes;
 
   Key key(const std::byte* item) const {
-    const std::byte* bytes = item + format.key_offset;
-    return {prefix_of(bytes, format.key_bytes), bytes};
+    const std::string_view bytes = order.key(text_at(item, record_bytes));
+    return {order.prefix_of_bytes(bytes), bytes};
   }
   int compare(const Key& a, const Key& b) const {
-    int order = sign_of(a.prefix<b.prefix, a.prefix> b.prefix);
-    if (order == 0 && format.key_bytes > 8) [[unlikely]] {
-      order = std::memcmp(a.bytes + 8, b.bytes + 8, format.key_bytes - 8);
-    }
-    return descending ? -order : order;
+    if (a.prefix != b.prefix) [[likely]]
+      return a.prefix < b.prefix ? -1 : 1;
+    return order.compare_keys(a.bytes, b.bytes);
   }
   uint64_t hash(const std::byte* item) const {
-    return format.record_bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
-                                                         : hash_bytes(item, format.record_bytes);
+    return record_bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
+                                                  : hash_bytes(item, record_bytes);
   }
 };
 
 template <class Use>
 void with_rules(const CheckOptions& options, Use&& use) {
   if (options.format.type == Type::record) {
-    return use(RecordRules{options.format, options.descending});
+    return use(
+        RecordRules{ItemOrder(options.format, options.descending), options.format.record_bytes});
   }
   with_codec(options.format.type, [&]<class Codec>(Codec) {
     using Bits = typename Codec::Bits;
@@ -131,7 +128,7 @@ void Checker::add(std::span<const std::byte> data) {
 
 // How many bytes of `data` belong to the head; notes when it is complete.
 size_t Checker::take_head(std::span<const std::byte> data) {
-  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(data);
+  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(options_.format, data);
   const size_t bytes = std::min(wanted, data.size());
   head_missing_bytes_ -= item_bytes_ != 0 ? bytes : 0;
   in_head_ = wanted > data.size();
@@ -153,7 +150,7 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
 // How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
 // more than those.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
-  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(data);
+  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(options_.format, data);
 }
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
@@ -197,11 +194,8 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
   const std::byte* begin = data;
   const std::byte* const end = data + bytes;
   std::span<const std::byte> previous = bytes_of(last_);
-  while (begin != end) {
-    const auto* newline =
-        static_cast<const std::byte*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
-    if (newline == nullptr) break;
-    const std::span line(begin, newline);
+  while (const size_t line_bytes = item_bytes_at(options_.format, begin, end)) {
+    const std::span line(begin, line_bytes - 1);
     if (result_.count == 0) {
       append_to(first_, line);
     } else {
@@ -212,7 +206,7 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
     ++result_.count;
     result_.checksum += hash_bytes(line.data(), line.size());
     previous = line;
-    begin = newline + 1;
+    begin += line_bytes;
   }
   if (begin != data) last_.assign(reinterpret_cast<const char*>(previous.data()), previous.size());
   return static_cast<size_t>(begin - data);
@@ -220,15 +214,9 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
 
 // The order of two whole items.
 int Checker::compare(std::span<const std::byte> a, std::span<const std::byte> b) const {
-  int order = 0;
-  if (item_bytes_ == 0) {
-    order = compare_bytes(a, b);
-    return options_.descending ? -order : order;
-  }
-  with_rules(options_, [&](const auto& rules) {
-    order = rules.compare(rules.key(a.data()), rules.key(b.data()));
-  });
-  return order;
+  const ItemOrder order(options_.format, options_.descending);
+  return item_bytes_ == 0 ? order.compare_keys(text_of(a), text_of(b))
+                          : order.compare(text_of(a), text_of(b));
 }
 
 void Checker::append(const Checker& next) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the bytes of a file mean, and how items compare. The loops that run over many keys are in
+// What the bytes of a file mean. How items compare is in items.h, the loops over many keys in
 // codec.h.
 
 #include <cstddef>
@@ -36,13 +36,6 @@ struct Format {
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,
                             std::string_view key = {});
 std::string_view name_of(Type type);
-
-// The key's bytes. Of a line all but its newline, which it may lack.
-inline std::string_view key_of(const Format& format, std::string_view item) {
-  if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  if (item.ends_with('\n')) item.remove_suffix(1);
-  return item;
-}
 
 // ---- key codecs: numbers to unsigned integers of the same width whose order is the number's
 // order. Numbers are little-endian in files.

@@ -1,0 +1,57 @@
+#include "record/items.h"
+
+#include <fmt/format.h>
+
+#include "record/codec.h"
+
+namespace penstock::record {
+namespace {
+
+constexpr size_t key_text_bytes_max = 64;
+
+}  // namespace
+
+uint64_t ItemOrder::number(std::string_view item) const {
+  if (format_.key_bytes == sizeof(uint32_t)) {
+    const uint32_t key = encode_key32(format_.type, load<uint32_t>(item.data()));
+    return descending_ ? ~key : key;
+  }
+  const uint64_t key = encode_key64(format_.type, load<uint64_t>(item.data()));
+  return descending_ ? ~key : key;
+}
+
+int ItemOrder::compare(std::string_view a, std::string_view b) const {
+  const uint64_t left = prefix(a);
+  const uint64_t right = prefix(b);
+  if (left != right) return left < right ? -1 : 1;
+  return compare_ties(a, b);
+}
+
+std::string printable_key(const Format& format, std::string_view item) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
+  switch (format.type) {
+    case Type::u32:
+      return fmt::format("{}", load<uint32_t>(bytes));
+    case Type::i32:
+      return fmt::format("{}", load<int32_t>(bytes));
+    case Type::f32:
+      return fmt::format("{}", load<float>(bytes));
+    case Type::i64:
+      return fmt::format("{}", load<int64_t>(bytes));
+    case Type::f64:
+      return fmt::format("{}", load<double>(bytes));
+    case Type::u64:
+    case Type::kv64:
+      return fmt::format("{}", load<uint64_t>(bytes));
+    default:
+      break;
+  }
+  std::string text;
+  for (const unsigned char byte : key_of(format, item).substr(0, key_text_bytes_max)) {
+    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
+    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  }
+  return text;
+}
+
+}  // namespace penstock::record
