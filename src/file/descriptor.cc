@@ -30,37 +30,25 @@ Result<Descriptor> Descriptor::duplicate(int fd, std::string name) {
   const Kind kind = S_ISSOCK(status.st_mode)                             ? Kind::socket
                     : S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) ? Kind::file
                                                                          : Kind::other;
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) return system_error(errno, "duplicate the descriptor of", std::move(name));
+  os::Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!copy) return system_error(errno, "duplicate the descriptor of", std::move(name));
   auto interrupted = os::Event::create();
-  if (!interrupted) {
-    ::close(copy);
-    return std::unexpected(interrupted.error());
-  }
-  return Descriptor(copy, std::move(*interrupted), kind, std::move(name));
+  if (!interrupted) return std::unexpected(interrupted.error());
+  return Descriptor(std::move(copy), std::move(*interrupted), kind, std::move(name));
 }
 
-Descriptor::Descriptor(int fd, os::Event interrupted, Kind kind, std::string name)
-    : fd_(fd), interrupted_(std::move(interrupted)), kind_(kind), name_(std::move(name)) {}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      interrupted_(std::move(other.interrupted_)),
-      kind_(other.kind_),
-      may_refuse_to_wait_(other.may_refuse_to_wait_),
-      offset_(other.offset_),
-      name_(std::move(other.name_)) {}
-
-Descriptor::~Descriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
+Descriptor::Descriptor(os::Fd fd, os::Event interrupted, Kind kind, std::string name)
+    : fd_(std::move(fd)),
+      interrupted_(std::move(interrupted)),
+      kind_(kind),
+      name_(std::move(name)) {}
 
 void Descriptor::interrupt() noexcept {
   interrupted_.raise();
 }
 
 bool Descriptor::wait(short events) noexcept {
-  std::array<pollfd, 2> both = {pollfd{fd_, events, 0}, pollfd{interrupted_.fd(), POLLIN, 0}};
+  std::array<pollfd, 2> both = {pollfd{fd_.get(), events, 0}, pollfd{interrupted_.fd(), POLLIN, 0}};
   while (::poll(both.data(), both.size(), -1) < 0 && try_again(errno)) {
   }
   return both[1].revents == 0;
@@ -69,7 +57,7 @@ bool Descriptor::wait(short events) noexcept {
 Result<size_t> Descriptor::read(std::span<std::byte> into) {
   for (;;) {
     if (!wait(POLLIN)) return cancelled("read");
-    const ssize_t got = ::read(fd_, into.data(), into.size());
+    const ssize_t got = ::read(fd_.get(), into.data(), into.size());
     if (got >= 0) {
       offset_ += static_cast<size_t>(got);
       return static_cast<size_t>(got);
@@ -93,17 +81,17 @@ Status Descriptor::write(std::span<const std::byte> from) {
 // poll() says that there is room, not how much: a blocking pipe would wait for the rest of a large
 // write. Where it cannot be told not to, PIPE_BUF bytes are what a pipe that polls writable takes.
 int64_t Descriptor::write_some(std::span<const std::byte> from) noexcept {
-  if (kind_ == Kind::file) return ::write(fd_, from.data(), from.size());
+  if (kind_ == Kind::file) return ::write(fd_.get(), from.data(), from.size());
   if (kind_ == Kind::socket) {
-    return ::send(fd_, from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return ::send(fd_.get(), from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   if (may_refuse_to_wait_) {
     const iovec piece{const_cast<std::byte*>(from.data()), from.size()};
-    const ssize_t put = ::pwritev2(fd_, &piece, 1, -1, RWF_NOWAIT);
+    const ssize_t put = ::pwritev2(fd_.get(), &piece, 1, -1, RWF_NOWAIT);
     if (put >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS)) return put;
     may_refuse_to_wait_ = false;
   }
-  return ::write(fd_, from.data(), std::min<size_t>(from.size(), PIPE_BUF));
+  return ::write(fd_.get(), from.data(), std::min<size_t>(from.size(), PIPE_BUF));
 }
 
 std::unexpected<Error> Descriptor::cancelled(const char* attempted) const {

@@ -25,9 +25,6 @@ class Descriptor {
  public:
   // A duplicate of `fd`, which stays the caller's. `name` is for messages.
   static Result<Descriptor> duplicate(int fd, std::string name);
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor();
 
   // What is there, at least a byte; 0 is the end. Signals, short transfers and O_NONBLOCK are taken
   // care of.
@@ -43,13 +40,13 @@ class Descriptor {
  private:
   enum class Kind : uint8_t { file, socket, other };
 
-  Descriptor(int fd, os::Event interrupted, Kind kind, std::string name);
+  Descriptor(os::Fd fd, os::Event interrupted, Kind kind, std::string name);
   bool wait(short events) noexcept;  // false: interrupted
   int64_t write_some(std::span<const std::byte> from) noexcept;
   std::unexpected<Error> cancelled(const char* attempted) const;
   std::unexpected<Error> failed(const char* attempted) const;  // errno says why
 
-  int fd_;
+  os::Fd fd_;
   os::Event interrupted_;
   Kind kind_;
   bool may_refuse_to_wait_ = true;  // RWF_NOWAIT works

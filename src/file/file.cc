@@ -34,6 +34,7 @@
 #include "file/block_checks.h"
 #include "file/input_guard.h"
 #include "file/system_calls.h"
+#include "os/fd.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -347,30 +348,25 @@ void File::open_direct(int flags) {
 }
 
 Result<File> File::open_read(const std::string& path, Caching wanted) {
-  int fd = -1;
+  os::Fd fd;
   if (path == "-") {
     auto copy = duplicate(STDIN_FILENO, "read", path);
     if (!copy) return std::unexpected(copy.error());
-    fd = *copy;
+    fd.reset(*copy);
   } else {
-    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return system_error(errno, "open", path);
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   }
   struct stat status;
-  if (::fstat(fd, &status) != 0) {
-    int saved = errno;
-    ::close(fd);
-    return system_error(saved, "open", path);
-  }
+  if (!fd || ::fstat(fd.get(), &status) != 0) return system_error(errno, "open", path);
   if (S_ISDIR(status.st_mode)) {
-    ::close(fd);
     return std::unexpected(
         Error{ErrorCode::invalid_argument, "read", path, EISDIR, "the files in it"});
   }
   Kind kind = kind_of(status);
-  if (kind == Kind::regular && !knows_its_size(fd, status)) kind = Kind::stream;
-  if (path == "-" && kind != Kind::stream && ::lseek(fd, 0, SEEK_CUR) != 0) kind = Kind::stream;
-  File file(fd, path, kind);
+  if (kind == Kind::regular && !knows_its_size(fd.get(), status)) kind = Kind::stream;
+  if (path == "-" && kind != Kind::stream && ::lseek(fd.get(), 0, SEEK_CUR) != 0)
+    kind = Kind::stream;
+  File file(fd.release(), path, kind);
   if (wanted == Caching::direct) file.read_directly();
   return file;
 }
@@ -859,13 +855,11 @@ Status make_private_directory(const std::string& path) {
 }
 
 Status sync_directory(const std::string& directory) {
-  int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return system_error(errno, "open", directory);
+  const os::Fd fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return system_error(errno, "open", directory);
   // EINVAL: a file system that has nothing to bring to a disk.
-  const int error = sync_folder(fd) == 0 || errno == EINVAL ? 0 : errno;
-  ::close(fd);
-  if (error != 0) return system_error(error, "bring to the disk", directory);
-  return {};
+  if (sync_folder(fd.get()) == 0 || errno == EINVAL) return {};
+  return system_error(errno, "bring to the disk", directory);
 }
 
 size_t remove_stale_temporaries(const std::string& directory) {
@@ -875,14 +869,12 @@ size_t remove_stale_temporaries(const std::string& directory) {
   while (dirent* entry = ::readdir(entries.get())) {
     if (!is_temporary_name(entry->d_name)) continue;
     std::string name = fmt::format("{}/{}", directory, entry->d_name);
-    int fd = ::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) continue;
+    const os::Fd fd(::open(name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status;
-    const bool regular = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    if (regular && ::flock(fd, LOCK_EX | LOCK_NB) == 0 && names(name, fd)) {
+    const bool regular = fd && ::fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode);
+    if (regular && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && names(name, fd.get())) {
       if (::unlink(name.c_str()) == 0) ++removed;
     }
-    ::close(fd);
   }
   return removed;
 }

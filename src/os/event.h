@@ -1,7 +1,6 @@
 #pragma once
 
-#include <utility>
-
+#include "os/fd.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
@@ -12,15 +11,12 @@ class Event {
  public:
   static Result<Event> create();
   Event() = default;
-  Event(Event&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Event& operator=(Event&& other) noexcept;
-  ~Event();
 
-  int fd() const { return fd_; }  // readable once raised
+  int fd() const { return fd_.get(); }  // readable once raised
   void raise() const noexcept;
 
  private:
-  int fd_ = -1;
+  Fd fd_;
 };
 
 }  // namespace penstock::os

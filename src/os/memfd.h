@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "os/fd.h"
 #include "os/memory.h"
 #include "penstock/error.h"
 
@@ -25,13 +26,13 @@ class MemoryFile {
   static Result<MemoryFile> adopt(int fd);
   MemoryFile() = default;
   MemoryFile(MemoryFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)),
+      : fd_(std::move(other.fd_)),
         made_(other.made_),
         counted_bytes_(std::exchange(other.counted_bytes_, 0)) {}
   MemoryFile& operator=(MemoryFile&& other) noexcept;
   ~MemoryFile();
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   uint64_t bytes() const;
 
   // Nobody can change the size any more, whoever else has the descriptor.
@@ -49,7 +50,7 @@ class MemoryFile {
  private:
   void count();
 
-  int fd_ = -1;
+  Fd fd_;
   Generation made_;
   uint64_t counted_bytes_ = 0;  // in memory_file_bytes()
 };

@@ -26,9 +26,9 @@ Result<MemoryFile> MemoryFile::create(uint64_t bytes, Pages pages) {
   const unsigned huge_flags = pages == Pages::hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0u;
   MemoryFile file;
   file.made_ = Generation::now();
-  file.fd_ = memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge_flags);
-  if (file.fd_ < 0) return system_error(errno, "create a file in memory", "memfd");
-  if (ftruncate(file.fd_, static_cast<off_t>(bytes)) != 0)
+  file.fd_ = Fd(memfd_create("penstock", MFD_CLOEXEC | MFD_ALLOW_SEALING | huge_flags));
+  if (!file.fd_) return system_error(errno, "create a file in memory", "memfd");
+  if (ftruncate(file.fd(), static_cast<off_t>(bytes)) != 0)
     return system_error(errno, "size a file in memory to " + std::to_string(bytes) + " bytes",
                         "memfd");
   file.count();
@@ -44,8 +44,8 @@ Result<MemoryFile> MemoryFile::adopt(int fd) {
   }
   MemoryFile file;
   file.made_ = Generation::now();
-  file.fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (file.fd_ < 0) return system_error(errno, "share a file in memory", "memfd");
+  file.fd_ = Fd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!file.fd_) return system_error(errno, "share a file in memory", "memfd");
   file.count();
   return file;
 }
@@ -57,11 +57,11 @@ void MemoryFile::count() {
 
 uint64_t MemoryFile::bytes() const {
   struct stat status = {};
-  return fstat(fd_, &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
+  return fstat(fd(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
 Status MemoryFile::seal_size() {
-  if (fcntl(fd_, F_ADD_SEALS, size_seals) != 0)
+  if (fcntl(fd(), F_ADD_SEALS, size_seals) != 0)
     return system_error(errno, "seal the size of a file in memory", "memfd");
   return {};
 }
@@ -74,7 +74,6 @@ MemoryFile& MemoryFile::operator=(MemoryFile&& other) noexcept {
 }
 
 MemoryFile::~MemoryFile() {
-  if (fd_ >= 0) close(fd_);
   all_bytes.fetch_sub(counted_bytes_, std::memory_order_relaxed);
 }
 
@@ -86,7 +85,7 @@ int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access ac
   const int protection = access == Access::none   ? PROT_NONE
                          : access == Access::read ? PROT_READ
                                                   : PROT_READ | PROT_WRITE;
-  void* mapped = mmap(address, bytes, protection, flags, fd_, static_cast<off_t>(offset));
+  void* mapped = mmap(address, bytes, protection, flags, fd(), static_cast<off_t>(offset));
   return mapped == MAP_FAILED ? errno : 0;
 }
 

@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/raise_to.h"
+#include "os/fd.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "penstock/units.h"
@@ -228,11 +229,10 @@ std::atomic<uint64_t> most_too_much{0};
 
 Resident resident_memory() {
   Resident resident{};
-  const int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return resident;
+  const Fd fd(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  if (!fd) return resident;
   char text[8192];
-  const ssize_t length = read(fd, text, sizeof text - 1);
-  close(fd);
+  const ssize_t length = read(fd.get(), text, sizeof text - 1);
   text[length < 0 ? 0 : length] = 0;
   const auto field_bytes = [&](const char* name) -> uint64_t {
     const char* field = std::strstr(text, name);
@@ -253,10 +253,9 @@ Resident resident_memory() {
 }
 
 bool reset_peak_resident_memory() {
-  const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool done = write(fd, "5", 1) == 1;
-  close(fd);
+  const Fd fd(open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC));
+  if (!fd) return false;
+  const bool done = write(fd.get(), "5", 1) == 1;
   if (done) most_found = most_too_much = 0;
   return done;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
+#include "os/fd.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
@@ -19,17 +19,11 @@ struct ProcessId {
 // others.
 class ProcessWatch {
  public:
-  ProcessWatch() = default;
-  ProcessWatch(ProcessWatch&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), process_(other.process_), verified_(other.verified_) {}
-  ProcessWatch& operator=(ProcessWatch&& other) noexcept;
-  ~ProcessWatch();
-
   // 0 or an errno: ESRCH when it has ended, or is not visible from here (another pid namespace);
   // any other says nothing about the process. Allocates nothing: it may stand on the fault path.
   // REQUIRES: not watching yet.
   [[nodiscard]] int watch(const ProcessId& process) noexcept;
-  bool is_watching() const noexcept { return fd_ >= 0; }
+  bool is_watching() const noexcept { return static_cast<bool>(fd_); }
   // A process that has ended counts as such even before its parent asks. Where the start time
   // cannot be seen (no free descriptor, /proc mounted with hidepid), whatever has the number is
   // taken for the process until it can be. REQUIRES: is_watching().
@@ -38,7 +32,7 @@ class ProcessWatch {
  private:
   bool is_other() noexcept;
 
-  int fd_ = -1;
+  Fd fd_;
   ProcessId process_;
   bool verified_ = false;  // that fd_ is that process
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "os/fd.h"
 #include "penstock/error.h"
 
 namespace penstock::os {
@@ -14,17 +15,14 @@ class ProcessEnd {
   // The process that has the number at the moment: a child that nobody has waited for keeps its
   // own. Errors: not_found.
   static Result<ProcessEnd> of(int32_t pid);
-  ProcessEnd(ProcessEnd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ProcessEnd& operator=(ProcessEnd&& other) noexcept;
-  ~ProcessEnd();
 
   // Returns when the process has ended, whether or not its parent has asked. Blocks all signals in
   // the calling thread, for good: no handler of the program's runs in it.
   void wait() const noexcept;
 
  private:
-  explicit ProcessEnd(int fd) : fd_(fd) {}
-  int fd_;
+  explicit ProcessEnd(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
 };
 
 }  // namespace penstock::os

@@ -20,13 +20,11 @@ namespace {
 uint64_t start_ticks_of(int32_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
+  const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return 0;
   char text[1024];
-  const ssize_t bytes = read(fd, text, sizeof text - 1);
-  const int error = bytes < 0 ? errno : EIO;
-  close(fd);
-  errno = error;
+  const ssize_t bytes = read(fd.get(), text, sizeof text - 1);
+  if (bytes >= 0) errno = EIO;
   if (bytes <= 0) return 0;
   text[bytes] = 0;
   const char* field = std::strrchr(text, ')');
@@ -49,13 +47,13 @@ Result<ProcessId> ProcessId::self() {
 int ProcessWatch::watch(const ProcessId& process) noexcept {
   const KeepErrno keep;
   int error = 0;
-  fd_ = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  fd_ = Fd(syscall(SYS_pidfd_open, process.pid, 0));
   process_ = process;
   verified_ = false;
-  if (fd_ < 0) {
+  if (!fd_) {
     error = errno;
   } else if (is_other()) {
-    close(std::exchange(fd_, -1));
+    fd_.reset();
     error = ESRCH;
   }
   return error;
@@ -70,20 +68,9 @@ bool ProcessWatch::is_other() noexcept {
   return start_ticks != 0 && !verified_;
 }
 
-ProcessWatch& ProcessWatch::operator=(ProcessWatch&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(process_, other.process_);
-  std::swap(verified_, other.verified_);
-  return *this;
-}
-
-ProcessWatch::~ProcessWatch() {
-  if (fd_ >= 0) close(fd_);
-}
-
 bool ProcessWatch::is_running() noexcept {
   const KeepErrno keep;
-  pollfd entry = {.fd = fd_, .events = POLLIN, .revents = 0};
+  pollfd entry = {.fd = fd_.get(), .events = POLLIN, .revents = 0};
   const bool ended = poll(&entry, 1, 0) > 0 || is_other();
   return !ended;
 }

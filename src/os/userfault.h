@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "os/fd.h"
 #include "os/generation.h"
 #include "penstock/error.h"
 
@@ -26,9 +27,6 @@ class Userfault {
   // CAP_SYS_PTRACE, or access to /dev/userfaultfd (Linux 6.1).
   static Result<Userfault> open_privileged();
   Userfault() = default;
-  Userfault(Userfault&& other) noexcept : fd_(std::exchange(other.fd_, -1)), made_(other.made_) {}
-  Userfault& operator=(Userfault&& other) noexcept;
-  ~Userfault();
 
   // Missing pages of the range fault from now on. REQUIRES: anonymous memory.
   [[nodiscard]] int watch(std::byte* address, size_t bytes) noexcept;
@@ -53,10 +51,10 @@ class Userfault {
   [[nodiscard]] int poison(std::byte* address, size_t bytes) noexcept;
 
  private:
-  static Result<Userfault> with_features(int fd, uint64_t features);
+  static Result<Userfault> with_features(Fd fd, uint64_t features);
   int ask(unsigned long request, void* argument) noexcept;
 
-  int fd_ = -1;
+  Fd fd_;
   Generation made_;
 };
 

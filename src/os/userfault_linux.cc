@@ -83,49 +83,47 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
 
 }  // namespace
 
-Result<Userfault> Userfault::with_features(int fd, uint64_t features) {
+Result<Userfault> Userfault::with_features(Fd fd, uint64_t features) {
   Userfault userfault;
-  userfault.fd_ = fd;
+  userfault.fd_ = std::move(fd);
   userfault.made_ = Generation::now();
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = features;
-  if (ioctl(fd, UFFDIO_API, &api) != 0)
+  if (ioctl(userfault.fd_.get(), UFFDIO_API, &api) != 0)
     return system_error(errno, "ask for page moves and for signals", "userfaultfd",
                         "Linux 6.8 or later");
   return userfault;
 }
 
 Result<Userfault> Userfault::open() {
-  const long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-  if (fd < 0)
+  Fd fd(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  if (!fd)
     return system_error(errno, "open a userfaultfd for user-mode faults", "userfaultfd",
                         "a kernel with CONFIG_USERFAULTFD, and a sandbox that allows the call");
-  return with_features(static_cast<int>(fd), UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE);
+  return with_features(std::move(fd), UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE);
 }
 
 Result<Userfault> Userfault::open_privileged() {
-  long fd = -1;
-  if (const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC); device >= 0) {
-    fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-    close(device);
-  }
-  if (fd < 0) fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
+  Fd fd;
+  if (const Fd device(::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC)); device)
+    fd = Fd(ioctl(device.get(), USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK));
+  if (!fd) fd = Fd(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+  if (!fd)
     return system_error(errno, "open a userfaultfd for faults inside system calls", "userfaultfd",
                         "run as root, or with access to /dev/userfaultfd");
-  return with_features(static_cast<int>(fd), UFFD_FEATURE_POISON | UFFD_FEATURE_MOVE);
+  return with_features(std::move(fd), UFFD_FEATURE_POISON | UFFD_FEATURE_MOVE);
 }
 
 bool Userfault::next_event(int stop_fd, Event& event) noexcept {
   while (!made_.is_past()) {
-    pollfd entries[] = {{.fd = fd_, .events = POLLIN, .revents = 0},
+    pollfd entries[] = {{.fd = fd_.get(), .events = POLLIN, .revents = 0},
                         {.fd = stop_fd, .events = POLLIN, .revents = 0}};
     if (poll(entries, 2, -1) < 0) continue;
     if (entries[1].revents != 0) return false;
     uffd_msg message;
     // Nothing to read: whoever waited has been woken meanwhile.
-    if (read(fd_, &message, sizeof message) != sizeof message) continue;
+    if (read(fd_.get(), &message, sizeof message) != sizeof message) continue;
     if (message.event != UFFD_EVENT_PAGEFAULT) continue;
     event = {.address = reinterpret_cast<std::byte*>(message.arg.pagefault.address),
              .write = (message.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WRITE) != 0};
@@ -137,7 +135,7 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
 // 0 or an errno.
 int Userfault::ask(unsigned long request, void* argument) noexcept {
   if (made_.is_past()) return EPERM;
-  return errno_of([&] { return ioctl(fd_, request, argument); });
+  return errno_of([&] { return ioctl(fd_.get(), request, argument); });
 }
 
 int Userfault::wake(std::byte* address, size_t bytes) noexcept {
@@ -149,16 +147,6 @@ int Userfault::poison(std::byte* address, size_t bytes) noexcept {
   uffdio_poison request{};
   request.range = {word(address), bytes};
   return ask(UFFDIO_POISON, &request);
-}
-
-Userfault& Userfault::operator=(Userfault&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  std::swap(made_, other.made_);
-  return *this;
-}
-
-Userfault::~Userfault() {
-  if (fd_ >= 0) close(fd_);
 }
 
 int Userfault::watch(std::byte* address, size_t bytes) noexcept {
@@ -176,9 +164,9 @@ int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
 int Userfault::move(std::byte* from, std::byte* to, size_t bytes) noexcept {
   if (made_.is_past()) return EPERM;
   const KeepErrno keep;
-  const Moved moved = move_some(fd_, from, to, bytes);
+  const Moved moved = move_some(fd_.get(), from, to, bytes);
   if (moved.error != 0 && moved.bytes > 0) {
-    const Moved back = move_some(fd_, to, from, moved.bytes);
+    const Moved back = move_some(fd_.get(), to, from, moved.bytes);
     PENSTOCK_CHECK(back.error == 0,
                    "a block is torn: UFFDIO_MOVE stopped halfway in both directions");
   }

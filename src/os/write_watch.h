@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "os/fd.h"
 #include "os/generation.h"
 #include "penstock/error.h"
 
@@ -26,9 +27,6 @@ class WriteWatch {
   // Errors: unsupported. Needs no privilege.
   static Result<WriteWatch> open();
   WriteWatch() = default;
-  WriteWatch(WriteWatch&& other) noexcept;
-  WriteWatch& operator=(WriteWatch&& other) noexcept;
-  ~WriteWatch();
 
   // Until the mapping is replaced, or the watch ends. All of it counts as written at first.
   // 0 or an errno.
@@ -45,8 +43,8 @@ class WriteWatch {
                          size_t& count) noexcept;
 
  private:
-  int fault_fd_ = -1;
-  int pagemap_fd_ = -1;
+  Fd fault_fd_;
+  Fd pagemap_fd_;
   Generation made_;
 };
 

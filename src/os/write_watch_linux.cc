@@ -64,40 +64,22 @@ Result<WriteWatch> WriteWatch::open() {
       "Linux 6.7 or later with CONFIG_USERFAULTFD, and a sandbox that allows it";
   WriteWatch watch;
   watch.made_ = Generation::now();
-  watch.fault_fd_ =
-      static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+  watch.fault_fd_ = Fd(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
   uffdio_api api{};
   api.api = UFFD_API;
   api.features =
       UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
-  if (watch.fault_fd_ < 0 || ioctl(watch.fault_fd_, UFFDIO_API, &api) != 0)
+  if (!watch.fault_fd_ || ioctl(watch.fault_fd_.get(), UFFDIO_API, &api) != 0)
     return failure(ErrorCode::unsupported, "have the kernel note which pages are written",
                    "userfaultfd", hint);
-  watch.pagemap_fd_ = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  watch.pagemap_fd_ = Fd(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
   ScanRequest nothing{};
   nothing.size = sizeof nothing;
   nothing.category_mask = nothing.return_mask = page_is_written;
-  if (watch.pagemap_fd_ < 0 || ioctl(watch.pagemap_fd_, PENSTOCK_PAGEMAP_SCAN, &nothing) < 0)
+  if (!watch.pagemap_fd_ || ioctl(watch.pagemap_fd_.get(), PENSTOCK_PAGEMAP_SCAN, &nothing) < 0)
     return failure(ErrorCode::unsupported, "ask the kernel which pages were written",
                    "/proc/self/pagemap", hint);
   return watch;
-}
-
-WriteWatch::WriteWatch(WriteWatch&& other) noexcept
-    : fault_fd_(std::exchange(other.fault_fd_, -1)),
-      pagemap_fd_(std::exchange(other.pagemap_fd_, -1)),
-      made_(other.made_) {}
-
-WriteWatch& WriteWatch::operator=(WriteWatch&& other) noexcept {
-  std::swap(fault_fd_, other.fault_fd_);
-  std::swap(pagemap_fd_, other.pagemap_fd_);
-  std::swap(made_, other.made_);
-  return *this;
-}
-
-WriteWatch::~WriteWatch() {
-  if (fault_fd_ >= 0) close(fault_fd_);
-  if (pagemap_fd_ >= 0) close(pagemap_fd_);
 }
 
 int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
@@ -105,7 +87,7 @@ int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
   uffdio_register request{};
   request.range = {word(address), bytes};
   request.mode = UFFDIO_REGISTER_MODE_WP;
-  return errno_of([&] { return ioctl(fault_fd_, UFFDIO_REGISTER, &request); });
+  return errno_of([&] { return ioctl(fault_fd_.get(), UFFDIO_REGISTER, &request); });
 }
 
 int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
@@ -125,7 +107,7 @@ int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
     request.regions = reinterpret_cast<uintptr_t>(regions);
     request.regions_count = std::min(regions_max, out.size() - count);
     request.category_mask = request.return_mask = page_is_written;
-    const int found = ioctl(pagemap_fd_, PENSTOCK_PAGEMAP_SCAN, &request);
+    const int found = ioctl(pagemap_fd_.get(), PENSTOCK_PAGEMAP_SCAN, &request);
     if (found < 0) {
       error = errno == EINTR ? 0 : errno;
       continue;

@@ -13,6 +13,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "os/fd.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {
@@ -36,15 +37,12 @@ enum class Detail {
 class PseudoDevices {
  public:
   PseudoDevices() = default;
-  ~PseudoDevices();
-  PseudoDevices(const PseudoDevices&) = delete;
-  PseudoDevices& operator=(const PseudoDevices&) = delete;
 
   // `device` is one of a mount that the thread sees.
   bool contain(int32_t thread, uint64_t device);
 
  private:
-  int own_mounts_ = -1;  // /proc/self/mountinfo, which tells when it has changed
+  os::Fd own_mounts_;  // /proc/self/mountinfo, which tells when it has changed
   uint64_t own_space_ = 0;
   std::unordered_set<uint64_t> own_;
 };

@@ -29,20 +29,6 @@ constexpr std::array<uint64_t, 9> pseudo_systems = {
 constexpr std::array<std::string_view, pseudo_systems.size()> pseudo_system_names = {
     "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf", "pipefs"};
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  operator int() const { return number_; }
-
- private:
-  const int number_;
-};
-
 std::string link_text(const char* path) {
   std::array<char, 4096> text;
   const ssize_t length = ::readlink(path, text.data(), text.size());
@@ -95,10 +81,10 @@ std::optional<FileRecord> record_at(int descriptor, const char* path, const std:
 
 // A small file of /proc, whole.
 std::string contents(const char* path) {
-  const Descriptor fd(::open(path, O_RDONLY | O_CLOEXEC));
-  if (fd < 0) return {};
+  const os::Fd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!fd) return {};
   std::array<char, 4096> text;
-  const ssize_t length = ::read(fd, text.data(), text.size());
+  const ssize_t length = ::read(fd.get(), text.data(), text.size());
   return length <= 0 ? std::string() : std::string(text.data(), static_cast<size_t>(length));
 }
 
@@ -200,32 +186,28 @@ std::span<const uint64_t> pseudo_file_systems() {
   return pseudo_systems;
 }
 
-PseudoDevices::~PseudoDevices() {
-  if (own_mounts_ >= 0) ::close(own_mounts_);
-}
-
 bool PseudoDevices::contain(int32_t thread, uint64_t device) {
   const auto space_at = [](const char* path) {
     struct stat space = {};
     return ::stat(path, &space) == 0 ? space.st_ino : ino_t{0};
   };
-  if (own_mounts_ < 0) {
+  if (!own_mounts_) {
     own_space_ = space_at("/proc/self/ns/mnt");
-    own_mounts_ = ::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-    add_pseudo_devices(all_contents(own_mounts_), own_);
+    own_mounts_ = os::Fd(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+    add_pseudo_devices(all_contents(own_mounts_.get()), own_);
   }
   if (space_at(proc_path("/proc/%d/ns/mnt", thread, 0).data()) != own_space_) {
     // To keep such a list open would keep the mounts of a container that has ended.
-    const Descriptor mounts(
+    const os::Fd mounts(
         ::open(proc_path("/proc/%d/mountinfo", thread, 0).data(), O_RDONLY | O_CLOEXEC));
     std::unordered_set<uint64_t> devices;
-    if (mounts >= 0) add_pseudo_devices(all_contents(mounts), devices);
+    if (mounts) add_pseudo_devices(all_contents(mounts.get()), devices);
     return devices.contains(device);
   }
-  pollfd changed{.fd = own_mounts_, .events = POLLPRI, .revents = 0};
+  pollfd changed{.fd = own_mounts_.get(), .events = POLLPRI, .revents = 0};
   if (::poll(&changed, 1, 0) > 0) {
     own_.clear();
-    add_pseudo_devices(all_contents(own_mounts_), own_);
+    add_pseudo_devices(all_contents(own_mounts_.get()), own_);
   }
   return own_.contains(device);
 }
@@ -248,23 +230,23 @@ std::optional<FileRecord> file_at(int32_t thread, int32_t directory, const std::
                                   bool follow, PseudoDevices& pseudo, bool& in_cache) {
   in_cache = true;
   const bool absolute = path.starts_with('/');
-  const Descriptor start(open_start(thread, directory, absolute));
-  if (start < 0) return {};
+  const os::Fd start(open_start(thread, directory, absolute));
+  if (!start) return {};
   // Absolute links on the way begin at the thread's root, too.
-  const int opened =
-      open_cached(start, path.c_str(), follow ? 0 : O_NOFOLLOW, absolute ? RESOLVE_IN_ROOT : 0);
-  const Descriptor file(opened);
-  if (file < 0) {
+  const int opened = open_cached(start.get(), path.c_str(), follow ? 0 : O_NOFOLLOW,
+                                 absolute ? RESOLVE_IN_ROOT : 0);
+  const os::Fd file(opened);
+  if (!file) {
     in_cache = opened != -EAGAIN;
     return {};
   }
-  return record_at(file, "", name_of_descriptor(file), thread, pseudo);
+  return record_at(file.get(), "", name_of_descriptor(file.get()), thread, pseudo);
 }
 
 std::optional<std::string> real_path(const std::string& path) {
-  const Descriptor file(open_cached(AT_FDCWD, path.c_str(), 0, 0));
-  if (file < 0) return {};
-  return name_of_descriptor(file);
+  const os::Fd file(open_cached(AT_FDCWD, path.c_str(), 0, 0));
+  if (!file) return {};
+  return name_of_descriptor(file.get());
 }
 
 std::optional<uint64_t> size_of(int32_t thread, int32_t descriptor) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "os/fd.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
 #include "trace/capture/tracee.h"
@@ -129,18 +130,14 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
   if (polled || (parameters.flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
   // By the thread itself (PIDFD_THREAD, 6.9), since the first one may have ended; older kernels
   // know that one alone.
-  auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, thread, O_EXCL));
-  if (pidfd < 0 && errno == EINVAL) {
-    pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process_of(thread), 0));
-  }
-  if (pidfd < 0) return nullptr;
-  const auto fd = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, descriptor, 0));
-  ::close(pidfd);
-  if (fd < 0) return nullptr;
+  os::Fd process(::syscall(SYS_pidfd_open, thread, O_EXCL));
+  if (!process && errno == EINVAL)
+    process = os::Fd(::syscall(SYS_pidfd_open, process_of(thread), 0));
+  if (!process) return nullptr;
+  const os::Fd fd(::syscall(SYS_pidfd_getfd, process.get(), descriptor, 0));
+  if (!fd) return nullptr;
   std::unique_ptr<RingWatch> watch(new RingWatch);
-  const bool mapped = is_ring(fd) && watch->map(fd, parameters);
-  ::close(fd);
-  if (!mapped) return nullptr;
+  if (!is_ring(fd.get()) || !watch->map(fd.get(), parameters)) return nullptr;
   watch->first_registered_ = numbers_for_new_ring();
   return watch;
 }

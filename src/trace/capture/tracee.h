@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/fd.h"
 #include "penstock/error.h"
 #include "trace/capture/system_calls.h"
 
@@ -65,8 +66,8 @@ struct LaunchOptions {
 // system; a program that cannot be run is told by launch_error() once it has ended.
 struct Launched {
   int32_t process = 0;
-  int error_pipe = -1;
-  int handle = -1;  // of the process, whose number may be somebody else's once it has ended
+  os::Fd error_pipe;
+  os::Fd handle;  // of the process, whose number may be somebody else's once it has ended
 };
 Result<Launched> launch(const std::vector<std::string>& command, const LaunchOptions& options,
                         const std::function<Status(int32_t process)>& prepare = {});
@@ -84,17 +85,13 @@ int exit_code_of(const Launched& launched);
 class WaitedProcess {
  public:
   static Result<WaitedProcess> of(int32_t process);
-  WaitedProcess(WaitedProcess&& other) noexcept
-      : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  WaitedProcess& operator=(WaitedProcess&&) = delete;
-  ~WaitedProcess();
 
   // Whether it has ended, after so long at most; after so long where it had ended before.
   bool wait(int timeout_ms);
 
  private:
-  explicit WaitedProcess(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
+  explicit WaitedProcess(os::Fd fd) : fd_(std::move(fd)) {}
+  os::Fd fd_;
   bool has_ended_ = false;
 };
 

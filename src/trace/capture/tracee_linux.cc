@@ -187,6 +187,17 @@ void change_signals(int handle) {
   ::_exit(127);
 }
 
+struct Pipe {
+  os::Fd out;
+  os::Fd in;
+
+  static std::optional<Pipe> make() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return {};
+    return Pipe{os::Fd(ends[0]), os::Fd(ends[1])};
+  }
+};
+
 }  // namespace
 
 Result<Launched> launch(const std::vector<std::string>& command, const LaunchOptions& options,
@@ -199,39 +210,32 @@ Result<Launched> launch(const std::vector<std::string>& command, const LaunchOpt
   FilterProgram filter;
   const sock_fprog program = filter.program();
 
-  int go[2], errors[2];
-  if (::pipe2(go, O_CLOEXEC) != 0) return system_error(errno, "make a pipe", command[0]);
-  if (::pipe2(errors, O_CLOEXEC) != 0) {
-    const int error = errno;
-    ::close(go[0]);
-    ::close(go[1]);
-    return system_error(error, "make a pipe", command[0]);
-  }
+  auto go = Pipe::make();
+  auto errors = Pipe::make();
+  if (!go || !errors) return system_error(errno, "make a pipe", command[0]);
   const int32_t child = ::fork();
   if (child == 0) {
-    ::close(go[1]);
-    become(words.data(), traces ? &program : nullptr, options.stdout_is_taken, go[0], errors[1]);
+    go->in.reset();
+    become(words.data(), traces ? &program : nullptr, options.stdout_is_taken, go->out.get(),
+           errors->in.get());
   }
-  const int fork_error = errno;
-  ::close(go[0]);
-  ::close(errors[1]);
-  Launched launched{.process = child, .error_pipe = errors[0]};
-  int error = child < 0 ? fork_error : 0;
+  int error = child < 0 ? errno : 0;
+  go->out.reset();
+  errors->in.reset();
+  Launched launched{.process = child, .error_pipe = std::move(errors->out), .handle = {}};
   if (error == 0) {
-    launched.handle = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
-    if (launched.handle < 0) error = errno;
+    launched.handle = os::Fd(::syscall(SYS_pidfd_open, child, 0));
+    if (!launched.handle) error = errno;
   }
   if (error == 0 && traces && trace(PTRACE_SEIZE, child, 0, launch_options) != 0) error = errno;
   Status prepared;
   if (error == 0 && prepare) prepared = prepare(child);
   if (error == 0 && prepared) {
-    change_signals(launched.handle);
-    if (::write(go[1], "g", 1) != 1) error = errno;
+    change_signals(launched.handle.get());
+    if (::write(go->in.get(), "g", 1) != 1) error = errno;
   }
-  ::close(go[1]);
+  go->in.reset();
   if (error == 0 && prepared) return launched;
-  ::close(errors[0]);
-  if (launched.handle >= 0) ::close(launched.handle);
   if (child > 0) ::waitpid(child, nullptr, 0);
   if (!prepared) return std::unexpected(prepared.error());
   return system_error(
@@ -241,16 +245,15 @@ Result<Launched> launch(const std::vector<std::string>& command, const LaunchOpt
 
 int launch_error(const Launched& launched) {
   int error = 0;
-  const ssize_t got = ::read(launched.error_pipe, &error, sizeof error);
+  const ssize_t got = ::read(launched.error_pipe.get(), &error, sizeof error);
   return got == sizeof error ? error : 0;
 }
 
 void end_launched(Launched& launched) {
   for (SignalChange& change : changes) ::sigaction(change.signal, &change.before, nullptr);
   launched_handle.store(-1, std::memory_order_relaxed);
-  ::close(launched.error_pipe);
-  ::close(launched.handle);
-  launched.error_pipe = launched.handle = -1;
+  launched.error_pipe.reset();
+  launched.handle.reset();
 }
 
 std::atomic<bool>& requests_to_end() {
@@ -279,20 +282,16 @@ int exit_code_of(const Launched& launched) {
 }
 
 Result<WaitedProcess> WaitedProcess::of(int32_t process) {
-  const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
-  if (descriptor < 0) {
+  os::Fd fd(::syscall(SYS_pidfd_open, process, 0));
+  if (!fd) {
     return system_error(errno, "find this process", "process " + std::to_string(process),
                         errno == ESRCH ? "ps, for its number" : "");
   }
-  return WaitedProcess(descriptor);
-}
-
-WaitedProcess::~WaitedProcess() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  return WaitedProcess(std::move(fd));
 }
 
 bool WaitedProcess::wait(int timeout_ms) {
-  pollfd ended{.fd = has_ended_ ? -1 : descriptor_, .events = POLLIN, .revents = 0};
+  pollfd ended{.fd = has_ended_ ? -1 : fd_.get(), .events = POLLIN, .revents = 0};
   if (::poll(&ended, 1, timeout_ms) > 0) has_ended_ = true;
   return has_ended_;
 }

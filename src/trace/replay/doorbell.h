@@ -13,6 +13,7 @@
 
 #include "file/engine.h"
 #include "file/file.h"
+#include "os/fd.h"
 #include "penstock/error.h"
 
 namespace penstock::trace {
@@ -43,7 +44,7 @@ class Doorbell {
 
   file::Engine& engine_;
   file::File read_end_;
-  int write_end_ = -1;
+  os::Fd write_end_;
   file::Request request_;
   std::byte byte_{};
   bool is_set_ = false;

@@ -14,10 +14,10 @@ Result<std::unique_ptr<Doorbell>> Doorbell::open(file::Engine& engine) {
   std::unique_ptr<Doorbell> bell(new Doorbell(engine));
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return system_error(errno, "make a pipe", "a doorbell");
-  bell->write_end_ = ends[1];
+  const os::Fd out(ends[0]);
+  bell->write_end_ = os::Fd(ends[1]);
   auto read_end =
-      file::File::open_read(fmt::format("/proc/self/fd/{}", ends[0]), file::Caching::buffered);
-  ::close(ends[0]);
+      file::File::open_read(fmt::format("/proc/self/fd/{}", out.get()), file::Caching::buffered);
   if (!read_end) return std::unexpected(read_end.error());
   bell->read_end_ = std::move(*read_end);
   return bell;
@@ -25,7 +25,6 @@ Result<std::unique_ptr<Doorbell>> Doorbell::open(file::Engine& engine) {
 
 Doorbell::~Doorbell() {
   if (is_set_) engine_.wait(request_);
-  if (write_end_ >= 0) ::close(write_end_);
 }
 
 void Doorbell::set() {
@@ -45,7 +44,7 @@ bool Doorbell::rang(const file::Request* done) {
 }
 
 void Doorbell::ring() const {
-  while (::write(write_end_, "", 1) < 0 && errno == EINTR) {
+  while (::write(write_end_.get(), "", 1) < 0 && errno == EINTR) {
   }
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "os/fd.h"
 #include "trace/capture/bpf/call_shapes.h"
 
 // The programs, as the build compiled them, lie in this program's own file.
@@ -175,17 +176,17 @@ Result<std::unique_ptr<KernelWatch>> KernelWatch::open(const WatchOptions& optio
 }
 
 Status KernelWatch::trace(int32_t process) {
-  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
-  if (pidfd < 0) {
+  const os::Fd handle(::syscall(SYS_pidfd_open, process, 0));
+  if (!handle) {
     return system_error(errno, "trace this process", std::to_string(process));
   }
   std::vector<std::byte> value(
       ::bpf_map__value_size(::bpf_object__find_map_by_name(state_->object, "threads")));
   // It counts as one that runs before it does: nobody else changes the counter yet.
   __atomic_fetch_add(&state_->counters->running, 1, __ATOMIC_RELAXED);
+  const int pidfd = handle.get();
   const int error =
       ::bpf_map_update_elem(state_->threads, &pidfd, value.data(), BPF_ANY) == 0 ? 0 : errno;
-  ::close(pidfd);
   if (error != 0) return system_error(error, "trace this process", std::to_string(process));
   return {};
 }
