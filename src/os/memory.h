@@ -65,6 +65,10 @@ void touch(std::byte* address, size_t bytes);
 [[nodiscard]] int advise_huge(std::byte* address, size_t bytes, bool huge);
 [[nodiscard]] int collapse(std::byte* address, size_t bytes);           // MADV_COLLAPSE
 [[nodiscard]] int exclude_from_fork(std::byte* address, size_t bytes);  // MADV_DONTFORK
+// What a view of a file in memory shows appears at `to` as well, in place of what is mapped there,
+// with the view's rights and excluded from forks if the view is: in one system call what a mapping
+// and exclude_from_fork() are in two. Nothing is entered into the page table: the first touch does.
+[[nodiscard]] int show_again(std::byte* view, std::byte* to, size_t bytes);
 [[nodiscard]] int guard(std::byte* address, size_t bytes,
                         bool on);  // MADV_GUARD_INSTALL / _REMOVE; drops contents
 

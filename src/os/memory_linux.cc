@@ -207,6 +207,13 @@ int exclude_from_fork(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_DONTFORK);
 }
 
+int show_again(std::byte* view, std::byte* to, size_t bytes) {
+  // Of a shared mapping a piece of no length is doubled, not moved.
+  return errno_of([&] {
+    return mremap(view, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED ? -1 : 0;
+  });
+}
+
 int guard(std::byte* address, size_t bytes, bool on) {
   return advise(address, bytes, on ? MADV_GUARD_INSTALL : MADV_GUARD_REMOVE);
 }

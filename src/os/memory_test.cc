@@ -182,6 +182,25 @@ TEST(Memory, WhatIsExcludedFromForkIsMissingInTheChild) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(Memory, AViewIsShownAgainWithItsExclusion) {
+  auto file = MemoryFile::create(2 * page_bytes).value();
+  auto range = Reservation::reserve(8 * page_bytes).value();
+  std::byte* const view = range.begin() + page_bytes;
+  std::byte* const again = range.begin() + 5 * page_bytes;
+  ASSERT_EQ(file.map(view, 2 * page_bytes, 0, true), 0);
+  ASSERT_EQ(exclude_from_fork(view, 2 * page_bytes), 0);
+  view[page_bytes] = std::byte{7};
+  ASSERT_EQ(show_again(view + page_bytes, again, page_bytes), 0);
+  EXPECT_EQ(again[0], std::byte{7});
+  again[1] = std::byte{8};
+  EXPECT_EQ(view[page_bytes + 1], std::byte{8});
+  const pid_t child = fork();
+  if (child == 0) _exit(readable(again) || readable(view) ? 1 : 0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 // The kernel counts them once for each view.
 TEST(ResidentMemory, CountsPagesOfAMemoryFileOnce) {
   if (!reset_peak_resident_memory()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";
