@@ -372,8 +372,8 @@ Result<Report> run_partition(const Options& options) {
       const auto whole = bench->method(*pool, pieces, 2, false);
       if (!whole) return std::unexpected(whole.error());
       m3_seconds.push_back(*whole);
-      if (const auto run = bench->method(*pool, rings, 2, false, &stats); !run)
-        return std::unexpected(run.error());
+      if (const auto done = bench->method(*pool, rings, 2, false, &stats); !done)
+        return std::unexpected(done.error());
       rings_seconds.push_back(static_cast<double>(stats.distribute_ns) * 1e-9);
     }
     report.ratio("m3_vs_1b", median(rings_seconds) / median(m3_seconds));
