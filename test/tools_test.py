@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,15 @@ class Tools(unittest.TestCase):
         for build in builds:
             output, _ = build.communicate(timeout=60)
             self.assertEqual(build.returncode, 0, output)
+
+    def test_what_the_docs_name_is_there(self):
+        texts = [path for path in ROOT.rglob("*.md") if "build" not in path.relative_to(ROOT).parts]
+        names = [(text, name) for text in texts if text.name != "CHANGELOG.md"
+                 for name in re.findall(r"`((?:src|cli|include|papers|bench|test|tools|docs|examples|fuzz)/[\w/.-]+\.\w+)`",
+                                        text.read_text())]
+        self.assertGreater(len(names), 50)
+        missing = [f"{text.relative_to(ROOT)} names {name}" for text, name in names if not (ROOT / name).exists()]
+        self.assertEqual(missing, [])
 
     def install(self, what):
         self.stand_in(self.programs / "dpkg-query", "printf installed")
