@@ -135,16 +135,8 @@ FileReaderCore::~FileReaderCore() {
 fault::Outcome FileReaderCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
   const Served served = serve(block);
-  if (served == Served::refused) give_up(fault.context);
+  if (served == Served::refused) give_up(refusal_, fault.context);
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
-}
-
-// Ends the process, or sends the interrupted code to its recovery point. (What zeros can mend has
-// been served.)
-void FileReaderCore::give_up(void* context) const noexcept {
-  const ErrorPolicy policy =
-      options_.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
-  [[maybe_unused]] const bool recovered = fail(policy, refusal_, context);
 }
 
 // An access that breaks the rules.
@@ -371,14 +363,15 @@ bool FileReaderCore::at_end(const void* position) {
   const auto offset =
       static_cast<uint64_t>(static_cast<const std::byte*>(position) - range_.begin());
   const uint64_t block = offset / block_bytes_;
-  if (!end_known_ && block >= served_blocks_ && serve(block) == Served::refused) give_up(nullptr);
+  if (!end_known_ && block >= served_blocks_ && serve(block) == Served::refused)
+    give_up(refusal_, nullptr);
   return end_known_ && static_cast<const std::byte*>(position) >= end();
 }
 
 Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  const size_t fits =
-      bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
+  const Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
+  const size_t fits = window.fitting(address, bytes);
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
        ++block) {
@@ -397,7 +390,7 @@ void FileReaderCore::prepare(const void* address, size_t bytes) {
       static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());
   const uint64_t last = (first_byte + bytes - 1) / block_bytes_;
   for (uint64_t block = first_byte / block_bytes_; block <= last; ++block) {
-    if (serve(block) == Served::refused) give_up(nullptr);
+    if (serve(block) == Served::refused) give_up(refusal_, nullptr);
   }
 }
 

@@ -28,7 +28,6 @@
 #include "os/memory.h"
 #include "pool/page_tables.h"
 #include "stream/block_io.h"
-#include "stream/error_policy.h"
 #include "stream/recovery.h"
 #include "stream/stream_handler.h"
 
@@ -111,7 +110,6 @@ class FileReaderCore final : public StreamHandler {
   Served serve_one(uint64_t block) noexcept;
   Served refuse(uint64_t block, const char* why, uint64_t number) noexcept;
   Served refuse_failed() noexcept;
-  void give_up(void* context) const noexcept;
   Slot* slot_for(uint64_t block) noexcept;
   Slot* add(uint64_t block, pool::BlockId id) noexcept;
   bool drop(Slot& slot) noexcept;

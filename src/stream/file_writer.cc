@@ -33,7 +33,6 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "stream/recovery.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
@@ -100,9 +99,7 @@ fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
   if (find(block) != nullptr)
     return fault::Outcome::decline;  // mapped and still a fault: not for us to mend
   // What is stored has to go somewhere: zeros mend nothing here.
-  const ErrorPolicy policy =
-      options_.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
-  if (const auto refused = serve(block)) (void)fail(policy, *refused, fault.context);
+  if (const auto refused = serve(block)) give_up(*refused, fault.context);
   return fault::Outcome::retry;
 }
 
@@ -135,8 +132,8 @@ std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
 
 Result<size_t> FileWriterCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  const size_t fits =
-      bytes_in_window(address, bytes, range_, block_bytes_, Position{options_.comeback_blocks});
+  const Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
+  const size_t fits = window.fitting(address, bytes);
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
        ++block) {

@@ -24,7 +24,6 @@
 
 #include "fault/registry.h"
 #include "stream/block_io.h"
-#include "stream/error_policy.h"
 #include "stream/file_reader.h"
 #include "stream/stream_handler.h"
 

@@ -122,7 +122,7 @@ fault::Outcome PullStreamCore::on_fault(const fault::Fault& fault) noexcept {
   if (slot_of(position).position == position)
     return fault::Outcome::decline;  // it is there and still faults: not for us to mend
   const Verdict verdict = serve(position);
-  if (verdict != Verdict::present) give_up(verdict, position, fault.context);
+  if (verdict != Verdict::present) refuse(verdict, position, fault.context);
   return fault::Outcome::retry;
 }
 
@@ -224,7 +224,6 @@ Refusal PullStreamCore::refusal_of(Verdict verdict, Position position) const noe
           .position = position,
           .head = next_ - 1,
           .comeback = comeback_,
-          .comeback_option = "comeback_blocks",
           .capacity_bytes = options_.bytes,
           .end_bytes = limit_bytes(),
           .map_errno = map_errno_,
@@ -232,15 +231,10 @@ Refusal PullStreamCore::refusal_of(Verdict verdict, Position position) const noe
           .other_code = error_ ? error_->code : ErrorCode::io};
 }
 
-// Ends the process, or sends the interrupted code to its recovery point. (What zeros can mend,
-// pull() has let pass.)
-void PullStreamCore::give_up(Verdict verdict, Position position, void* context) const noexcept {
+void PullStreamCore::refuse(Verdict verdict, Position position, void* context) const noexcept {
   char text[400];
   const ErrorCode code = write_refusal(refusal_of(verdict, position), text, sizeof text);
-  const ErrorPolicy policy =
-      options_.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
-  [[maybe_unused]] const bool recovered =
-      stream::fail(policy, {code, text, options_.name.c_str(), 0}, context);
+  give_up({code, text, options_.name.c_str(), 0}, context);
 }
 
 Error PullStreamCore::error_of(Verdict verdict, Position position) const {
@@ -260,7 +254,7 @@ bool PullStreamCore::at_end(const void* position) {
     const Position block = position_of(std::min<const std::byte*>(at, range_.end() - 1));
     const Verdict verdict = serve(block);
     if (verdict != Verdict::present && verdict != Verdict::past_end)
-      give_up(verdict, block, nullptr);
+      refuse(verdict, block, nullptr);
   }
   return offset >= limit_bytes();
 }
@@ -282,17 +276,10 @@ Result<size_t> PullStreamCore::prepare(std::byte* address, size_t bytes, fault::
 
 Status PullStreamCore::prepare(const void* address, size_t bytes) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  const auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
-  if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - begin))
-    return failure(ErrorCode::invalid_argument, "prepare memory of a stream", options_.name,
-                   "a piece of its pointer");
-  const Position first = position_of(begin), last = position_of(begin + bytes - 1);
-  if (last - first > comeback_)
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("prepare {} blocks of a stream at once", last - first + 1),
-                   options_.name, fmt::format("comeback_blocks = {}", last - first));
-  for (Position position = first; position <= last; ++position) {
+  const auto blocks = window().blocks(address, bytes, options_.name);
+  if (!blocks) return std::unexpected(blocks.error());
+  for (Position position = blocks->first; position <= blocks->last; ++position) {
     const Verdict verdict = serve(position);
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, position));
   }

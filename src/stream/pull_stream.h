@@ -65,8 +65,11 @@ class PullStreamCore final : public StreamHandler {
 
   Refusal refusal_of(Verdict verdict, Position position) const noexcept;
   Error error_of(Verdict verdict, Position position) const;
-  void give_up(Verdict verdict, Position position, void* context) const noexcept;
+  void refuse(Verdict verdict, Position position, void* context) const noexcept;
 
+  Window window() const {
+    return {.range = range_, .block_bytes = block_bytes_, .comeback = comeback_};
+  }
   Slot& slot_of(Position position) { return slots_[static_cast<size_t>(position) % slots_.size()]; }
   Position position_of(const void* address) const {
     return static_cast<Position>(

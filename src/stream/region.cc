@@ -114,7 +114,7 @@ RegionCore::~RegionCore() {
 // Fault path.
 fault::Outcome RegionCore::on_fault(const fault::Fault& fault) noexcept {
   if (const Status status = serve(fault.address, fault.access); !status)
-    give_up(index_of(fault.address), status.error(), fault.context);
+    refuse(index_of(fault.address), status.error(), fault.context);
   return fault::Outcome::retry;
 }
 
@@ -150,14 +150,12 @@ Status RegionCore::serve(std::byte* address, fault::Access access) noexcept {
   return status;
 }
 
-// Ends the process, or sends the interrupted code to its recovery point.
-void RegionCore::give_up(uint64_t index, const Error& error, void* context) const noexcept {
+void RegionCore::refuse(uint64_t index, const Error& error, void* context) const noexcept {
   char text[400];
   std::snprintf(text, sizeof text, "provide block %llu: cannot %s%s%s",
                 static_cast<unsigned long long>(index), error.attempted.c_str(),
                 error.subject.empty() ? "" : ": ", error.subject.c_str());
-  [[maybe_unused]] const bool recovered = stream::fail(
-      options_.policy, {error.code, text, options_.name.c_str(), error.system_errno}, context);
+  give_up({error.code, text, options_.name.c_str(), error.system_errno}, context);
 }
 
 // ---- what handlers do

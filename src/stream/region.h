@@ -61,7 +61,7 @@ class RegionCore final : public StreamHandler {
   RegionCore(std::shared_ptr<pool::Pool> pool, const Options& options, Region::Handler handler);
 
   Status serve(std::byte* address, fault::Access access) noexcept EXCLUDES_LOCK(mutex_);
-  void give_up(uint64_t index, const Error& error, void* context) const noexcept;
+  void refuse(uint64_t index, const Error& error, void* context) const noexcept;
   int take_home(uint64_t index) noexcept REQUIRES_LOCK(mutex_);
   int set_protection(uint64_t index, Protection from, Protection to) noexcept;
   static bool is_busy_elsewhere(const Slot& slot) {

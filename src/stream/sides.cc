@@ -40,27 +40,25 @@ uint32_t Shape::live_blocks() const {
   return static_cast<uint32_t>(std::min(window, blocks() + 1));
 }
 
-Result<BlockRange> BlockRange::of(const void* address, size_t bytes, const os::Reservation& range,
-                                  size_t block_bytes, Side side, Position comeback,
-                                  const std::string& name) {
+Result<Window::Blocks> Window::blocks(const void* address, size_t bytes,
+                                      const std::string& name) const {
   const auto begin = static_cast<const std::byte*>(address);
   if (!range.contains(address) || bytes > static_cast<size_t>(range.end() - begin)) {
-    return failure(ErrorCode::invalid_argument, "prepare memory of a stream", name,
-                   "a piece of this side's pointer");
+    return failure(ErrorCode::invalid_argument, fmt::format("prepare memory of {}", kind), name,
+                   "a piece of its own pointer");
   }
   const auto offset = static_cast<size_t>(begin - range.begin());
-  const BlockRange blocks{static_cast<Position>(offset / block_bytes),
-                          static_cast<Position>((offset + bytes - 1) / block_bytes)};
+  const Blocks blocks{static_cast<Position>(offset / block_bytes),
+                      static_cast<Position>((offset + bytes - 1) / block_bytes)};
   if (const Position span = blocks.last - blocks.first; span > comeback) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("prepare {} blocks of a stream at once", span + 1), name,
-                   fmt::format("{}_comeback_blocks = {}", name_of(side), span));
+                   fmt::format("prepare {} blocks of {} at once", span + 1, kind), name,
+                   fmt::format("{} = {}", comeback_option, span));
   }
   return blocks;
 }
 
-size_t bytes_in_window(const std::byte* address, size_t bytes, const os::Reservation& range,
-                       size_t block_bytes, Position comeback) {
+size_t Window::fitting(const std::byte* address, size_t bytes) const {
   const auto offset = static_cast<size_t>(address - range.begin());
   const size_t window_end =
       (offset / block_bytes + 1 + static_cast<size_t>(comeback)) * block_bytes;
@@ -75,15 +73,13 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
                       number(refusal.position));
     std::snprintf(text + length, text_bytes - static_cast<size_t>(length), format, values...);
   };
-  const char* const side = name_of(refusal.side);
   switch (refusal.verdict) {
     case Verdict::other_failed:
       print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
       return refusal.other_code;
     case Verdict::behind_window:
-      print("it was given away when the %s came to block %lld (%s%s is %lld, %lld would do)", side,
-            number(refusal.head), *refusal.comeback_option != 0 ? "" : side,
-            *refusal.comeback_option != 0 ? refusal.comeback_option : "_comeback_blocks",
+      print("it was given away when the %s came to block %lld (%s is %lld, %lld would do)",
+            name_of(refusal.side), number(refusal.head), refusal.comeback_option,
             number(refusal.comeback), number(refusal.head - refusal.position));
       return ErrorCode::invalid_argument;
     case Verdict::past_capacity:
@@ -106,7 +102,6 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
     case Verdict::take:
     case Verdict::take_cleared:
     case Verdict::wait:
-    case Verdict::wait_for_slot:
       break;
   }
   PENSTOCK_CHECK(false, "a block that could be served was refused");
@@ -120,27 +115,44 @@ const int spins_max = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
 
 }  // namespace
 
-void Changes::wait(Mutex& mutex) noexcept {
-  const uint32_t seen = count_.load(std::memory_order_relaxed);  // changes only under the mutex
-  ++waiting_;
-  mutex.unlock();
+void Changes::spin(uint32_t seen) const noexcept {
   for (int spins = 0; spins < spins_max && count_.load(std::memory_order_acquire) == seen;
        ++spins) {
     os::spin_pause();
   }
-  // seq_cst, the partner of announce(): either it sees this sleeper, or the futex call sees the
-  // change.
+}
+
+// seq_cst, the partner of announce(): either it sees this sleeper, or the futex call sees the
+// change.
+void Changes::wait(Mutex& mutex) noexcept {
+  const uint32_t seen = count_.load(std::memory_order_relaxed);  // changes only under the mutex
+  ++waiting_;
+  mutex.unlock();
+  spin(seen);
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
-  while (count_.load(std::memory_order_seq_cst) == seen) os::futex_wait(count_, seen);
+  while (now() == seen) os::futex_wait(count_, seen);
   sleeping_.fetch_sub(1, std::memory_order_relaxed);
   mutex.lock();
   --waiting_;
+}
+
+bool Changes::wait_shared(uint32_t seen, uint32_t wait_ms_max) noexcept {
+  spin(seen);
+  sleeping_.fetch_add(1, std::memory_order_seq_cst);
+  if (now() == seen) os::futex_wait_shared(count_, seen, wait_ms_max);
+  sleeping_.fetch_sub(1, std::memory_order_relaxed);
+  return now() != seen;
 }
 
 void Changes::announce() noexcept {
   if (waiting_ == 0) return;
   count_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) != 0) os::futex_wake_all(count_);
+}
+
+void Changes::announce_shared() noexcept {
+  count_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst) != 0) os::futex_wake_all_shared(count_);
 }
 
 }  // namespace penstock::stream

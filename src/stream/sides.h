@@ -1,6 +1,6 @@
 #pragma once
 
-// What the streams with two sides share: RemapStream, GuardStream, ProcessStream.
+// Words and arithmetic that streams share: sides, windows, verdicts, messages, waiting.
 
 #include <atomic>
 #include <cstddef>
@@ -26,6 +26,9 @@ constexpr Side other(Side side) {
 constexpr const char* name_of(Side side) {
   return side == Side::producer ? "producer" : "consumer";
 }
+constexpr const char* comeback_option_of(Side side) {
+  return side == Side::producer ? "producer_comeback_blocks" : "consumer_comeback_blocks";
+}
 
 // How a stream with two sides was opened.
 struct Shape {
@@ -50,31 +53,34 @@ struct Shape {
   uint32_t live_blocks() const;
 };
 
-// The blocks of a piece that a system call wants, in one window of its side. REQUIRES: bytes > 0.
-// Errors: invalid_argument.
-struct BlockRange {
-  Position first, last;
+// What may be touched at once: whole blocks of a range, so many as can be come back over, and one.
+struct Window {
+  const os::Reservation& range;
+  size_t block_bytes;
+  Position comeback;                                // blocks
+  const char* comeback_option = "comeback_blocks";  // for messages
+  const char* kind = "a stream";                    // for messages
 
-  static Result<BlockRange> of(const void* address, size_t bytes, const os::Reservation& range,
-                               size_t block_bytes, Side side, Position comeback,
-                               const std::string& name);
+  struct Blocks {
+    Position first, last;
+  };
+  // The blocks of a piece that a system call wants. REQUIRES: bytes > 0. Errors: invalid_argument.
+  Result<Blocks> blocks(const void* address, size_t bytes, const std::string& name) const;
+  // How many of the bytes from `address` on lie in one window. REQUIRES: `address` is in the range.
+  size_t fitting(const std::byte* address, size_t bytes) const;
 };
-// How many of the bytes from `address` on lie in one window. REQUIRES: `address` is in the range.
-size_t bytes_in_window(const std::byte* address, size_t bytes, const os::Reservation& range,
-                       size_t block_bytes, Position comeback);
 
 // What a side that needs a block is told.
 enum class Verdict : uint8_t {
-  present,        // it is there already
-  take,           // take the block with its contents
-  take_cleared,   // take the block, as zeros
-  wait,           // for the other side
-  wait_for_slot,  // for another thread's move of the block
+  present,       // it is there already
+  take,          // take the block with its contents
+  take_cleared,  // take the block, as zeros
+  wait,          // for the other side, or for a thread that is moving the block
   // and what cannot be served:
   other_failed,   // the other side gave up
   behind_window,  // the block was given away: L or M is too small
-  past_capacity,  // the writer is beyond the bytes that the stream was opened for
-  past_end,       // the reader is beyond the end and the zeros behind it
+  past_capacity,  // the producer is beyond the bytes that the stream was opened for
+  past_end,       // the consumer is beyond the end and the zeros behind it
   side_ended,     // this side said that it was done
   unmapped,       // the system refused to map the block
 };
@@ -84,9 +90,9 @@ struct Refusal {
   Verdict verdict;
   Side side;
   Position position = 0;
-  Position head = 0;                 // how far the side had come
-  Position comeback = 0;             // L or M
-  const char* comeback_option = "";  // what its stream calls it; empty: SIDE_comeback_blocks
+  Position head = 0;      // how far the side had come
+  Position comeback = 0;  // L or M
+  const char* comeback_option = "comeback_blocks";
   uint64_t capacity_bytes = 0;
   uint64_t end_bytes = 0;  // once finished
   int map_errno = 0;
@@ -97,22 +103,32 @@ struct Refusal {
 // Writes the message, and returns its error code. May stand on the fault path.
 ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept;
 
-// Wakes threads that wait for a state under a mutex to change, from handlers, too.
+// Lets threads, or processes, wait for a state to change. May be used in handlers.
 //
 // The other side usually answers within a move or two, so a waiter spins before it sleeps. Thread
-// safety: wait() and announce() are called with the mutex held that guards the state. Invariant:
-// the counter changes only under that mutex, and says no more than that looking again may be worth
-// it.
+// safety: wait() and announce() are called with the mutex held that guards the state; the `_shared`
+// ones, for a word that two processes have mapped, need none. Invariant: the counter says no more
+// than that looking again may be worth it.
 class Changes {
  public:
   // Gives the mutex up until something has changed.
   void wait(Mutex& mutex) noexcept REQUIRES_LOCK(mutex);
   void announce() noexcept;
 
+  // To be asked before the state is looked at.
+  uint32_t now() const noexcept { return count_.load(std::memory_order_seq_cst); }
+  // Until something has changed since now() was `seen`. The other process may die, so this has an
+  // end. Whether something has changed.
+  bool wait_shared(uint32_t seen, uint32_t wait_ms_max) noexcept;
+  // Called after the state has changed.
+  void announce_shared() noexcept;
+
  private:
-  uint32_t waiting_ = 0;                // threads in wait(); guarded by the mutex
-  std::atomic<uint32_t> count_ = 0;     // written by announce(), read by wait()
-  std::atomic<uint32_t> sleeping_ = 0;  // of waiting_, those who need to be woken
+  void spin(uint32_t seen) const noexcept;
+
+  uint32_t waiting_ = 0;  // threads in wait(); guarded by the mutex
+  std::atomic<uint32_t> count_ = 0;
+  std::atomic<uint32_t> sleeping_ = 0;  // too many where a sleeping process was killed
 };
 
 }  // namespace penstock::stream

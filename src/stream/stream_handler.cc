@@ -5,8 +5,6 @@
 
 #include <cstdio>
 
-#include "stream/recovery.h"
-
 namespace penstock::stream {
 
 StreamHandler::StreamHandler() : process_(getpid()) {}
@@ -14,9 +12,8 @@ StreamHandler::StreamHandler() : process_(getpid()) {}
 // Fault path.
 fault::Outcome StreamHandler::on_unservable(const fault::Fault& fault,
                                             fault::Unservable why) noexcept {
-  const Label own = label();
   char text[160];
-  Failure failure{.code = ErrorCode::io, .attempted = text, .subject = own.name};
+  Failure failure{.code = ErrorCode::io, .attempted = text, .subject = label().name};
   if (why == fault::Unservable::inherited) {
     failure.code = ErrorCode::unsupported;
     std::snprintf(text, sizeof text,
@@ -32,10 +29,13 @@ fault::Outcome StreamHandler::on_unservable(const fault::Fault& fault,
     report(failure);
     return fault::Outcome::decline;
   }
-  const ErrorPolicy policy =
-      own.policy == ErrorPolicy::recover ? ErrorPolicy::recover : ErrorPolicy::stop;
-  [[maybe_unused]] const bool recovered = stream::fail(policy, failure, fault.context);
+  give_up(failure, fault.context);
   return fault::Outcome::retry;
+}
+
+void StreamHandler::give_up(const Failure& failure, void* context) const noexcept {
+  const bool recovers = label().policy == ErrorPolicy::recover;
+  (void)fail(recovers ? ErrorPolicy::recover : ErrorPolicy::stop, failure, context);
 }
 
 Status StreamHandler::check_owned(const char* attempted) const {

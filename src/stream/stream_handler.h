@@ -5,7 +5,7 @@
 #include "fault/registry.h"
 #include "os/generation.h"
 #include "penstock/error.h"
-#include "stream/error_policy.h"
+#include "stream/recovery.h"
 
 namespace penstock::stream {
 
@@ -34,6 +34,10 @@ class StreamHandler : public fault::Handler {
 
   // Errors: unsupported, where is_inherited().
   Status check_owned(const char* attempted) const;
+  // Ends the process, or sends the interrupted code to its recovery point: what the zeros of
+  // ErrorPolicy cannot mend, or have mended already, does not get here. With a context it returns
+  // when the code has a recovery point, without one never.
+  void give_up(const Failure& failure, void* context) const noexcept;
   // As an access to `address` in a child, for calls that cannot return an error. REQUIRES:
   // is_inherited(). Returns only by way of a recovery point, or not at all.
   void refuse_inherited(const void* address) noexcept;

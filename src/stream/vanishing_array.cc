@@ -32,8 +32,6 @@
 
 #include "stream/vanishing_array.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -41,7 +39,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "stream/recovery.h"
+#include "stream/sides.h"
 
 namespace penstock::stream {
 
@@ -104,8 +102,7 @@ fault::Outcome VanishingArrayCore::on_fault(const fault::Fault& fault) noexcept 
   if (verdict != Verdict::present) {
     char text[256];
     const ErrorCode code = write_reason(verdict, index, text, sizeof text);
-    [[maybe_unused]] const bool recovered =
-        stream::fail(options_.policy, {code, text, options_.name.c_str(), 0}, fault.context);
+    give_up({code, text, options_.name.c_str(), 0}, fault.context);
   }
   return fault::Outcome::retry;
 }
@@ -223,19 +220,17 @@ Result<size_t> VanishingArrayCore::prepare(std::byte* address, size_t bytes, fau
 
 Status VanishingArrayCore::prepare_all(const void* address, size_t bytes, fault::Access access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  const auto begin = static_cast<const std::byte*>(address);
   if (bytes == 0) return {};
-  if (!range_.contains(address) || bytes > static_cast<size_t>(range_.end() - begin))
-    return failure(ErrorCode::invalid_argument, "prepare memory of an array", options_.name,
-                   "a piece of its pointer");
-  const uint64_t first = index_of(begin), last = index_of(begin + bytes - 1);
-  if (last - first > comeback_)
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("prepare {} blocks of an array at once", last - first + 1),
-                   options_.name, fmt::format("comeback_blocks = {}", last - first));
-  for (uint64_t index = first; index <= last; ++index) {
-    const Verdict verdict = serve(index, access);
-    if (verdict != Verdict::present) return std::unexpected(error_of(verdict, index));
+  const Window window{.range = range_,
+                      .block_bytes = block_bytes_,
+                      .comeback = static_cast<Position>(comeback_),
+                      .kind = "an array"};
+  const auto blocks = window.blocks(address, bytes, options_.name);
+  if (!blocks) return std::unexpected(blocks.error());
+  for (Position index = blocks->first; index <= blocks->last; ++index) {
+    const Verdict verdict = serve(static_cast<uint64_t>(index), access);
+    if (verdict != Verdict::present)
+      return std::unexpected(error_of(verdict, static_cast<uint64_t>(index)));
   }
   return {};
 }

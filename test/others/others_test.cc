@@ -224,8 +224,7 @@ TEST_F(Gdb, AProgramWithStreamsRunsToItsEnd) {
 }
 
 TEST_F(Gdb, ABacktraceLeadsFromTheHandlerToTheAccess) {
-  const Ending ending =
-      debugged(EXAMPLE, "-ex 'break penstock::stream::RemapStreamCore::on_fault'");
+  const Ending ending = debugged(EXAMPLE, "-ex 'break penstock::stream::TwoSidedCore::on_fault'");
   EXPECT_EQ(ending.count("<signal handler called>"), 1u) << ending.output;
   EXPECT_GE(ending.count("first_use.cc"), 1u) << ending.output;
 }
