@@ -3,7 +3,6 @@
 #include "papers/bucket_stream.h"
 #include "papers/ring_stream.h"
 #include "stream/forked_child_fixture.h"
-#include "stream/mechanism.h"
 
 namespace penstock::stream {
 namespace {
@@ -18,7 +17,7 @@ struct OnPool {
 Result<Subject> bucket(Mechanism mechanism) {
   auto pool = pool::Pool::open({.block_bytes = block_bytes,
                                 .blocks_max = blocks + 2,
-                                .mechanism = pool_mechanism(mechanism),
+                                .mechanism = mechanism,
                                 .strict = true});
   if (!pool) return std::unexpected(pool.error());
   auto stream = std::make_shared<OnPool<papers::BucketGroup>>();
@@ -42,7 +41,7 @@ Result<Subject> bucket(Mechanism mechanism) {
 Result<Subject> ring(Mechanism mechanism) {
   auto pool = pool::Pool::open({.block_bytes = block_bytes,
                                 .blocks_max = blocks + 2,
-                                .mechanism = pool_mechanism(mechanism),
+                                .mechanism = mechanism,
                                 .strict = true});
   if (!pool) return std::unexpected(pool.error());
   auto stream = std::make_shared<OnPool<papers::RingGroup>>();

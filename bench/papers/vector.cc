@@ -27,7 +27,7 @@
 #include "os/memory.h"
 #include "penstock/units.h"
 #include "penstock/vanishing_array.h"
-#include "stream/mechanism.h"
+#include "pool/pool.h"
 
 namespace penstock::bench {
 namespace {
@@ -213,8 +213,7 @@ struct Contender {
 };
 
 Contender array_of(uint64_t items, size_t block_bytes, Mechanism mechanism) {
-  return {fmt::format("vanishing array, {} MiB, {}", block_bytes / MiB,
-                      pool::name_of(stream::pool_mechanism(mechanism))),
+  return {fmt::format("vanishing array, {} MiB, {}", block_bytes / MiB, pool::name_of(mechanism)),
           items, [=](uint64_t n) { return vanishing_array(n, block_bytes, mechanism); }};
 }
 

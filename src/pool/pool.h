@@ -44,6 +44,7 @@
 #include "os/memory.h"
 #include "os/userfault.h"
 #include "penstock/error.h"
+#include "penstock/mechanism.h"
 #include "penstock/units.h"
 
 namespace penstock::pool {
@@ -51,7 +52,7 @@ namespace penstock::pool {
 using BlockId = uint32_t;
 inline constexpr BlockId no_block = ~BlockId{0};
 
-enum class Mechanism { automatic, mremap, uffd_move, shared };
+using penstock::Mechanism;
 const char* name_of(Mechanism mechanism);
 
 // What the blocks are moved for; decides what `automatic` means.

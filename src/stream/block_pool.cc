@@ -1,7 +1,6 @@
 #include "penstock/block_pool.h"
 
 #include "pool/pool.h"
-#include "stream/mechanism.h"
 
 namespace penstock {
 
@@ -9,7 +8,7 @@ namespace penstock {
 Result<BlockPool> BlockPool::open(const Options& options) {
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = options.blocks,
-                                .mechanism = stream::pool_mechanism(options.mechanism),
+                                .mechanism = options.mechanism,
                                 .strict = true});
   if (!pool) return std::unexpected(std::move(pool.error()));
   return BlockPool(std::shared_ptr<pool::Pool>(std::move(*pool)));
@@ -30,7 +29,7 @@ uint32_t BlockPool::blocks_free() const {
   return pool_->blocks_free();
 }
 Mechanism BlockPool::mechanism() const {
-  return stream::public_mechanism(pool_->mechanism());
+  return pool_->mechanism();
 }
 uint64_t BlockPool::memory_bytes() const {
   return uint64_t{pool_->blocks_committed()} * pool_->block_bytes();

@@ -39,7 +39,6 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "stream/mechanism.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {
@@ -78,7 +77,7 @@ Result<std::unique_ptr<PullStreamCore>> PullStreamCore::open(const Options& opti
   // An old view would hide from random access that its block has to be produced again.
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
-                                .mechanism = pool_mechanism(options.mechanism),
+                                .mechanism = options.mechanism,
                                 .strict = options.strict || options.random_access});
   if (!pool) return std::unexpected(pool.error());
   core->pool_ = std::move(*pool);
@@ -321,7 +320,7 @@ Status PullStream::status() const {
   return core_->status();
 }
 Mechanism PullStream::mechanism() const {
-  return stream::public_mechanism(core_->pool().mechanism());
+  return core_->pool().mechanism();
 }
 uint64_t PullStream::memory_bytes() const {
   return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();

@@ -35,7 +35,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "stream/mechanism.h"
 
 namespace penstock::stream {
 
@@ -56,7 +55,7 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
   const uint32_t slots = shape.live_blocks();
   auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
                                 .blocks_max = slots,
-                                .mechanism = pool_mechanism(options.mechanism),
+                                .mechanism = options.mechanism,
                                 .use = pool::Use::between_threads,
                                 .strict = options.strict,
                                 .system_calls = options.system_calls});
@@ -196,7 +195,7 @@ Status RemapStream::status() const {
   return core_->status();
 }
 RemapStream::Mechanism RemapStream::mechanism() const {
-  return stream::public_mechanism(core_->pool().mechanism());
+  return core_->pool().mechanism();
 }
 uint64_t RemapStream::memory_bytes() const {
   return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
