@@ -213,7 +213,7 @@ void examine_pools(const os::Limits& limits, Diagnosis& diagnosis) {
       diagnosis.advice.push_back(
           "move small blocks faster: Linux 6.8 or later, and a sandbox that allows userfaultfd");
     } else if (report.mechanism == pool::Mechanism::shared && report.works &&
-               report.pages == pool::Pages::small) {
+               report.pages == PageKind::small) {
       diagnosis.advice.push_back(
           "allow huge pages in shared memory: echo advise > "
           "/sys/kernel/mm/transparent_hugepage/shmem_enabled");

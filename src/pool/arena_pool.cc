@@ -10,10 +10,10 @@
 namespace penstock::pool {
 
 bool wants_huge_pages(const PoolOptions& options) {
-  return options.block_bytes >= os::huge_page_bytes && options.pages != Pages::small;
+  return options.block_bytes >= os::huge_page_bytes && options.pages != PageKind::small;
 }
 
-ArenaPool::ArenaPool(const PoolOptions& options, Pages pages, os::Reservation arena)
+ArenaPool::ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena)
     : arena_(std::move(arena)),
       free_(options.blocks_max),
       place_(std::make_unique<Place[]>(options.blocks_max)) {

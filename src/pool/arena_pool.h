@@ -34,7 +34,7 @@ class ArenaPool : public Pool {
 
  protected:
   // REQUIRES: the arena is excluded from fork.
-  ArenaPool(const PoolOptions& options, Pages pages, os::Reservation arena);
+  ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena);
 
   // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails.
   virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory

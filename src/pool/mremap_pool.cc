@@ -27,7 +27,7 @@ namespace {
 
 class MremapPool final : public ArenaPool {
  public:
-  MremapPool(const PoolOptions& options, Pages pages, os::Reservation arena)
+  MremapPool(const PoolOptions& options, PageKind pages, os::Reservation arena)
       : ArenaPool(options, pages, std::move(arena)) {}
 
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
@@ -40,7 +40,7 @@ class MremapPool final : public ArenaPool {
     // nobody counted.
     if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
       return system_error(error, "keep a pool out of child processes", "mremap pool");
-    return std::make_unique<MremapPool>(options, huge && advised ? Pages::huge : Pages::small,
+    return std::make_unique<MremapPool>(options, huge && advised ? PageKind::huge : PageKind::small,
                                         std::move(*arena));
   }
 

@@ -6,40 +6,18 @@
 #include "pool/page_store.h"
 
 namespace penstock {
-namespace {
-
-pool::Pages pages_of(PageKind kind) {
+const char* name_of(PageKind kind) {
   switch (kind) {
     case PageKind::automatic:
-      return pool::Pages::automatic;
+      return "automatic";
     case PageKind::small:
-      return pool::Pages::small;
+      return "4 KiB pages";
     case PageKind::huge:
-      return pool::Pages::huge;
+      return "transparent huge pages";
     case PageKind::hugetlb:
-      return pool::Pages::hugetlb;
+      return "reserved huge pages (hugetlb)";
   }
-  return pool::Pages::automatic;
-}
-
-PageKind kind_of(pool::Pages pages) {
-  switch (pages) {
-    case pool::Pages::automatic:
-      return PageKind::automatic;
-    case pool::Pages::small:
-      return PageKind::small;
-    case pool::Pages::huge:
-      return PageKind::huge;
-    case pool::Pages::hugetlb:
-      return PageKind::hugetlb;
-  }
-  return PageKind::automatic;
-}
-
-}  // namespace
-
-const char* name_of(PageKind kind) {
-  return pool::name_of(pages_of(kind));
+  return "unknown";
 }
 
 // ---- the pool
@@ -47,7 +25,7 @@ const char* name_of(PageKind kind) {
 Result<PagePool> PagePool::open(const Options& options) {
   auto store = pool::PageStore::open({.page_bytes = options.page_bytes,
                                       .bytes_max = options.bytes_max,
-                                      .pages = pages_of(options.kind),
+                                      .pages = options.kind,
                                       .prefault_bytes = options.prefault_bytes,
                                       .node = options.node,
                                       .mappings_max = options.mappings_max,
@@ -82,7 +60,7 @@ size_t PagePool::page_bytes() const {
   return store_->page_bytes();
 }
 PageKind PagePool::kind() const {
-  return kind_of(store_->pages());
+  return store_->pages();
 }
 uint64_t PagePool::limit() const {
   return uint64_t{pages_max()} * page_bytes();

@@ -98,40 +98,41 @@ Result<std::unique_ptr<PageStore>> PageStore::open(const Options& given) {
                   fmt::format("a node below {}", os::numa_nodes_max()));
 
   if (options.page_bytes < os::huge_page_bytes) {
-    if (options.pages == Pages::hugetlb)
+    if (options.pages == PageKind::hugetlb)
       return refuse("make small pages of reserved huge pages", "page_bytes of 2 MiB or more");
-    return open_as(options, Pages::small);
+    return open_as(options, PageKind::small);
   }
   switch (options.pages) {
-    case Pages::small:
-    case Pages::hugetlb:
+    case PageKind::small:
+    case PageKind::hugetlb:
       return open_as(options, options.pages);
-    case Pages::huge:
+    case PageKind::huge:
       if (!file_pages_collapse())
         return failure(ErrorCode::unsupported, "make huge pages of a memory file", options.name,
                        "Linux 6.1 with transparent huge pages, or pages of another kind");
-      return open_as(options, Pages::huge);
-    case Pages::automatic:
+      return open_as(options, PageKind::huge);
+    case PageKind::automatic:
       break;
   }
-  if (auto reserved = open_as(options, Pages::hugetlb)) return reserved;
-  return open_as(options, file_pages_collapse() ? Pages::huge : Pages::small);
+  if (auto reserved = open_as(options, PageKind::hugetlb)) return reserved;
+  return open_as(options, file_pages_collapse() ? PageKind::huge : PageKind::small);
 }
 
-Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, Pages pages) {
+Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, PageKind pages) {
   const auto pages_max = static_cast<uint32_t>(ceil_div(options.bytes_max, options.page_bytes));
   const uint64_t bytes = pages_max * uint64_t{options.page_bytes};
   auto home = os::Reservation::reserve(bytes, std::max(options.page_bytes, os::huge_page_bytes));
   if (!home) return std::unexpected(std::move(home.error()));
-  auto file = os::MemoryFile::create(bytes, pages == Pages::hugetlb ? os::MemoryFile::Pages::hugetlb
-                                                                    : os::MemoryFile::Pages::small);
+  auto file =
+      os::MemoryFile::create(bytes, pages == PageKind::hugetlb ? os::MemoryFile::Pages::hugetlb
+                                                               : os::MemoryFile::Pages::small);
   if (!file) return std::unexpected(std::move(file.error()));
   int error = file->map(home->begin(), bytes, 0, false);
   if (error == 0) error = os::exclude_from_fork(home->begin(), bytes);
   if (error != 0) {
     return system_error(error, fmt::format("map {} bytes of {}", bytes, name_of(pages)),
                         options.name,
-                        pages == Pages::hugetlb ? "more reserved pages (vm.nr_hugepages)" : "");
+                        pages == PageKind::hugetlb ? "more reserved pages (vm.nr_hugepages)" : "");
   }
   if (options.node >= 0) {
     error = os::prefer_node(home->begin(), bytes, static_cast<uint32_t>(options.node));
@@ -162,8 +163,8 @@ Result<std::unique_ptr<PageStore>> PageStore::open_as(const Options& options, Pa
   return store;
 }
 
-PageStore::PageStore(const Options& options, uint32_t pages_max, Pages pages, os::MemoryFile file,
-                     os::Reservation home)
+PageStore::PageStore(const Options& options, uint32_t pages_max, PageKind pages,
+                     os::MemoryFile file, os::Reservation home)
     : page_bytes_(options.page_bytes),
       pages_max_(pages_max),
       pages_(pages),
@@ -230,7 +231,7 @@ uint32_t PageStore::commit(PageRun run) noexcept {
     std::byte* const at = home(run.first + done);
     const uint64_t bytes = pages * uint64_t{page_bytes_};
     int error = 0;
-    for (uint64_t offset = 0; pages_ == Pages::huge && offset < bytes && error == 0;
+    for (uint64_t offset = 0; pages_ == PageKind::huge && offset < bytes && error == 0;
          offset += os::huge_page_bytes) {
       // A piece of a file without any page is not collapsed. Where the system has no huge page to
       // give, small ones do.

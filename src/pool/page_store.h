@@ -45,7 +45,7 @@ class PageStore {
   struct Options {
     size_t page_bytes = 2 * MiB;  // a power of two, at least 4 KiB
     uint64_t bytes_max = 0;       // 0: the memory of the machine
-    Pages pages = Pages::automatic;
+    PageKind pages = PageKind::automatic;
     uint64_t prefault_bytes = 0;
     int node = -1;              // NUMA; -1: any
     uint64_t mappings_max = 0;  // 0: four fifths of what vm.max_map_count leaves
@@ -58,7 +58,7 @@ class PageStore {
 
   size_t page_bytes() const { return page_bytes_; }
   uint32_t pages_max() const { return pages_max_; }
-  Pages pages() const { return pages_; }  // what they are really made of; never `automatic`
+  PageKind pages() const { return pages_; }  // what they are really made of; never `automatic`
   const std::string& name() const { return name_; }
 
   // The longest run of free pages up to `count` that can be had, with memory, each page with one
@@ -104,9 +104,9 @@ class PageStore {
   uint64_t mappings_max() const noexcept { return mappings_max_; }
 
  private:
-  PageStore(const Options& options, uint32_t pages_max, Pages pages, os::MemoryFile file,
+  PageStore(const Options& options, uint32_t pages_max, PageKind pages, os::MemoryFile file,
             os::Reservation home);
-  static Result<std::unique_ptr<PageStore>> open_as(const Options& options, Pages pages);
+  static Result<std::unique_ptr<PageStore>> open_as(const Options& options, PageKind pages);
 
   struct Found {
     PageRun run;
@@ -124,7 +124,7 @@ class PageStore {
 
   const size_t page_bytes_;
   const uint32_t pages_max_;
-  const Pages pages_;
+  const PageKind pages_;
   const std::string name_;
   uint64_t mappings_max_ = 0;
   const os::MemoryFile file_;

@@ -59,7 +59,7 @@ TEST(PageStore, RefusesWhatCannotBe) {
   EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = 4 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 200 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .prefault_bytes = 4 * MiB}), ErrorCode::invalid_argument);
-  EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = MiB, .pages = Pages::hugetlb}),
+  EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = MiB, .pages = PageKind::hugetlb}),
             ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .node = 1000}), ErrorCode::invalid_argument);
 }
@@ -221,11 +221,11 @@ TEST(PageStore, PrefaultsFreePages) {
 }
 
 TEST(PageStore, MakesHugePages) {
-  auto store = PageStore::open({.bytes_max = 8 * MiB, .pages = Pages::huge});
+  auto store = PageStore::open({.bytes_max = 8 * MiB, .pages = PageKind::huge});
   if (!store && store.error().code == ErrorCode::unsupported)
     GTEST_SKIP() << store.error().message();
   ASSERT_TRUE(store) << store.error().message();
-  EXPECT_EQ((*store)->pages(), Pages::huge);
+  EXPECT_EQ((*store)->pages(), PageKind::huge);
   ASSERT_EQ((*store)->take_run(3).count, 3u);
   EXPECT_EQ(smaps_bytes((*store)->home(0), "ShmemPmdMapped:"), 6 * MiB);
   // And what is mapped elsewhere is one entry of the page table, too.
@@ -237,9 +237,9 @@ TEST(PageStore, MakesHugePages) {
 
 TEST(PageStore, MakesSmallPagesOfAnySize) {
   for (const size_t page_bytes : {4 * KiB, 64 * KiB, 1 * MiB}) {
-    EXPECT_EQ(store_of(4, page_bytes)->pages(), Pages::small);
+    EXPECT_EQ(store_of(4, page_bytes)->pages(), PageKind::small);
   }
-  auto store = PageStore::open({.bytes_max = 8 * MiB, .pages = Pages::small});
+  auto store = PageStore::open({.bytes_max = 8 * MiB, .pages = PageKind::small});
   ASSERT_TRUE(store);
   ASSERT_EQ((*store)->take_run(2).count, 2u);
   EXPECT_EQ(smaps_bytes((*store)->home(0), "ShmemPmdMapped:"), 0u);
@@ -247,19 +247,19 @@ TEST(PageStore, MakesSmallPagesOfAnySize) {
 
 TEST(PageStore, TakesReservedHugePages) {
   const auto reserved = os::limits().reserved_huge_pages_free;
-  auto store = PageStore::open({.bytes_max = 4 * MiB, .pages = Pages::hugetlb});
+  auto store = PageStore::open({.bytes_max = 4 * MiB, .pages = PageKind::hugetlb});
   if (reserved.value_or(0) < 2) {
     EXPECT_FALSE(store);
     GTEST_SKIP() << "no huge pages are reserved (vm.nr_hugepages)";
   }
   ASSERT_TRUE(store) << store.error().message();
-  EXPECT_EQ((*store)->pages(), Pages::hugetlb);
+  EXPECT_EQ((*store)->pages(), PageKind::hugetlb);
   const PageRun run = (*store)->take_run(2);
   ASSERT_EQ(run.count, 2u);
   std::memset((*store)->home(run.first), 1, 4 * MiB);
   auto automatic = PageStore::open({.bytes_max = 2 * MiB * (*reserved - 2)});
   if (*reserved > 2) {
-    EXPECT_EQ((*automatic)->pages(), Pages::hugetlb);
+    EXPECT_EQ((*automatic)->pages(), PageKind::hugetlb);
   }
 }
 

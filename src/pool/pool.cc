@@ -68,20 +68,6 @@ const char* name_of(Mechanism mechanism) {
   return "unknown";
 }
 
-const char* name_of(Pages pages) {
-  switch (pages) {
-    case Pages::automatic:
-      return "automatic";
-    case Pages::small:
-      return "4 KiB pages";
-    case Pages::huge:
-      return "transparent huge pages";
-    case Pages::hugetlb:
-      return "reserved huge pages (hugetlb)";
-  }
-  return "unknown";
-}
-
 int Pool::free_page_tables(std::span<std::byte> piece) noexcept {
   if (is_inherited()) return 0;
   return os::decommit(piece.data(), piece.size());
@@ -95,7 +81,7 @@ Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
   if (options.blocks_max == 0 || options.blocks_max == no_block)
     return failure(ErrorCode::invalid_argument,
                    "open a pool of " + std::to_string(options.blocks_max) + " blocks", "pool");
-  if (options.pages == Pages::hugetlb && options.mechanism != Mechanism::shared)
+  if (options.pages == PageKind::hugetlb && options.mechanism != Mechanism::shared)
     return failure(ErrorCode::invalid_argument, "use reserved huge pages in a moving pool", "pool",
                    "the mechanism shared");
   if (options.system_calls && options.mechanism != Mechanism::uffd_move &&
@@ -121,7 +107,7 @@ Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
 namespace {
 
 // Moves one block there, on and back, and looks whether its contents came along.
-Status try_mechanism(Mechanism mechanism, Pages& pages) {
+Status try_mechanism(Mechanism mechanism, PageKind& pages) {
   auto pool = Pool::open({.blocks_max = 1, .mechanism = mechanism});
   if (!pool) return std::unexpected(pool.error());
   pages = (*pool)->pages();
@@ -147,7 +133,7 @@ Status try_mechanism(Mechanism mechanism, Pages& pages) {
 std::vector<MechanismReport> probe() {
   std::vector<MechanismReport> reports;
   for (const Mechanism mechanism : {Mechanism::mremap, Mechanism::uffd_move, Mechanism::shared}) {
-    MechanismReport report{mechanism, true, Pages::small, {}};
+    MechanismReport report{mechanism, true, PageKind::small, {}};
     if (const Status status = try_mechanism(mechanism, report.pages); !status) {
       report.works = false;
       report.detail = status.error().message();
@@ -181,7 +167,7 @@ Mechanism preferred(Use use, size_t block_bytes, uint32_t blocks_max) {
     return Mechanism::uffd_move;
   const MechanismReport& shared = report_of(Mechanism::shared);
   if (use == Use::between_threads && block_bytes >= os::huge_page_bytes && shared.works &&
-      shared.pages != Pages::small)
+      shared.pages != PageKind::small)
     return Mechanism::shared;
   return Mechanism::mremap;
 }

@@ -45,6 +45,7 @@
 #include "os/userfault.h"
 #include "penstock/error.h"
 #include "penstock/mechanism.h"
+#include "penstock/page_pool.h"
 #include "penstock/units.h"
 
 namespace penstock::pool {
@@ -62,14 +63,7 @@ enum class Use {
                     // pipes)
 };
 
-// The pages that the blocks of 2 MiB and more are made of; smaller blocks are always `small`.
-enum class Pages {
-  automatic,
-  small,    // 4 KiB
-  huge,     // transparent huge pages; a block for which the system has none is made of small ones
-  hugetlb,  // shared only: pages that an administrator has reserved
-};
-const char* name_of(Pages pages);
+using penstock::name_of;  // of a PageKind
 
 struct PoolOptions {
   size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
@@ -77,9 +71,9 @@ struct PoolOptions {
   Mechanism mechanism = Mechanism::automatic;  // automatic: what measures best among what this
                                                // kernel has (see pool.cc)
   Use use = Use::same_thread;                  // what `automatic` chooses for
-  Pages pages = Pages::automatic;
-  bool strict = false;               // shared only: old views vanish at once
-  uint32_t unmap_batch_blocks = 32;  // shared only
+  PageKind pages = PageKind::automatic;        // of blocks of 2 MiB and more; hugetlb: shared only
+  bool strict = false;                         // shared only: old views vanish at once
+  uint32_t unmap_batch_blocks = 32;            // shared only
   // uffd_move only, privileged: faults in ranges are not signals in the faulting thread but events
   // (see events_of()), so that those inside system calls can be served, too.
   bool system_calls = false;
@@ -93,7 +87,7 @@ class Pool {
   bool is_inherited() const noexcept { return made_.is_past(); }
   size_t block_bytes() const { return block_bytes_; }
   uint32_t blocks_max() const { return blocks_max_; }
-  Pages pages() const { return pages_; }  // the choice that was made; never `automatic`
+  PageKind pages() const { return pages_; }  // the choice that was made; never `automatic`
   virtual Mechanism mechanism() const = 0;
   virtual int fault_signal() const = 0;  // SIGSEGV or SIGBUS
 
@@ -147,7 +141,7 @@ class Pool {
   const os::Generation made_ = os::Generation::now();
   size_t block_bytes_ = 0;
   uint32_t blocks_max_ = 0;
-  Pages pages_ = Pages::small;
+  PageKind pages_ = PageKind::small;
 };
 
 // The mechanism that `automatic` stands for, on this kernel. `blocks_max` matters for what may be
@@ -159,7 +153,7 @@ Mechanism preferred(Use use, size_t block_bytes = 2 * MiB, uint32_t blocks_max =
 struct MechanismReport {
   Mechanism mechanism;
   bool works;
-  Pages pages;         // of 2 MiB blocks
+  PageKind pages;      // of 2 MiB blocks
   std::string detail;  // why it does not work, or nothing
 };
 std::vector<MechanismReport> probe();

@@ -434,7 +434,7 @@ class PoolOfHugePages : public PoolContract {};
 
 TEST_P(PoolOfHugePages, ReallyHasHugePages) {
   const auto pool = open(4);
-  if (pool->pages() != Pages::huge)
+  if (pool->pages() != PageKind::huge)
     GTEST_SKIP() << "no transparent huge pages here: " << name_of(pool->pages());
   auto range = pool->reserve(8 * pool->block_bytes()).value();
   for (size_t i = 0; i < 4; ++i) {
@@ -519,7 +519,7 @@ TEST(Pool, RefusesWhatCannotBe) {
   EXPECT_FALSE(Pool::open({.block_bytes = 2048, .blocks_max = 1}));
   EXPECT_FALSE(Pool::open({.blocks_max = 0}));
   EXPECT_FALSE(
-      Pool::open({.blocks_max = 1, .mechanism = Mechanism::mremap, .pages = Pages::hugetlb}));
+      Pool::open({.blocks_max = 1, .mechanism = Mechanism::mremap, .pages = PageKind::hugetlb}));
 }
 
 TEST(Pool, AutomaticWorksForEveryUseAndSize) {
@@ -535,8 +535,8 @@ TEST(Pool, AutomaticWorksForEveryUseAndSize) {
 TEST(Pool, SmallPagesAreObeyed) {
   for (const Mechanism mechanism : {Mechanism::mremap, Mechanism::shared}) {
     const auto pool =
-        Pool::open({.blocks_max = 1, .mechanism = mechanism, .pages = Pages::small}).value();
-    EXPECT_EQ(pool->pages(), Pages::small);
+        Pool::open({.blocks_max = 1, .mechanism = mechanism, .pages = PageKind::small}).value();
+    EXPECT_EQ(pool->pages(), PageKind::small);
     EXPECT_NE(pool->take(), no_block);
   }
 }

@@ -33,16 +33,16 @@ namespace {
 
 class SharedPool final : public ArenaPool {
  public:
-  SharedPool(const PoolOptions& options, Pages pages, os::Reservation arena, os::MemoryFile file)
+  SharedPool(const PoolOptions& options, PageKind pages, os::Reservation arena, os::MemoryFile file)
       : ArenaPool(options, pages, std::move(arena)),
         file_(std::move(file)),
         is_huge_(std::make_unique<bool[]>(options.blocks_max)),
         late_(options.block_bytes, options.strict ? 1 : options.unmap_batch_blocks) {}
 
-  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options, Pages pages) {
+  static Result<std::unique_ptr<Pool>> open(const PoolOptions& options, PageKind pages) {
     auto arena = reserve_arena(options);
     if (!arena) return std::unexpected(arena.error());
-    auto file = os::MemoryFile::create(arena->bytes(), pages == Pages::hugetlb
+    auto file = os::MemoryFile::create(arena->bytes(), pages == PageKind::hugetlb
                                                            ? os::MemoryFile::Pages::hugetlb
                                                            : os::MemoryFile::Pages::small);
     if (!file) return std::unexpected(file.error());
@@ -68,8 +68,8 @@ class SharedPool final : public ArenaPool {
  private:
   int commit_home(BlockId block) noexcept override {
     std::byte* const at = home(block);
-    is_huge_[block] = pages() == Pages::huge;
-    if (pages() == Pages::huge) {
+    is_huge_[block] = pages() == PageKind::huge;
+    if (pages() == PageKind::huge) {
       for (size_t offset = 0; offset < block_bytes(); offset += os::huge_page_bytes) {
         // A piece of a file without any page is not collapsed. Where the system has no huge page to
         // give, small ones do.
@@ -111,12 +111,12 @@ class SharedPool final : public ArenaPool {
 }  // namespace
 
 Result<std::unique_ptr<Pool>> open_shared_pool(const PoolOptions& options) {
-  if (!wants_huge_pages(options)) return SharedPool::open(options, Pages::small);
-  if (options.pages == Pages::hugetlb) return SharedPool::open(options, Pages::hugetlb);
-  if (options.pages == Pages::huge || file_pages_collapse())
-    return SharedPool::open(options, Pages::huge);
-  if (auto reserved = SharedPool::open(options, Pages::hugetlb)) return reserved;
-  return SharedPool::open(options, Pages::small);
+  if (!wants_huge_pages(options)) return SharedPool::open(options, PageKind::small);
+  if (options.pages == PageKind::hugetlb) return SharedPool::open(options, PageKind::hugetlb);
+  if (options.pages == PageKind::huge || file_pages_collapse())
+    return SharedPool::open(options, PageKind::huge);
+  if (auto reserved = SharedPool::open(options, PageKind::hugetlb)) return reserved;
+  return SharedPool::open(options, PageKind::small);
 }
 
 }  // namespace penstock::pool

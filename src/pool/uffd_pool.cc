@@ -45,7 +45,8 @@ namespace {
 
 class UffdPool final : public ArenaPool {
  public:
-  UffdPool(const PoolOptions& options, Pages pages, os::Reservation arena, os::Userfault userfault)
+  UffdPool(const PoolOptions& options, PageKind pages, os::Reservation arena,
+           os::Userfault userfault)
       : ArenaPool(options, pages, std::move(arena)),
         userfault_(std::move(userfault)),
         system_calls_(options.system_calls) {}
@@ -59,7 +60,7 @@ class UffdPool final : public ArenaPool {
     const bool advised = os::advise_huge(arena->begin(), arena->bytes(), huge) == 0;
     if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
       return system_error(error, "keep a pool out of child processes", "uffd_move pool");
-    return std::make_unique<UffdPool>(options, huge && advised ? Pages::huge : Pages::small,
+    return std::make_unique<UffdPool>(options, huge && advised ? PageKind::huge : PageKind::small,
                                       std::move(*arena), std::move(*userfault));
   }
 
@@ -98,7 +99,7 @@ class UffdPool final : public ArenaPool {
   // Makes inaccessible addresses what a range consists of.
   int prepare(std::byte* begin, size_t bytes) noexcept {
     int error = os::exclude_from_fork(begin, bytes);
-    (void)os::advise_huge(begin, bytes, pages() == Pages::huge);
+    (void)os::advise_huge(begin, bytes, pages() == PageKind::huge);
     if (error == 0) error = os::protect(begin, bytes, os::Access::read_write);
     if (error == 0) error = mover_to(begin).watch(begin, bytes);
     return error;
