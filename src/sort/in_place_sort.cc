@@ -17,11 +17,11 @@
 #include "sort/choose_map.h"
 #include "sort/chunk_space.h"
 #include "sort/heavy_keys.h"
+#include "sort/in_place_plan.h"
 #include "sort/kernels.h"
 #include "sort/line_scatter.h"
 #include "sort/on_all_threads.h"
 #include "sort/quick_sort.h"
-#include "sort/sort_plan.h"
 
 // The outline:
 //
@@ -58,7 +58,7 @@ constexpr size_t nested_sample_items = 8192;
 constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
 
 template <class T>
-uint64_t extra_bytes_of(const SortPlan& plan, uint64_t items) {
+uint64_t extra_bytes_of(const InPlacePlan& plan, uint64_t items) {
   uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
   if (plan.buckets == 0) return bytes;
   bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
@@ -70,12 +70,12 @@ uint64_t extra_bytes_of(const SortPlan& plan, uint64_t items) {
 
 // As many threads as have enough work, and memory within what is promised.
 template <class T>
-SortPlan plan_for(uint64_t items, const InPlaceOptions& options) {
+InPlacePlan plan_for(uint64_t items, const InPlaceOptions& options) {
   const uint64_t bytes = items * sizeof(T);
   auto threads = static_cast<unsigned>(
       std::clamp<uint64_t>(bytes / thread_bytes_min, 1, std::max(options.threads, 1u)));
   for (;; --threads) {
-    SortPlan plan = plan_sort(items, sizeof(T), threads, options.stable);
+    InPlacePlan plan = plan_in_place(items, sizeof(T), threads, options.stable);
     if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes)) return plan;
   }
 }
@@ -86,7 +86,7 @@ class InPlaceSort {
   using List = ChunkSpace::List;
 
   InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options,
-              const SortPlan& plan)
+              const InPlacePlan& plan)
       : in_(in),
         out_(out),
         count_(count),
@@ -473,7 +473,7 @@ class InPlaceSort {
   T* out_;
   size_t count_;
   InPlaceOptions options_;
-  SortPlan plan_;
+  InPlacePlan plan_;
   unsigned threads_;
   bool in_order_;
   const Kernels<T>& kernels_ = kernels<T>();
@@ -619,7 +619,7 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
   if (appended == 0) return {};
   if (few) return sort_appended(out, in_order, count, options);
 
-  const SortPlan plan = plan_for<T>(count, options);
+  const InPlacePlan plan = plan_for<T>(count, options);
   if (plan.buckets == 0) return sort_small(in, count, out, options);
   std::vector<uint64_t> sample;
   try {

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "penstock/units.h"
-#include "sort/sort_plan.h"
+#include "sort/in_place_plan.h"
 
 // The cases that its parts make difficult; every type, distribution and size is run by
 // test/sort_property_test.cc.

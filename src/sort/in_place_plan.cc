@@ -1,4 +1,4 @@
-#include "sort/sort_plan.h"
+#include "sort/in_place_plan.h"
 
 #include <algorithm>
 #include <bit>
@@ -28,8 +28,8 @@ constexpr unsigned nested_levels = 2;
 
 }  // namespace
 
-SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_order) {
-  SortPlan plan;
+InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, bool in_order) {
+  InPlacePlan plan;
   plan.threads = threads;
   uint64_t bytes = items * item_bytes;
   if (bytes <= cache_bytes_max) {

@@ -7,7 +7,7 @@
 
 namespace penstock::sorting {
 
-struct SortPlan {
+struct InPlacePlan {
   unsigned threads = 1;
   uint32_t buckets = 0;         // of the first level; 0: everything at once in the cache
   uint32_t nested_buckets = 0;  // of a bucket that is divided again
@@ -19,7 +19,7 @@ struct SortPlan {
 };
 
 // `in_order`: input is read from front to back.
-SortPlan plan_sort(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
+InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
 
 // What sort.h promises: memory beside `bytes` of items, at most.
 uint64_t extra_bytes_promised(uint64_t bytes);
