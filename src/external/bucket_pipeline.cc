@@ -109,14 +109,16 @@ class Pipeline {
       if (auto status = writes_.open(context_.options); !status) return status;
     }
     if (in_order_) {
-      if (auto status = open(output_); !status) return status;
+      // The blocks of all that they would have.
+      if (auto status = open(output_, numeric_ ? 1 : input_.plan.sorters); !status) return status;
       output_.begin(input_.target);
     }
     if (numeric_) kept_since_ = context_.occupancy().expect_buckets(input_.arena.bytes());
     return {};
   }
-  Status open(OutputBlocks& output) {
-    return output.open(context_.options, input_.plan.output_block_bytes, input_.plan.output_blocks);
+  Status open(OutputBlocks& output, unsigned outputs) {
+    return output.open(context_.options, input_.plan.output_block_bytes,
+                       outputs * input_.plan.output_blocks);
   }
 
   std::unique_ptr<BucketSorter> sorter() {
@@ -153,7 +155,7 @@ class Pipeline {
         if (auto status = emit_in_order(*job, *sorter); !status) return status;
       } else {
         if (!own.is_open()) {
-          if (auto status = open(own); !status) return status;
+          if (auto status = open(own, 1); !status) return status;
         }
         own.begin({input_.target.file, job->offset});
         if (auto status = emit(*job, *sorter, own, input_.resume != nullptr); !status)
