@@ -170,8 +170,8 @@ TEST_F(Damage, OfWhatMayBeAmongTheFirstIsNoticed) {
 }
 
 TEST_F(Damage, OfMemoryIsNoticedInEveryFormat) {
-  for (const Format& format :
-       {u64, Format{Type::u32, 4}, Format{Type::f64, 8}, Format{Type::kv64, 16}, records, lines}) {
+  for (const Format& format : {u64, Format{Type::u32, 4, 0, 4}, Format{Type::f64, 8},
+                               Format{Type::kv64, 16}, records, lines}) {
     SCOPED_TRACE(record::name_of(format.type));
     for (const uint64_t bytes : {4 * MiB, 24 * MiB}) {
       SortOptions options = sort_options(format, bytes);

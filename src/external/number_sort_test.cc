@@ -27,6 +27,7 @@ class NumberSortTest : public SortFixture {
                                    std::vector<uint64_t> sample) {
     write(path("in"), {reinterpret_cast<const char*>(items.data()), items.size() * sizeof(T)});
     options.format.record_bytes = sizeof(T);
+    options.format.key_bytes = std::min<uint32_t>(sizeof(T), 8);
     auto in = file::File::open_read(path("in"));
     auto out = file::File::create_output(path("out"));
     EXPECT_TRUE(in && out);
