@@ -306,17 +306,30 @@ class Checks(Case):
 class CommandLine(Case):
     def test_options_of_gnu_sort_that_mean_something_else_are_refused_with_a_hint(self):
         path = self.write("in", b"b\na\n")
-        for words in (["-n"], ["-g"], ["-h"], ["-M"], ["-V"], ["-R"], ["-b"], ["-d"], ["-f"], ["-i"], ["-z"], ["-k", "1"],
-                      ["-k2,2"], ["-t", ","], ["-t,"], ["-rn"], ["--numeric-sort"], ["--general-numeric-sort"],
-                      ["--human-numeric-sort"], ["--month-sort"], ["--version-sort"], ["--random-sort"],
-                      ["--random-source=x"], ["--sort=numeric"], ["--ignore-leading-blanks"], ["--dictionary-order"],
-                      ["--ignore-case"], ["--ignore-nonprinting"], ["--zero-terminated"], ["--field-separator=,"],
-                      ["--files0-from=x"], ["--compress-program=gzip"], ["--batch-size=4"], ["--debug"]):
+        for words in (["--random-source=x"], ["--files0-from=x"], ["--compress-program=gzip"], ["--batch-size=4"], ["--debug"]):
             with self.subTest(words=words):
                 done = run("sort", *words, path, "-o", self.folder / "out", code=2)
                 self.assert_message(done, "GNU sort", "try:")
-        self.assert_message(run("sort", path, "-o", self.folder / "out", "-t", code=2), "-t", "GNU sort")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_keys_of_lines_that_make_no_sense_are_refused(self):
+        path = self.write("in", b"b\na\n")
+        for words in (["-k", "0"], ["-k", "x"], ["-k", "1.0"], ["-k1,0"], ["-k1,2x"], ["-k1nM"], ["-nM"], ["-dn"], ["-t", "ab"],
+                      ["-t", ""], ["-t"], ["-k"], ["--sort=wrong"], ["--format", "u64", "-n"], ["--format", "record", "-k1"],
+                      ["--format", "kv64", "-z"]):
+            with self.subTest(words=words):
+                self.assert_message(run("sort", *words, path, "-o", self.folder / "out", code=2))
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_random_order_keeps_equal_keys_together(self):
+        lines = [b"%d %d\n" % (i % 50, i) for i in range(2000)]
+        path = self.write("in", b"".join(lines))
+        done = [run("sort", "-R", "-k1,1", path).stdout for _ in range(2)]
+        self.assertNotEqual(done[0], done[1])
+        for out in done:
+            keys = [line.split()[0] for line in out.splitlines()]
+            self.assertEqual(sum(a != b for a, b in zip(keys, keys[1:])), 49)
+            self.assertEqual(sorted(out.splitlines(True)), sorted(lines))
 
     def test_what_cannot_be_is_exit_code_2(self):
         path = self.write("in", b"b\na\n")
@@ -330,7 +343,7 @@ class CommandLine(Case):
 
     def test_options_that_would_change_nothing_are_refused(self):
         path = self.write("in", b"b\na\n")
-        for words in (["sort", path, "--key", "2"], ["sort", path, "--record", "2"],
+        for words in (["sort", path, "--record", "2"],
                       ["sort", path, "--format", "u32", "--key", "0:4"], ["check", path, "--key", "0:1"],
                       ["gen", "--format", "u64", "--count", "1", "--record", "8", "-o", self.folder / "out"],
                       ["gen", "--format", "record", "--count", "1", "--key", "5:5", "-o", self.folder / "out"]):

@@ -245,8 +245,8 @@ class Plan(Case):
         self.fails("plan", *size, "--device", "hdd", "-S", "100K", "--inputs", "5", told="at least")
         self.fails("plan", "--inputs", "4", told="--size")
         self.fails("plan", "--size", "1x", "--device", "hdd", told="cannot read this as a size")
-        done = run("plan", *size, "--device", "hdd", "-k", "2", code=2)
-        self.assertIn(b"-k", done.stderr)
+        done = run("plan", *size, "--device", "hdd", "--debug", code=2)
+        self.assertIn(b"--debug", done.stderr)
 
     def test_bad_profiles_are_refused_with_what_is_wrong(self):
         good = {"kind": "penstock device profile", "version": 1, "read_bytes_per_s": 1e9, "write_bytes_per_s": 1e9,

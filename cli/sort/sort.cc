@@ -151,7 +151,7 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
 
 int run(const SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
-  Result<external::SortOptions> options = sort_options(arguments);
+  Result<external::SortOptions> options = sort_options(arguments, arguments.resume);
   if (!options) return report("sort", options.error());
   options->resume = arguments.resume;
   options->output_rules = arguments.output_rules;

@@ -80,6 +80,7 @@ void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option("-o,--output", words.output,
                     "where the result goes; may be an input (default: standard output)");
   add_format_options(parser, words.format);
+  add_text_words(parser, words.text);
   add_memory_words(parser, words);
   parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   parser.add_flag("-r,--reverse", words.descending, "descending order");
@@ -108,7 +109,7 @@ Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
   return std::min(default_memory_bytes, machine_memory_bytes() / 2);
 }
 
-Result<external::SortOptions> sort_options(const SortWords& words) {
+Result<external::SortOptions> sort_options(const SortWords& words, bool resume) {
   if (std::ranges::find(words.inputs, "") != words.inputs.end()) {
     return misuse("sort a file without a name", "FILE ''", "- for standard input");
   }
@@ -116,7 +117,14 @@ Result<external::SortOptions> sort_options(const SortWords& words) {
     return misuse("write a file without a name", "-o ''", "- for standard output");
   }
   if (words.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  Result<record::Format> format = words.format.format();
+  FormatOptions named = words.format;
+  TextWords text = words.text;
+  // --key is GNU sort's for lines, and ours for records.
+  if (named.name == "lines" && named.key) {
+    text.keys.push_back(*named.key);
+    named.key.reset();
+  }
+  Result<record::Format> format = named.format();
   if (!format) return std::unexpected(format.error());
   Result<uint64_t> memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
@@ -136,6 +144,10 @@ Result<external::SortOptions> sort_options(const SortWords& words) {
   options.unique = words.unique;
   options.stable = words.stable;
   options.merge_only = words.merge_only;
+  if (auto status = apply_text_words(text, words.stable, words.unique, resume, options.format,
+                                     options.descending);
+      !status)
+    return std::unexpected(status.error());
   options.mechanism = *mechanism;
   options.compression = *compression;
   options.top = words.top;

@@ -9,6 +9,7 @@
 
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
+#include "cli/sort/text_words.h"
 #include "external/external_sort.h"
 
 namespace penstock::cli {
@@ -26,6 +27,7 @@ struct SortWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
+  TextWords text;
   unsigned threads;  // the cores, at most 8
   bool descending = false;
   bool unique = false;
@@ -44,6 +46,7 @@ void add_sort_words(Parser& parser, SortWords& words);
 extern const char* const sort_words_footer;
 
 // The words made options, or what is wrong with them.
-Result<external::SortOptions> sort_options(const SortWords& words);
+// `resume`: a later run must find the same order.
+Result<external::SortOptions> sort_options(const SortWords& words, bool resume = false);
 
 }  // namespace penstock::cli

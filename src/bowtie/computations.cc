@@ -34,13 +34,17 @@ std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
 
 // ---- Items of one input.
 
-bool append_item(OutputStream& output, std::string_view item, bool lacks_newline) {
-  const std::span<std::byte> room = output.room(item.size() + lacks_newline);
+bool append(OutputStream& output, std::string_view bytes) {
+  const std::span<std::byte> room = output.room(bytes.size());
   if (room.empty()) return false;
-  std::memcpy(room.data(), item.data(), item.size());
-  if (lacks_newline) room[item.size()] = std::byte{'\n'};
-  output.advance(item.size() + lacks_newline);
+  std::memcpy(room.data(), bytes.data(), bytes.size());
+  output.advance(bytes.size());
   return true;
+}
+
+bool append_item(OutputStream& output, const record::Format& format, std::string_view item) {
+  return append(output, item) &&
+         (!record::lacks_line_end(format, item) || append(output, {&format.line_end, 1}));
 }
 
 bool ItemReader::next() {
@@ -73,9 +77,10 @@ bool ItemReader::next_line() {
   };
   size_t searched = 0;
   for (auto window = input_->window();;) {
-    const void* newline = std::memchr(window.data() + searched, '\n', window.size() - searched);
-    if (newline != nullptr) {
-      at_ = static_cast<const std::byte*>(newline) + 1;
+    const std::byte* const end = window.data() + window.size();
+    const std::byte* const from = window.data() + searched;
+    if (const size_t bytes = record::item_bytes_at(format_, from, end); bytes > 0) {
+      at_ = from + bytes;
       break;
     }
     searched = window.size();
@@ -85,7 +90,6 @@ bool ItemReader::next_line() {
     // The end, or an error.
     done_ = window.empty() || !input_->status();
     if (done_) return false;
-    lacks_newline_ = true;
     at_ = window.data() + window.size();
     break;
   }
@@ -202,8 +206,7 @@ Status merge_all(Streams& streams, const record::Format& format, const MergeOpti
     const std::string_view item = tree.winner().item();
     const bool repeat =
         options.unique && last.any() && last.compare(tree.order(), tree.prefix(), item) == 0;
-    if (!repeat && !append_item(output, item, tree.winner().lacks_newline()))
-      return output.status();
+    if (!repeat && !append_item(output, format, item)) return output.status();
     items += repeat ? 0 : 1;
     if (options.unique && !repeat) last.set(tree.order(), tree.prefix(), item);
     // What comes behind the last item that is wanted is nobody's business: it need not be in order.
@@ -251,13 +254,12 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
     lines.clear();
     size_t at = 0;
     while (lines.size() < batch_items_max) {
-      const void* newline = std::memchr(window.data() + at, '\n', window.size() - at);
-      if (newline == nullptr) break;
-      const auto end =
-          static_cast<size_t>(static_cast<const std::byte*>(newline) - window.data()) + 1;
-      if (end - at > item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
-      lines.emplace_back(reinterpret_cast<const char*>(window.data()) + at, end - at);
-      at = end;
+      const std::byte* const from = window.data() + at;
+      const size_t bytes = record::item_bytes_at(format, from, window.data() + window.size());
+      if (bytes == 0) break;
+      if (bytes > item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
+      lines.push_back(record::text_at(from, bytes));
+      at += bytes;
     }
     if (lines.empty() && window.size() >= wanted) {
       if (window.size() >= item_bytes_max) return bad_item(format, input.index(), item_bytes_max);
@@ -293,7 +295,7 @@ bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t 
 }
 
 template <class Put>
-bool scatter(Streams& streams, const Items& items, Put put) {
+bool scatter(Streams& streams, const record::Format& format, const Items& items, Put put) {
   if (items.fixed()) {
     const size_t bytes = items[0].size();
     if (bytes == sizeof(uint64_t))
@@ -304,8 +306,7 @@ bool scatter(Streams& streams, const Items& items, Put put) {
   }
   for (size_t i = 0; i < items.size(); ++i) {
     const uint32_t to = put(i);
-    if (to != none && !append_item(streams.output(to), items[i], !items[i].ends_with('\n')))
-      return false;
+    if (to != none && !append_item(streams.output(to), format, items[i])) return false;
   }
   return true;
 }
@@ -324,7 +325,7 @@ Status distribute_all(Streams& streams, const record::Format& format, const ToOu
             }
             targets[k] = output_of[targets[k]];
           }
-          if (!scatter(streams, items, [&](size_t k) { return targets[k]; }))
+          if (!scatter(streams, format, items, [&](size_t k) { return targets[k]; }))
             return streams.status();
           return {};
         });
@@ -347,7 +348,7 @@ ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) 
   PENSTOCK_CHECK(outputs > 0, "items go somewhere");
   return [order = record::ItemOrder(format), outputs, seed](const Items& items, uint32_t* to) {
     for (size_t i = 0; i < items.size(); ++i) {
-      const std::string_view key = order.key(items[i]);
+      const std::string_view key = key_of(order.format(), items[i]);
       const uint64_t hash = mix64(
           seed ^ record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size()));
       constexpr unsigned high_half = 32;
@@ -358,7 +359,7 @@ ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) 
 
 ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits) {
   constexpr unsigned prefix_bits = 64;
-  const bool half = format.numeric() && format.key_bytes == sizeof(uint32_t);
+  const bool half = format.numeric() && record::item_bytes_of(format.type) == sizeof(uint32_t);
   const unsigned no_key_bits = half ? prefix_bits / 2 : 0;
   PENSTOCK_CHECK(skip_bits + no_key_bits + bits <= prefix_bits && bits < 32,
                  "bits of the key's beginning");
@@ -403,7 +404,7 @@ Computation filter(const record::Format& format, Keep keep) {
           streams.input(i), format, streams.window_bytes_max(), [&](const Items& items) -> Status {
             keep(items, kept.data());
             const bool fine =
-                scatter(streams, items, [&](size_t k) { return kept[k] != 0 ? 0u : none; });
+                scatter(streams, format, items, [&](size_t k) { return kept[k] != 0 ? 0u : none; });
             return fine ? Status{} : streams.status();
           });
       if (!status) return status;

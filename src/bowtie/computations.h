@@ -47,8 +47,9 @@ class Items {
   size_t count_ = 0;
 };
 
-// One item, or other bytes, to an output; with the newline that a line lacks. False after an error.
-bool append_item(OutputStream& output, std::string_view item, bool lacks_newline = false);
+// Bytes to an output; an item, with the end that a line may lack. False after an error.
+bool append(OutputStream& output, std::string_view bytes);
+bool append_item(OutputStream& output, const record::Format& format, std::string_view item);
 
 // Walks over the items of one input.
 //
@@ -63,7 +64,6 @@ class ItemReader {
   bool done() const { return done_; }
   Status status() const;
   std::string_view item() const { return item_; }
-  bool lacks_newline() const { return lacks_newline_; }
 
  private:
   bool next_line();
@@ -74,7 +74,6 @@ class ItemReader {
   const std::byte* at_ = nullptr;   // behind the present item
   const std::byte* end_ = nullptr;  // of the window
   std::string_view item_;
-  bool lacks_newline_ = false;
   bool done_ = false;
   bool malformed_ = false;
 };

@@ -98,7 +98,7 @@ void BucketReader::add_jobs(const SplitBucket& bucket) {
   const bool made = bucket.spilled.empty() && bucket.kept.empty();
   job.kind = made ? BucketJob::Kind::make : BucketJob::Kind::copy;
   if (context_.options.unique) {
-    // All keys are equal, and a line is its key: all items are of one length.
+    // All items are of one length, or only the first was kept.
     job.bytes = bucket.bytes / bucket.items;
     job.items = 1;
     // Whole blocks are read, because only these are checked.
@@ -109,12 +109,14 @@ void BucketReader::add_jobs(const SplitBucket& bucket) {
   const size_t blocks = std::max<size_t>(1, arena_.bytes() / 8 / spills_.block_bytes());
   const uint64_t piece_bytes = blocks * spills_.block_bytes();
   const uint64_t item_bytes = bucket.bytes / bucket.items;
+  const bool sums_items = context_.options.format.equal_keys_are_equally_long();
   for (size_t first = 0; first < bucket.spilled.size(); first += blocks) {
     job.start = first * spills_.block_bytes();
     job.bytes = std::min(bucket.bytes - job.start, piece_bytes);
     // The last item that begins here may end in the next piece. To be summed up it is read here.
     const uint64_t rest_bytes =
-        ceil_div(job.start + job.bytes, item_bytes) * item_bytes - job.start;
+        sums_items ? ceil_div(job.start + job.bytes, item_bytes) * item_bytes - job.start
+                   : job.bytes;
     cut(job, bucket, first, ceil_div(rest_bytes, spills_.block_bytes()));
     job.items = first == 0 ? bucket.items : 0;
     add(job, bucket);

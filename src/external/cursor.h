@@ -29,7 +29,7 @@ class Cursor {
   Status status() const;
 
   std::string_view item() const { return item_; }
-  // Only of the last item of a file: the newline is not there.
+  // Only of the last item of a file: what ends a line is not there.
   bool lacks_newline() const { return lacks_newline_; }
   uint64_t prefix() const { return prefix_; }
 

@@ -201,7 +201,7 @@ Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t lev
       bucket_of(layout_.key_of_partial(partial), level, static_cast<uint32_t>(buckets.size()));
   buckets[bucket].bytes += partial.size();
   ++buckets[bucket].partials;
-  if (!bowtie::append_item(streams.output(bucket), partial)) return streams.status();
+  if (!bowtie::append(streams.output(bucket), partial)) return streams.status();
   return {};
 }
 
@@ -386,7 +386,7 @@ Status Group::write_table(OutputStream& output) {
   stretch.partials = table_->size();
   auto status = table_->for_each([&](std::string_view partial) -> Status {
     stretch.bytes += partial.size();
-    if (!bowtie::append_item(output, partial)) return output.status();
+    if (!bowtie::append(output, partial)) return output.status();
     return {};
   });
   if (!status) return status;
@@ -398,7 +398,7 @@ Status Group::write_table(OutputStream& output) {
 Status Group::write_result(OutputStream& output, std::string_view partial) {
   scratch_.clear();
   if (auto status = append_result(layout_, partial, scratch_); !status) return status;
-  if (!bowtie::append_item(output, scratch_)) return output.status();
+  if (!bowtie::append(output, scratch_)) return output.status();
   output_bytes_ += scratch_.size();
   ++groups_;
   return {};
@@ -439,7 +439,7 @@ Status Group::merge_streams(Streams& streams, bool last) {
     const std::string_view partial = readers[input].item();
     if (last) {
       if (auto status = write_result(output, partial); !status) return status;
-    } else if (!bowtie::append_item(output, partial)) {
+    } else if (!bowtie::append(output, partial)) {
       return output.status();
     }
     if (auto status = seat(input); !status) return status;

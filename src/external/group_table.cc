@@ -114,7 +114,7 @@ std::string_view GroupLayout::key_of_item(std::string_view item) const {
 std::string_view GroupLayout::key_of_partial(std::string_view partial) const {
   if (!lines()) return partial.substr(partial_.key_offset, partial_.key_bytes);
   if (aggregates_.count) partial.remove_prefix(count_of_line(partial).second);
-  return record::without_newline(partial);
+  return record::without_line_end(item_, partial);
 }
 
 uint64_t GroupLayout::prefix_of_key(std::string_view key) const {
@@ -206,7 +206,7 @@ void make_partial(const GroupLayout& layout, std::string_view item, std::string&
     return;
   }
   if (layout.lines()) {
-    to.assign("1\t").append(record::without_newline(item)) += '\n';
+    to.assign("1\t").append(record::without_line_end(layout.item_format(), item)) += '\n';
     return;
   }
   to.assign(layout.key_of_item(item));

@@ -58,26 +58,28 @@ class PairSorter {
   bool whole() const {
     if (items_.bytes == 0) return items_.items == 0;
     if (format_.fixed()) return items_.bytes == items_.items * format_.record_bytes;
-    return items_.end()[-1] == std::byte{'\n'};
+    return items_.end()[-1] == std::byte(format_.line_end);
   }
 
   static std::unexpected<Error> not_what_was_written() {
     return failure(ErrorCode::corrupt, "find as many items as were written", "temporaries");
   }
 
-  std::string_view key_at(uint64_t place) const {
-    return key_of(format_, item_at(format_, items_.data + place, items_.end()));
+  std::string_view key_at(uint64_t place, std::string& room) const {
+    return order_.key(item_at(format_, items_.data + place, items_.end()), room);
   }
 
   // Most data have nothing in common: a few items tell.
   size_t common_prefix_of_all() const {
     if (items_.items == 0) return 0;
     const std::byte* at = items_.data;
-    const std::string_view first = key_of(format_, item_at(format_, at, items_.end()));
+    std::string first_room;
+    std::string room;
+    const std::string_view first = key_at(0, first_room);
     size_t common = first.size();
     while (common > 0 && at < items_.end()) {
       const std::string_view item = item_at(format_, at, items_.end());
-      common = common_prefix(first, key_of(format_, item), common);
+      common = common_prefix(first, order_.key(item, room), common);
       at += item.size();
     }
     return common;
@@ -90,10 +92,11 @@ class PairSorter {
   // False: there are not so many.
   bool make(KeyValue* pairs, size_t skip) const {
     uint64_t count = 0;
+    std::string room;
     for (const std::byte* at = items_.data; at < items_.end(); ++count) {
       if (count == items_.items) return false;
       const std::string_view item = item_at(format_, at, items_.end());
-      pairs[count] = {key_from(key_of(format_, item), skip),
+      pairs[count] = {key_from(order_.key(item, room), skip),
                       static_cast<uint64_t>(at - items_.data)};
       at += item.size();
     }
@@ -119,13 +122,15 @@ class PairSorter {
 
   Status order_group(std::span<KeyValue> group, unsigned depth) const {
     if (group.size() < group_items_min || depth == depth_max) return compare(group);
-    const std::string_view first = key_at(group.front().value);
+    std::string first_room;
+    std::string room;
+    const std::string_view first = key_at(group.front().value, first_room);
     size_t common = first.size();
     bool equal = true;
     for (size_t i = 1; i < group.size(); ++i) {
       if (i + prefetch_pairs < group.size())
         __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
-      const std::string_view key = key_at(group[i].value);
+      const std::string_view key = key_at(group[i].value, room);
       common = common_prefix(first, key, common);
       equal = equal && common == first.size() && key.size() == first.size();
     }
@@ -136,7 +141,7 @@ class PairSorter {
     for (size_t i = 0; i < group.size(); ++i) {
       if (i + prefetch_pairs < group.size())
         __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
-      group[i].key = key_from(key_at(group[i].value), common);
+      group[i].key = key_from(key_at(group[i].value, room), common);
     }
     if (auto status = sort_by_key(group, 1); !status) return status;
     if (group.front().key == group.back().key) return compare(group);
@@ -144,8 +149,10 @@ class PairSorter {
   }
 
   Status compare(std::span<KeyValue> group) const {
-    std::sort(group.begin(), group.end(), [this](const KeyValue& a, const KeyValue& b) {
-      const int order = order_.compare_keys(key_at(a.value), key_at(b.value));
+    std::string room_a;
+    std::string room_b;
+    std::sort(group.begin(), group.end(), [&](const KeyValue& a, const KeyValue& b) {
+      const int order = order_.compare_keys(key_at(a.value, room_a), key_at(b.value, room_b));
       return order != 0 ? order < 0 : a.value < b.value;
     });
     return {};

@@ -67,7 +67,7 @@ class Side {
   bool done() const { return reader_.done(); }
   uint64_t prefix() const { return prefix_; }
   std::string_view item() const { return reader_.item(); }
-  std::string_view key() const { return order_.key(reader_.item()); }
+  std::string_view key() const { return key_of(order_.format(), reader_.item()); }
   const ItemOrder& order() const { return order_; }
   const record::Format& format() const { return order_.format(); }
 
@@ -159,7 +159,7 @@ class Join {
   }
 
   Status emit(std::string_view left, std::string_view right_rest) {
-    const bool lacks_newline = record::lacks_newline(left_.format(), left);
+    const bool lacks_newline = record::lacks_line_end(left_.format(), left);
     const size_t bytes = left.size() + lacks_newline + right_rest.size();
     const std::span<std::byte> room = output_.room(bytes);
     if (room.empty()) return output_.status();

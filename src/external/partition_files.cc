@@ -329,7 +329,7 @@ Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t 
 void Partition::count(const Items& items, const uint32_t* parts) {
   for (size_t k = 0; k < items.size(); ++k) {
     const std::string_view item = items[k];
-    const bool lacks_newline = record::lacks_newline(format_, item);
+    const bool lacks_newline = record::lacks_line_end(format_, item);
     Written& written = written_[parts[k]];
     ++written.items;
     written.bytes += item.size() + lacks_newline;
@@ -386,7 +386,7 @@ Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t b
       // An item of a temporary that is damaged, and not known to be so before its block is whole:
       // to put it nowhere is an error of the pass.
       if (to[k] >= groups) continue;
-      const bool lacks_newline = record::lacks_newline(format_, items[k]);
+      const bool lacks_newline = record::lacks_line_end(format_, items[k]);
       group_bytes[to[k]] += items[k].size() + lacks_newline;
     }
   });

@@ -75,14 +75,15 @@ class Collector {
   // longer than a stretch.
   void add_lines(const std::byte* data, size_t bytes, uint64_t offset) {
     const std::byte* end = data + bytes;
-    count(bytes, static_cast<uint64_t>(std::count(data, end, std::byte{'\n'})));
+    const auto line_end = std::byte(order_.format().line_end);
+    count(bytes, static_cast<uint64_t>(std::count(data, end, line_end)));
     const std::byte* at = data;
     if (offset != 0) {
-      const void* newline = std::memchr(data, '\n', bytes);
+      const void* newline = std::memchr(data, order_.format().line_end, bytes);
       if (newline == nullptr) return;
       at = static_cast<const std::byte*>(newline) + 1;
     }
-    auto lines = static_cast<size_t>(std::count(at, end, std::byte{'\n'}));
+    auto lines = static_cast<size_t>(std::count(at, end, line_end));
     size_t step = std::max<size_t>(1, lines / items_per_stretch_);
     for (size_t i = 0; i < lines; ++i) {
       std::string_view line = item_at(order_.format(), at, end);
@@ -98,7 +99,7 @@ class Collector {
 
   void add_item(std::string_view item) {
     if (!order_.format().numeric()) {
-      keep(order_.key(item));
+      keep(order_.key(item, room_));
       return;
     }
     const uint64_t key = order_.prefix(item);
@@ -115,6 +116,7 @@ class Collector {
   }
 
   const record::ItemOrder order_;
+  std::string room_;
   Sample sample_;
   uint64_t items_per_stretch_;
   uint64_t stretch_kept_bytes_max_;

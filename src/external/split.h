@@ -35,8 +35,8 @@ struct SplitBucket {
   // (spill_codec.h). Empty: none is.
   std::vector<uint32_t> stored_bytes = {};
   uint32_t spill = 0;  // which of the spills
-  // Where repeats are dropped and the bucket is constant, so that only its first item is read
-  // again: the others.
+  // Of a constant bucket. Where repeats are dropped, so that only its first item is read again: the
+  // others. Otherwise, if its items are of several lengths: all.
   ItemSum rest = {};
   BucketId id = {};  // where the sort can be resumed
 };

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "external/distributor.h"
 #include "external/splitters.h"
 #include "record/items.h"
 
-// Each item is copied to the end of its bucket, read through one plain pointer. A bucket is a string of bytes: an item may begin at the end of one block and end in the next, so
-// that no block has a gap. Where a block ends another is asked for, and there the disk is waited
+// Each item is copied to the end of its bucket, read through one plain pointer. A bucket is a string
+// of bytes: an item may begin at the end of one block and end in the next, so that no block has a gap. Where a block ends another is asked for, and there the disk is waited
 // for (block_keeper.cc). Items of one bucket keep the order of the input, which is what stable
 // sorts build on.
 
@@ -19,13 +20,15 @@ class StringDistributor final : public Distributor {
   StringDistributor(Context& context, const SplitInput& input, StringSplitters splitters)
       : Distributor(context, input, splitters.buckets()),
         format_(context.options.format),
-        descending_(context.options.descending),
+        order_(context.options.order()),
+        unique_(context.options.unique),
+        uneven_(!format_.equal_keys_are_equally_long()),
         block_bytes_(input.arena.block_bytes()),
         splitters_(std::move(splitters)),
         ends_(splitters_.buckets()),
-        rests_(context.options.unique ? splitters_.buckets() : 0) {}
+        rests_(unique_ || uneven_ ? splitters_.buckets() : 0) {}
 
-  // A last line needs no newline of its own and gets one.
+  // A last line needs no end of its own and gets one.
   const std::byte* add(const std::byte* at, const std::byte* end, bool last) override {
     return format_.fixed() ? add_records(at, end) : add_lines(at, end, last);
   }
@@ -51,52 +54,47 @@ class StringDistributor final : public Distributor {
 
   // The number in the output of one among all in ascending order, or the other way round.
   uint32_t in_output(uint32_t bucket) const {
-    return descending_ ? splitters_.buckets() - 1 - bucket : bucket;
+    return order_.descending() ? splitters_.buckets() - 1 - bucket : bucket;
   }
 
   const std::byte* add_records(const std::byte* at, const std::byte* end) {
     const size_t bytes = format_.record_bytes;
-    for (; static_cast<size_t>(end - at) >= bytes; at += bytes) {
-      const std::string_view item(reinterpret_cast<const char*>(at), bytes);
-      append(in_output(splitters_.classify(key_of(format_, item))), item.data(), bytes,
-             sum_of_item(format_, item));
-    }
+    for (; static_cast<size_t>(end - at) >= bytes; at += bytes)
+      add_item(record::text_at(at, bytes));
     return at;
   }
 
   const std::byte* add_lines(const std::byte* at, const std::byte* end, bool last) {
-    while (at < end) {
-      const auto* text = reinterpret_cast<const char*>(at);
-      const auto left = static_cast<size_t>(end - at);
-      const void* newline = std::memchr(at, '\n', left);
-      if (newline == nullptr) {
-        if (!last) break;
-        const uint32_t bucket = in_output(splitters_.classify({text, left}));
-        append(bucket, text, left, sum_of_item(format_, {text, left}));
-        append_across(bucket, "\n", 1);
-        return end;
-      }
-      const auto bytes = static_cast<size_t>(static_cast<const char*>(newline) - text);
-      append(in_output(splitters_.classify({text, bytes})), text, bytes + 1,
-             sum_of_item(format_, {text, bytes}));
-      at += bytes + 1;
+    while (const size_t bytes = record::item_bytes_at(format_, at, end)) {
+      add_item(record::text_at(at, bytes));
+      at += bytes;
     }
-    return at;
+    if (!last || at == end) return at;
+    const std::optional<uint32_t> bucket =
+        add_item(record::text_at(at, static_cast<size_t>(end - at)));
+    if (bucket) append_across(*bucket, &format_.line_end, 1);
+    return end;
   }
 
-  // `sum`: of the item.
-  void append(uint32_t bucket, const char* data, size_t bytes, const ItemSum& sum) {
+  // To its bucket; nothing if it is not needed any more.
+  std::optional<uint32_t> add_item(std::string_view item) {
+    const uint32_t number = splitters_.classify(order_.key(item, room_));
+    const uint32_t bucket = in_output(number);
     End& end = ends_[bucket];
+    const ItemSum sum = sum_of_item(format_, item);
     read += sum;
-    if (!rests_.empty() && end.items > 0) rests_[bucket] += sum;
+    const bool uneven = uneven_ && splitters_.constant(number);
+    if (!rests_.empty() && (end.items > 0 || (uneven && !unique_))) rests_[bucket] += sum;
+    if (uneven && unique_ && end.items > 0) return {};
     ++end.items;
-    if (bytes <= end.room) {
-      std::memcpy(end.at, data, bytes);
-      end.at += bytes;
-      end.room -= bytes;
-      return;
+    if (item.size() > end.room) {
+      append_across(bucket, item.data(), item.size());
+      return bucket;
     }
-    append_across(bucket, data, bytes);
+    std::memcpy(end.at, item.data(), item.size());
+    end.at += item.size();
+    end.room -= item.size();
+    return bucket;
   }
 
   // The item that was appended last goes on.
@@ -117,11 +115,14 @@ class StringDistributor final : public Distributor {
   }
 
   const record::Format& format_;
-  const bool descending_;
+  const record::ItemOrder order_;
+  const bool unique_;
+  const bool uneven_;  // buckets of one key hold items of several lengths
   const size_t block_bytes_;
   const StringSplitters splitters_;
   std::vector<End> ends_;
-  // Of a bucket's items without the first; empty: all of them are read again.
+  std::string room_;  // of a key
+  // As SplitBucket::rest; empty: all items are read again.
   std::vector<ItemSum> rests_;
 };
 

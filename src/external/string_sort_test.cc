@@ -22,7 +22,7 @@ namespace {
 using record::Format;
 using record::Type;
 
-constexpr Format lines{Type::lines, 1};
+const Format lines{Type::lines, 1};
 
 uint64_t seed_of_run() {
   static const uint64_t seed = [] {

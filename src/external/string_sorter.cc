@@ -33,7 +33,10 @@ constexpr uint64_t copied_bytes_per_pulse = 1 * MiB;
 class StringSorter final : public BucketSorter {
  public:
   StringSorter(Context& context, const PipelineInput& input)
-      : context_(context), format_(context.options.format), input_(input) {}
+      : context_(context),
+        format_(context.options.format),
+        order_(context.options.order()),
+        input_(input) {}
 
   Status sort(BucketJob& job) override {
     if (auto status = inflate(job); !status) return status;
@@ -85,7 +88,7 @@ class StringSorter final : public BucketSorter {
     const sorting::KeyValue* pairs = pairs_of(job);
     const bool unique = context_.options.unique;
     Stored stored;
-    std::string_view last;
+    record::LastItem last;
     for (uint64_t i = 0; i < items.items; ++i) {
       if (i % items_per_pulse == 0) {
         if (auto status = look(output); !status) return status;
@@ -98,9 +101,9 @@ class StringSorter final : public BucketSorter {
       const std::string_view item = item_at(format_, items.data + pairs[i].value, items.end());
       stored.sum += sum_of_item(format_, item);
       if (unique) {
-        const std::string_view key = key_of(format_, item);
-        if (stored.items > 0 && key == last) continue;
-        last = key;
+        const uint64_t prefix = order_.prefix(item);
+        if (last.any() && last.compare(order_, prefix, item) == 0) continue;
+        last.set(order_, prefix, item);
       }
       output.append(item.data(), item.size());
       ++stored.items;
@@ -120,17 +123,20 @@ class StringSorter final : public BucketSorter {
     return {};
   }
 
-  // Of the items that begin in the piece: all are equally long, because a line is its key. Of those
-  // that are dropped the split has the sum.
+  // Of the items that begin in the piece: all are equally long. Of those that are dropped the split
+  // has the sum; and of all, where they are not.
   ItemSum sum_of_copied(const BucketJob& job) const {
     const SplitBucket& bucket = input_.buckets[job.bucket];
+    const bool unique = context_.options.unique;
+    if (!unique && !format_.equal_keys_are_equally_long())
+      return job.start == 0 ? bucket.rest : ItemSum{};
     const uint64_t item_bytes = bucket.bytes / bucket.items;
     ItemSum sum;
     for (uint64_t at = ceil_div(job.start, item_bytes) * item_bytes - job.start; at < job.bytes;
          at += item_bytes) {
       sum += sum_of_item(format_, {reinterpret_cast<const char*>(job.region + at), item_bytes});
     }
-    if (context_.options.unique) sum += bucket.rest;
+    if (unique) sum += bucket.rest;
     return sum;
   }
 
@@ -141,6 +147,7 @@ class StringSorter final : public BucketSorter {
 
   Context& context_;
   const record::Format& format_;
+  const record::ItemOrder order_;
   const PipelineInput& input_;
   std::vector<std::byte> compressed_;  // a block
 };

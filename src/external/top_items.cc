@@ -267,7 +267,8 @@ Status for_each_item(Context& context, FileIo& files, const std::vector<Piece>& 
 
 int compare(const record::ItemOrder& order, const Cursor& cursor, const TopLimit& limit) {
   if (cursor.prefix() != limit.number) return cursor.prefix() < limit.number ? -1 : 1;
-  return order.compare_keys(order.key(cursor.item()), limit.text);
+  thread_local std::string room;
+  return order.compare_keys(order.key(cursor.item(), room), limit.text);
 }
 
 class TopTexts {
@@ -309,7 +310,7 @@ class TopTexts {
     entries()[size_++] = {cursor.prefix(), used_bytes_, bytes};
     std::byte* const to = items_.begin() + used_bytes_;
     std::memcpy(to, item.data(), item.size());
-    if (cursor.lacks_newline()) to[item.size()] = std::byte{'\n'};
+    if (cursor.lacks_newline()) to[item.size()] = std::byte(order_.format().line_end);
     used_bytes_ += bytes;
     return true;
   }
@@ -380,7 +381,8 @@ class TopTexts {
     if (size_ >= count_) {
       size_ = count_;
       const Entry& last = first[count_ - 1];
-      limit_ = TopLimit{last.prefix, std::string(order_.key(item_of(last)))};
+      std::string room;
+      limit_ = TopLimit{last.prefix, std::string(order_.key(item_of(last), room))};
     }
     std::ranges::sort(std::span(first, size_), {}, &Entry::offset);
     used_bytes_ = 0;
@@ -536,7 +538,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
     status = for_each_item(context, *files, pieces, [&](const Cursor& cursor) -> Result<bool> {
       if (compare(order, cursor, limit) > 0) return true;
       to = stream::copy_forward(to, cursor.item().data(), cursor.item().size());
-      if (cursor.lacks_newline()) *to++ = std::byte{'\n'};
+      if (cursor.lacks_newline()) *to++ = std::byte(options.format.line_end);
       stored.sum += sum_of_item(options.format, cursor.item());
       if (++stored.items % items_between_pulses != 0) return true;
       if (auto fine = (*writer)->status(); !fine) return std::unexpected(fine.error());
@@ -555,7 +557,7 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& fi
   if (stored.items <= count) return stored.bytes;
   if (options.format.fixed()) return count * options.format.record_bytes;
   if (count == 0) return 0;
-  // The newline that ends line `count` has so many behind it.
+  // What ends line `count` is found so many times behind it.
   uint64_t behind = stored.items - count;
   std::vector<std::byte> window(256 * KiB);
   for (uint64_t end = stored.bytes; end > 0;) {
@@ -563,7 +565,7 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& fi
     if (auto status = file::read_exactly(file, offset + end - bytes, window.data(), bytes); !status)
       return std::unexpected(status.error());
     for (uint64_t at = bytes; at > 0; --at) {
-      if (window[at - 1] != std::byte{'\n'}) continue;
+      if (window[at - 1] != std::byte(options.format.line_end)) continue;
       if (behind-- == 0) return end - bytes + at;
     }
     end -= bytes;

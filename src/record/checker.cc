@@ -72,7 +72,7 @@ struct RecordRules {
   size_t record_bytes;
 
   Key key(const std::byte* item) const {
-    const std::string_view bytes = order.key(text_at(item, record_bytes));
+    const std::string_view bytes = key_of(order.format(), text_at(item, record_bytes));
     return {order.prefix_of_bytes(bytes), bytes};
   }
   int compare(const Key& a, const Key& b) const {
@@ -250,8 +250,8 @@ void Checker::append(const Checker& next) {
 Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
-    constexpr std::byte newline[] = {std::byte{'\n'}};
-    complete_partial(newline);
+    const std::byte line_end[] = {std::byte(options_.format.line_end)};
+    complete_partial(line_end);
   }
   if (!partial_.empty()) {
     return failure(ErrorCode::corrupt,

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "penstock/error.h"
+#include "record/text_order.h"
 
 namespace penstock::record {
 
@@ -23,9 +25,17 @@ struct Format {
   // key.
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
+  // Of lines: what ends them, and the keys by which they are ordered. Nothing: the whole line's
+  // bytes.
+  char line_end = '\n';
+  std::shared_ptr<const TextOrder> text = {};
 
   bool numeric() const { return type != Type::record && type != Type::lines; }
   bool fixed() const { return type != Type::lines; }
+  // Items of equal keys are equally long, because a line is its key, or a part of it.
+  bool equal_keys_are_equally_long() const {
+    return fixed() || text == nullptr || text->last_resort;
+  }
 
   bool operator==(const Format&) const = default;
 };

@@ -12,12 +12,29 @@ constexpr size_t key_text_bytes_max = 64;
 }  // namespace
 
 uint64_t ItemOrder::number(std::string_view item) const {
-  if (format_.key_bytes == sizeof(uint32_t)) {
+  if (item_bytes_of(format_.type) == sizeof(uint32_t)) {
     const uint32_t key = encode_key32(format_.type, load<uint32_t>(item.data()));
     return descending_ ? ~key : key;
   }
   const uint64_t key = encode_key64(format_.type, load<uint64_t>(item.data()));
   return descending_ ? ~key : key;
+}
+
+std::string_view ItemOrder::make_text_key(std::string_view item, std::string& room) const {
+  room.clear();
+  TextKeys(*format_.text).append(without_line_end(format_, item), room);
+  return room;
+}
+
+std::string_view ItemOrder::text_key(std::string_view item) const {
+  thread_local std::string room;
+  return make_text_key(item, room);
+}
+
+int ItemOrder::compare_ties_of_bytes(std::string_view a, std::string_view b) const {
+  thread_local std::string room_a;
+  thread_local std::string room_b;
+  return compare_keys(key(a, room_a), key(b, room_b));
 }
 
 int ItemOrder::compare(std::string_view a, std::string_view b) const {

@@ -13,14 +13,14 @@
 
 namespace penstock::record {
 
-// The bytes of the item that begins at `at`, a line's newline included; 0 if it does not end before
+// The bytes of the item that begins at `at`, a line's end included; 0 if it does not end before
 // `end`.
 inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
-  const void* newline = bytes == 0 ? nullptr : std::memchr(at, '\n', bytes);
-  return newline == nullptr ? 0
-                            : static_cast<size_t>(static_cast<const std::byte*>(newline) - at) + 1;
+  const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
+  if (end_of_line == nullptr) return 0;
+  return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
 }
 
 inline std::string_view text_at(const std::byte* at, size_t bytes) {
@@ -32,20 +32,21 @@ inline std::string_view item_at(const Format& format, const std::byte* at, const
   return text_at(at, item_bytes_at(format, at, end));
 }
 
-inline std::string_view without_newline(std::string_view line) {
-  if (line.ends_with('\n')) line.remove_suffix(1);
+// Without what ends it, which the last line of a file may lack.
+inline std::string_view without_line_end(const Format& format, std::string_view line) {
+  if (line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
-// Of the last line of a file, which then gets a newline wherever it is written.
-inline bool lacks_newline(const Format& format, std::string_view item) {
-  return !format.fixed() && !item.ends_with('\n');
+// Of the last line of a file, which then gets an end wherever it is written.
+inline bool lacks_line_end(const Format& format, std::string_view item) {
+  return !format.fixed() && !item.ends_with(format.line_end);
 }
 
-// The key's bytes. Of a line all but its newline.
+// The bytes that an item is known by: of a line all but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
-  return without_newline(item);
+  return without_line_end(format, item);
 }
 
 inline uint64_t prefix_of(std::string_view bytes) {
@@ -61,7 +62,8 @@ class ItemOrder {
   // Order of these numbers is order of items, up to ties that compare_ties() decides. Of a number it
   // is its encoded key (of 32 bits: in the lower half), and there are no ties.
   uint64_t prefix(std::string_view item) const {
-    return format_.numeric() ? number(item) : prefix_of_bytes(key(item));
+    if (format_.numeric()) return number(item);
+    return prefix_of_bytes(format_.text == nullptr ? key_of(format_, item) : text_key(item));
   }
   // The same for bytes that are a key, or the part of one behind what several have in common.
   uint64_t prefix_of_bytes(std::string_view bytes) const {
@@ -71,7 +73,7 @@ class ItemOrder {
 
   // Of two items with equal prefixes. < 0, 0, > 0.
   int compare_ties(std::string_view a, std::string_view b) const {
-    return format_.numeric() ? 0 : compare_keys(key(a), key(b));
+    return format_.numeric() ? 0 : compare_ties_of_bytes(a, b);
   }
   // Of keys that are bytes.
   int compare_keys(std::string_view a, std::string_view b) const {
@@ -80,12 +82,18 @@ class ItemOrder {
   }
   int compare(std::string_view a, std::string_view b) const;
 
-  std::string_view key(std::string_view item) const { return key_of(format_, item); }
+  // The bytes whose order is the items': a part of the item, or made in `room`.
+  std::string_view key(std::string_view item, std::string& room) const {
+    return format_.text == nullptr ? key_of(format_, item) : make_text_key(item, room);
+  }
   const Format& format() const { return format_; }
   bool descending() const { return descending_; }
 
  private:
   uint64_t number(std::string_view item) const;
+  int compare_ties_of_bytes(std::string_view a, std::string_view b) const;
+  std::string_view make_text_key(std::string_view item, std::string& room) const;
+  std::string_view text_key(std::string_view item) const;  // until the thread's next call
 
   Format format_;
   bool descending_ = false;
@@ -99,19 +107,23 @@ class LastItem {
   // `prefix` as the order has it.
   void set(const ItemOrder& order, uint64_t prefix, std::string_view item) {
     prefix_ = prefix;
-    // Numbers are all in their prefix.
-    if (!order.format().numeric()) key_.assign(order.key(item));
     any_ = true;
+    // Numbers are all in their prefix.
+    if (order.format().numeric()) return;
+    const std::string_view key = order.key(item, key_);
+    if (key.data() != key_.data()) key_.assign(key);
   }
   // Above 0: the item belongs before this one. REQUIRES: any().
-  int compare(const ItemOrder& order, uint64_t prefix, std::string_view item) const {
+  int compare(const ItemOrder& order, uint64_t prefix, std::string_view item) {
     if (prefix != prefix_) return prefix_ < prefix ? -1 : 1;
-    return order.format().numeric() ? 0 : order.compare_keys(key_, order.key(item));
+    if (order.format().numeric()) return 0;
+    return order.compare_keys(key_, order.key(item, room_));
   }
 
  private:
   uint64_t prefix_ = 0;
   std::string key_;
+  std::string room_;
   bool any_ = false;
 };
 

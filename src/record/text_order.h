@@ -1,0 +1,88 @@
+#pragma once
+
+// The order of lines of text by keys, as sort(1) of POSIX and GNU has them: which part of a line is
+// a key (-k, -t, -b), and how it compares (-d -f -g -h -i -M -n -R -V, -r).
+//
+// Each line gets one string of bytes, such that the order of these strings, byte by byte, is the
+// order of the lines. So everything that orders strings orders text: eight bytes of it travel with a
+// line, what several have in common is skipped, and no comparison ever looks at fields or digits.
+// text_order.cc tells how each order becomes bytes.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/error.h"
+
+namespace penstock::record {
+
+enum class TextCompare : uint8_t {
+  bytes,    // as LC_ALL=C compares strings
+  numeric,  // -n: sign, digits, fraction; of any length
+  general,  // -g: what strtold() reads
+  human,    // -h: a number and a suffix, as in 2K 1G
+  month,    // -M: JAN < FEB < ... < DEC; what is no month comes first
+  version,  // -V: digits compare as numbers, as in file names with versions
+  random,   // -R: equal keys stand together, otherwise no order
+};
+
+// A place in a line: before the character `character` of field `field`, both from 0 on.
+struct TextKey {
+  static constexpr size_t line_end = std::numeric_limits<size_t>::max();
+
+  size_t start_field = 0;
+  size_t start_character = 0;
+  // The key ends before this field, plus so many of its characters.
+  size_t end_field = line_end;
+  size_t end_characters = 0;
+  bool skips_blanks_at_start = false;  // -b
+  bool skips_blanks_at_end = false;
+  TextCompare compare = TextCompare::bytes;
+  bool only_letters = false;    // -d: letters, digits and blanks count
+  bool only_printable = false;  // -i
+  bool ignores_case = false;    // -f
+  bool reverse = false;         // -r
+};
+
+struct TextOrder {
+  std::vector<TextKey> keys;      // the first counts most; none: the whole line
+  std::optional<char> separator;  // of fields; none: fields begin at the blanks in front of them
+  // Between lines whose keys are equal the bytes of the whole lines decide.
+  bool last_resort = true;
+  bool reverse = false;      // of whole lines: where there is no key, and as the last resort
+  uint64_t random_seed = 0;  // of TextCompare::random
+  std::string name = {};     // which order it is
+};
+
+// As the options of a command line have them.
+struct TextOptions {
+  std::vector<std::string> keys = {};  // "2", "2,2n", "1.3b,4r"
+  std::string letters = {};  // of bdfghiMnRrV, for lines without a key, and keys without letters
+  std::optional<char> separator = {};
+  bool stable = false;
+  bool unique = false;
+  uint64_t random_seed = 0;
+};
+
+// Errors: invalid_argument, with what is wrong.
+Result<TextOrder> text_order(const TextOptions& options);
+
+// Thread safety: append() from any thread. REQUIRES: the order stays.
+class TextKeys {
+ public:
+  explicit TextKeys(const TextOrder& order);
+
+  // Appends the line's bytes in the order. `line` comes without the character that ends it.
+  void append(std::string_view line, std::string& to) const;
+
+ private:
+  void append_key(const TextKey& key, std::string_view text, bool last, std::string& to) const;
+
+  const TextOrder& order_;
+};
+
+}  // namespace penstock::record
