@@ -254,7 +254,8 @@ def unit_tests():
     layers = {f"{path.relative_to(ROOT / 'src').parts[0]}_{path.stem}": path
               for path in sorted((ROOT / "src").rglob("*_test.cc"))}
     others = {f"{folder}_{path.stem}": path
-              for folder in ("papers", "cli", "test") for path in sorted((ROOT / folder).rglob("*_test.cc"))}
+              for folder, pattern in (("papers", "*_test.cc"), ("cli", "**/*_test.cc"), ("test", "*_test.cc"))
+              for path in sorted((ROOT / folder).glob(pattern))}
     return layers | others
 
 
