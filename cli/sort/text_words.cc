@@ -18,13 +18,13 @@ constexpr std::array<std::pair<std::string_view, char>, 6> sorts = {{{"general-n
                                                                      {"random", 'R'},
                                                                      {"version", 'V'}}};
 
-Result<std::string> letters_of(const TextWords& words, bool descending) {
+Result<std::string> letters_of(const TextWords& words) {
   std::string letters;
-  const std::pair<bool, char> flags[] = {
-      {words.blanks, 'b'},    {words.dictionary, 'd'}, {words.ignore_case, 'f'},
-      {words.printable, 'i'}, {words.general, 'g'},    {words.human, 'h'},
-      {words.month, 'M'},     {words.numeric, 'n'},    {words.random, 'R'},
-      {words.version, 'V'},   {descending, 'r'}};
+  const std::pair<bool, char> flags[] = {{words.blanks, 'b'},      {words.dictionary, 'd'},
+                                         {words.ignore_case, 'f'}, {words.printable, 'i'},
+                                         {words.general, 'g'},     {words.human, 'h'},
+                                         {words.month, 'M'},       {words.numeric, 'n'},
+                                         {words.random, 'R'},      {words.version, 'V'}};
   for (const auto& [given, letter] : flags) {
     if (given) letters += letter;
   }
@@ -75,7 +75,7 @@ void add_text_words(Parser& parser, TextWords& words) {
 
 Status apply_text_words(const TextWords& words, bool stable, bool unique, bool repeatable,
                         record::Format& format, bool& descending) {
-  auto letters = letters_of(words, false);
+  auto letters = letters_of(words);
   if (!letters) return std::unexpected(letters.error());
   auto separator = separator_of(words);
   if (!separator) return std::unexpected(separator.error());
@@ -90,18 +90,17 @@ Status apply_text_words(const TextWords& words, bool stable, bool unique, bool r
   }
   if (words.zero) format.line_end = '\0';
   if (!orders) return {};
-  uint64_t seed = 0;
-  if (!repeatable) {
-    std::random_device random;
-    seed = (uint64_t{random()} << 32) | random();
-  }
+  if (descending) *letters += 'r';
   auto order = record::text_order({.keys = words.keys,
-                                   .letters = *letters_of(words, descending),
+                                   .letters = *letters,
                                    .separator = *separator,
                                    .stable = stable,
-                                   .unique = unique,
-                                   .random_seed = seed});
+                                   .unique = unique});
   if (!order) return std::unexpected(order.error());
+  if (order->is_random() && !repeatable) {
+    std::random_device random;
+    order->random_seed = (uint64_t{random()} << 32) | random();
+  }
   format.text = std::make_shared<const record::TextOrder>(std::move(*order));
   descending = false;
   return {};

@@ -541,7 +541,6 @@ Result<TextOrder> text_order(const TextOptions& options) {
                   .separator = options.separator,
                   .last_resort = !options.stable && !options.unique,
                   .reverse = whole.key.reverse,
-                  .random_seed = options.random_seed,
                   .name = name_of(options)};
   for (const std::string& spec : options.keys) {
     auto written = read_key(spec);

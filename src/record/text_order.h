@@ -8,6 +8,7 @@
 // line, what several have in common is skipped, and no comparison ever looks at fields or digits.
 // text_order.cc tells how each order becomes bytes.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -56,6 +57,10 @@ struct TextOrder {
   bool reverse = false;      // of whole lines: where there is no key, and as the last resort
   uint64_t random_seed = 0;  // of TextCompare::random
   std::string name = {};     // which order it is
+
+  bool is_random() const {
+    return std::ranges::find(keys, TextCompare::random, &TextKey::compare) != keys.end();
+  }
 };
 
 // As the options of a command line have them.
@@ -65,7 +70,6 @@ struct TextOptions {
   std::optional<char> separator = {};
   bool stable = false;
   bool unique = false;
-  uint64_t random_seed = 0;
 };
 
 // Errors: invalid_argument, with what is wrong.
