@@ -75,10 +75,10 @@ class BesideGnuSort(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def compare(self, options, files, stdin=None):
+    def compare(self, options, files, stdin=None, beside=()):
         theirs = subprocess.run(["sort", *options, *files], input=stdin, capture_output=True, env=C_LOCALE)
-        ours = subprocess.run([PROGRAM, "sort", "-S", "48M", "-T", str(self.folder), *options, *files], input=stdin,
-                              capture_output=True)
+        ours = subprocess.run([PROGRAM, "sort", "-S", "48M", "-T", str(self.folder), *beside, *options, *files],
+                              input=stdin, capture_output=True)
         told = f"sort {options} {files}\n{theirs.stderr[-300:]}\n{ours.stderr[-300:]}"
         self.assertEqual(ours.returncode, theirs.returncode, told)
         if ours.stdout != theirs.stdout:
@@ -132,11 +132,13 @@ class BesideGnuSort(unittest.TestCase):
         lines = [f"{rng.randrange(10**rng.randrange(1, 12))}\t{rng.choice(WORDS)}\t{rng.randrange(1000)}.{rng.randrange(100)}\t"
                  f"{'z' * rng.randrange(60)}".encode("latin-1") for _ in range(900_000)]
         name = self.write("large", lines, b"\n", False)
+        zeros = self.write("zeros", lines, b"\0", False)
         for options in (["-n"], ["-t\t", "-k3,3n", "-k1,1nr"], ["-k2,2V", "-s"], ["-t\t", "-k2,2", "-u"], ["-k2,2", "-s"],
                         ["-h", "-r"], ["-t\t", "-k3g", "-u"]):
             with self.subTest(options=options):
                 self.compare(options, [name])
-                self.compare([*options, "--parallel", "1"], [name])
+                # Long runs, by the executor.
+                self.compare([*options, "-z"], [zeros], beside=["--parallel", "1", "--device", "hdd"])
 
 
 if __name__ == "__main__":

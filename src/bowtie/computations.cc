@@ -372,24 +372,18 @@ ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned 
   };
 }
 
-ToOutput by_range(const record::ItemOrder& order, std::vector<std::string> bounds) {
-  std::vector<uint64_t> prefixes;
-  prefixes.reserve(bounds.size());
-  for (const std::string& bound : bounds) prefixes.push_back(order.prefix(bound));
-  return [order, bounds = std::move(bounds), prefixes = std::move(prefixes)](const Items& items,
-                                                                             uint32_t* to) {
+ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> bounds) {
+  return [order, bounds = std::move(bounds), room = std::string()](const Items& items,
+                                                                   uint32_t* to) mutable {
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
       const uint64_t prefix = order.prefix(item);
       // Bounds that are not after the item. Many may share their first bytes.
-      const auto same = std::ranges::equal_range(prefixes, prefix);
-      const auto at =
-          std::ranges::partition_point(
-              bounds.begin() + (same.begin() - prefixes.begin()),
-              bounds.begin() + (same.end() - prefixes.begin()),
-              [&](const std::string& bound) { return order.compare_ties(bound, item) <= 0; }) -
-          bounds.begin();
-      to[i] = static_cast<uint32_t>(at);
+      const auto same = std::ranges::equal_range(bounds, prefix, {}, &record::ItemKey::prefix);
+      const auto at = std::ranges::partition_point(same, [&](const record::ItemKey& bound) {
+        return order.compare(bound, prefix, item, room) <= 0;
+      });
+      to[i] = static_cast<uint32_t>(at - bounds.begin());
     }
   };
 }

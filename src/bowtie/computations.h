@@ -103,9 +103,9 @@ ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed =
 // skip_bits + bits <= 64 (32 for keys of 32 bits), bits <= 31.
 ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned bits);
 // Ranges of keys: output j has the items that are not before bounds[j - 1] and before bounds[j]; so
-// there is one output more than bounds. Bounds are items, in order (else: the result is any
-// output, but a valid one).
-ToOutput by_range(const record::ItemOrder& order, std::vector<std::string> bounds);
+// there is one output more than bounds. Bounds are in order (else: the result is any output, but a
+// valid one).
+ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> bounds);
 
 // ---- Filter: n inputs, one output: what passes, of one input after the other.
 using Keep = std::function<void(const Items& items, uint8_t* keep)>;

@@ -54,6 +54,13 @@ record::Format format_of(const Format& format) {
 }
 
 // Few different keys, so that there are ties.
+std::vector<record::ItemKey> keys_of(const record::ItemOrder& order,
+                                     const std::vector<std::string>& items) {
+  std::vector<record::ItemKey> keys;
+  for (const std::string& item : items) keys.push_back(order.item_key(item));
+  return keys;
+}
+
 std::string random_item(Random& random, const record::Format& format) {
   if (!format.fixed()) {
     std::string line(random.below(4) == 0 ? random.below(300) : random.below(8), 'a');
@@ -198,7 +205,7 @@ TEST(Distribute, EachItemGoesWhereItBelongs) {
         std::sort(bounds.begin(), bounds.end(), [&](const std::string& a, const std::string& b) {
           return order.compare(a, b) < 0;
         });
-        to = by_range(order, bounds);
+        to = by_range(order, keys_of(order, bounds));
         outputs = 7;
       } else {
         outputs = 5;
@@ -242,7 +249,7 @@ TEST(Distribute, AnItemsRangeIsTheNumberOfBoundsThatAreNotAfterIt) {
       std::vector<std::string> bounds(count);
       for (std::string& bound : bounds) bound = line();
       std::ranges::sort(bounds, is_before);
-      const ToOutput to = by_range(order, bounds);
+      const ToOutput to = by_range(order, keys_of(order, bounds));
       for (int k = 0; k < 300; ++k) {
         const std::string item = line();
         const std::string_view view = item;
@@ -260,7 +267,8 @@ TEST(Distribute, RangesAreInOrder) {
   auto text = [](uint64_t value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   };
-  const ToOutput to = by_range(record::ItemOrder(format), {text(10), text(10), text(20)});
+  const record::ItemOrder order(format);
+  const ToOutput to = by_range(order, keys_of(order, {text(10), text(10), text(20)}));
   const uint64_t keys[] = {0, 9, 10, 19, 20, 99};
   uint32_t targets[6];
   to(Items(reinterpret_cast<const std::byte*>(keys), 8, 6), targets);

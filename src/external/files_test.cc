@@ -971,27 +971,5 @@ TEST(JoinFiles, SaysWhichSideIsNotSorted) {
   EXPECT_EQ(folder.files(), 2u);
 }
 
-TEST(KeyRange, KeepsWhatLiesInIt) {
-  Random random(37);
-  for (const record::Format& format : all_formats()) {
-    SCOPED_TRACE(record::name_of(format.type));
-    const Folder folder;
-    const record::ItemOrder order(format);
-    Items items(3000);
-    for (std::string& item : items) item = random_item(random, format, 500);
-    write_items(folder.file("in"), items);
-    const std::string low = items[5], high = items[6];
-    const auto done =
-        bowtie::run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
-                    bowtie::filter(format, in_key_range(order, low, high)), {.memory_bytes = MiB});
-    ASSERT_TRUE(done.has_value()) << done.error().message();
-    Items expected;
-    for (const std::string& item : items) {
-      if (order.compare(item, low) >= 0 && order.compare(item, high) < 0) expected.push_back(item);
-    }
-    EXPECT_EQ(read_all(folder.file("out")), joined(expected));
-  }
-}
-
 }  // namespace
 }  // namespace penstock::external

@@ -263,17 +263,6 @@ bowtie::Computation merge_join(const record::Format& left, const record::Format&
   };
 }
 
-bowtie::Keep in_key_range(const ItemOrder& order, std::optional<std::string> low,
-                          std::optional<std::string> high) {
-  return [order, low = std::move(low), high = std::move(high)](const bowtie::Items& items,
-                                                               uint8_t* keep) {
-    for (size_t i = 0; i < items.size(); ++i) {
-      keep[i] = (!low || order.compare(items[i], *low) >= 0) &&
-                (!high || order.compare(items[i], *high) < 0);
-    }
-  };
-}
-
 Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   const FilesOptions& files = options.files;
   if (files.inputs.size() != 2) {

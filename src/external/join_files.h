@@ -1,8 +1,6 @@
 #pragma once
 
-// Joins two sorted files by key, and keeps what lies in a range of keys.
-
-#include <optional>
+// Joins two sorted files by key.
 
 #include "bowtie/computations.h"
 #include "external/file_run.h"
@@ -42,10 +40,5 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options);
 // key, for each side.
 bowtie::Computation merge_join(const record::Format& left, const record::Format& right,
                                bool descending, uint64_t group_bytes_max, uint64_t* items);
-
-// For bowtie::filter(): items whose key is not before `low` and before `high`, both items of the
-// order's format. Nothing: no bound.
-bowtie::Keep in_key_range(const record::ItemOrder& order, std::optional<std::string> low,
-                          std::optional<std::string> high);
 
 }  // namespace penstock::external

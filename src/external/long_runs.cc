@@ -61,40 +61,18 @@ double heaviest_text(const Sample& sample) {
   return most > 1 ? static_cast<double>(most) / static_cast<double>(texts.size()) : 0;
 }
 
-// An item of the format that has this key, and nothing else.
-std::string item_of_number(const SortOptions& options, uint64_t key) {
-  const record::Format& format = options.format;
-  std::string item(format.record_bytes, '\0');
-  auto* bytes = reinterpret_cast<std::byte*>(item.data());
-  if (format.key_bytes == sizeof(uint32_t)) {
-    record::store(bytes, static_cast<uint32_t>(key));
-  } else {
-    record::store(bytes, key);
-  }
-  record::decode_keys(format.type, bytes, 1, options.descending);
-  return item;
-}
-
-std::string item_of_text(const record::Format& format, const std::string& key) {
-  if (!format.fixed()) return key;
-  std::string item(format.record_bytes, '\0');
-  item.replace(format.key_offset, key.size(), key);
-  return item;
-}
-
-// The sample cut where the buckets are: parts, and the first item of each but the first.
+// The sample cut where the buckets are: parts, and the first key of each but the first.
 struct Cuts {
   std::vector<Sample> parts;
-  std::vector<std::string> bounds;
-  std::vector<uint64_t> numbers;  // the same by their encoded keys
+  std::vector<std::string> texts;
+  std::vector<uint64_t> numbers;
 };
 
 // A key belongs to one bucket: the cut is before the first that is equal. Of a sample with few keys
 // there are fewer buckets.
-template <class Key, class ItemOf>
-Cuts cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t buckets,
-         ItemOf item_of) {
-  Cuts cuts;
+template <class Key>
+void cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t buckets, Cuts& cuts,
+         std::vector<Key>& bounds) {
   size_t from = 0;
   auto end_part = [&](size_t to) {
     (cuts.parts.emplace_back().*of_sample)
@@ -106,31 +84,31 @@ Cuts cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t b
     auto at = static_cast<size_t>(uint64_t{j} * keys.size() / buckets);
     while (at > from && keys[at - 1] == keys[at]) --at;
     if (at <= from) continue;
-    cuts.bounds.push_back(item_of(keys[at]));
+    bounds.push_back(keys[at]);
     end_part(at);
   }
   end_part(keys.size());
-  return cuts;
 }
 
 Cuts cut(const SortOptions& options, Sample sample, uint32_t buckets) {
   Cuts cuts;
   if (options.format.numeric()) {
     std::ranges::sort(sample.numbers);
-    std::vector<uint64_t> bounds;
-    cuts = cut(std::move(sample.numbers), &Sample::numbers, buckets, [&](uint64_t key) {
-      bounds.push_back(key);
-      return item_of_number(options, key);
-    });
-    cuts.numbers = std::move(bounds);
+    cut(std::move(sample.numbers), &Sample::numbers, buckets, cuts, cuts.numbers);
   } else {
     std::ranges::sort(sample.strings);
     if (options.descending) std::ranges::reverse(sample.strings);
-    cuts = cut(std::move(sample.strings), &Sample::strings, buckets,
-               [&](const std::string& key) { return item_of_text(options.format, key); });
+    cut(std::move(sample.strings), &Sample::strings, buckets, cuts, cuts.texts);
   }
   for (Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
   return cuts;
+}
+
+bowtie::ToOutput by_text(const SortOptions& options, std::vector<std::string> texts) {
+  const record::ItemOrder order = options.order();
+  std::vector<record::ItemKey> bounds;
+  for (std::string& text : texts) bounds.push_back(order.key_of_bytes(std::move(text)));
+  return bowtie::by_range(order, std::move(bounds));
 }
 
 // Of numbers, by their encoded keys.
@@ -220,7 +198,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
   ItemSum read;
   const bowtie::ToOutput to_bucket = options.format.numeric()
                                          ? by_number(options, cuts.numbers, &read)
-                                         : bowtie::by_range(options.order(), cuts.bounds);
+                                         : by_text(options, std::move(cuts.texts));
   auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
     to_bucket(items, to);
     for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;
@@ -230,7 +208,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
     if (options.format.fixed()) return;
     for (size_t i = 0; i < items.size(); ++i) {
       const std::string_view item = items[i];
-      buckets[to[i]].bytes += item.size() + (item.ends_with('\n') ? 0 : 1);
+      buckets[to[i]].bytes += item.size() + (lacks_line_end(options.format, item) ? 1 : 0);
     }
   };
   auto status = run.pass(run.inputs(), std::move(outputs),

@@ -55,25 +55,6 @@ constexpr size_t sample_files_max = 1024;
 // A file of bounds is read as a whole.
 constexpr uint64_t bounds_bytes_max = 64 * MiB;
 
-// An item with this encoded key and nothing else.
-std::string item_of_number(const record::Format& format, uint64_t key) {
-  std::string item(format.record_bytes, '\0');
-  auto* bytes = reinterpret_cast<std::byte*>(item.data());
-  if (format.key_bytes == sizeof(uint32_t)) {
-    record::store(bytes, record::decode_key32(format.type, static_cast<uint32_t>(key)));
-  } else {
-    record::store(bytes, record::decode_key64(format.type, key));
-  }
-  return item;
-}
-
-std::string item_of_key(const record::Format& format, const std::string& key) {
-  if (!format.fixed()) return key;
-  std::string item(format.record_bytes, '\0');
-  item.replace(format.key_offset, key.size(), key);
-  return item;
-}
-
 // Eight bytes of the key after the other, little-endian, the last ones padded with zeros, and then
 // the length, each mixed in by splitmix64's finalizer. What was partitioned once must be found
 // again by later versions and by other programs, so this never changes (docs/files.md tells it).
@@ -131,7 +112,7 @@ class Partition {
   const record::Format format_;
   FileRun run_;
   uint32_t parts_ = 0;
-  std::vector<std::string> bounds_;  // items
+  std::vector<record::ItemKey> bounds_;
   ToOutput part_of_;
   std::vector<file::File> outputs_;
   std::vector<Written> written_;
@@ -169,19 +150,20 @@ Status Partition::read_bounds() {
   std::string text(*size, '\0');
   auto status = file::read_exactly(*file, 0, reinterpret_cast<std::byte*>(text.data()), *size);
   if (!status) return status;
-  for (size_t at = 0; at < text.size();) {
-    size_t bytes = format_.record_bytes;
-    if (!format_.fixed()) bytes = std::min(text.find('\n', at), text.size()) - at;
-    bounds_.push_back(text.substr(at, bytes));
-    at += bytes + (format_.fixed() ? 0 : 1);
-  }
   const record::ItemOrder order(format_);
-  for (size_t i = 1; i < bounds_.size(); ++i) {
-    if (order.compare(bounds_[i - 1], bounds_[i]) > 0) {
+  const auto* at = reinterpret_cast<const std::byte*>(text.data());
+  const auto* const end = at + text.size();
+  std::string_view last;
+  for (std::string_view item; at < end; at += item.size()) {
+    item = item_at(format_, at, end);
+    if (item.empty()) item = record::text_at(at, static_cast<size_t>(end - at));
+    bounds_.push_back(order.item_key(item));
+    if (bounds_.size() > 1 && order.compare(last, item) > 0) {
       return failure(ErrorCode::unsorted,
-                     fmt::format("use its bounds: bound {} is not in order", i + 1),
+                     fmt::format("use its bounds: bound {} is not in order", bounds_.size()),
                      options_.bounds_path, "penstock sort");
     }
+    last = item;
   }
   if (bounds_.size() >= parts_max ||
       (options_.parts != 0 && options_.parts != bounds_.size() + 1)) {
@@ -211,7 +193,7 @@ Status Partition::sample_bounds() {
   }
   if (pieces.empty()) {
     // Nothing will be cut.
-    bounds_.assign(parts_ - 1, std::string(format_.fixed() ? format_.record_bytes : 0, '\0'));
+    bounds_.assign(parts_ - 1, {});
     return {};
   }
   const uint64_t bytes = run_.input_bytes();
@@ -222,14 +204,12 @@ Status Partition::sample_bounds() {
   std::ranges::sort(sample->numbers);
   std::ranges::sort(sample->strings);
   const size_t count = sample->size();
+  const record::ItemOrder order(format_);
   for (uint32_t j = 1; j < parts_; ++j) {
-    if (count == 0) {
-      bounds_.push_back(item_of_key(format_, ""));
-      continue;
-    }
     const size_t at = static_cast<size_t>(uint64_t{j} * count / parts_);
-    bounds_.push_back(format_.numeric() ? item_of_number(format_, sample->numbers[at])
-                                        : item_of_key(format_, sample->strings[at]));
+    bounds_.push_back(count == 0          ? record::ItemKey{}
+                      : format_.numeric() ? record::ItemKey{sample->numbers[at]}
+                                          : order.key_of_bytes(sample->strings[at]));
   }
   return {};
 }
@@ -429,7 +409,8 @@ Result<PartitionFilesResult> Partition::go() {
     }
     result.parts.push_back(std::move(part));
   }
-  for (const std::string& bound : bounds_) result.bounds.push_back(printable_key(format_, bound));
+  for (const record::ItemKey& bound : bounds_)
+    result.bounds.push_back(printable_key(format_, bound));
   if (status = run_.interrupted(); !status) return std::unexpected(status.error());
   std::vector<file::File*> outputs;
   for (file::File& output : outputs_) outputs.push_back(&output);

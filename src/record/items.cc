@@ -9,6 +9,15 @@ namespace {
 
 constexpr size_t key_text_bytes_max = 64;
 
+std::string printable(std::string_view key) {
+  std::string text;
+  for (const unsigned char byte : key.substr(0, key_text_bytes_max)) {
+    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
+    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  }
+  return text;
+}
+
 }  // namespace
 
 uint64_t ItemOrder::number(std::string_view item) const {
@@ -37,6 +46,12 @@ int ItemOrder::compare_ties_of_bytes(std::string_view a, std::string_view b) con
   return compare_keys(key(a, room_a), key(b, room_b));
 }
 
+ItemKey ItemOrder::item_key(std::string_view item) const {
+  if (format_.numeric()) return {number(item)};
+  std::string room;
+  return key_of_bytes(std::string(key(item, room)));
+}
+
 int ItemOrder::compare(std::string_view a, std::string_view b) const {
   const uint64_t left = prefix(a);
   const uint64_t right = prefix(b);
@@ -63,12 +78,18 @@ std::string printable_key(const Format& format, std::string_view item) {
     default:
       break;
   }
-  std::string text;
-  for (const unsigned char byte : key_of(format, item).substr(0, key_text_bytes_max)) {
-    const bool plain = byte >= 0x20 && byte != 0x7f && byte != '\\';
-    text += plain ? std::string(1, static_cast<char>(byte)) : fmt::format("\\x{:02x}", byte);
+  return printable(key_of(format, item));
+}
+
+std::string printable_key(const Format& format, const ItemKey& key) {
+  if (!format.numeric()) return printable(key.bytes);
+  std::byte number[sizeof key.prefix];
+  if (format.key_bytes == sizeof(uint32_t)) {
+    store(number, decode_key32(format.type, static_cast<uint32_t>(key.prefix)));
+  } else {
+    store(number, decode_key64(format.type, key.prefix));
   }
-  return text;
+  return printable_key(format, text_at(number, sizeof number));
 }
 
 }  // namespace penstock::record

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "record/format.h"
 
@@ -53,6 +54,12 @@ inline uint64_t prefix_of(std::string_view bytes) {
   return prefix_of(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
 }
 
+// A key without its item, as an order has it. Of numbers it is all in the prefix.
+struct ItemKey {
+  uint64_t prefix = 0;
+  std::string bytes = {};
+};
+
 // The order of items: by key, ascending or descending.
 class ItemOrder {
  public:
@@ -86,6 +93,16 @@ class ItemOrder {
   std::string_view key(std::string_view item, std::string& room) const {
     return format_.text == nullptr ? key_of(format_, item) : make_text_key(item, room);
   }
+  ItemKey key_of_bytes(std::string bytes) const {
+    const uint64_t prefix = prefix_of_bytes(bytes);
+    return {prefix, std::move(bytes)};
+  }
+  ItemKey item_key(std::string_view item) const;
+  // < 0: the key belongs before the item. `prefix`: the item's.
+  int compare(const ItemKey& key, uint64_t prefix, std::string_view item, std::string& room) const {
+    if (key.prefix != prefix) return key.prefix < prefix ? -1 : 1;
+    return format_.numeric() ? 0 : compare_keys(key.bytes, this->key(item, room));
+  }
   const Format& format() const { return format_; }
   bool descending() const { return descending_; }
 
@@ -106,28 +123,25 @@ class LastItem {
   bool any() const { return any_; }
   // `prefix` as the order has it.
   void set(const ItemOrder& order, uint64_t prefix, std::string_view item) {
-    prefix_ = prefix;
+    key_.prefix = prefix;
     any_ = true;
-    // Numbers are all in their prefix.
     if (order.format().numeric()) return;
-    const std::string_view key = order.key(item, key_);
-    if (key.data() != key_.data()) key_.assign(key);
+    const std::string_view key = order.key(item, key_.bytes);
+    if (key.data() != key_.bytes.data()) key_.bytes.assign(key);
   }
   // Above 0: the item belongs before this one. REQUIRES: any().
   int compare(const ItemOrder& order, uint64_t prefix, std::string_view item) {
-    if (prefix != prefix_) return prefix_ < prefix ? -1 : 1;
-    if (order.format().numeric()) return 0;
-    return order.compare_keys(key_, order.key(item, room_));
+    return order.compare(key_, prefix, item, room_);
   }
 
  private:
-  uint64_t prefix_ = 0;
-  std::string key_;
+  ItemKey key_;
   std::string room_;
   bool any_ = false;
 };
 
 // The key for people: a number, or the first bytes, those that cannot be printed as \xHH.
 std::string printable_key(const Format& format, std::string_view item);
+std::string printable_key(const Format& format, const ItemKey& key);
 
 }  // namespace penstock::record
