@@ -1,4 +1,4 @@
-// The four methods. Each says where a full line goes (place), and hands over its blocks.
+// The four methods. Each says where a full line goes (make_room), and hands over its blocks.
 
 #include "papers/partition_methods.h"
 
@@ -18,18 +18,21 @@ namespace {
 
 using partition_internal::BucketMemory;
 using partition_internal::Chain;
-using partition_internal::Destination;
-using partition_internal::LineBytes;
 using partition_internal::MemoryOptions;
 using partition_internal::Method;
-
-constexpr size_t small_line = static_cast<size_t>(LineBytes::small);
+using scatter::LineBytes;
+using scatter::Room;
+using scatter::RoomMaker;
 
 // Of methods that claim each line. An atomic addition waits until the non-temporal stores before it
 // are in memory, about 160 ns: larger lines cost less than that (table 3.3 of the thesis). A thread
 // that is alone adds without.
 LineBytes claimed_line(unsigned workers) {
   return workers == 1 ? LineBytes::small : LineBytes::large;
+}
+
+Room line_at(std::byte* at, LineBytes line) {
+  return {at, at + static_cast<size_t>(line)};
 }
 
 // Takes blocks in a handler of faults, from a reserve.
@@ -65,14 +68,14 @@ class PrivateStreams final : public FaultingMemory {
     return {};
   }
 
-  Destination destination(unsigned) override { return {}; }
+  RoomMaker room_maker(unsigned) override { return {}; }
   std::byte* start(unsigned worker, uint32_t bucket) override {
     return streams_[worker]->begin(bucket);
   }
-  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+  void finish(unsigned worker, uint32_t bucket, Room room,
               std::span<const std::byte> rest) override {
-    if (!rest.empty()) std::memcpy(at, rest.data(), rest.size());
-    bytes(worker, bucket) = static_cast<uint64_t>(at - start(worker, bucket)) + rest.size();
+    std::byte* const end = write_rest({}, bucket, room, rest);
+    bytes(worker, bucket) = static_cast<uint64_t>(end - start(worker, bucket));
   }
   bool complete() override {
     FaultingMemory::complete();
@@ -123,21 +126,20 @@ class PrivateRings final : public FaultingMemory {
     return {};
   }
 
-  Destination destination(unsigned worker) override {
-    RingGroup* const rings = rings_[worker].get();
+  RoomMaker room_maker(unsigned worker) override {
     switch (wrap_) {
       case Wrap::conditional:
-        return {place_conditional, rings, block_bytes_};
+        return {make_conditional, rings_[worker].get()};
       case Wrap::handler:
-        return {place_by_handler, rings, small_line};
+        return {make_by_handler, rings_[worker].get()};
       case Wrap::mask:
         break;
     }
-    return {place_masked, rings, small_line};
+    return {make_masked, rings_[worker].get()};
   }
-  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+  void finish(unsigned worker, uint32_t bucket, Room room,
               std::span<const std::byte> rest) override {
-    std::byte* const end = write_rest(destination(worker), bucket, at, rest);
+    std::byte* const end = write_rest(room_maker(worker), bucket, room, rest);
     const auto last =
         end == nullptr ? 0 : static_cast<uint64_t>(end - rings_[worker]->begin(bucket));
     in_last_[uint64_t{worker} * buckets_ + bucket] = last % block_bytes_;
@@ -155,23 +157,24 @@ class PrivateRings final : public FaultingMemory {
   }
 
  private:
-  static std::byte* place_conditional(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+  static void make_conditional(void* self, uint32_t bucket, Room& room, const std::byte*) {
     auto& rings = *static_cast<RingGroup*>(self);
     rings.reset(bucket);
-    return rings.begin(bucket);
+    room = {rings.begin(bucket), rings.begin(bucket) + rings.block_bytes()};
   }
-  static std::byte* place_by_handler(void* self, uint32_t bucket, std::byte* at,
-                                     const std::byte* line) {
+  // The other two ask at each line.
+  static void make_by_handler(void* self, uint32_t bucket, Room& room, const std::byte* line) {
     uint64_t word;
     std::memcpy(&word, line, sizeof word);
-    return RingGroup::store_first(at != nullptr ? at : static_cast<RingGroup*>(self)->begin(bucket),
-                                  word);
+    std::byte* const at =
+        room.next != nullptr ? room.next : static_cast<RingGroup*>(self)->begin(bucket);
+    room = line_at(RingGroup::store_first(at, word), LineBytes::small);
   }
-  static std::byte* place_masked(void* self, uint32_t bucket, std::byte* at, const std::byte*) {
+  static void make_masked(void* self, uint32_t bucket, Room& room, const std::byte*) {
     const auto& rings = *static_cast<RingGroup*>(self);
     std::byte* const begin = rings.begin(bucket);
-    if (at == nullptr) return begin;
-    return begin + (static_cast<uint64_t>(at - begin) & (rings.ring_bytes() - 1));
+    const uint64_t at = room.next != nullptr ? static_cast<uint64_t>(room.next - begin) : 0;
+    room = line_at(begin + (at & (rings.ring_bytes() - 1)), LineBytes::small);
   }
 
   const Wrap wrap_;
@@ -215,9 +218,9 @@ class SharedRings final : public FaultingMemory {
   }
 
   LineBytes line_bytes() const override { return line_; }
-  Destination destination(unsigned) override { return {place, this, static_cast<size_t>(line_)}; }
+  RoomMaker room_maker(unsigned) override { return {make_room, this}; }
   void leave(unsigned) override { rings_->leave(); }
-  void finish(unsigned, uint32_t bucket, std::byte*, std::span<const std::byte> rest) override {
+  void finish(unsigned, uint32_t bucket, Room, std::span<const std::byte> rest) override {
     while (!rest.empty()) {
       const uint64_t at = lengths_[bucket].bytes.load(std::memory_order_relaxed);
       const size_t in_block =
@@ -233,10 +236,10 @@ class SharedRings final : public FaultingMemory {
   }
 
  private:
-  static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+  static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
     const auto& all = *static_cast<SharedRings*>(self);
     const uint64_t at = all.lengths_[bucket].claim(all.line_);
-    return all.rings_->begin(bucket) + (at & (all.rings_->ring_bytes() - 1));
+    room = line_at(all.rings_->begin(bucket) + (at & (all.rings_->ring_bytes() - 1)), all.line_);
   }
 
   const LineBytes line_;
@@ -259,8 +262,8 @@ class StreamsOfAll final : public FaultingMemory {
   }
 
   LineBytes line_bytes() const override { return line_; }
-  Destination destination(unsigned) override { return {place, this, static_cast<size_t>(line_)}; }
-  void finish(unsigned, uint32_t bucket, std::byte*, std::span<const std::byte> rest) override {
+  RoomMaker room_maker(unsigned) override { return {make_room, this}; }
+  void finish(unsigned, uint32_t bucket, Room, std::span<const std::byte> rest) override {
     if (rest.empty()) return;
     const uint64_t at = lengths_[bucket].bytes.fetch_add(rest.size(), std::memory_order_relaxed);
     std::memcpy(streams_->begin(bucket) + at, rest.data(), rest.size());
@@ -280,9 +283,9 @@ class StreamsOfAll final : public FaultingMemory {
   }
 
  private:
-  static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+  static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
     const auto& all = *static_cast<StreamsOfAll*>(self);
-    return all.streams_->begin(bucket) + all.lengths_[bucket].claim(all.line_);
+    room = line_at(all.streams_->begin(bucket) + all.lengths_[bucket].claim(all.line_), all.line_);
   }
 
   const LineBytes line_;

@@ -34,8 +34,8 @@
 namespace penstock::papers {
 namespace {
 
-using sorting::key_of;
-using sorting::keys_from;
+using scatter::key_of;
+using scatter::keys_from;
 using sorting::Piece;
 
 constexpr unsigned bits_max = 10;

@@ -17,16 +17,16 @@
 #include "papers/bucket_stream.h"
 #include "penstock/error.h"
 #include "pool/pool.h"
+#include "scatter/lines.h"
 #include "sort/cache_sort.h"
 #include "sort/item.h"
-#include "sort/line_scatter.h"
 
 namespace penstock::papers {
 
-using sorting::BucketMap;
+using scatter::BucketMap;
+using scatter::LineScatter;
 using sorting::CacheSort;
 using sorting::KeyValue;
-using sorting::LineScatter;
 
 struct RadixSortOptions {
   uint64_t items_max = 0;                           // of one begin()/drain()

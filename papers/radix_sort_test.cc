@@ -15,7 +15,7 @@
 namespace penstock::papers {
 namespace {
 
-using sorting::key_of;
+using scatter::key_of;
 using sorting::leaf_items_max;
 
 template <class T>

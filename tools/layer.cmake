@@ -7,12 +7,12 @@
 #     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
-set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|record|partition|sort|papers|bowtie|external)$")
+set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|record|scatter|partition|sort|papers|bowtie|external)$")
 
 # Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
 # test itself, and are to be looked at as users compile them; with sanitizers those whose own loops would take minutes.
 if(PENSTOCK_SANITIZE)
-  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|partition|papers|external)_|^test_(external_sort|sort_property|stream_stress)_test$")
+  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|scatter|partition|papers|external)_|^test_(external_sort|sort_property|stream_stress)_test$")
 else()
   set(PENSTOCK_TESTS_AS_LIBRARY "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")
@@ -63,6 +63,27 @@ function(penstock_layer name)
       penstock_test(${name}_${stem} ${test} penstock_${name})
     endforeach()
   endif()
+endfunction()
+
+# penstock_kernels(STEM TIERS...): inner loops, STEM_TIER.cc, each compiled for its instruction set. Under sanitizers, -O3
+# takes clang more than a minute for some of these files, and -O1 a third of that.
+function(penstock_kernels stem)
+  set(tier_portable)
+  set(tier_avx2 -mavx2 -mbmi2)
+  set(tier_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mbmi2 -mprefer-vector-width=512)
+  foreach(tier ${ARGN})
+    set(options -O3)
+    if(PENSTOCK_SANITIZE)
+      set(options -O1)
+    endif()
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      # The warnings are about gcc 12's own intrinsics headers (its bug 105593).
+      list(APPEND options ${tier_${tier}} $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized>
+        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+    endif()
+    # Headers that were compiled for another processor do not fit.
+    set_source_files_properties(${stem}_${tier}.cc PROPERTIES COMPILE_OPTIONS "${options}" SKIP_PRECOMPILE_HEADERS ON)
+  endforeach()
 endfunction()
 
 # penstock_test(NAME SOURCE LIBRARIES...): one GoogleTest program, run by ctest as one test. A test that was

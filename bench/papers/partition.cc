@@ -27,21 +27,20 @@
 #include "bench/harness/bench.h"
 #include "os/memory.h"
 #include "papers/partition_methods.h"
+#include "partition/bucket_function.h"
 #include "partition/pass.h"
 #include "partition/shared_pieces.h"
-#include "partition/write_combine.h"
 #include "penstock/partition.h"
 #include "penstock/units.h"
+#include "scatter/lines.h"
 
 namespace penstock::bench {
 namespace {
 
-using partition_internal::BucketFunction;
-using partition_internal::Destination;
-using partition_internal::LineBytes;
-using partition_internal::WriteCombiner;
+using scatter::LineScatter;
+using scatter::Room;
 
-constexpr size_t line_bytes = static_cast<size_t>(LineBytes::small);
+constexpr size_t line_bytes = scatter::small_line_bytes;
 constexpr size_t block_bytes = 2 * MiB;
 constexpr size_t chained_block_bytes = 256 * KiB;
 constexpr unsigned bits_max = 10;
@@ -113,7 +112,7 @@ class Bench {
 
   void choose(unsigned bits) {
     bits_ = bits;
-    function_ = *partition_internal::make_bucket_function(ByHighBits{bits}, 8 * sizeof(T), "");
+    map_ = *partition_internal::make_bucket_map(ByHighBits{bits}, 8 * sizeof(T), "");
     expected_.assign(size_t{1} << bits, {});
     for (const T item : input_) {
       Content& content = expected_[item >> (8 * sizeof(T) - bits)];
@@ -132,15 +131,15 @@ class Bench {
 
   Result<double> preallocated(bool check) {
     const std::vector<std::byte*> starts = starts_of(expected_);
-    WriteCombiner<T> combiner(function_, LineBytes::small, {});
-    const double seconds = seconds_of([&] { combine_into(combiner, starts); });
+    LineScatter<T> lines(map_.buckets);
+    const double seconds = seconds_of([&] { scatter_into(lines, starts); });
     if (check) return checked(seconds, starts);
     return seconds;
   }
 
   Result<double> two_passes(bool check) {
     std::vector<std::byte*> starts;
-    WriteCombiner<T> combiner(function_, LineBytes::small, {});
+    LineScatter<T> lines(map_.buckets);
     const double seconds = seconds_of([&] {
       std::vector<Content> counted(expected_.size());
       // Four counters a bucket: equal keys in a row do not wait for each other.
@@ -153,7 +152,7 @@ class Bench {
         for (size_t k = 0; k < 4; ++k) counted[bucket].items += counts[4 * bucket + k];
       }
       starts = starts_of(counted);
-      combine_into(combiner, starts);
+      scatter_into(lines, starts);
     });
     if (check) return checked(seconds, starts);
     return seconds;
@@ -161,14 +160,12 @@ class Bench {
 
   Result<double> chained(bool check) {
     Chains chains(memory_, expected_.size());
-    WriteCombiner<T> combiner(
-        function_, LineBytes::small,
-        {.place = Chains::place, .self = &chains, .unit_bytes = chained_block_bytes});
+    LineScatter<T> lines(map_.buckets);
+    lines.ask_for_room({Chains::make_room, &chains});
     const double seconds = seconds_of([&] {
-      combiner.add(input_.data(), input_.size());
-      for (uint32_t bucket = 0; bucket < expected_.size(); ++bucket)
-        chains.finish(bucket, combiner.written(bucket), combiner.rest(bucket));
-      partition_internal::finish_stores();
+      scatter_input(lines);
+      for (uint32_t bucket = 0; bucket < expected_.size(); ++bucket) lines.flush(bucket);
+      scatter::finish_stores();
     });
     for (uint32_t bucket = 0; check && bucket < expected_.size(); ++bucket) {
       Content content;
@@ -205,18 +202,11 @@ class Bench {
  private:
   struct Chains {
     Chains(const os::Reservation& memory, size_t buckets) : next(memory.begin()), blocks(buckets) {}
-    static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+    static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
       auto& chains = *static_cast<Chains*>(self);
-      std::byte* const block = chains.next;
+      room = {chains.next, chains.next + chained_block_bytes};
       chains.next += chained_block_bytes;
-      chains.blocks[bucket].push_back(block);
-      return block;
-    }
-    void finish(uint32_t bucket, std::byte* at, std::span<const std::byte> rest) {
-      if (rest.empty()) return;
-      if (reinterpret_cast<uintptr_t>(at) % chained_block_bytes == 0)
-        at = place(this, bucket, at, nullptr);
-      std::memcpy(at, rest.data(), rest.size());
+      chains.blocks[bucket].push_back(room.next);
     }
     std::byte* next;
     std::vector<std::vector<std::byte*>> blocks;
@@ -236,15 +226,16 @@ class Bench {
     return starts;
   }
 
-  void combine_into(WriteCombiner<T>& combiner, const std::vector<std::byte*>& starts) {
+  void scatter_input(LineScatter<T>& lines) {
+    lines.add(input_.data(), input_.size(), map_, {}, input_.data() + input_.size());
+  }
+
+  void scatter_into(LineScatter<T>& lines, const std::vector<std::byte*>& starts) {
     for (uint32_t bucket = 0; bucket < starts.size(); ++bucket)
-      combiner.begin(bucket, starts[bucket]);
-    combiner.add(input_.data(), input_.size());
-    for (uint32_t bucket = 0; bucket < starts.size(); ++bucket) {
-      const auto rest = combiner.rest(bucket);
-      std::copy(rest.begin(), rest.end(), combiner.written(bucket));
-    }
-    partition_internal::finish_stores();
+      lines.begin(bucket, reinterpret_cast<T*>(starts[bucket]));
+    scatter_input(lines);
+    for (uint32_t bucket = 0; bucket < starts.size(); ++bucket) lines.flush(bucket);
+    scatter::finish_stores();
   }
 
   Result<double> checked(double seconds, const std::vector<std::byte*>& starts) const {
@@ -275,7 +266,7 @@ class Bench {
   os::Reservation memory_;  // of the rivals
   std::span<const T> input_;
   unsigned bits_ = 0;
-  BucketFunction function_;
+  scatter::BucketMap map_;
   std::vector<Content> expected_;
   uint64_t hash_ = 0;
 };

@@ -9,7 +9,7 @@
 //   mremap     one pass, into an array per partition that grows by 2 MiB: no one array
 //   rewired    one pass, into pooled pages, of which one array is made in the end
 //
-// All of them run the same loop (partition/write_combine.h: a line per partition in the cache, then
+// All of them run the same loop (scatter/lines.h: a line per partition in the cache, then
 // non-temporal stores). A row says what the paper's plain loop does in two passes. All memory but
 // the fresh is on huge pages that were touched before; the fresh gets huge pages, too.
 //
@@ -42,24 +42,23 @@
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
 #include "os/memory.h"
-#include "partition/write_combine.h"
+#include "partition/bucket_function.h"
 #include "penstock/page_pool.h"
 #include "penstock/rewired_partition.h"
 #include "penstock/sort.h"
 #include "penstock/units.h"
 #include "pool/page_store.h"
+#include "scatter/lines.h"
 
 namespace penstock::bench {
 namespace {
 
-using partition_internal::BucketFunction;
-using partition_internal::Destination;
-using partition_internal::LineBytes;
-using partition_internal::WriteCombiner;
+using scatter::LineScatter;
+using scatter::Room;
 
 constexpr size_t page_bytes = 2 * MiB;
 constexpr uint64_t page_items = page_bytes / sizeof(uint64_t);
-constexpr size_t line_bytes = static_cast<size_t>(LineBytes::small);
+constexpr size_t line_bytes = scatter::small_line_bytes;
 
 std::unexpected<Error> wrong(const std::string& what) {
   return failure(ErrorCode::corrupt, "check the partitions", what);
@@ -124,7 +123,7 @@ class Bench {
 
   void choose(unsigned bits) {
     bits_ = bits;
-    function_ = *partition_internal::make_bucket_function(ByHighBits{bits}, 64, "");
+    map_ = *partition_internal::make_bucket_map(ByHighBits{bits}, 64, "");
     expected_.assign(size_t{1} << bits, {});
     for (const uint64_t item : input_) {
       Content& content = expected_[item >> (64 - bits)];
@@ -164,13 +163,11 @@ class Bench {
       return std::unexpected(touched.error());
     Arrays arrays(expected_.size());
     const double seconds = seconds_of([&] {
-      WriteCombiner<uint64_t> combiner(
-          function_, LineBytes::small,
-          {.place = Arrays::place, .self = &arrays, .unit_bytes = page_bytes});
-      combiner.add(input_.data(), input_.size());
-      for (uint32_t i = 0; i < expected_.size(); ++i)
-        arrays.finish(i, combiner.written(i), combiner.rest(i));
-      partition_internal::finish_stores();
+      LineScatter<uint64_t> lines(map_.buckets);
+      lines.ask_for_room({Arrays::make_room, &arrays});
+      scatter_input(lines);
+      for (uint32_t i = 0; i < expected_.size(); ++i) lines.flush(i);
+      scatter::finish_stores();
     });
     for (uint32_t i = 0; check && i < expected_.size(); ++i) {
       const auto* items = reinterpret_cast<const uint64_t*>(arrays.arrays[i].begin);
@@ -241,26 +238,20 @@ class Bench {
     ~Chain() {
       for (const PageId page : taken) store.release({page, 1});
     }
-    static std::byte* place(void* self, uint32_t partition, std::byte*, const std::byte*) {
+    static void make_room(void* self, uint32_t partition, Room& room, const std::byte*) {
       auto& chain = *static_cast<Chain*>(self);
       const PageRun page = chain.store.take_run(1);
       if (page.count == 0) std::abort();  // the pool has enough for all of them
       chain.taken.push_back(page.first);
       std::byte* const memory = chain.store.home(page.first);
       chain.chunks[partition].pages.push_back(reinterpret_cast<uint64_t*>(memory));
-      return memory;
+      room = {memory, memory + page_bytes};
     }
-    void finish(uint32_t partition, std::byte* at, std::span<const std::byte> rest) {
+    void finish(uint32_t partition, LineScatter<uint64_t>& lines) {
+      lines.flush(partition);
       Chunks& mine = chunks[partition];
-      if (!rest.empty()) {
-        if (reinterpret_cast<uintptr_t>(at) % page_bytes == 0)
-          at = place(this, partition, at, nullptr);
-        std::memcpy(at, rest.data(), rest.size());
-        at += rest.size();
-      }
-      if (mine.pages.empty()) return;
-      mine.items = (mine.pages.size() - 1) * page_items +
-                   static_cast<uint64_t>(reinterpret_cast<uint64_t*>(at) - mine.pages.back());
+      if (!mine.pages.empty())
+        mine.items = mine.pages.size() * page_items - lines.items_left(partition);
     }
     pool::PageStore& store;
     std::vector<Chunks> chunks;
@@ -281,7 +272,7 @@ class Bench {
         if (array.bytes != 0) ::munmap(array.begin, array.bytes);
       }
     }
-    static std::byte* place(void* self, uint32_t partition, std::byte*, const std::byte*) {
+    static void make_room(void* self, uint32_t partition, Room& room, const std::byte*) {
       Array& array = static_cast<Arrays*>(self)->arrays[partition];
       if (array.bytes == 0) {
         array.begin = map_huge(page_bytes);
@@ -295,13 +286,8 @@ class Bench {
         (void)os::advise_huge(array.begin + array.bytes, page_bytes, true);
       }
       array.bytes += page_bytes;
-      return array.begin + array.bytes - page_bytes;
-    }
-    void finish(uint32_t partition, std::byte* at, std::span<const std::byte> rest) {
-      if (rest.empty()) return;
-      if (reinterpret_cast<uintptr_t>(at) % page_bytes == 0)
-        at = place(this, partition, at, nullptr);
-      std::memcpy(at, rest.data(), rest.size());
+      room.limit = array.begin + array.bytes;
+      room.next = room.limit - page_bytes;
     }
     std::vector<Array> arrays;
   };
@@ -310,14 +296,16 @@ class Bench {
     return round_up(input_.size_bytes() + expected_.size() * line_bytes, page_bytes);
   }
 
+  void scatter_input(LineScatter<uint64_t>& lines) const {
+    lines.add(input_.data(), input_.size(), map_, {}, input_.data() + input_.size());
+  }
+
   void fill(Chain& chain) {
-    WriteCombiner<uint64_t> combiner(
-        function_, LineBytes::small,
-        {.place = Chain::place, .self = &chain, .unit_bytes = page_bytes});
-    combiner.add(input_.data(), input_.size());
-    for (uint32_t i = 0; i < expected_.size(); ++i)
-      chain.finish(i, combiner.written(i), combiner.rest(i));
-    partition_internal::finish_stores();
+    LineScatter<uint64_t> lines(map_.buckets);
+    lines.ask_for_room({Chain::make_room, &chain});
+    scatter_input(lines);
+    for (uint32_t i = 0; i < expected_.size(); ++i) chain.finish(i, lines);
+    scatter::finish_stores();
   }
 
   [[gnu::noinline]] std::vector<uint64_t> count() const {
@@ -347,14 +335,12 @@ class Bench {
 
   std::vector<std::byte*> two_passes(std::byte* memory) const {
     const std::vector<std::byte*> starts = starts_in(memory, count());
-    WriteCombiner<uint64_t> combiner(function_, LineBytes::small, {});
-    for (uint32_t i = 0; i < starts.size(); ++i) combiner.begin(i, starts[i]);
-    combiner.add(input_.data(), input_.size());
-    for (uint32_t i = 0; i < starts.size(); ++i) {
-      const auto rest = combiner.rest(i);
-      std::copy(rest.begin(), rest.end(), combiner.written(i));
-    }
-    partition_internal::finish_stores();
+    LineScatter<uint64_t> lines(map_.buckets);
+    for (uint32_t i = 0; i < starts.size(); ++i)
+      lines.begin(i, reinterpret_cast<uint64_t*>(starts[i]));
+    scatter_input(lines);
+    for (uint32_t i = 0; i < starts.size(); ++i) lines.flush(i);
+    scatter::finish_stores();
     return starts;
   }
 
@@ -421,7 +407,7 @@ class Bench {
   pool::PageStore& store_;
   const std::span<const uint64_t> input_;
   unsigned bits_ = 0;
-  BucketFunction function_;
+  scatter::BucketMap map_;
   std::vector<Content> expected_;
   RewiredPartitionStats stats_;
   uint64_t hash_ = 0;

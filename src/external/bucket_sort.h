@@ -32,7 +32,7 @@ struct SortedInput {
   uint64_t bytes = 0;           // expected
   bool known = true;            // for certain
   Sample sample = {};           // says how long items are, too
-  sorting::KeyRange keys = {};  // what all keys lie within, of numbers
+  scatter::KeyRange keys = {};  // what all keys lie within, of numbers
 };
 
 // Thread safety: one thread.

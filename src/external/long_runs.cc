@@ -122,7 +122,7 @@ ItemSum sum_of_encoded(record::Type type, const std::byte* encoded, size_t items
 // of all items that passed.
 bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds, ItemSum* sum) {
   return [sum, type = options.format.type, descending = options.descending,
-          map = sorting::BucketMap::by_splitters(std::move(bounds)),
+          map = scatter::BucketMap::by_splitters(std::move(bounds)),
           encoded = std::vector<std::byte>()](const bowtie::Items& items, uint32_t* to) mutable {
     const size_t item_bytes = record::item_bytes_of(type);
     encoded.assign(items.data(), items.data() + items.size() * item_bytes);

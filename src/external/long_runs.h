@@ -12,7 +12,7 @@
 #include "external/item_sum.h"
 #include "external/sample.h"
 #include "file/file.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 namespace penstock::external {
 
@@ -37,7 +37,7 @@ struct LongBucket {
   std::unique_ptr<file::File> file = {};  // gone with the bucket
   uint64_t bytes = 0;
   uint64_t items = 0;
-  sorting::KeyRange keys = {};  // of numbers
+  scatter::KeyRange keys = {};  // of numbers
   Sample sample = {};           // what the sample had of it
 };
 

@@ -5,12 +5,12 @@
 #include "external/number_type.h"
 #include "external/splitters.h"
 #include "record/codec.h"
+#include "scatter/lines.h"
 #include "sort/item.h"
-#include "sort/line_scatter.h"
 
 // The naive way copies every number to the end of its bucket and looks whether there is room, and a
 // number is so small that a branch and a copy for each cost more than the disk does. Here the inner
-// loop is the one of the sort in memory (sort/line_scatter.h): items gather in a line of 256 bytes
+// loop is the one of the sort in memory (scatter/lines.h): items gather in a line of 256 bytes
 // for each bucket, and full lines go past the caches into the bucket's block. Where a block ends
 // the loop asks for room, once in many thousand items, and everything else happens there: the full
 // block is kept, or goes to its bucket's temporary, and a free one takes its place
@@ -29,23 +29,23 @@ constexpr double uneven_max = 1.2;
 
 // Cuts the keys into equal ranges where these hold about equally much, which is faster to
 // classify, or else where the sample says.
-sorting::BucketMap map_for(std::vector<uint64_t> sample, uint32_t buckets) {
+scatter::BucketMap map_for(std::vector<uint64_t> sample, uint32_t buckets) {
   std::sort(sample.begin(), sample.end());
   if (sample.size() >= size_t{8} * buckets && sample.front() != sample.back()) {
-    auto map = sorting::BucketMap::by_range({sample.front(), sample.back()}, buckets);
+    auto map = scatter::BucketMap::by_range({sample.front(), sample.back()}, buckets);
     std::vector<uint64_t> counts(map.buckets, 0);
     for (uint64_t key : sample) ++counts[map(key)];
     uint64_t most = *std::max_element(counts.begin(), counts.end());
     if (static_cast<double>(most) * buckets <= uneven_max * static_cast<double>(sample.size()))
       return map;
   }
-  return sorting::BucketMap::by_splitters(number_bounds(std::move(sample), buckets));
+  return scatter::BucketMap::by_splitters(number_bounds(std::move(sample), buckets));
 }
 
 template <class T>
 class NumberDistributor final : public Distributor {
  public:
-  NumberDistributor(Context& context, const SplitInput& input, sorting::BucketMap map)
+  NumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
       : Distributor(context, input, map.buckets),
         options_(context.options),
         // What was spilled before is encoded already.
@@ -56,11 +56,10 @@ class NumberDistributor final : public Distributor {
         block_items_(input.arena.block_bytes() / sizeof(T)),
         scatter_(map_.buckets),
         counted_(map_.buckets) {
-    scatter_.ask_for_room(
-        [](void* self, uint32_t bucket, Destination& destination) {
-          static_cast<NumberDistributor*>(self)->make_room(bucket, destination);
-        },
-        this);
+    scatter_.ask_for_room({[](void* self, uint32_t bucket, scatter::Room& room, const std::byte*) {
+                             static_cast<NumberDistributor*>(self)->make_room(bucket, room);
+                           },
+                           this});
     if (!has_values || !options_.unique) return;
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
       constant_.push_back(constant(bucket));
@@ -86,7 +85,7 @@ class NumberDistributor final : public Distributor {
 
   void close() override {
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) close(bucket);
-    Scatter::finish();
+    scatter::finish_stores();
   }
 
   void describe(uint32_t number, SplitBucket& bucket) const override {
@@ -98,13 +97,12 @@ class NumberDistributor final : public Distributor {
   }
 
  private:
-  using Scatter = sorting::LineScatter<T>;
-  using Destination = typename Scatter::Destination;
+  using Scatter = scatter::LineScatter<T>;
   static constexpr bool has_values = std::is_same_v<T, sorting::KeyValue>;
 
   // Of one key and no values: its block is filled again and again.
   struct Counted {
-    T* block = nullptr;
+    std::byte* block = nullptr;
     uint64_t items = 0;
   };
   // Of buckets of which only the first item is read again: what the others add up to.
@@ -113,12 +111,12 @@ class NumberDistributor final : public Distributor {
     ItemSum sum;
   };
 
-  sorting::KeyRange keys_of(uint32_t bucket) const {
-    sorting::KeyRange keys = map_.keys_of(bucket);
+  scatter::KeyRange keys_of(uint32_t bucket) const {
+    scatter::KeyRange keys = map_.keys_of(bucket);
     return {std::max(keys.low, keys_.low), std::min(keys.high, keys_.high)};
   }
   bool constant(uint32_t bucket) const {
-    sorting::KeyRange keys = keys_of(bucket);
+    scatter::KeyRange keys = keys_of(bucket);
     return keys.low == keys.high;
   }
 
@@ -137,7 +135,7 @@ class NumberDistributor final : public Distributor {
 
   void add_to_rests(const T* encoded, size_t count) {
     for (const T& item : std::span(encoded, count)) {
-      const uint32_t bucket = map_(sorting::key_of(item));
+      const uint32_t bucket = map_(scatter::key_of(item));
       if (!constant_[bucket]) continue;
       Rest& rest = rests_[bucket];
       if (rest.has_first) rest.sum += sorting::sum_of_one(item);
@@ -146,25 +144,28 @@ class NumberDistributor final : public Distributor {
   }
 
   // In the inner loop: the bucket has no block, or it is full.
-  void make_room(uint32_t bucket, Destination& destination) {
+  void make_room(uint32_t bucket, scatter::Room& room) {
     Counted& counted = counted_[bucket];
     if (counted.block != nullptr) {
       counted.items += block_items_;
-      destination = {counted.block, counted.block + block_items_};
+      room = block_at(counted.block);
       return;
     }
     const bool first = !keeper.has_block(bucket);
-    Scatter::finish();  // any full block may be written now
-    T* block = reinterpret_cast<T*>(keeper.next_block(bucket));
+    scatter::finish_stores();  // any full block may be written now
+    std::byte* block = keeper.next_block(bucket);
     if (first && !has_values && constant(bucket)) counted.block = block;
-    destination = {block, block + block_items_};
+    room = block_at(block);
+  }
+  scatter::Room block_at(std::byte* block) const {
+    return {block, block + block_items_ * sizeof(T)};
   }
 
   // What its line and its present block hold is counted.
   void close(uint32_t bucket) {
     scatter_.flush(bucket);
     if (!keeper.has_block(bucket)) return;
-    const uint64_t rest = block_items_ - scatter_.room(bucket) + scatter_.line_items(bucket);
+    const uint64_t rest = block_items_ - scatter_.items_left(bucket);
     if (counted_[bucket].block == nullptr) return keeper.close(bucket, rest * sizeof(T));
     counted_[bucket].items += rest;
     keeper.drop(bucket);
@@ -172,8 +173,8 @@ class NumberDistributor final : public Distributor {
 
   const SortOptions& options_;
   const bool plain_;
-  const sorting::BucketMap map_;
-  const sorting::KeyRange keys_;
+  const scatter::BucketMap map_;
+  const scatter::KeyRange keys_;
   const size_t block_items_;
   Scatter scatter_;
   std::vector<Counted> counted_;

@@ -118,7 +118,7 @@ class NumberSorter final : public BucketSorter {
   }
 
   static size_t drop_repeats(T* items, size_t count) {
-    auto equal = [](const T& a, const T& b) { return sorting::key_of(a) == sorting::key_of(b); };
+    auto equal = [](const T& a, const T& b) { return scatter::key_of(a) == scatter::key_of(b); };
     return static_cast<size_t>(std::unique(items, items + count, equal) - items);
   }
 

@@ -13,14 +13,14 @@
 #include "external/bucket.h"
 #include "external/journal.h"
 #include "file/file.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 namespace penstock::external {
 
 // A bucket between the phases: all of it lies in temporaries that stay, or nowhere, if its items
 // are its one key.
 struct ResumeBucket {
-  sorting::KeyRange keys = {};  // of numbers
+  scatter::KeyRange keys = {};  // of numbers
   uint64_t bytes = 0;
   uint64_t items = 0;
   bool constant = false;

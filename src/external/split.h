@@ -15,7 +15,7 @@
 #include "external/resume.h"
 #include "external/sample.h"
 #include "external/spill.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 namespace penstock::external {
 
@@ -25,7 +25,7 @@ namespace penstock::external {
 // Invariant: all of it is in `spilled` (blocks of one size, the last one with what is left), or in
 // `kept`, or nowhere: then it is `constant`, and its items are its one key.
 struct SplitBucket {
-  sorting::KeyRange keys = {};  // of numbers
+  scatter::KeyRange keys = {};  // of numbers
   uint64_t bytes = 0;
   uint64_t items = 0;
   bool constant = false;               // all keys are equal
@@ -56,7 +56,7 @@ struct Split {
 
 struct SplitInput {
   const std::vector<Piece>& pieces;
-  sorting::KeyRange keys = {};  // what all keys lie within, of numbers
+  scatter::KeyRange keys = {};  // what all keys lie within, of numbers
   const BucketPlan& plan;
   bool compresses = false;  // what is written, of records and lines, where it shrinks
   const SpillPlace& place;  // where the temporaries stay, all goes to them

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/random.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 namespace penstock::external {
 namespace {
@@ -15,7 +15,7 @@ TEST(NumberBounds, AHeavyKeyGetsABucketOfItsOwn) {
   for (uint64_t heavy : {uint64_t{0}, uint64_t{77}, ~uint64_t{0}}) {
     std::vector<uint64_t> sample(1000, heavy);
     for (uint64_t i = 0; i < 1000; ++i) sample.push_back(i * 1000);
-    auto map = sorting::BucketMap::by_splitters(number_bounds(sample, 8));
+    auto map = scatter::BucketMap::by_splitters(number_bounds(sample, 8));
     auto keys = map.keys_of(map(heavy));
     EXPECT_EQ(keys.low, heavy);
     EXPECT_EQ(keys.high, heavy);

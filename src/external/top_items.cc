@@ -170,7 +170,7 @@ class TopNumbers {
     const uint64_t last = last_;
     for (size_t i = 0; i < count; ++i) {
       *to = encoded[i];
-      to += sorting::key_of(encoded[i]) <= last ? 1 : 0;
+      to += scatter::key_of(encoded[i]) <= last ? 1 : 0;
     }
     size_ = static_cast<size_t>(to - items());
     return !complete_;
@@ -190,12 +190,12 @@ class TopNumbers {
     if (!options_.unique) sorting.first = count_;
     if (auto status = sorting::sort_in_place(items(), size_, sorting); !status) return status;
     if (options_.unique) {
-      auto equal = [](const T& a, const T& b) { return sorting::key_of(a) == sorting::key_of(b); };
+      auto equal = [](const T& a, const T& b) { return scatter::key_of(a) == scatter::key_of(b); };
       size_ = static_cast<size_t>(std::unique(items(), items() + size_, equal) - items());
     }
     size_ = std::min<uint64_t>(size_, count_);
     if (size_ < count_) return {};
-    const uint64_t limit = sorting::key_of(items()[size_ - 1]);
+    const uint64_t limit = scatter::key_of(items()[size_ - 1]);
     complete_ = limit == 0;
     last_ = complete_ ? 0 : limit - 1;
     return {};
@@ -524,7 +524,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
           context, *files, pieces,
           [&](const T* encoded, const T* original, size_t count) -> Result<bool> {
             for (size_t i = 0; i < count; ++i) {
-              if (sorting::key_of(encoded[i]) > limit.number) continue;
+              if (scatter::key_of(encoded[i]) > limit.number) continue;
               to = stream::copy_forward(to, original + i, sizeof(T));
               ++stored.items;
               stored.sum += sorting::sum_of_one(encoded[i]);

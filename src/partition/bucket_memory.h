@@ -6,16 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "partition/write_combine.h"
 #include "penstock/error.h"
 #include "penstock/units.h"
 #include "pool/pool.h"
+#include "scatter/lines.h"
 
 namespace penstock::partition_internal {
 
@@ -43,9 +42,9 @@ class BucketMemory {
  public:
   virtual ~BucketMemory() = default;
 
-  virtual LineBytes line_bytes() const { return LineBytes::small; }
-  virtual Destination destination(unsigned worker) = 0;
-  // The address that a worker's bucket begins at; nullptr where the destination says that.
+  virtual scatter::LineBytes line_bytes() const { return scatter::LineBytes::small; }
+  virtual scatter::RoomMaker room_maker(unsigned worker) = 0;
+  // The address that a worker's bucket begins at; nullptr where the maker of rooms says that.
   virtual std::byte* start(unsigned worker, uint32_t bucket) {
     (void)worker, (void)bucket;
     return nullptr;
@@ -53,8 +52,8 @@ class BucketMemory {
   virtual void leave(unsigned worker) { (void)worker; }
   virtual bool failed() const { return false; }
 
-  // The last bytes of a worker's bucket, less than a line; `at` is behind the others.
-  virtual void finish(unsigned worker, uint32_t bucket, std::byte* at,
+  // The last bytes of a worker's bucket, less than a line, and the room that is left.
+  virtual void finish(unsigned worker, uint32_t bucket, scatter::Room room,
                       std::span<const std::byte> rest) = 0;
 
   // All is written, and nothing grows any more. Whether each bucket lies in a row of addresses
@@ -96,15 +95,5 @@ class Method {
  protected:
   ~Method() = default;
 };
-
-// What a line still holds goes behind `at`, where the destination says. Returns its end.
-inline std::byte* write_rest(const Destination& to, uint32_t bucket, std::byte* at,
-                             std::span<const std::byte> rest) {
-  if (rest.empty()) return at;
-  if (reinterpret_cast<uintptr_t>(at) % to.unit_bytes == 0)
-    at = to.place(to.self, bucket, at, rest.data());
-  std::memcpy(at, rest.data(), rest.size());
-  return at + rest.size();
-}
 
 }  // namespace penstock::partition_internal

@@ -20,6 +20,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/limits.h"
+#include "partition/bucket_function.h"
 #include "partition/join.h"
 #include "partition/pass.h"
 #include "partition/shared_pieces.h"
@@ -28,6 +29,8 @@
 namespace penstock {
 
 namespace partition_internal {
+
+using scatter::BucketMap;
 
 // How many mappings one partition may have; the rest is for others. What the kernel has beyond its
 // limit is an error that cannot be told inside of a handler.
@@ -162,23 +165,25 @@ uint64_t now_ns() {
 }
 
 template <class T>
-Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory& memory,
-                  unsigned threads, bool stable) {
-  std::vector<std::unique_ptr<WriteCombiner<T>>> combiners;
+Status distribute(Input<T>& input, const BucketMap& map, BucketMemory& memory, unsigned threads,
+                  bool stable) {
+  std::vector<std::unique_ptr<scatter::LineScatter<T>>> scatters;
   for (unsigned worker = 0; worker < threads; ++worker) {
-    combiners.push_back(std::make_unique<WriteCombiner<T>>(function, memory.line_bytes(),
-                                                           memory.destination(worker)));
-    for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
-      combiners.back()->begin(bucket, memory.start(worker, bucket));
+    scatters.push_back(std::make_unique<scatter::LineScatter<T>>(map.buckets, memory.line_bytes()));
+    scatters.back()->ask_for_room(memory.room_maker(worker));
+    for (uint32_t bucket = 0; bucket < map.buckets; ++bucket) {
+      if (std::byte* const start = memory.start(worker, bucket); start != nullptr)
+        scatters.back()->begin(bucket, reinterpret_cast<T*>(start));
+    }
   }
 
   const uint64_t jobs = input.jobs();
   std::atomic<uint64_t> next_job{0};
   const Status status = run_workers(threads, [&](unsigned worker) {
-    WriteCombiner<T>& combiner = *combiners[worker];
     const auto run = [&](uint64_t job) {
-      input.with_job(job,
-                     [&](std::span<const T> items) { combiner.add(items.data(), items.size()); });
+      input.with_job(job, [&](std::span<const T> items) {
+        scatters[worker]->add(items.data(), items.size(), map, {}, items.data() + items.size());
+      });
     };
     if (stable) {
       const uint64_t end = jobs * (worker + 1) / threads;
@@ -186,15 +191,15 @@ Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory&
     } else {
       for (uint64_t job; (job = next_job.fetch_add(1, std::memory_order_relaxed)) < jobs;) run(job);
     }
-    finish_stores();
+    scatter::finish_stores();
     memory.leave(worker);
   });
   if (!status) return status;
 
   for (unsigned worker = 0; worker < threads; ++worker) {
-    for (uint32_t bucket = 0; bucket < function.buckets; ++bucket)
-      memory.finish(worker, bucket, combiners[worker]->written(bucket),
-                    combiners[worker]->rest(bucket));
+    for (uint32_t bucket = 0; bucket < map.buckets; ++bucket)
+      memory.finish(worker, bucket, scatters[worker]->room_of(bucket),
+                    scatters[worker]->rest(bucket));
   }
   return {};
 }
@@ -230,10 +235,10 @@ namespace {
 // `blocks_ahead`: so many that a method which takes blocks in a handler of faults, where it can
 // only stop the program when there is none, takes them before.
 template <class T>
-Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
-                          const BucketFunction& function, const Method& method,
-                          const MemoryOptions& options, uint64_t blocks_ahead) {
-  auto core = std::make_unique<Core>(pool, function.buckets);
+Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, const BucketMap& map,
+                          const Method& method, const MemoryOptions& options,
+                          uint64_t blocks_ahead) {
+  auto core = std::make_unique<Core>(pool, map.buckets);
   const uint64_t needed = method.blocks_needed(options, pool->block_bytes());
   if (Status status = check_mappings(*pool, method.mappings_needed(options, needed), options.name);
       !status)
@@ -242,8 +247,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
   if (!memory) return std::unexpected(std::move(memory.error()));
 
   const uint64_t begin_ns = now_ns();
-  if (Status status = distribute(input, function, **memory, options.workers, options.stable);
-      !status)
+  if (Status status = distribute(input, map, **memory, options.workers, options.stable); !status)
     return std::unexpected(std::move(status.error()));
   const uint64_t distributed_ns = now_ns();
 
@@ -251,7 +255,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
   if ((*memory)->complete()) {
     core->keep_in(std::move(*memory));
   } else {
-    auto all = collect(*pool, **memory, function.buckets, options.workers, options.stable);
+    auto all = collect(*pool, **memory, map.buckets, options.workers, options.stable);
     if ((*memory)->failed()) return no_blocks_left(all.blocks_peak, options.name);
     memory->reset();
     stats.blocks_peak = all.blocks_peak;
@@ -287,12 +291,12 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
   const auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
   };
-  auto function = make_bucket_function(options.by, key_bits_of<T>, options.name);
-  if (!function) return std::unexpected(std::move(function.error()));
+  auto map = make_bucket_map(options.by, key_bits_of<T>, options.name);
+  if (!map) return std::unexpected(std::move(map.error()));
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
   if (options.stable && options.threads > 1 && !method.can_be_stable())
     return refuse("one thread, or a method with buckets of each thread's own, to be stable");
-  const MemoryOptions memory_options{.buckets = function->buckets,
+  const MemoryOptions memory_options{.buckets = map->buckets,
                                      .workers = options.threads,
                                      .bytes_max = input.count() * sizeof(T),
                                      .stable = options.stable,
@@ -308,7 +312,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
       return failure(ErrorCode::out_of_memory,
                      "partition with " + std::to_string(pool->blocks_free()) + " free blocks",
                      options.name, std::to_string(needed + in_hand - back) + " free blocks");
-    return run(pool, input, *function, method, memory_options,
+    return run(pool, input, *map, method, memory_options,
                needed + in_hand - std::min(needed + in_hand, back));
   }
   const size_t block_bytes =
@@ -322,7 +326,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
   if (!pool) return std::unexpected(std::move(pool.error()));
   // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
   const uint64_t ahead = needed > mappings_max() ? needed : 0;
-  return run(pool->internal(), input, *function, method, memory_options, ahead);
+  return run(pool->internal(), input, *map, method, memory_options, ahead);
 }
 
 }  // namespace partition_internal
@@ -378,18 +382,18 @@ Result<Partitions<T>> partition_in_place(const BlockPool& pool,
   return partition_by<T>(shared_pieces(), &pool, std::move(*input), options);
 }
 
-#define PENSTOCK_INSTANTIATE(T)                                                                   \
-  template Status partition_internal::distribute(Input<T>&, const BucketFunction&, BucketMemory&, \
-                                                 unsigned, bool);                                 \
-  template Result<Partitions<T>> partition_internal::partition_by(                                \
-      const Method&, const BlockPool*, Input<T>, const PartitionOptions&);                        \
-  template class Partitions<T>;                                                                   \
-  template Result<Partitions<T>> partition(std::span<const T> items,                              \
-                                           const PartitionOptions& options);                      \
-  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,       \
-                                           const PartitionOptions& options);                      \
-  template Result<Partitions<T>> partition_in_place<T>(                                           \
-      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,                \
+#define PENSTOCK_INSTANTIATE(T)                                                              \
+  template Status partition_internal::distribute(Input<T>&, const BucketMap&, BucketMemory&, \
+                                                 unsigned, bool);                            \
+  template Result<Partitions<T>> partition_internal::partition_by(                           \
+      const Method&, const BlockPool*, Input<T>, const PartitionOptions&);                   \
+  template class Partitions<T>;                                                              \
+  template Result<Partitions<T>> partition(std::span<const T> items,                         \
+                                           const PartitionOptions& options);                 \
+  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,  \
+                                           const PartitionOptions& options);                 \
+  template Result<Partitions<T>> partition_in_place<T>(                                      \
+      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,           \
       const PartitionOptions& options);
 
 PENSTOCK_INSTANTIATE(uint32_t)

@@ -13,7 +13,6 @@
 
 #include "base/bits.h"
 #include "partition/bucket_memory.h"
-#include "partition/write_combine.h"
 #include "penstock/partition.h"
 
 namespace penstock::partition_internal {
@@ -73,7 +72,7 @@ class Input {
 // Every item goes to its bucket. Buckets are complete when this returns. Errors: where the system
 // has not so many threads; then nothing was done.
 template <class T>
-Status distribute(Input<T>& input, const BucketFunction& function, BucketMemory& memory,
+Status distribute(Input<T>& input, const scatter::BucketMap& map, BucketMemory& memory,
                   unsigned threads, bool stable);
 
 // All buckets' blocks, at home, and the holes in them closed. No chains where the memory has

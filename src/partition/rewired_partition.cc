@@ -44,6 +44,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "partition/bucket_function.h"
 #include "partition/join.h"
 #include "partition/pass.h"
 #include "partition/shared_pieces.h"
@@ -213,7 +214,7 @@ uint64_t complete_in_order(pool::Pool& pool, std::vector<Chain>& chains, Pages& 
 uint64_t complete(pool::Pool& pool, std::vector<Chain>& chains, Pages& pages, Pages& unused) {
   Row row(pool, pages, unused);
   for (Chain& chain : chains) row.append(std::move(chain.blocks), chain.extent_bytes);
-  finish_stores();
+  scatter::finish_stores();
   return row.copied_bytes();
 }
 
@@ -237,8 +238,8 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   };
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
   if (options.stable && options.threads > 1) return refuse("one thread, to be stable");
-  const auto function = make_bucket_function(options.by, key_bits_of<T>, options.name);
-  if (!function) return std::unexpected(function.error());
+  const auto map = make_bucket_map(options.by, key_bits_of<T>, options.name);
+  if (!map) return std::unexpected(map.error());
 
   const std::shared_ptr<pool::PageStore>& store = page_pool.internal();
   PagesAsBlocks pool(store);
@@ -249,7 +250,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   const uint64_t start = now_ns();
 
   // Items to pages.
-  const uint32_t buckets = function->buckets;
+  const uint32_t buckets = map->buckets;
   auto memory = shared_pieces().open(pool,
                                      {.buckets = buckets,
                                       .workers = options.threads,
@@ -260,8 +261,8 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   if (!memory) return std::unexpected(std::move(memory.error()));
   Input<T> input(items);
   // With fewer threads than asked for, if the system has not so many.
-  if (!distribute(input, *function, **memory, options.threads, false))
-    (void)distribute(input, *function, **memory, 1, false);
+  if (!distribute(input, *map, **memory, options.threads, false))
+    (void)distribute(input, *map, **memory, 1, false);
   const uint64_t distributed = now_ns();
 
   // All pages full.

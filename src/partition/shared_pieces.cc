@@ -42,7 +42,8 @@
 namespace penstock::partition_internal {
 namespace {
 
-constexpr size_t small_line = static_cast<size_t>(LineBytes::small);
+using scatter::Room;
+using scatter::RoomMaker;
 
 // A claim costs about 160 ns: its atomic addition waits until the non-temporal stores before it are
 // in memory. An unfilled piece costs copying, about 0.1 ns a byte, and each worker leaves one in
@@ -52,7 +53,7 @@ size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
   if (options.workers == 1) return block_bytes;
   const uint64_t pieces_unfilled = uint64_t{options.workers} * options.buckets;
   const uint64_t square = 1600 * options.bytes_max / pieces_unfilled;
-  size_t piece = small_line;
+  size_t piece = scatter::small_line_bytes;
   while (4 * piece * piece <= square && 2 * piece * options.workers <= block_bytes / 8) piece *= 2;
   return piece;
 }
@@ -66,16 +67,13 @@ class SharedPieces final : public BucketMemory {
   static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool, const MemoryOptions& options);
   ~SharedPieces() override;  // gives back the blocks that were not taken out
 
-  Destination destination(unsigned worker) override {
-    return {.place = place, .self = &workers_[worker], .unit_bytes = piece_bytes_};
-  }
+  RoomMaker room_maker(unsigned worker) override { return {make_room, &workers_[worker]}; }
   // Whether the pool had no block when one was needed. Lines have then gone nowhere.
   bool failed() const override { return failed_.load(std::memory_order_relaxed); }
-  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+  void finish(unsigned worker, uint32_t bucket, Room room,
               std::span<const std::byte> rest) override {
-    if (std::byte* const end = write_rest(destination(worker), bucket, at, rest); end != nullptr)
-      workers_[worker].buckets[bucket].filled_bytes =
-          (reinterpret_cast<uintptr_t>(end) - 1) % piece_bytes_ + 1;
+    std::byte* const end = write_rest(room_maker(worker), bucket, room, rest);
+    workers_[worker].buckets[bucket].unfilled_bytes = static_cast<uint64_t>(room.limit - end);
   }
   Chain take(uint32_t bucket) override;
 
@@ -86,8 +84,8 @@ class SharedPieces final : public BucketMemory {
   };
   // The piece in hand.
   struct InHand {
-    uint64_t at = 0;            // bytes from the beginning of the bucket
-    uint64_t filled_bytes = 0;  // in the end; 0: there is none
+    uint64_t end = 0;  // in bytes from the beginning of the bucket
+    uint64_t unfilled_bytes = 0;
   };
   struct Worker {
     SharedPieces* all;
@@ -107,11 +105,11 @@ class SharedPieces final : public BucketMemory {
     for (unsigned worker = 0; worker < options.workers; ++worker)
       workers_.push_back({this, std::make_unique<InHand[]>(options.buckets)});
   }
-  static std::byte* place(void* self, uint32_t bucket, std::byte*, const std::byte*) {
+  static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
     auto& worker = *static_cast<Worker*>(self);
-    return worker.all->claim(worker, bucket);
+    room = worker.all->claim(worker, bucket);
   }
-  std::byte* claim(Worker& worker, uint32_t bucket);
+  Room claim(Worker& worker, uint32_t bucket);
   Entry& entry(uint32_t bucket, uint64_t index) const {
     return reinterpret_cast<Entry*>(table_.begin())[bucket * entries_per_bucket_ + index];
   }
@@ -125,7 +123,6 @@ class SharedPieces final : public BucketMemory {
   std::vector<Worker> workers_;
   os::Reservation table_;  // zero pages until touched
   os::Reservation waste_;
-  std::byte* waste_line_ = nullptr;
   std::atomic<bool> failed_{false};
 };
 
@@ -139,17 +136,14 @@ Result<std::unique_ptr<BucketMemory>> SharedPieces::open(pool::Pool& pool,
   int error = os::commit(table->begin(), table_bytes);
   if (error == 0) pieces->table_ = std::move(*table);  // the destructor reads it
 
-  // Where lines go when there is no memory: behind the line a unit ends, so that the next line asks
-  // again.
-  auto waste = os::Reservation::reserve(round_up(pieces->piece_bytes_, os::page_bytes),
-                                        std::max(pieces->piece_bytes_, os::page_bytes));
+  // Where lines go when there is no memory.
+  auto waste = os::Reservation::reserve(os::page_bytes);
   if (!waste) return std::unexpected(std::move(waste.error()));
   pieces->waste_ = std::move(*waste);
-  if (error == 0) error = os::commit(pieces->waste_.end() - os::page_bytes, os::page_bytes);
+  if (error == 0) error = os::commit(pieces->waste_.begin(), os::page_bytes);
   if (error != 0)
     return system_error(error, "commit the table of blocks", "partition",
                         "larger blocks, or fewer buckets");
-  pieces->waste_line_ = pieces->waste_.end() - static_cast<size_t>(LineBytes::small);
   return pieces;
 }
 
@@ -159,7 +153,7 @@ SharedPieces::~SharedPieces() {
   }
 }
 
-std::byte* SharedPieces::claim(Worker& worker, uint32_t bucket) {
+Room SharedPieces::claim(Worker& worker, uint32_t bucket) {
   // Relaxed: the addition only divides the row among the workers; the entry brings the memory.
   const uint64_t at =
       cursors_[bucket].claimed_bytes.fetch_add(piece_bytes_, std::memory_order_relaxed);
@@ -187,10 +181,11 @@ std::byte* SharedPieces::claim(Worker& worker, uint32_t bucket) {
   }
   if (found == none_left) [[unlikely]] {
     failed_.store(true, std::memory_order_relaxed);
-    return waste_line_;
+    return {waste_.begin(), waste_.begin() + scatter::small_line_bytes};
   }
-  worker.buckets[bucket].at = at;
-  return pool_.home(found - 1) + offset;
+  worker.buckets[bucket].end = at + piece_bytes_;
+  std::byte* const piece = pool_.home(found - 1) + offset;
+  return {piece, piece + piece_bytes_};
 }
 
 Chain SharedPieces::take(uint32_t bucket) {
@@ -204,8 +199,8 @@ Chain SharedPieces::take(uint32_t bucket) {
   }
   for (const Worker& worker : workers_) {
     const InHand& piece = worker.buckets[bucket];
-    if (piece.filled_bytes != 0 && piece.filled_bytes != piece_bytes_)
-      chain.holes.push_back({piece.at + piece.filled_bytes, piece.at + piece_bytes_});
+    if (piece.unfilled_bytes != 0)
+      chain.holes.push_back({piece.end - piece.unfilled_bytes, piece.end});
   }
   std::sort(chain.holes.begin(), chain.holes.end(),
             [](const Chain::Hole& a, const Chain::Hole& b) { return a.from < b.from; });
@@ -229,13 +224,13 @@ class PrivatePieces final : public BucketMemory {
   }
   explicit PrivatePieces(size_t block_bytes) : block_bytes_(block_bytes) {}
 
-  Destination destination(unsigned worker) override { return of_worker_[worker]->destination(0); }
+  RoomMaker room_maker(unsigned worker) override { return of_worker_[worker]->room_maker(0); }
   bool failed() const override {
     return std::ranges::any_of(of_worker_, [](const auto& own) { return own->failed(); });
   }
-  void finish(unsigned worker, uint32_t bucket, std::byte* at,
+  void finish(unsigned worker, uint32_t bucket, Room room,
               std::span<const std::byte> rest) override {
-    of_worker_[worker]->finish(0, bucket, at, rest);
+    of_worker_[worker]->finish(0, bucket, room, rest);
   }
   Chain take(uint32_t bucket) override {
     Chain chain;

@@ -135,7 +135,8 @@ bool CacheSort<T>::load_slots(std::span<const Piece<T>> pieces) {
                     .read_count = 0};
   for (size_t i = 0; i < pieces.size(); ++i) {
     const T* ahead = i + 1 < pieces.size() ? pieces[i + 1].items : pieces[i].items;
-    if (!kernels_->scatter_slots(pieces[i].items, pieces[i].count, map_, order_, slots, ahead))
+    if (!scatter::kernels<T>().scatter_slots(pieces[i].items, pieces[i].count, map_, order_, slots,
+                                             ahead))
       return false;
   }
   spilled_count_ = slots.spilled_count;

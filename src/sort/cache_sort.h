@@ -8,9 +8,10 @@
 
 #include "os/memory.h"
 #include "penstock/error.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
+#include "scatter/kernels.h"
+#include "scatter/key_order.h"
 #include "sort/kernels.h"
-#include "sort/key_order.h"
 #include "sort/leaf.h"
 
 namespace penstock::sorting {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 namespace penstock::sorting {
 
@@ -17,6 +17,6 @@ void sort_sample(std::vector<uint64_t>& sample);
 // shares would leave more than a tenth of the items in buckets that are larger than `share_max` of
 // all and hold more than one key.
 // REQUIRES: `sample` is sorted and not empty.
-BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max);
+scatter::BucketMap choose_map(std::span<const uint64_t> sample, uint32_t buckets, double share_max);
 
 }  // namespace penstock::sorting

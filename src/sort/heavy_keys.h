@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "scatter/key_order.h"
 #include "sort/kernels.h"
-#include "sort/key_order.h"
 
 namespace penstock::sorting {
 

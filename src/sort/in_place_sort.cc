@@ -12,14 +12,13 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "sort/bucket_map.h"
+#include "scatter/lines.h"
 #include "sort/cache_sort.h"
 #include "sort/choose_map.h"
 #include "sort/chunk_space.h"
 #include "sort/heavy_keys.h"
 #include "sort/in_place_plan.h"
 #include "sort/kernels.h"
-#include "sort/line_scatter.h"
 #include "sort/on_all_threads.h"
 #include "sort/quick_sort.h"
 
@@ -191,7 +190,7 @@ class InPlaceSort {
     if (!aligned_) scatter.expect_unaligned();
   }
 
-  struct Room {
+  struct Appender {
     InPlaceSort* sort;
     std::vector<List>* lists;
     bool stays;  // other threads may call clear() at the same time
@@ -199,13 +198,14 @@ class InPlaceSort {
     uint32_t read[read_chunks_max] = {};
     size_t read_count = 0;
 
-    static void make(void* self, uint32_t bucket, typename Lines<T>::Destination& destination) {
-      auto* room = static_cast<Room*>(self);
-      auto* chunk = reinterpret_cast<T*>(room->sort->space_->append_after(
-          (*room->lists)[bucket], room->stays, {room->read, room->read_count}));
-      room->read_count = 0;
-      destination = {chunk, chunk + room->sort->chunk_items_};
+    static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
+      auto* appender = static_cast<Appender*>(self);
+      std::byte* chunk = appender->sort->space_->append_after(
+          (*appender->lists)[bucket], appender->stays, {appender->read, appender->read_count});
+      appender->read_count = 0;
+      room = {chunk, chunk + appender->sort->plan_.chunk_bytes};
     }
+    RoomMaker maker() { return {make_room, this}; }
     void release(uint32_t chunk) {
       if (read_count == read_chunks_max) release_all();
       read[read_count++] = chunk;
@@ -219,14 +219,13 @@ class InPlaceSort {
   // Writes what lines still hold, and counts.
   uint64_t close_list(LineScatter<T>& scatter, uint32_t bucket, const List& list) {
     scatter.flush(bucket);
-    if (list.chunks.empty()) return 0;
-    return list.chunks.size() * chunk_items_ - scatter.room(bucket) + scatter.line_items(bucket);
+    return list.chunks.size() * chunk_items_ - scatter.items_left(bucket);
   }
 
   // From here on items are on their way: what throws stops the program.
   void distribute(Worker& worker) noexcept {
-    Room room = {.sort = this, .lists = &worker.lists, .stays = false};
-    worker.scatter.ask_for_room(Room::make, &room);
+    Appender appender = {.sort = this, .lists = &worker.lists, .stays = false};
+    worker.scatter.ask_for_room(appender.maker());
     auto add = [&](const T* items, size_t count, const T* ahead) {
       worker.scatter.add(items, count, map_, options_.order, ahead);
     };
@@ -240,7 +239,7 @@ class InPlaceSort {
         uint32_t next = order_[std::min(place + 1, chunks - 1)];
         add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
             reinterpret_cast<const T*>(space_->address(next)));
-        room.release(chunk);
+        appender.release(chunk);
       };
       if (in_order_) {
         auto share = [&](unsigned part) {
@@ -258,8 +257,8 @@ class InPlaceSort {
     }
     for (uint32_t j = 0; j < map_.buckets; ++j)
       worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
-    worker.scatter.finish();
-    room.release_all();
+    finish_stores();
+    appender.release_all();
   }
 
   template <class Add>
@@ -421,8 +420,8 @@ class InPlaceSort {
     std::vector<List> lists;
     open_lists(scatter, lists, map);
     for (List& list : lists) list.region = bucket.lists.front()->region;
-    Room room = {.sort = this, .lists = &lists, .stays = true};
-    scatter.ask_for_room(Room::make, &room);
+    Appender appender = {.sort = this, .lists = &lists, .stays = true};
+    scatter.ask_for_room(appender.maker());
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];
       for (size_t i = 0; left != 0; ++i) {
@@ -436,7 +435,7 @@ class InPlaceSort {
     }
     std::vector<uint64_t> counts(map.buckets);
     for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
-    scatter.finish();
+    finish_stores();
     for (List& list : lists) space_->end_reading(list);
     for (uint32_t j = 0; j < map.buckets; ++j) {
       Bucket part;

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "penstock/error.h"
+#include "scatter/key_order.h"
 #include "sort/item_mix.h"
-#include "sort/key_order.h"
 
 namespace penstock::sorting {
 

@@ -6,8 +6,8 @@
 #include <type_traits>
 
 #include "penstock/item.h"
+#include "scatter/key_order.h"
 #include "sort/item.h"
-#include "sort/key_order.h"
 
 namespace penstock::sorting {
 

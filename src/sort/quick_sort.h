@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 #include "sort/item.h"
 
 namespace penstock::sorting {

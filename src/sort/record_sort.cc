@@ -21,7 +21,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "penstock/units.h"
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 #include "sort/cache_sort.h"
 #include "sort/choose_map.h"
 #include "sort/chunk_space.h"
@@ -68,7 +68,7 @@
 
 namespace penstock::sorting {
 
-#include "partition/search_kernel.h"
+#include "scatter/search_kernel.h"
 
 namespace {
 

@@ -1,9 +1,9 @@
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 #include <algorithm>
 #include <bit>
 
-namespace penstock::sorting {
+namespace penstock::scatter {
 KeyRange keys_from(uint64_t base, unsigned bits) {
   uint64_t width = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return {base, base > ~width ? ~uint64_t{0} : base + width};
@@ -29,14 +29,24 @@ BucketMap BucketMap::by_range(const KeyRange& range, uint32_t buckets_max) {
 
 BucketMap BucketMap::by_splitters(std::vector<uint64_t> splitters) {
   BucketMap map;
-  size_t count = splitters.size();
+  map.kind = Kind::splitters;
+  const size_t count = splitters.size();
   map.buckets = static_cast<uint32_t>(count) + 1;
   map.tree_levels = static_cast<unsigned>(std::bit_width(count));
-  map.tree.assign(std::max(size_t{1} << map.tree_levels, search_nodes_min), ~uint64_t{0});
+  const size_t nodes = std::max(size_t{1} << map.tree_levels, search_nodes_min);
+  constexpr uint64_t key_max_32 = ~uint32_t{0};
+  map.tree.assign(nodes, ~uint64_t{0});
+  map.tree_32.assign(nodes, ~uint32_t{0});
+  map.last_32 = static_cast<uint32_t>(
+      std::upper_bound(splitters.begin(), splitters.end(), key_max_32) - splitters.begin());
   for (unsigned level = 0; level < map.tree_levels; ++level) {
     for (size_t i = 0; i < size_t{1} << level; ++i) {
-      size_t rank = ((2 * i + 1) << (map.tree_levels - level - 1)) - 1;
-      if (rank < count) map.tree[(size_t{1} << level) + i] = splitters[rank];
+      // In order of their keys, node i of this level is this one of all nodes.
+      const size_t rank = ((2 * i + 1) << (map.tree_levels - level - 1)) - 1;
+      if (rank >= count) continue;
+      const size_t node = (size_t{1} << level) + i;
+      map.tree[node] = splitters[rank];
+      map.tree_32[node] = static_cast<uint32_t>(std::min(splitters[rank], key_max_32));
     }
   }
   map.splitters = std::move(splitters);
@@ -44,12 +54,22 @@ BucketMap BucketMap::by_splitters(std::vector<uint64_t> splitters) {
 }
 
 uint32_t BucketMap::operator()(uint64_t key) const {
-  if (searches()) {
-    return static_cast<uint32_t>(std::upper_bound(splitters.begin(), splitters.end(), key) -
-                                 splitters.begin());
+  switch (kind) {
+    case Kind::range:
+      return static_cast<uint32_t>(
+          ((std::clamp(key, range.low, range.high) - zero) >> shift) * multiplier >> 32);
+    case Kind::splitters:
+      return static_cast<uint32_t>(std::upper_bound(splitters.begin(), splitters.end(), key) -
+                                   splitters.begin());
+    case Kind::low_bits:
+      return static_cast<uint32_t>(key) & (buckets - 1);
+    case Kind::top_bits:
+    case Kind::bit_field:
+      return static_cast<uint32_t>((key - zero) >> shift) & (buckets - 1);
+    case Kind::hash:
+      return static_cast<uint32_t>(hash_of(key, zero) >> shift);
   }
-  uint64_t place = std::clamp(key, range.low, range.high) - zero;
-  return static_cast<uint32_t>((place >> shift) * multiplier >> 32);
+  return 0;
 }
 
 KeyRange BucketMap::keys_of(uint32_t bucket) const {
@@ -64,4 +84,4 @@ KeyRange BucketMap::keys_of(uint32_t bucket) const {
   return keys;
 }
 
-}  // namespace penstock::sorting
+}  // namespace penstock::scatter

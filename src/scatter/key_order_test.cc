@@ -1,15 +1,16 @@
-#include "sort/key_order.h"
+#include "scatter/key_order.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
 
-namespace penstock::sorting {
+namespace penstock::scatter {
 namespace {
 
 constexpr uint64_t sign = uint64_t{1} << 63;
@@ -29,7 +30,7 @@ TEST(KeyOrder, DecodingUndoesEncoding) {
     for (int i = 0; i < 1000; ++i) {
       const uint64_t word = i < 4 ? 0 - static_cast<uint64_t>(i % 2) : random.next();
       ASSERT_EQ(decode(encode(word, order), order), word);
-      const KeyValue pair = {word, random.next()};
+      const KeyValue64 pair = {word, random.next()};
       ASSERT_EQ(decode(encode(pair, order), order), pair);
       ASSERT_EQ(encode(pair, order).value, pair.value);
       const Key128 key = {word, random.next()};
@@ -98,10 +99,12 @@ TEST(KeyOrder, OrdersSignedNumbers) {
 
 TEST(KeyOrder, DescendingTurnsBothWordsOf128Bits) {
   const KeyOrder order = {.flip = ~uint64_t{0}};
-  EXPECT_TRUE(
-      less(encode(Key128{.low = 2, .high = 7}, order), encode(Key128{.low = 1, .high = 7}, order)));
-  EXPECT_TRUE(
-      less(encode(Key128{.low = 1, .high = 8}, order), encode(Key128{.low = 2, .high = 7}, order)));
+  const auto encoded = [&](const Key128& key) {
+    const Key128 words = encode(key, order);
+    return std::pair(words.high, words.low);
+  };
+  EXPECT_LT(encoded({.low = 2, .high = 7}), encoded({.low = 1, .high = 7}));
+  EXPECT_LT(encoded({.low = 1, .high = 8}), encoded({.low = 2, .high = 7}));
 }
 
 TEST(KeyOrder, OnlyTheEmptyOrderIsPlain) {
@@ -110,4 +113,4 @@ TEST(KeyOrder, OnlyTheEmptyOrderIsPlain) {
 }
 
 }  // namespace
-}  // namespace penstock::sorting
+}  // namespace penstock::scatter

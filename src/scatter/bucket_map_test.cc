@@ -1,4 +1,4 @@
-#include "sort/bucket_map.h"
+#include "scatter/bucket_map.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace penstock::sorting {
+namespace penstock::scatter {
 namespace {
 
 // Every key that is looked at lies in what its bucket says that it may hold, and a greater key
@@ -100,4 +100,4 @@ TEST(BucketMap, SearchesAmongSplitters) {
 }
 
 }  // namespace
-}  // namespace penstock::sorting
+}  // namespace penstock::scatter

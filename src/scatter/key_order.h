@@ -16,9 +16,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "sort/item.h"
+#include "scatter/item.h"
 
-namespace penstock::sorting {
+namespace penstock::scatter {
 
 // Everything here is inlined by force: files for different processors share it, and the linker must
 // not take one's copy for the other.
@@ -52,10 +52,10 @@ template <class Word>
   return word;
 }
 
-[[gnu::always_inline]] inline KeyValue encode(const KeyValue& item, const KeyOrder& order) {
+[[gnu::always_inline]] inline KeyValue64 encode(const KeyValue64& item, const KeyOrder& order) {
   return {encode(item.key, order), item.value};
 }
-[[gnu::always_inline]] inline KeyValue decode(const KeyValue& item, const KeyOrder& order) {
+[[gnu::always_inline]] inline KeyValue64 decode(const KeyValue64& item, const KeyOrder& order) {
   return {decode(item.key, order), item.value};
 }
 // Of 128-bit keys only the direction can change, and the sign.
@@ -66,4 +66,4 @@ template <class Word>
   return encode(item, order);
 }
 
-}  // namespace penstock::sorting
+}  // namespace penstock::scatter

@@ -1,0 +1,73 @@
+#pragma once
+
+// Which bucket a key belongs to. A map is made once and read by the kernels; `kind` says which of
+// its fields mean something.
+//
+// By range: the keys between two bounds, cut into any number of equally wide parts by one
+// multiplication (a number of buckets that is no power of two lets nearly every leaf of a sort fit
+// its network). By splitters: a branch-free search, for keys whose density defeats the first. Both
+// keep the order of keys; maps by bits and by hash do not.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace penstock::scatter {
+
+// A tree has so many nodes at least (see search_kernel.h).
+inline constexpr size_t search_nodes_min = 32;
+
+// Both inclusive.
+struct KeyRange {
+  uint64_t low = 0;
+  uint64_t high = ~uint64_t{0};
+};
+
+// [base, base + 2^bits), as far as there are keys.
+KeyRange keys_from(uint64_t base, unsigned bits);
+
+struct BucketMap {
+  enum class Kind : uint8_t { range, splitters, low_bits, top_bits, bit_field, hash };
+  Kind kind = Kind::range;
+  uint32_t buckets = 1;  // by bits and by hash: a power of two
+
+  KeyRange range;      // range: keys outside go to the outermost buckets
+  uint64_t zero = 0;   // range: where places begin to count, range.low, or one less;
+                       // bit_field: what is subtracted first; hash: the seed
+  unsigned shift = 0;  // range: makes the width fit 32 bits; otherwise below which the number is
+  uint64_t multiplier = 0;  // range: below 2^32
+
+  // Splitters. The children of node i are 2 i and 2 i + 1.
+  std::vector<uint64_t> tree;
+  std::vector<uint32_t> tree_32;    // the same for keys of 32 bits
+  uint32_t last_32 = 0;             // the greatest bucket that one of these can reach
+  std::vector<uint64_t> splitters;  // sorted; bucket i begins with splitters[i - 1]
+  unsigned tree_levels = 0;
+
+  static BucketMap by_range(const KeyRange& range, uint32_t buckets_max);
+  // REQUIRES: sorted. Where two are equal, there is an empty bucket between them.
+  static BucketMap by_splitters(std::vector<uint64_t> splitters);
+
+  bool searches() const { return kind == Kind::splitters; }
+  uint32_t operator()(uint64_t key) const;
+  // The keys that this bucket may hold. REQUIRES: by range or by splitters.
+  KeyRange keys_of(uint32_t bucket) const;
+};
+
+// The least key of a bucket but the first, of a map by range.
+inline uint64_t first_key_of(const BucketMap& map, uint32_t bucket) {
+  uint64_t place = ((uint64_t{bucket} << 32) + map.multiplier - 1) / map.multiplier;
+  return map.zero + (place << map.shift);
+}
+
+// A hash that spreads any keys in its leading bits: the finalizer of murmur3, but for its last step,
+// which does not reach those. Inlined by force: see key_order.h.
+[[gnu::always_inline]] inline uint64_t hash_of(uint64_t key, uint64_t seed) {
+  key ^= seed;
+  key ^= key >> 33;
+  key *= 0xff51afd7ed558ccdu;
+  key ^= key >> 33;
+  return key * 0xc4ceb9fe1a85ec53u;
+}
+
+}  // namespace penstock::scatter

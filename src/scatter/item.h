@@ -1,0 +1,29 @@
+#pragma once
+
+// What is scattered: keys that are unsigned numbers, alone or with a value that travels with them.
+// Everything is inlined by force: see key_order.h.
+
+#include <cstdint>
+
+#include "penstock/item.h"
+
+namespace penstock::scatter {
+
+// The leading 64 bits of the key, or all of them.
+[[gnu::always_inline]] inline uint64_t key_of(uint32_t item) {
+  return item;
+}
+[[gnu::always_inline]] inline uint64_t key_of(uint64_t item) {
+  return item;
+}
+[[gnu::always_inline]] inline uint64_t key_of(const KeyValue32& item) {
+  return item.key;
+}
+[[gnu::always_inline]] inline uint64_t key_of(const KeyValue64& item) {
+  return item.key;
+}
+[[gnu::always_inline]] inline uint64_t key_of(const Key128& item) {
+  return item.high;
+}
+
+}  // namespace penstock::scatter

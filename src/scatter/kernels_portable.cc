@@ -1,0 +1,4 @@
+#include "scatter/kernels_tiers.h"
+
+#define PENSTOCK_TIER portable
+#include "scatter/kernels_impl.h"
