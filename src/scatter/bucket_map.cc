@@ -4,6 +4,16 @@
 #include <bit>
 
 namespace penstock::scatter {
+namespace {
+
+// Of a key within a range so many leading bits count. The multiplier of `buckets` buckets is rounded
+// down from buckets * 2^32 / places, which moves the last bound up by places / 2^32 of a bucket;
+// and a bound lies between two places. With 2^32 places the first would be a whole bucket; with
+// 2^24 it is less than a hundredth, and 2^14 buckets still have 2^10 places each.
+constexpr unsigned place_bits = 24;
+
+}  // namespace
+
 KeyRange keys_from(uint64_t base, unsigned bits) {
   uint64_t width = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return {base, base > ~width ? ~uint64_t{0} : base + width};
@@ -14,7 +24,7 @@ BucketMap BucketMap::by_range(const KeyRange& range, uint32_t buckets_max) {
   map.range = range;
   uint64_t width = range.high - range.low;  // one less than the number of keys
   auto bits = static_cast<unsigned>(std::bit_width(width));
-  map.shift = bits > 32 ? bits - 32 : 0;
+  map.shift = bits > place_bits ? bits - place_bits : 0;
   uint64_t places = (width >> map.shift) + 1;
   map.buckets = static_cast<uint32_t>(std::min<uint64_t>(buckets_max, places));
   map.zero = range.low;

@@ -3,10 +3,11 @@
 // Which bucket a key belongs to. A map is made once and read by the kernels; `kind` says which of
 // its fields mean something.
 //
-// By range: the keys between two bounds, cut into any number of equally wide parts by one
-// multiplication (a number of buckets that is no power of two lets nearly every leaf of a sort fit
-// its network). By splitters: a branch-free search, for keys whose density defeats the first. Both
-// keep the order of keys; maps by bits and by hash do not.
+// By range: the keys between two bounds, cut into any number of parts by one multiplication (a
+// number of buckets that is no power of two lets nearly every leaf of a sort fit its network). The
+// parts are equally wide but for a hundredth and two places (by_range() has the places). By
+// splitters: a branch-free search, for keys whose density defeats the first. Both keep the order of
+// keys; maps by bits and by hash do not.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ struct BucketMap {
   KeyRange range;      // range: keys outside go to the outermost buckets
   uint64_t zero = 0;   // range: where places begin to count, range.low, or one less;
                        // bit_field: what is subtracted first; hash: the seed
-  unsigned shift = 0;  // range: makes the width fit 32 bits; otherwise below which the number is
+  unsigned shift = 0;  // range: so many low bits say nothing; otherwise below which the number is
   uint64_t multiplier = 0;  // range: below 2^32
 
   // Splitters. The children of node i are 2 i and 2 i + 1.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/random.h"
@@ -70,11 +71,34 @@ TEST(BucketMap, GivesEachOfFewKeysABucket) {
   }
 }
 
-TEST(BucketMap, SharesTheRangeEvenly) {
-  const BucketMap map = BucketMap::by_range({0, ~uint64_t{0}}, 1000);
-  for (uint32_t j = 0; j < 1000; ++j) {
-    const KeyRange held = map.keys_of(j);
-    EXPECT_NEAR(static_cast<double>(held.high - held.low), 0x1p64 / 1000, 0x1p64 / 1e6);
+// Each bucket is as wide as its share of the range, nearly.
+void expect_even(const KeyRange& range, uint32_t wanted) {
+  const BucketMap map = BucketMap::by_range(range, wanted);
+  ASSERT_EQ(map.buckets, wanted);
+  const double share = (static_cast<double>(range.high - range.low) + 1) / wanted;
+  const double place = std::ldexp(1, static_cast<int>(map.shift));
+  double low = 0;
+  for (uint32_t j = 0; j < wanted; ++j) {
+    const double high = j + 1 == wanted ? share * wanted
+                                        : static_cast<double>(first_key_of(map, j + 1) - range.low);
+    ASSERT_NEAR(high - low, share, share / 100 + 2 * place) << "bucket " << j;
+    low = high;
+  }
+}
+
+TEST(BucketMap, SharesAnyRangeEvenly) {
+  expect_even({0, ~uint64_t{0}}, 1000);
+  expect_even({0, 999}, 10);
+  // With places of 32 bits the multiplier would be 2, for 2.99: three quarters and one.
+  expect_even({0, 0xab000000}, 2);
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Random random(seed);
+    const auto wanted = static_cast<uint32_t>(random.below(uint64_t{1} << random.below(15)) + 1);
+    const uint64_t width = wanted + (random.next() >> (1 + random.below(50)));
+    const uint64_t low = random.next() >> 1;
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << wanted << " buckets");
+    expect_even({low, low > ~width ? ~uint64_t{0} : low + width}, wanted);
+    if (testing::Test::HasFatalFailure()) return;
   }
 }
 
