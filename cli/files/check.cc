@@ -11,7 +11,7 @@
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
-#include "record/check_file.h"
+#include "external/check_input.h"
 
 namespace penstock::cli {
 namespace {
@@ -60,8 +60,9 @@ int run_check(const CheckArguments& arguments) {
   const auto format = arguments.format.format();
   if (!format) return report("check", format.error());
   const auto begin = std::chrono::steady_clock::now();
-  const auto result = record::check_file(
-      arguments.input, {.check = {*format, arguments.descending}, .threads = arguments.threads});
+  const auto result = external::check_input(
+      arguments.input, {.check = {*format, arguments.descending}, .threads = arguments.threads},
+      {});
   if (!result) return report("check", result.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (arguments.json) {

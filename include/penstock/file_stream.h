@@ -12,10 +12,10 @@
 //   penstock::Status done = copy->finish(copy->pointer<uint64_t>() + file->bytes() / 8);
 //
 // Both are fast when used almost sequentially: after touching a block, code may come back to the
-// comeback_blocks before it; a reader may jump forward. Further back, in a file, a block is read
-// again; a pipe cannot go back. An access that breaks a rule (there, far behind the end, beyond
-// bytes_max, after finish()) stops or recovers, as the policy says, and never reads as zeros. A
-// system call that is given such a pointer fails with EFAULT where the memory is not ready.
+// comeback_blocks before it; a reader may jump forward. Further back a block is read again. An
+// access that breaks a rule (far behind the end, beyond bytes_max, after finish()) stops or
+// recovers, as the policy says, and never reads as zeros. What comes in order alone, such as a pipe
+// or compressed data, is read by a SourceStream (penstock/source.h). A system call that is given such a pointer fails with EFAULT where the memory is not ready.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,11 +38,9 @@ struct FileReaderOptions {
   // keeps a local disk busy (`bench file-io`); arrays and networks want more.
   uint32_t read_ahead_blocks = 1;
   uint32_t comeback_blocks = 1;
-  uint64_t stream_bytes_max = TiB;  // of a pipe: the most that it may give
   ErrorPolicy policy = ErrorPolicy::stop;
 };
 
-// A file or, as "-" or by name, a pipe.
 // Memory: (read_ahead_blocks + comeback_blocks + 1) * block_bytes. Thread safety: one thread at a
 // time.
 class FileReader {
@@ -58,14 +56,12 @@ class FileReader {
   const T* begin() const {
     return reinterpret_cast<const T*>(data());
   }
-  // The end of the last whole T. REQUIRES: the size is known, as it is for all but pipes.
+  // The end of the last whole T.
   template <class T = std::byte>
   const T* end() const {
     return begin<T>() + bytes() / sizeof(T);
   }
   uint64_t bytes() const;
-  // Of a pipe: whether the data end at or before `position`. Waits until that is known.
-  bool at_end(const void* position);
   // With ErrorPolicy::zeros: the first error.
   Status status() const;
 

@@ -10,10 +10,12 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "bowtie/addresses.h"
 #include "bowtie/execution.h"
 #include "os/memory.h"
 #include "penstock/recovery.h"
 #include "penstock/units.h"
+#include "source/in_order.h"
 
 namespace penstock::bowtie::internal {
 namespace {
@@ -27,6 +29,13 @@ const std::byte* never_reached() {
 }
 
 }  // namespace
+
+Execution::Failed Execution::too_wide(const char* name) {
+  return {.code = ErrorCode::invalid_argument,
+          .attempted = "show a window across so many blocks",
+          .subject = name,
+          .hint = "more comeback_blocks, or larger blocks"};
+}
 
 Status Execution::compute(const Computation& computation) {
   auto end = [this] {
@@ -98,34 +107,18 @@ bool Execution::map_next(uint32_t input) noexcept {
   const InputPlace& place = input_places_[input];
   pool::BlockId block = pool::no_block;
   uint64_t number = 0;
-  bool too_long = false;  // a pipe's addresses have an end, its bytes may not
   {
     MutexLock lock(mutex_);
     const InputLevel& level = in_[input];
     for (bool has_waited = false;; has_waited = true) {
-      if (failed()) return false;
-      if (level.mapped >= blocks_of(place, level)) {
-        if (level.end_bytes != unknown_bytes) return false;
-        too_long = true;
-        break;
-      }
+      if (failed() || level.mapped >= blocks_of(level)) return false;
       if (level.arrived > level.mapped && may_go_on(has_waited)) break;
       wait_for_device({Wait::For::input, input});
     }
-    if (!too_long) {
-      number = level.mapped;
-      block = level.held.front();
-      for (uint64_t k = level.released; k < level.mapped; ++k) block = links_[block];
-      ++steps_;
-    }
-  }
-  if (too_long) {
-    fail_in_place({.code = ErrorCode::unsupported,
-                   .attempted = "read more than a TiB of what has no size",
-                   .subject = place.name,
-                   .hint = "a file instead of the pipe",
-                   .system_errno = 0});
-    return false;
+    number = level.mapped;
+    block = level.held.front();
+    for (uint64_t k = level.released; k < level.mapped; ++k) block = links_[block];
+    ++steps_;
   }
   const int error = io_->map(block, place.blocks + number * block_bytes_);
   if (error != 0) {
@@ -183,7 +176,7 @@ void Execution::refresh(InputStream& stream) noexcept {
   const std::byte* visible = place.blocks + std::min(level.mapped * block_bytes_, end);
   if (failed()) visible = position;
   stream.visible_end_ = std::max(visible, position);
-  if (level.released >= blocks_of(place, level)) {
+  if (level.released >= blocks_of(level)) {
     stream.release_at_ = never_reached();
   } else {
     stream.release_at_ = place.blocks + std::min((level.released + 1) * block_bytes_, end);
@@ -193,23 +186,88 @@ void Execution::refresh(InputStream& stream) noexcept {
 void Execution::fetch(InputStream& stream, size_t bytes_min) {
   const uint32_t input = stream.index_;
   const InputPlace& place = input_places_[input];
+  if (place.in_order) return fetch_in_order(stream, bytes_min);
   const auto at = static_cast<uint64_t>(stream.position() - place.blocks);
   uint64_t last = (at + std::max<size_t>(1, bytes_min) - 1) / block_bytes_;
   uint64_t mapped = 0;
   {
     MutexLock lock(mutex_);
-    const uint64_t blocks = blocks_of(place, in_[input]);
+    const uint64_t blocks = blocks_of(in_[input]);
     if (blocks > 0) last = std::min(last, blocks - 1);
     mapped = in_[input].mapped;
   }
-  if (last > at / block_bytes_ + options_.comeback_blocks) {
-    fail_in_place({.code = ErrorCode::invalid_argument,
-                   .attempted = "show a window across so many blocks",
-                   .subject = place.name,
-                   .hint = "more comeback_blocks, or larger blocks"});
-  }
+  if (last > at / block_bytes_ + options_.comeback_blocks) fail_in_place(too_wide(place.name));
   while (mapped <= last && map_next(input)) ++mapped;
   refresh(stream);
+}
+
+// Of an input that comes in order. The window ends with a block, so that what the computation
+// touches of it is never further ahead than it may come back.
+void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
+  SourceStream* const source = open_in_order(stream);
+  stream.visible_end_ = stream.position();
+  if (source == nullptr) return;
+  const auto at = static_cast<uint64_t>(stream.position() - stream.begin_);
+  const uint64_t wanted = at + std::max<size_t>(1, bytes_min);
+  if ((wanted - 1) / block_bytes_ > at / block_bytes_ + options_.comeback_blocks)
+    return fail_in_place(too_wide(input_places_[stream.index_].name));
+  const Result<uint64_t> ready = source->wait_ready(wanted - 1);
+  if (!ready) return fail(ready.error());
+  const uint64_t visible = std::min(*ready, round_up(wanted, block_bytes_));
+  if (visible > at) {
+    auto prepared = source->prepare_read(stream.position(), visible - at);
+    if (!prepared) return fail(prepared.error());
+    stream.visible_end_ = stream.begin_ + visible;
+    return;
+  }
+  // The end: what it held is free.
+  MutexLock lock(mutex_);
+  in_order_[stream.index_] = {.stream = std::nullopt, .end_bytes = at};
+}
+
+// Nothing where it has ended, or the run has failed.
+SourceStream* Execution::open_in_order(InputStream& stream) {
+  if (is_cancelled()) return nullptr;
+  const uint32_t number = stream.index_;
+  {
+    MutexLock lock(mutex_);
+    InOrder& input = in_order_[number];
+    if (failed() || input.end_bytes != unknown_bytes) return nullptr;
+    if (input.stream) return &*input.stream;
+  }
+  const file::File* file = inputs_[number].file;
+  std::optional<file::File> opened;
+  if (file == nullptr) {
+    auto again = file::File::open_read(inputs_[number].path, file::Caching::buffered);
+    if (!again) {
+      fail(again.error());
+      return nullptr;
+    }
+    file = &opened.emplace(std::move(*again));
+  }
+  auto source = source::source_of(*file, inputs_[number].source);
+  if (!source) {
+    fail(source.error());
+    return nullptr;
+  }
+  auto source_stream = SourceStream::open(
+      std::move(*source), file->path(),
+      {.block_bytes = block_bytes_,
+       .read_ahead_blocks = in_order_ahead_blocks,
+       .comeback_blocks = options_.comeback_blocks,
+       .bytes_max = stream_address_bytes / (options_.inputs_in_turn ? 1 : inputs_.size()),
+       .policy = ErrorPolicy::recover});
+  if (!source_stream) {
+    fail(source_stream.error());
+    return nullptr;
+  }
+  stream.begin_ = source_stream->begin();
+  stream.position_.store(stream.begin_, std::memory_order_relaxed);
+  stream.release_at_ = never_reached();
+  MutexLock lock(mutex_);
+  InOrder& input = in_order_[number];
+  if (failed()) return nullptr;
+  return &input.stream.emplace(std::move(*source_stream));
 }
 
 void Execution::release(InputStream& stream) {
@@ -227,22 +285,9 @@ void Execution::release(InputStream& stream) {
 uint64_t Execution::bytes_of(const InputStream& stream) {
   const InputPlace& place = input_places_[stream.index_];
   MutexLock lock(mutex_);
+  if (place.in_order) return in_order_[stream.index_].end_bytes;
   const uint64_t end = in_[stream.index_].end_bytes;
-  return end == unknown_bytes ? unknown_bytes : end - std::min(end, place.head_bytes);
-}
-
-bool Execution::at_end(InputStream& stream, const std::byte* position) {
-  const InputPlace& place = input_places_[stream.index_];
-  const auto at = static_cast<uint64_t>(position - place.blocks);
-  auto ends = [&] {
-    MutexLock lock(mutex_);
-    const uint64_t end = in_[stream.index_].end_bytes;
-    return end == unknown_bytes ? false : at >= end;
-  };
-  if (bytes_of(stream) != unknown_bytes) return ends();
-  (void)touch(stream.index_, at / block_bytes_);
-  refresh(stream);
-  return ends() || failed();
+  return end - std::min(end, place.head_bytes);
 }
 
 // ---- Outputs.
@@ -425,7 +470,7 @@ fault::Outcome Execution::on_input_fault(uint32_t input, const fault::Fault& fau
   uint64_t blocks = 0;
   {
     MutexLock lock(mutex_);
-    blocks = blocks_of(place, in_[input]);
+    blocks = blocks_of(in_[input]);
   }
   std::byte* const behind = place.blocks + blocks * block_bytes_;
   if (fault.address < behind || fault.address >= behind + os::page_bytes)
@@ -493,9 +538,6 @@ void InputStream::release() {
 }
 uint64_t InputStream::bytes() const {
   return execution_->bytes_of(*this);
-}
-bool InputStream::at_end(const std::byte* position) {
-  return execution_->at_end(*this, position);
 }
 Status InputStream::status() const {
   return execution_->status();

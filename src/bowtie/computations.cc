@@ -56,6 +56,7 @@ bool ItemReader::next() {
   const size_t item_bytes = format_.record_bytes;
   if (static_cast<size_t>(end_ - at_) < item_bytes || end_ == nullptr) {
     const auto window = input_->window(item_bytes);
+    at_ = window.data();
     end_ = window.data() + window.size();
     if (window.size() < item_bytes) {
       done_ = true;

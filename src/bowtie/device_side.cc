@@ -70,12 +70,6 @@ void Execution::work() {
     }
   }
   open_gate(true);
-  // What is still being read is not wanted, and the writer of a pipe may be silent for ever.
-  draining_ = true;
-  for (const Transfer& transfer : transfers_) {
-    if (transfer.busy && !transfer.request.file->seekable())
-      engine_->cancel(*transfer.request.file);
-  }
   while (in_flight_ > 0) finish_one();
   close_run();
 }
@@ -85,8 +79,7 @@ Execution::Stalled Execution::stalled() const {
   if (computed_) return {Stall::finished};
   if (wait_.what == Wait::For::input) {
     const InputLevel& level = in_[wait_.stream];
-    const bool comes = level.submitted > level.mapped ||
-                       level.mapped >= blocks_of(input_places_[wait_.stream], level);
+    const bool comes = level.submitted > level.mapped || level.mapped >= blocks_of(level);
     return comes ? Stalled{} : Stalled{Stall::input, wait_.stream};
   }
   if (wait_.what == Wait::For::output) {
@@ -104,10 +97,9 @@ const View& Execution::look() {
   view_.stalled_input = now.input;
   for (uint32_t i = 0; i < in_.size(); ++i) {
     const InputLevel& level = in_[i];
-    const InputPlace& place = input_places_[i];
-    const auto position = static_cast<uint64_t>(streams_.inputs_[i].position() - place.blocks);
+    const auto position =
+        static_cast<uint64_t>(streams_.inputs_[i].position() - input_places_[i].blocks);
     const uint64_t here = std::min(level.submitted * block_bytes_, level.end_bytes);
-    const bool ended = level.submitted >= blocks_of(place, level);
     uint64_t consumed = std::min(std::max(position, level.touched_bytes), here);
     // The piece of an item that a stalled computation has left is nothing to go on with.
     if (now.stall == Stall::input && now.input == i) consumed = here;
@@ -116,10 +108,7 @@ const View& Execution::look() {
     view_consumed_[i] = consumed;
     view_in_[i] = here - std::min(here, consumed);
     if (now.stall == Stall::finished) view_in_[i] = 0;
-    view_left_[i] = ended                              ? 0
-                    : level.end_bytes == unknown_bytes ? unknown_bytes
-                                                       : level.end_bytes - here;
-    if (now.stall == Stall::finished) view_left_[i] = 0;
+    view_left_[i] = now.stall == Stall::finished ? 0 : level.end_bytes - here;
   }
   for (uint32_t j = 0; j < out_.size(); ++j)
     view_out_[j] = out_[j].handed_bytes - out_[j].submitted_bytes;
@@ -131,7 +120,7 @@ const View& Execution::look() {
 bool Execution::in_steady_state() const {
   uint64_t consumed = 0, all = 0;
   for (size_t i = 0; i < view_in_.size(); ++i) {
-    if (view_left_[i] == unknown_bytes) return false;
+    if (input_places_[i].in_order) return false;
     consumed += view_consumed_[i];
     all += view_consumed_[i] + view_in_[i] + view_left_[i];
   }
@@ -193,7 +182,7 @@ void Execution::stream_in(const Action& action) {
       const bool waited_for = now.stall == Stall::input && now.input == input;
       if (now.stall != Stall::none && !waited_for) return;
       const InputLevel& level = in_[input];
-      if (level.submitted >= blocks_of(input_places_[input], level)) return;
+      if (level.submitted >= blocks_of(level)) return;
       const auto position =
           static_cast<uint64_t>(streams_.inputs_[input].position() - input_places_[input].blocks);
       const uint64_t here = level.submitted * block_bytes_;
@@ -278,8 +267,6 @@ bool Execution::submit_read(uint32_t input) {
   const InputPlace& place = input_places_[input];
   const file::File* file = file_of(input);
   if (file == nullptr) return false;
-  // A pipe's next block is asked for when it has not ended in this one.
-  while (!file->seekable() && open_inputs_[input].in_flight > 0) finish_one();
   Transfer& transfer = free_transfer();
   const pool::BlockId block = pool_->take();
   if (block == pool::no_block) {
@@ -288,17 +275,16 @@ bool Execution::submit_read(uint32_t input) {
     return false;
   }
   uint64_t number = 0;
-  uint64_t bytes = block_bytes_;
+  uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);
     InputLevel& level = in_[input];
     number = level.submitted;
-    const uint64_t start = number * block_bytes_;
-    if (failed() || number >= blocks_of(place, level)) {
+    if (failed() || number >= blocks_of(level)) {
       pool_->give(block);
       return false;
     }
-    if (level.end_bytes != unknown_bytes) bytes = std::min(bytes, level.end_bytes - start);
+    bytes = std::min<uint64_t>(block_bytes_, level.end_bytes - number * block_bytes_);
     const uint64_t before = reserve(input);
     level.held.push_back(links_, block);
     has_arrived_[block] = false;
@@ -317,7 +303,7 @@ bool Execution::submit_read(uint32_t input) {
                       .file = file,
                       .offset = place.file_offset + number * block_bytes_,
                       .data = pool_->home(block),
-                      .bytes = file->seekable() ? round_up(bytes, file::sector_bytes) : bytes,
+                      .bytes = round_up(bytes, file::sector_bytes),
                       .tag = static_cast<uint64_t>(&transfer - transfers_.data())};
   ++in_flight_;
   ++open_inputs_[input].in_flight;
@@ -389,14 +375,12 @@ void Execution::finish_read(Transfer& transfer) {
   const InputPlace& place = input_places_[input];
   --open_inputs_[input].in_flight;
   const size_t bytes = std::min<size_t>(request.done_bytes, transfer.bytes_wanted);
-  if (draining_ && request.error == ECANCELED) return;
   if (request.error != 0) {
     Error error = file::error_of(request);
     if (request.error != file::damaged) error.subject = place.name;
     return fail(std::move(error));
   }
-  const bool ends = bytes < transfer.bytes_wanted;
-  if (ends && request.file->seekable()) {
+  if (bytes < transfer.bytes_wanted) {
     return fail({ErrorCode::corrupt,
                  "read " + std::to_string(transfer.bytes_wanted) + " bytes at offset " +
                      std::to_string(request.offset) + ", the file is shorter than it was",
@@ -405,12 +389,6 @@ void Execution::finish_read(Transfer& transfer) {
   std::memset(pool_->home(transfer.block) + bytes, 0, block_bytes_ - bytes);
   MutexLock lock(mutex_);
   InputLevel& level = in_[input];
-  if (ends) {
-    // Blocks of a pipe arrive one by one: this is the last that was submitted.
-    const uint64_t before = reserve(input);
-    level.end_bytes = (level.submitted - 1) * block_bytes_ + bytes;
-    inputs_reserved_ -= before - reserve(input);
-  }
   has_arrived_[transfer.block] = true;
   while (level.arrived < level.submitted && has_arrived_[level.next_to_arrive]) {
     ++level.arrived;

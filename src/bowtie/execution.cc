@@ -78,6 +78,7 @@
 #include "file/emulation.h"
 #include "os/limits.h"
 #include "penstock/units.h"
+#include "source/in_order.h"
 
 namespace penstock::bowtie::internal {
 namespace {
@@ -218,9 +219,11 @@ Status Execution::open_inputs() {
       }
     }
     const file::File& file = input.file != nullptr ? *input.file : *opened;
-    InputPlace place;
-    uint64_t end_bytes = unknown_bytes;
-    if (file.seekable()) {
+    const auto in_order = source::comes_in_order(file, input.source);
+    if (!in_order) return std::unexpected(in_order.error());
+    InputPlace place{.in_order = *in_order};
+    uint64_t end_bytes = 0;
+    if (!place.in_order) {
       auto size = file.size();
       if (!size) return std::unexpected(size.error());
       if (input.bytes == unknown_bytes) input.bytes = *size - std::min(*size, input.offset);
@@ -234,17 +237,15 @@ Status Execution::open_inputs() {
       end_bytes = place.head_bytes + input.bytes;
       if (input.bytes == 0) end_bytes = 0;
       place.blocks_max = ceil_div(end_bytes, block_bytes_);
-    } else {
-      if (input.offset != 0 || input.bytes != unknown_bytes) {
-        return failure(ErrorCode::unsupported, "read a stretch of what has no offsets",
-                       file.path());
-      }
-      place.blocks_max = unknown_input_addresses / block_bytes_;
+    } else if (input.offset != 0 || input.bytes != unknown_bytes) {
+      return failure(ErrorCode::unsupported, "read a stretch of what has no offsets", file.path());
     }
     input_places_.push_back(place);
     MutexLock lock(mutex_);
     in_.emplace_back().end_bytes = end_bytes;
   }
+  MutexLock lock(mutex_);
+  in_order_.resize(inputs_.size());
   for (uint32_t i = 0; i < inputs_.size(); ++i) {
     input_places_[i].name =
         inputs_[i].file != nullptr ? inputs_[i].file->path().c_str() : inputs_[i].path.c_str();
@@ -379,9 +380,8 @@ Status Execution::open(Division division) {
   return {};
 }
 
-uint64_t Execution::blocks_of(const InputPlace& place, const InputLevel& level) const {
-  return level.end_bytes == unknown_bytes ? place.blocks_max
-                                          : ceil_div(level.end_bytes, block_bytes_);
+uint64_t Execution::blocks_of(const InputLevel& level) const {
+  return ceil_div(level.end_bytes, block_bytes_);
 }
 
 uint64_t Execution::held(uint32_t input) const {
@@ -392,7 +392,7 @@ uint64_t Execution::held(uint32_t input) const {
 // holds.
 uint64_t Execution::reserve(uint32_t input) const {
   const InputLevel& level = in_[input];
-  const uint64_t left = blocks_of(input_places_[input], level) - level.submitted;
+  const uint64_t left = blocks_of(level) - level.submitted;
   return std::max(held(input),
                   std::min<uint64_t>(uint64_t{options_.comeback_blocks} + 1, held(input) + left));
 }
@@ -402,6 +402,9 @@ void Execution::fail(Error error) {
   if (any_failed_.load(std::memory_order_relaxed)) return;
   error_ = std::move(error);
   any_failed_.store(true, std::memory_order_release);
+  for (InOrder& input : in_order_) {
+    if (input.stream) input.stream->cancel();
+  }
   for_computation_.announce();
   for_device_.announce();
 }
@@ -496,6 +499,13 @@ Result<RunResult> Execution::run(std::vector<Input> inputs, std::vector<Output> 
 }  // namespace penstock::bowtie::internal
 
 namespace penstock::bowtie {
+
+uint64_t in_order_bytes(std::span<const Input> inputs, const RunOptions& options) {
+  auto at_once = static_cast<uint64_t>(std::ranges::count(inputs, unknown_bytes, &Input::bytes));
+  if (options.inputs_in_turn) at_once = std::min<uint64_t>(at_once, 1);
+  const uint64_t blocks = internal::in_order_ahead_blocks + uint64_t{options.comeback_blocks} + 1;
+  return std::min(at_once * blocks * options.block_bytes, options.memory_bytes);
+}
 
 Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,
                       const Computation& computation, const RunOptions& options) {

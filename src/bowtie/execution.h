@@ -45,6 +45,9 @@ class BlockQueue {
   pool::BlockId last_ = pool::no_block;
 };
 
+// Full blocks of an input that comes in order, which may wait for the computation.
+inline constexpr uint32_t in_order_ahead_blocks = 2;
+
 // How a run divides its memory, decided before anything is opened.
 struct Division {
   size_t block_bytes = 0;
@@ -80,7 +83,6 @@ class Execution final : public stream::StreamHandler {
   bool make_room(OutputStream& stream, size_t bytes_min);
   void release(OutputStream& stream);
   uint64_t bytes_of(const InputStream& stream) EXCLUDES_LOCK(mutex_);
-  bool at_end(InputStream& stream, const std::byte* position);
   Status status() EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
@@ -95,6 +97,7 @@ class Execution final : public stream::StreamHandler {
     uint64_t head_bytes = 0;      // of block 0, in front of the input's first byte
     uint64_t file_offset = 0;     // of block 0: whole sectors
     const char* name = "";        // for messages
+    bool in_order = false;
   };
   struct OutputPlace {
     std::byte* blocks = nullptr;
@@ -106,7 +109,7 @@ class Execution final : public stream::StreamHandler {
   };
   struct InputLevel {
     uint64_t released = 0, mapped = 0, arrived = 0, submitted = 0;  // blocks
-    uint64_t end_bytes = unknown_bytes;                             // from the beginning of block 0
+    uint64_t end_bytes = 0;                                         // from the beginning of block 0
     BlockQueue held;
     pool::BlockId next_to_arrive = pool::no_block;
     uint64_t touched_bytes = 0;  // through a plain pointer: the beginning of its last block
@@ -135,12 +138,13 @@ class Execution final : public stream::StreamHandler {
     const char* hint = "";
     int system_errno = 0;
   };
+  static Failed too_wide(const char* name);
   // A request in flight.
   struct Transfer {
     file::Request request;
     uint32_t stream = 0;
     pool::BlockId block = pool::no_block;
-    uint32_t bytes_wanted = 0;  // of a read: less only at an end that was not known
+    uint32_t bytes_wanted = 0;  // of a read
     bool busy = false;
   };
   // An input's file, as long as it is open.
@@ -148,6 +152,11 @@ class Execution final : public stream::StreamHandler {
     std::optional<file::File> file;
     uint64_t used_at = 0;
     uint32_t in_flight = 0;
+  };
+  // An input that comes in order. Its thread opens and closes it, the other one may cancel it.
+  struct InOrder {
+    std::optional<SourceStream> stream;
+    uint64_t end_bytes = unknown_bytes;
   };
 
   Execution(std::vector<Input> inputs, std::vector<Output> outputs, const RunOptions& options);
@@ -162,7 +171,7 @@ class Execution final : public stream::StreamHandler {
   void fail(Error error) EXCLUDES_LOCK(mutex_);
   void fail_in_place(const Failed& failed) noexcept EXCLUDES_LOCK(mutex_);
   bool failed() const { return any_failed_.load(std::memory_order_acquire); }
-  uint64_t blocks_of(const InputPlace& place, const InputLevel& level) const;
+  uint64_t blocks_of(const InputLevel& level) const;
   uint64_t reserve(uint32_t input) const REQUIRES_LOCK(mutex_);
   uint64_t held(uint32_t input) const REQUIRES_LOCK(mutex_);
 
@@ -170,6 +179,8 @@ class Execution final : public stream::StreamHandler {
   Status compute(const Computation& computation);
   Status hand_over_rest();
   bool is_cancelled() noexcept;
+  void fetch_in_order(InputStream& stream, size_t bytes_min) EXCLUDES_LOCK(mutex_);
+  SourceStream* open_in_order(InputStream& stream) EXCLUDES_LOCK(mutex_);
   bool may_go_on(bool has_waited) REQUIRES_LOCK(mutex_);
   void wait_for_device(Wait wait) REQUIRES_LOCK(mutex_);
   bool map_next(uint32_t input) noexcept;
@@ -234,6 +245,7 @@ class Execution final : public stream::StreamHandler {
   stream::Changes for_device_;       // under mutex_
   std::vector<InputLevel> in_ GUARDED_BY(mutex_);
   std::vector<OutputLevel> out_ GUARDED_BY(mutex_);
+  std::vector<InOrder> in_order_ GUARDED_BY(mutex_);
   std::vector<pool::BlockId> links_ GUARDED_BY(mutex_);
   std::vector<bool> has_arrived_ GUARDED_BY(mutex_);
   uint64_t inputs_reserved_ GUARDED_BY(mutex_) = 0;
@@ -259,7 +271,6 @@ class Execution final : public stream::StreamHandler {
   // The device's thread.
   std::vector<Transfer> transfers_;
   unsigned in_flight_ = 0;
-  bool draining_ = false;  // no more is asked of the device
   std::vector<OpenInput> open_inputs_;
   uint32_t inputs_open_ = 0;
   uint64_t uses_ = 0;

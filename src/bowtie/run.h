@@ -54,10 +54,15 @@
 #include "file/file.h"
 #include "penstock/error.h"
 #include "penstock/error_policy.h"
+#include "penstock/source.h"
 
 namespace penstock::bowtie {
 
 // A file, or a stretch of one. Exactly one of `file` and `path` is given.
+//
+// What comes in order alone, a pipe or compressed data (source/in_order.h), is not the device's: a
+// thread of its own reads it (SourceStream), from when the computation first asks for it until it
+// has ended. To the scheduler it is an input that has ended. It can be used in windows alone.
 struct Input {
   const file::File* file = nullptr;  // open for reading; may be a pipe (then from where it stands)
   // Opened when the device first comes to it. The executor closes it in between where descriptors
@@ -65,6 +70,7 @@ struct Input {
   std::string path;
   uint64_t offset = 0;
   uint64_t bytes = unknown_bytes;  // unknown: to the end of the file
+  SourceOptions source = {.decompress = false};
 };
 
 // Exactly one of `file`, `path` and `sink` is given.
@@ -97,6 +103,7 @@ class InputStream {
     const std::byte* at = position_.load(std::memory_order_relaxed);
     if (static_cast<size_t>(visible_end_ - at) < bytes_min) [[unlikely]] {
       fetch(bytes_min);
+      at = position_.load(std::memory_order_relaxed);  // what comes in order is opened by now
     }
     return {at, visible_end_};
   }
@@ -115,12 +122,10 @@ class InputStream {
 
   // The plain pointer. Past the end the rest of the last block reads as zeros.
   const std::byte* begin() const { return begin_; }
-  // unknown_bytes for a pipe whose end was not reached yet.
+  // unknown_bytes for what comes in order and was not read to its end.
   uint64_t bytes() const;
   // REQUIRES: bytes() is known.
   const std::byte* end() const { return begin_ + bytes(); }
-  // Whether the input ends at or before `position`. Waits where that is not known yet.
-  bool at_end(const std::byte* position);
 
   // The run's first error so far: why a window was short.
   Status status() const;
@@ -215,7 +220,8 @@ class Streams {
 using Computation = std::function<Status(Streams&)>;
 
 struct RunOptions {
-  // All blocks of all streams. Beside it a run needs some MiB for itself, and 16 bytes per block.
+  // All blocks of all streams, but of those that come in order (in_order_bytes()). Beside it a run
+  // needs some MiB for itself, and 16 bytes per block.
   uint64_t memory_bytes = 256 << 20;
   // A power of two from 4 KiB to 4 MiB. 0: as large as leaves each stream many of them.
   size_t block_bytes = 0;
@@ -235,6 +241,8 @@ struct RunOptions {
   const DeviceProfile* device = nullptr;
   // Bytes that will be written in all, where that is known, for the prediction. 0: by input_share.
   uint64_t written_bytes = 0;
+  // The computation reads its inputs one after the other.
+  bool inputs_in_turn = false;
   unsigned depth = 0;  // requests in flight within a run at most; 0: as large blocks need
   // After an error, of a touch through a plain pointer (windows are empty instead).
   ErrorPolicy on_error = ErrorPolicy::zeros;
@@ -290,6 +298,10 @@ struct RunResult {
 };
 
 inline constexpr size_t staircases_max = 8;
+
+// What inputs that come in order take beside the memory of such a run. REQUIRES: block_bytes is
+// given; those that do not come in order say how many bytes they have.
+uint64_t in_order_bytes(std::span<const Input> inputs, const RunOptions& options);
 
 // One pass. Outputs that are given by path appear together at the end (each by itself is atomic);
 // after an error none does, and the first error is returned.

@@ -181,7 +181,7 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
                      "hold longer lists of what is in temporaries: " +
                          std::to_string(spilled_bytes_ / GiB) +
                          " GiB of the input were written there, and it goes on",
-                     "sort", "a larger -S, or a file instead of a pipe")
+                     "sort", "a larger -S, or a plain file instead of a pipe")
                  .error();
   }
   if (error_ || bytes == 0) return arena_.give(block);

@@ -3,8 +3,9 @@
 
 #include "external/cursor.h"
 #include "external/external_sort.h"
-#include "external/file_io.h"
+#include "external/input.h"
 #include "external/memory_plan.h"
+#include "source/in_order.h"
 
 namespace penstock::external {
 namespace {
@@ -22,21 +23,21 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
   // A line may take a block.
   size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
                                           block_bytes_min, check_block_bytes_max);
-  auto files = FileIo::open(options, block_bytes, read_ahead_blocks + 2);
-  if (!files) return std::unexpected(files.error());
-  stream::BlockIo& io = files->io();
+  PieceReaders readers(options,
+                       {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
   for (const std::string& path : options.inputs) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
-    Piece piece{.file = &*file};
-    if (file->seekable()) {
+    const auto in_order = source::comes_in_order(*file, options.source);
+    if (!in_order) return std::unexpected(in_order.error());
+    Piece piece{.file = &*file, .in_order = *in_order};
+    if (!piece.in_order) {
       auto size = file->size();
       if (!size) return std::unexpected(size.error());
       piece.bytes = *size;
       if (piece.bytes == 0) continue;
     }
-    auto reader = file->seekable() ? PieceReader::open(io, piece, read_ahead_blocks)
-                                   : PieceReader::open_pipe(io, *file, read_ahead_blocks, 1);
+    auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(order, path, *reader);
     record::LastItem last;

@@ -349,7 +349,7 @@ Result<Stored> Run::sort_input(const Target& target) {
     method_ = Method::top;
     auto stored = sort_top(context_, input_.pieces, input_.usable_bytes, *options_.top, target);
     // Items were longer than the sample said, nothing is written yet, and files can be read again.
-    if (stored || stored.error().code != ErrorCode::out_of_memory || input_.is_piped())
+    if (stored || stored.error().code != ErrorCode::out_of_memory || input_.any_in_order())
       return stored;
     cuts_ = true;
     if (auto status = check_space_for_all(); !status) return std::unexpected(status.error());

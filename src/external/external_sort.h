@@ -14,6 +14,7 @@
 #include "external/occupancy.h"
 #include "file/engine.h"
 #include "penstock/error.h"
+#include "penstock/source.h"
 #include "penstock/units.h"
 #include "pool/pool.h"
 #include "record/items.h"
@@ -23,7 +24,7 @@ namespace penstock::external {
 struct Progress {
   const char* phase;     // "sample", "distribute", "sort", "merge"
   uint64_t done_bytes;   // of all reading and writing of the run
-  uint64_t total_bytes;  // 0: not known (a pipe)
+  uint64_t total_bytes;  // 0: not known
 };
 
 // Of the temporaries of records and lines, block by block, with LZ4.
@@ -61,6 +62,7 @@ struct SortOptions {
   std::optional<uint64_t> top = {};
   Compression compression = Compression::automatic;  // with `resume` there is none
   file::OutputRules output_rules = {};
+  SourceOptions source = {.decompress = false};  // of the inputs
   // The disk, as penstock disk measured it: what is planned and predicted for. Nothing: the
   // emulated one if one is on, otherwise what a short look at the disk of the temporaries tells.
   std::shared_ptr<const bowtie::DeviceProfile> device = {};

@@ -13,6 +13,7 @@
 #include "file/temporaries.h"
 #include "os/memory.h"
 #include "record/codec.h"
+#include "source/in_order.h"
 
 namespace penstock::external {
 namespace {
@@ -25,6 +26,8 @@ constexpr uint64_t line_bytes_held = 64 * KiB;
 constexpr uint64_t line_bytes_held_max = 2 * MiB;
 // What a stream takes beside its blocks: the file, its place in tables.
 constexpr uint64_t bytes_beside_blocks = 2 * KiB;
+// What a thread that fills a stream has touched of its stack, and what it knows.
+constexpr uint64_t bytes_of_thread = 64 * KiB;
 // Of the memory of a pass, what may be promised to streams.
 constexpr uint64_t promised_divisor = 2;
 
@@ -128,10 +131,18 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
     if (auto added = guard_->add(*file); !added) return added;
-    if (!file->seekable()) {
+    const auto in_order = source::comes_in_order(*file, options_.source);
+    if (!in_order) return std::unexpected(in_order.error());
+    if (*in_order) {
+      any_in_order_ = true;
       input_bytes_ = bowtie::unknown_bytes;
+      bowtie::Input& input = inputs_.emplace_back(bowtie::Input{.source = options_.source});
+      if (file->kind() == file::Kind::regular && path != "-") {
+        input.path = path;
+        continue;
+      }
       streams_.push_back(std::make_unique<file::File>(std::move(*file)));
-      inputs_.push_back({.file = streams_.back().get()});
+      input.file = streams_.back().get();
       continue;
     }
     auto size = file->size();
@@ -159,6 +170,12 @@ Status FileRun::interrupted() const {
   // Relaxed: nothing is handed over with it.
   if (options_.cancel == nullptr || !options_.cancel->load(std::memory_order_relaxed)) return {};
   return failure(ErrorCode::interrupted, "finish: a signal asked to stop", verb_);
+}
+
+// What comes in order has blocks of its own beside those that are promised to every input.
+uint64_t FileRun::planned_stream_bytes() const {
+  const uint64_t bytes = stream_bytes_min(options_.format);
+  return 2 * bytes + (any_in_order_ ? bytes + bytes_of_thread : 0);
 }
 
 uint32_t FileRun::streams_max(const record::Format& format, uint64_t memory_bytes) const {
@@ -221,6 +238,8 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
                      const bowtie::Computation& computation, const PassOptions& options) {
   const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
   bowtie::RunOptions run = run_options(options, streams);
+  run.inputs_in_turn = options.inputs_in_turn;
+  run.memory_bytes -= bowtie::in_order_bytes(inputs, run);
   std::unique_ptr<InTurnScheduler> in_turn;
   if (options.inputs_in_turn && inputs.size() > 1) {
     auto opened = InTurnScheduler::open(static_cast<uint32_t>(outputs.size()), run.memory_bytes,

@@ -16,6 +16,7 @@
 #include "external/occupancy.h"
 #include "file/file.h"
 #include "file/input_guard.h"
+#include "penstock/source.h"
 #include "record/format.h"
 
 namespace penstock::external {
@@ -35,6 +36,7 @@ struct FilesOptions {
   std::function<void(const std::string&)> notice = {};
   bool record_staircases = false;
   file::OutputRules output_rules = {};
+  SourceOptions source = {.decompress = false};  // of the inputs
 };
 
 // What a run did, all its passes together.
@@ -89,10 +91,12 @@ class FileRun {
   file::OutputOptions output_options(uint64_t bytes = 0) const {
     return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
   }
-  // unknown_bytes with a pipe.
+  // unknown_bytes where one comes in order.
   uint64_t input_bytes() const { return input_bytes_; }
   // What blocks and tables may take.
   uint64_t usable_bytes() const { return usable_bytes_; }
+  // What a stream of a merge needs, for plans.
+  uint64_t planned_stream_bytes() const;
   // How many streams a pass of so much memory holds.
   uint32_t streams_max(const record::Format& format, uint64_t memory_bytes) const;
   const bowtie::DeviceProfile& device() const;
@@ -139,6 +143,7 @@ class FileRun {
   std::vector<bowtie::Input> inputs_;
   std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;
+  bool any_in_order_ = false;
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
   bool told_ = false;

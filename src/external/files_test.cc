@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "bowtie/computations.h"
+#include "external/check_input.h"
 #include "external/group_files.h"
 #include "external/join_files.h"
 #include "external/merge_files.h"
@@ -27,7 +28,6 @@
 #include "file/file.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
-#include "record/check_file.h"
 
 namespace penstock::external {
 namespace {
@@ -378,8 +378,7 @@ TEST(PartitionFiles, EachPartHasItsItemsInTheOrderOfTheInputs) {
             auto [at, fresh] = part_of.emplace(key_of(format, item), j);
             ASSERT_EQ(at->second, j);
           }
-          const auto checked =
-              record::check_file(done->parts[j].path, {.check = {.format = format}});
+          const auto checked = check_input(done->parts[j].path, {.check = {.format = format}}, {});
           ASSERT_TRUE(checked.has_value());
           EXPECT_EQ(checked->checksum_hex(), done->parts[j].checksum);
         }

@@ -33,7 +33,8 @@ Error with_item(Error error, const MergeFilesOptions& options, bool single_pass)
                               .format = options.files.format,
                               .memory_bytes = options.files.memory_bytes,
                               .descending = options.descending,
-                              .cancel = options.files.cancel});
+                              .cancel = options.files.cancel,
+                              .source = options.files.source});
   if (!found || !*found) return error;
   error.subject = (*found)->path;
   error.attempted =
@@ -110,7 +111,7 @@ Status Merge::choose() {
                                    .bytes = static_cast<double>(known ? run_.input_bytes() : TiB),
                                    .memory_bytes = run_.usable_bytes(),
                                    .device = &run_.device(),
-                                   .stream_bytes_min = 2 * stream_bytes_min(options_.files.format)},
+                                   .stream_bytes_min = run_.planned_stream_bytes()},
                                   bowtie::Search::coarse);
   if (!plan) return std::unexpected(plan.error());
   plan_ = std::move(*plan);
@@ -159,7 +160,8 @@ MergeFilesOptions options_of(const SortOptions& options) {
                     .progress = options.progress,
                     .notice = options.notice,
                     .record_staircases = options.record_staircases,
-                    .output_rules = options.output_rules},
+                    .output_rules = options.output_rules,
+                    .source = options.source},
           .output = options.output,
           .descending = options.descending,
           .unique = options.unique,
@@ -197,7 +199,7 @@ SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options)
     plan.device = *options.device;
     plan.seconds = planned.seconds;
   }
-  // Nothing is predicted of pipes, nor of the first items alone.
+  // Nothing is predicted of what comes in order, nor of the first items alone.
   if (planned.bytes_read > 0) {
     plan.phases = {{.name = "merge",
                     .seconds = plan.seconds,

@@ -176,8 +176,8 @@ Status Partition::read_bounds() {
 // Quantiles of a sample that is spread over all files.
 Status Partition::sample_bounds() {
   if (run_.input_bytes() == bowtie::unknown_bytes) {
-    return failure(ErrorCode::unsupported, "find bounds in a pipe", "--by range",
-                   "--bounds FILE, or a file instead of the pipe");
+    return failure(ErrorCode::unsupported, "find bounds in a pipe or in compressed data",
+                   "--by range", "--bounds FILE, or plain files");
   }
   const SortOptions sorting{.format = format_, .cancel = options_.files.cancel};
   Context context(sorting);

@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/bits.h"
+#include "bowtie/addresses.h"
 #include "external/memory_plan.h"
 #include "os/memory.h"
+#include "source/in_order.h"
 
 namespace penstock::external {
 namespace {
 
 // Of a sample's keys: what the C library maps for itself instead of taking it from the heap.
 constexpr size_t long_key_bytes = 128 * KiB;
+
+// Of what comes in order, how many inputs are looked at.
+constexpr uint32_t looks_max = 8;
 
 class Look {
  public:
@@ -22,7 +28,9 @@ class Look {
 
  private:
   Status check_usable_memory(uint64_t least_bytes) const;
-  Status look_at_pipes();
+  Status look_at_what_comes_in_order();
+  Result<bool> look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max);
+  void add_sample(Sample sample);
   Status sample_files();
   Status count_memory_again();
 
@@ -35,7 +43,7 @@ class Look {
 Status Look::at_all() {
   input_.usable_bytes = usable_memory(options_.memory_bytes);
   if (auto status = check_usable_memory(usable_bytes_min); !status) return status;
-  if (auto status = look_at_pipes(); !status) return status;
+  if (auto status = look_at_what_comes_in_order(); !status) return status;
   return at_files();
 }
 
@@ -56,63 +64,81 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
                  "-S", "at least " + std::to_string(budget_for(usable_bytes_min) / MiB + 1) + "M");
 }
 
-// A pipe is read as far as a quarter of the memory goes before anything is decided; the reader can
-// come back that far.
-Status Look::look_at_pipes() {
-  bool first = true;
+// What comes in order is read as far as a quarter of the memory goes before anything is decided; the
+// reader can come back that far. The first few such inputs share that quarter. The others are opened
+// when their turn comes: each costs a thread, a decoder and addresses.
+Status Look::look_at_what_comes_in_order() {
+  const auto in_order =
+      static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
+  if (in_order == 0) return {};
+  const size_t block_bytes =
+      std::clamp<size_t>(std::bit_floor(input_.usable_bytes / 128), 64 * KiB, MiB);
+  auto blocks_left = static_cast<uint32_t>(input_.usable_bytes / 4 / block_bytes);
+  const uint32_t looks = std::min(in_order, looks_max);
+  uint32_t looked_at = 0;
   for (Piece& piece : input_.pieces) {
-    if (piece.file->seekable()) continue;
-    if (!first)
-      return failure(ErrorCode::unsupported, "sort more than one pipe", piece.file->path(),
-                     "one of them a file");
-    first = false;
-    size_t block_bytes =
-        std::clamp<size_t>(std::bit_floor(input_.usable_bytes / 128), 64 * KiB, MiB);
-    auto comeback_blocks = static_cast<uint32_t>(input_.usable_bytes / 4 / block_bytes);
-    uint32_t read_ahead_blocks = 4;
-    uint32_t blocks = comeback_blocks + read_ahead_blocks + 2;
-    auto files = FileIo::open(options_, block_bytes, blocks);
-    if (!files) return std::unexpected(files.error());
-    input_.pipe_files = std::move(*files);
-    auto reader = PieceReader::open_pipe(input_.pipe_files.io(), *piece.file, read_ahead_blocks,
-                                         comeback_blocks);
-    if (!reader) return std::unexpected(reader.error());
-    piece.reader = *reader;
-
-    const std::byte* begin = piece.reader->begin();
-    size_t head_bytes = 0;
-    bool ended = false;
-    for (uint32_t block = 0; block < comeback_blocks && !ended; ++block) {
-      size_t bytes = piece.reader->available(begin + head_bytes, block_bytes);
-      head_bytes += bytes;
-      ended = bytes < block_bytes;
-      if (auto status = context_.pulse(); !status) return status;
-    }
-    if (auto status = piece.reader->status(); !status) return status;
-    input_.sample = sample_memory(options_, begin, head_bytes, sample_places(head_bytes));
-    piece.bytes = head_bytes;
-    input_.bytes += head_bytes;
-    input_.known = ended;
-    piece.ended = ended;
-    input_.usable_bytes -= blocks * block_bytes;
-    input_.pipe_ahead_bytes = (blocks - comeback_blocks) * block_bytes;
-    if (ended && options_.format.fixed() && head_bytes % options_.format.record_bytes != 0) {
-      return failure(ErrorCode::corrupt,
-                     "read its " + std::to_string(head_bytes) + " bytes as items of " +
-                         std::to_string(options_.format.record_bytes),
-                     piece.file->path(), "another --format or --record");
-    }
+    if (!piece.in_order) continue;
+    input_.known = false;
+    if (looked_at == looks || blocks_left == 0) continue;
+    ++looked_at;
+    auto ended = look_at(piece, block_bytes, blocks_left, bowtie::stream_address_bytes / looks);
+    if (!ended) return std::unexpected(ended.error());
+    input_.known = *ended && looked_at == in_order;
+    const auto blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);
+    blocks_left = *ended && blocks_left > blocks ? blocks_left - blocks : 0;
   }
   std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
   return {};
 }
 
-// A pipe among the inputs has been sampled already, where it was looked at.
+// The first blocks of a piece, or all of it: true.
+Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max) {
+  constexpr uint32_t read_ahead_blocks = 4;
+  auto reader = PieceReader::open_in_order(*piece.file, options_.source, block_bytes,
+                                           read_ahead_blocks, blocks, bytes_max);
+  if (!reader) return std::unexpected(reader.error());
+  piece.reader = *reader;
+  const std::byte* const begin = piece.reader->begin();
+  bool ended = false;
+  for (uint32_t block = 0; block < blocks && !ended; ++block) {
+    const size_t bytes = piece.reader->available(begin + piece.bytes, block_bytes);
+    piece.bytes += bytes;
+    ended = bytes < block_bytes;
+    if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+  }
+  if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
+  add_sample(sample_memory(options_, begin, piece.bytes, sample_places(piece.bytes)));
+  input_.bytes += piece.bytes;
+  const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
+  const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
+  input_.usable_bytes -= std::min(input_.usable_bytes, held_bytes + ahead_bytes);
+  input_.ahead_bytes += ahead_bytes;
+  if (ended && options_.format.fixed() && piece.bytes % options_.format.record_bytes != 0) {
+    return failure(ErrorCode::corrupt,
+                   "read its " + std::to_string(piece.bytes) + " bytes as items of " +
+                       std::to_string(options_.format.record_bytes),
+                   piece.file->path(), "another --format or --record");
+  }
+  return ended;
+}
+
+void Look::add_sample(Sample sample) {
+  Sample& all = input_.sample;
+  sample.numbers.insert(sample.numbers.end(), all.numbers.begin(), all.numbers.end());
+  sample.strings.insert(sample.strings.end(), all.strings.begin(), all.strings.end());
+  if (all.item_bytes > 0) {
+    sample.item_bytes =
+        sample.item_bytes > 0 ? std::min(sample.item_bytes, all.item_bytes) : all.item_bytes;
+  }
+  all = std::move(sample);
+}
+
+// What comes in order has been sampled already, where it was looked at.
 Status Look::sample_files() {
   std::vector<Piece> files;
   uint64_t bytes = 0;
   for (const Piece& piece : input_.pieces) {
-    if (piece.reader) continue;
+    if (piece.in_order) continue;
     files.push_back(piece);
     bytes += piece.bytes;
   }
@@ -120,36 +146,27 @@ Status Look::sample_files() {
   const SamplePlan looks = plan_sample(bytes, device_ ? &*device_ : nullptr);
   auto sample = take_sample(context_, files, looks);
   if (!sample) return std::unexpected(sample.error());
-  sample->numbers.insert(sample->numbers.end(), input_.sample.numbers.begin(),
-                         input_.sample.numbers.end());
-  sample->strings.insert(sample->strings.end(), input_.sample.strings.begin(),
-                         input_.sample.strings.end());
-  if (input_.sample.item_bytes > 0) {
-    sample->item_bytes = sample->item_bytes > 0
-                             ? std::min(sample->item_bytes, input_.sample.item_bytes)
-                             : input_.sample.item_bytes;
-  }
-  input_.sample = std::move(*sample);
+  add_sample(std::move(*sample));
   return {};
 }
 
 // A sample is thousands of strings, which leave the heap larger than it was. Long ones do not: they
-// have pages of their own, which go back before anything else is held. (The blocks of a pipe are
-// resident by now as far as it has been read, and counted with the rest.)
+// have pages of their own, which go back before anything else is held. (The blocks of what comes in
+// order are resident by now as far as it has been read, and counted with the rest.)
 Status Look::count_memory_again() {
   uint64_t usable_bytes = usable_memory(options_.memory_bytes);
   for (const std::string& key : input_.sample.strings) {
     if (key.size() >= long_key_bytes) usable_bytes += key.size();
   }
   input_.usable_bytes =
-      std::min(input_.usable_bytes, usable_bytes - std::min(usable_bytes, input_.pipe_ahead_bytes));
+      std::min(input_.usable_bytes, usable_bytes - std::min(usable_bytes, input_.ahead_bytes));
   return check_usable_memory(planned_bytes_min);
 }
 
 }  // namespace
 
-bool SortInput::is_piped() const {
-  return std::ranges::any_of(pieces, [](const Piece& piece) { return piece.reader != nullptr; });
+bool SortInput::any_in_order() const {
+  return std::ranges::any_of(pieces, &Piece::in_order);
 }
 
 Result<SortInput> open_sort_input(const SortOptions& options) {
@@ -162,9 +179,11 @@ Result<SortInput> open_sort_input(const SortOptions& options) {
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();
     if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
-    if (!opened.seekable()) {
+    const auto in_order = source::comes_in_order(opened, options.source);
+    if (!in_order) return std::unexpected(in_order.error());
+    if (*in_order) {
       input.known = false;
-      input.pieces.push_back({.file = &opened});
+      input.pieces.push_back({.file = &opened, .in_order = true});
       continue;
     }
     auto size = opened.size();

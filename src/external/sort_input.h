@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "external/context.h"
-#include "external/file_io.h"
 #include "external/input.h"
 #include "external/sample.h"
 #include "file/input_guard.h"
@@ -16,24 +15,24 @@ namespace penstock::external {
 
 // Bytes unless the name says otherwise.
 struct SortInput {
-  FileIo pipe_files;  // what a pipe's reader stands on
   std::vector<std::unique_ptr<file::File>> files;
   std::shared_ptr<const file::InputGuard> guard;  // of all that the options name
   std::vector<Piece> pieces;                      // none of them empty, when it has been looked at
-  uint64_t bytes = 0;                             // of a pipe: what was looked at
-  bool known = true;                              // that is all: no pipe goes on behind it
+  uint64_t bytes = 0;                             // of what comes in order: what was looked at
+  bool known = true;                              // that is all
   Sample sample;
-  uint64_t usable_bytes = 0;      // what the budget leaves, by that look
-  uint64_t pipe_ahead_bytes = 0;  // that a pipe's reader has not used yet
+  uint64_t usable_bytes = 0;  // what the budget leaves, by that look
+  uint64_t ahead_bytes = 0;   // that readers of what comes in order have not used yet
 
-  bool is_piped() const;
+  // Whether a piece comes in order, and cannot be read twice.
+  bool any_in_order() const;
 };
 
 // Opens what the options name. Nothing is read. Fails where a file cannot hold whole items.
 Result<SortInput> open_sort_input(const SortOptions& options);
 
-// Reads pipes as far as a quarter of the memory goes (their readers can come back that far), takes
-// a sample, counts the memory. Fails where too little of that is left. `device`: nothing where
+// Reads what comes in order as far as a quarter of the memory goes (its readers can come back that
+// far), takes a sample, counts the memory. Fails where too little of that is left. `device`: nothing where
 // nothing is known.
 Status look_at_input(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                      SortInput& input);

@@ -161,7 +161,7 @@ void Planner::decide() {
   if (decide_top()) return;
   const auto files = static_cast<uint32_t>(input_.pieces.size());
   // (Merging them has no steps that could be taken over.)
-  bool few_stretches = !options_.resume && input_.known && !input_.is_piped() &&
+  bool few_stretches = !options_.resume && input_.known && !input_.any_in_order() &&
                        input_.sample.size() >= sample_size_min &&
                        input_.sample.descents <= sample_descents_max;
   if (fits_in_memory(options_, input_)) {
@@ -193,7 +193,7 @@ void Planner::decide() {
   } else {
     plan_.method = Method::distribute;
     plan_.why = input_.known ? "the input is larger than memory; a sample gives buckets that fit"
-                             : "the input is a pipe that is longer than was looked at";
+                             : "the input is longer than was looked at, nobody knows how long";
     decide_distribution(expected_bytes(options_, input_));
   }
 }
@@ -231,7 +231,7 @@ bool Planner::decide_top() {
   const auto bytes = static_cast<double>(expected_bytes(options_, input_));
   // Of repeats a sample does not know how many there are.
   const bool can_tell =
-      input_.known && !input_.is_piped() && !options_.unique && input_.sample.size() > 0;
+      input_.known && !input_.any_in_order() && !options_.unique && input_.sample.size() > 0;
   if (const double share = top_bytes / bytes; can_tell && share < top_share_max) {
     decision_.kept_share = std::min(
         1.0, top_margin * share + 3 * std::sqrt(share / static_cast<double>(input_.sample.size())));
@@ -337,7 +337,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_.spilled_bytes = spilled;
 
   // Or by the executor, where the device says that seeks are what it costs.
-  if (seeks_slowly(plan_.device) && !input_.is_piped() && !decision_.cuts && !options_.resume) {
+  if (seeks_slowly(plan_.device) && !input_.any_in_order() && !decision_.cuts && !options_.resume) {
     double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
     for (const SortPhase& split : splits)
       usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
@@ -401,7 +401,7 @@ void Planner::decide_compression(std::vector<SortPhase>& splits, SortPhase& buck
   if (options_.format.numeric() || options_.resume || options_.compression == Compression::never)
     return;
   plan_.compresses = always;
-  if (!input_.known || spilled == 0 || input_.is_piped()) return;
+  if (!input_.known || spilled == 0 || input_.any_in_order()) return;
   if (!always && (!plan_.device || splits.size() > 1)) return;
   auto trial = try_compression(context_, input_.pieces);
   if (!trial) return;  // the sort will tell what is wrong with the input

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "external/cursor.h"
-#include "external/file_io.h"
 #include "external/memory_plan.h"
 
 namespace penstock::external {
@@ -18,11 +17,11 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
   const record::ItemOrder order = context.options.order();
   size_t block_bytes = block_within(memory_bytes / 16);
   constexpr uint32_t read_ahead_blocks = 6;
-  auto files = FileIo::open(context.options, block_bytes, read_ahead_blocks + 2);
-  if (!files) return std::unexpected(files.error());
+  PieceReaders readers(context.options,
+                       {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
   Stretches found;
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(files->io(), piece, read_ahead_blocks);
+    auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(order, piece.file->path(), *reader);
     record::LastItem last;

@@ -56,7 +56,7 @@ bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to, si
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces) {
   uint64_t total = 0;
   for (const Piece& piece : pieces)
-    total += piece.file != nullptr && !piece.reader ? piece.bytes : 0;
+    total += piece.file != nullptr && !piece.in_order ? piece.bytes : 0;
   std::vector<std::byte> memory(2 * stretch_bytes + file::sector_bytes);
   auto* data = reinterpret_cast<std::byte*>(
       round_up(reinterpret_cast<uintptr_t>(memory.data()), file::sector_bytes));
@@ -68,7 +68,7 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   uint64_t piece_start = 0;
   constexpr size_t stretches = trial_bytes / stretch_bytes;
   for (const Piece& piece : pieces) {
-    if (piece.file == nullptr || piece.reader) continue;
+    if (piece.file == nullptr || piece.in_order) continue;
     for (size_t i = 0; i < stretches; ++i) {
       const uint64_t place = total / stretches * i;
       if (place < piece_start || place >= piece_start + piece.bytes) continue;

@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "external/distributor.h"
-#include "external/file_io.h"
 
 // The frame of a distribution, which shows the input to it, window by window. What it does with the
 // items of its format is a distributor's business (distributor.h), and where their blocks go that
@@ -92,13 +91,15 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
   // An item of the longest kind may begin at the end of a block.
   const auto comeback_blocks =
       static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
-  auto files = FileIo::open(context.options, read_block_bytes, blocks + comeback_blocks);
-  if (!files) return std::unexpected(files.error());
-  // Behind the files: to open the first one looks at what the kernel can do, on memory of its own.
-  const std::jthread toucher = touch_ahead(context, input.pieces, input.arena);
+  PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
+                                         .read_ahead_blocks = blocks - 1,
+                                         .comeback_blocks = comeback_blocks});
+  std::jthread toucher;
   for (const Piece& piece : input.pieces) {
-    auto reader = PieceReader::open(files->io(), piece, blocks - 2, comeback_blocks);
+    auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
+    // Only now: to open the first one looks at what the kernel can do, on memory of its own.
+    if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();
     if (auto status = split_piece(context, name, **reader, plan.item_bytes_max, *distributor);

@@ -64,6 +64,9 @@ constexpr uint64_t text_bytes_min = 16 * MiB;
 size_t io_block_bytes(uint64_t memory_bytes) {
   return block_within(memory_bytes / 64);
 }
+PieceReaders::Shape read_shape(uint64_t memory_bytes) {
+  return {.block_bytes = io_block_bytes(memory_bytes), .read_ahead_blocks = read_ahead_blocks};
+}
 uint64_t room_bytes(uint64_t memory_bytes) {
   const uint64_t taken = io_blocks * io_block_bytes(memory_bytes);
   return memory_bytes > taken ? memory_bytes - taken : 0;
@@ -107,13 +110,13 @@ uint64_t number_capacity(const SortOptions& options, uint64_t memory_bytes) {
 // Shows encoded and original items to `take(encoded, original, count)`, a chunk at a time, until
 // that says enough.
 template <class T, class Take>
-Status for_each_number(Context& context, FileIo& files, const std::vector<Piece>& pieces,
+Status for_each_number(Context& context, PieceReaders& readers, const std::vector<Piece>& pieces,
                        Take take) {
   const SortOptions& options = context.options;
   const bool plain = record::keys_are_plain(options.format.type, options.descending);
   alignas(64) T encoded[chunk_items];
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(files.io(), piece, read_ahead_blocks);
+    auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     const std::byte* at = (*reader)->begin();
     while (const size_t bytes = (*reader)->available(at, window_bytes)) {
@@ -214,14 +217,14 @@ template <class T>
 Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
                            uint64_t memory_bytes, uint64_t count, const Target& target) {
   const SortOptions& options = context.options;
-  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
-  if (!files) return std::unexpected(files.error());
+  std::optional<PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
   TopNumbers<T> top(options, count);
   if (auto status = top.open(memory_bytes); !status) return std::unexpected(status.error());
   auto status = for_each_number<T>(
-      context, *files, pieces,
+      context, *readers, pieces,
       [&](const T* encoded, const T*, size_t items) { return top.add(encoded, items); });
   if (!status) return std::unexpected(status.error());
+  readers.reset();  // the writer has their memory
   auto first = top.finish();
   if (!first) return std::unexpected(first.error());
 
@@ -229,6 +232,8 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
   auto* bytes = reinterpret_cast<std::byte*>(first->data());
   record::decode_keys(options.format.type, bytes, first->size(), options.descending);
   const Stored stored{.bytes = first->size_bytes(), .items = first->size()};
+  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
+  if (!files) return std::unexpected(files.error());
   auto writer = stream::FileWriterCore::open(files->io(), *target.file, target.offset,
                                              {.bytes_max = stored.bytes + 1});
   if (!writer) return std::unexpected(writer.error());
@@ -247,9 +252,10 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
 
 // Calls take(cursor) with each item until that says enough.
 template <class Take>
-Status for_each_item(Context& context, FileIo& files, const std::vector<Piece>& pieces, Take take) {
+Status for_each_item(Context& context, PieceReaders& readers, const std::vector<Piece>& pieces,
+                     Take take) {
   for (const Piece& piece : pieces) {
-    auto reader = PieceReader::open(files.io(), piece, read_ahead_blocks);
+    auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(context.options.order(), piece.file->path(), *reader);
     for (uint64_t item = 0; cursor.next(); ++item) {
@@ -361,7 +367,7 @@ class TopTexts {
     if (kept_bytes + bytes + sizeof(Entry) > budget_bytes_ / 4 * 3) {
       return failure(ErrorCode::out_of_memory,
                      "hold the first " + std::to_string(count_) + " items", "--top",
-                     "a larger -S, or files instead of a pipe");
+                     "a larger -S, or files that are neither pipes nor compressed");
     }
     return {};
   }
@@ -426,16 +432,18 @@ class TopTexts {
 Result<Stored> top_texts(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
                          uint64_t count, const Target& target) {
   const SortOptions& options = context.options;
-  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
-  if (!files) return std::unexpected(files.error());
+  std::optional<PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
   TopTexts top(options, count);
   if (auto status = top.open(memory_bytes, options.format.record_bytes); !status)
     return std::unexpected(status.error());
-  auto status =
-      for_each_item(context, *files, pieces, [&](const Cursor& cursor) { return top.add(cursor); });
+  auto status = for_each_item(context, *readers, pieces,
+                              [&](const Cursor& cursor) { return top.add(cursor); });
   if (!status) return std::unexpected(status.error());
+  readers.reset();  // the writer has their memory
 
   context.set_step("write");
+  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
+  if (!files) return std::unexpected(files.error());
   auto writer = stream::FileWriterCore::open(files->io(), *target.file, target.offset,
                                              {.bytes_max = memory_bytes + 1});
   if (!writer) return std::unexpected(writer.error());
@@ -507,10 +515,8 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
   const SortOptions& options = context.options;
   uint64_t bytes_max = 1;
   for (const Piece& piece : pieces) bytes_max += piece.bytes + 1;
-  const size_t block_bytes = io_block_bytes(memory_bytes);
-  auto files = FileIo::open(options, block_bytes, io_blocks);
-  if (!files) return std::unexpected(files.error());
-  auto output = FileIo::open(options, block_bytes, io_blocks);
+  PieceReaders readers(options, read_shape(memory_bytes));
+  auto output = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
   if (!output) return std::unexpected(output.error());
   auto writer = stream::FileWriterCore::open(output->io(), file, 0, {.bytes_max = bytes_max});
   if (!writer) return std::unexpected(writer.error());
@@ -521,7 +527,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
   if (options.format.numeric()) {
     status = with_number_type(options.format.type, [&]<class T>() {
       return for_each_number<T>(
-          context, *files, pieces,
+          context, readers, pieces,
           [&](const T* encoded, const T* original, size_t count) -> Result<bool> {
             for (size_t i = 0; i < count; ++i) {
               if (scatter::key_of(encoded[i]) > limit.number) continue;
@@ -535,7 +541,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
     });
   } else {
     const record::ItemOrder order = options.order();
-    status = for_each_item(context, *files, pieces, [&](const Cursor& cursor) -> Result<bool> {
+    status = for_each_item(context, readers, pieces, [&](const Cursor& cursor) -> Result<bool> {
       if (compare(order, cursor, limit) > 0) return true;
       to = stream::copy_forward(to, cursor.item().data(), cursor.item().size());
       if (cursor.lacks_newline()) *to++ = std::byte(options.format.line_end);

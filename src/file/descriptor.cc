@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "file/system_calls.h"
+
 namespace penstock::file {
 
 namespace {
@@ -24,7 +26,7 @@ bool try_again(int error) {
 
 }  // namespace
 
-Result<Descriptor> Descriptor::duplicate(int fd, std::string name) {
+Result<Descriptor> Descriptor::duplicate(int fd, std::string name, std::optional<uint64_t> offset) {
   struct stat status;
   if (::fstat(fd, &status) != 0) return system_error(errno, "use", std::move(name));
   const Kind kind = S_ISSOCK(status.st_mode)                             ? Kind::socket
@@ -34,7 +36,9 @@ Result<Descriptor> Descriptor::duplicate(int fd, std::string name) {
   if (!copy) return system_error(errno, "duplicate the descriptor of", std::move(name));
   auto interrupted = os::Event::create();
   if (!interrupted) return std::unexpected(interrupted.error());
-  return Descriptor(std::move(copy), std::move(*interrupted), kind, std::move(name));
+  Descriptor made(std::move(copy), std::move(*interrupted), kind, std::move(name));
+  made.begin_ = offset;
+  return made;
 }
 
 Descriptor::Descriptor(os::Fd fd, os::Event interrupted, Kind kind, std::string name)
@@ -57,11 +61,12 @@ bool Descriptor::wait(short events) noexcept {
 Result<size_t> Descriptor::read(std::span<std::byte> into) {
   for (;;) {
     if (!wait(POLLIN)) return cancelled("read");
-    const ssize_t got = ::read(fd_.get(), into.data(), into.size());
+    const int64_t got = read_some(fd_.get(), begin_ ? *begin_ + offset_ : stream_position, into);
     if (got >= 0) {
-      offset_ += static_cast<size_t>(got);
+      offset_ += static_cast<uint64_t>(got);
       return static_cast<size_t>(got);
     }
+    errno = static_cast<int>(-got);
     if (!try_again(errno)) return failed("read");
   }
 }

@@ -3,8 +3,8 @@
 // A pipe, socket, terminal or file that is read or written in order from where it stands, by calls
 // that somebody else can end.
 //
-// The engine serves whole requests; here a read returns what is there, as a conversation over a
-// socket needs it. A call waits in poll(), for the descriptor or for interrupt(), and then makes a
+// The engine serves whole requests, on files; here a read returns what is there, as a conversation
+// over a socket needs it. A call waits in poll(), for the descriptor or for interrupt(), and then makes a
 // system call that does not wait.
 //
 // Thread safety: one reader or writer at a time; interrupt() from any thread. A blocking descriptor
@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -23,8 +24,10 @@ namespace penstock::file {
 
 class Descriptor {
  public:
-  // A duplicate of `fd`, which stays the caller's. `name` is for messages.
-  static Result<Descriptor> duplicate(int fd, std::string name);
+  // A duplicate of `fd`, which stays the caller's. `name` is for messages. `offset`: of a file, where
+  // its reads begin; they leave alone where it stands.
+  static Result<Descriptor> duplicate(int fd, std::string name,
+                                      std::optional<uint64_t> offset = {});
 
   // What is there, at least a byte; 0 is the end. Signals, short transfers and O_NONBLOCK are taken
   // care of.
@@ -51,6 +54,7 @@ class Descriptor {
   Kind kind_;
   bool may_refuse_to_wait_ = true;  // RWF_NOWAIT works
   uint64_t offset_ = 0;             // bytes transferred, for messages
+  std::optional<uint64_t> begin_;   // of reads at their places
   std::string name_;
 };
 

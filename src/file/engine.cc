@@ -36,8 +36,6 @@ Request* RequestList::pop_front() noexcept {
 EngineBase::EngineBase(unsigned depth) : depth_(depth) {
   streams_.reserve(depth);
   on_emulated_.reserve(depth);
-  silent_.reserve(depth);
-  polled_.reserve(depth + 1);
 }
 
 Request* EngineBase::first_on(const File* file) noexcept {
@@ -55,6 +53,7 @@ void EngineBase::submit(Request& request) noexcept {
   ++active_;
   if (request.links.emulated_end_ns != 0) on_emulated_.push_back(&request);
   if (!request.file->seekable()) {
+    PENSTOCK_CHECK(request.operation == Operation::write, "an engine reads no streams");
     streams_.push_back(&request);
     if (first_on(request.file) != &request) return;
   }
@@ -82,8 +81,7 @@ void EngineBase::report(Request& request) noexcept {
   completed_.push_back(request);
 }
 
-// On a stream the next request's turn comes. After the end (or a cancel) of a read nothing more is
-// asked of the system: a terminal would want its end of input once more for each.
+// On a stream the next request's turn comes.
 void EngineBase::finished(Request& request) noexcept {
   end(request);
   if (request.links.emulated_end_ns != 0) {
@@ -93,10 +91,8 @@ void EngineBase::finished(Request& request) noexcept {
   report(request);
   if (request.file->seekable()) return;
   std::erase(streams_, &request);
-  const bool ended = request.operation == Operation::read && request.done_bytes < request.bytes;
   Request* next = first_on(request.file);
-  while (next != nullptr && (next->bytes == 0 || (ended && next->operation == Operation::read))) {
-    next->error = ended ? request.error : 0;
+  while (next != nullptr && next->bytes == 0) {
     std::erase(streams_, next);
     report(*next);
     next = first_on(request.file);
@@ -105,35 +101,9 @@ void EngineBase::finished(Request& request) noexcept {
 }
 
 void EngineBase::serve_here(Request& request) noexcept {
-  for (;;) {
-    const Step step = next_step(request);
-    if (is_silent(step)) return silent_.push_back(&request);
-    if (absorb(request, perform(step))) return finished(request);
+  while (!absorb(request, perform(next_step(request)))) {
   }
-}
-
-void EngineBase::wait_for_silent(int other_fd) noexcept {
-  const auto is_cancelled = [](Request* request) {
-    // Relaxed: see cancel().
-    return std::atomic_ref(request->links.cancelled).load(std::memory_order_relaxed);
-  };
-  polled_.clear();
-  for (Request* request : silent_) polled_.push_back({request->file->descriptor(), POLLIN, 0});
-  polled_.push_back({other_fd, POLLIN, 0});
-  const bool at_once = std::ranges::any_of(silent_, is_cancelled);
-  if (::poll(polled_.data(), polled_.size(), at_once ? 0 : -1) < 0 && !at_once) return;
-  // From behind: what is served may put a request at the end.
-  for (size_t i = silent_.size(); i-- > 0;) {
-    Request* request = silent_[i];
-    if (polled_[i].revents == 0 && !is_cancelled(request)) continue;
-    silent_.erase(silent_.begin() + static_cast<ptrdiff_t>(i));
-    if (is_cancelled(request)) {
-      request->error = ECANCELED;
-      finished(*request);
-    } else {
-      serve_here(*request);
-    }
-  }
+  finished(request);
 }
 
 void EngineBase::wait(Request& request) noexcept {
@@ -153,15 +123,6 @@ Request* EngineBase::wait_any() noexcept {
   request->links.listed = false;
   --unreported_;
   return request;
-}
-
-void EngineBase::cancel(const File& stream) noexcept {
-  Request* first = first_on(&stream);
-  if (first == nullptr || first->operation != Operation::read) return;
-  // Relaxed: a worker of the thread engine looks at it now and then, and nothing else is handed
-  // over with it.
-  std::atomic_ref(first->links.cancelled).store(true, std::memory_order_relaxed);
-  interrupt(*first);
 }
 
 void EngineBase::drain() noexcept {

@@ -5,8 +5,9 @@
 // A request that the system serves in part is continued until it is whole or the file ends. Direct
 // requests whose offset, length or address are no multiples of the sector are served all the same
 // (the unaligned rest goes through the file's buffered descriptor), so callers may pass any range;
-// aligned ones are the fast ones. Requests on a stream (Kind::stream) ignore their offset and run
-// one after the other in the order of submission; when one meets the end, those behind it do, too.
+// aligned ones are the fast ones. Writes to a stream (Kind::stream) ignore their offset and run one
+// after the other in the order of submission. A stream is read by Descriptor (descriptor.h), never
+// here: its reads may wait for ever.
 //
 // Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
 // refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the
@@ -53,7 +54,6 @@ struct Request {
     bool listed = false;    // complete, and not yet reported
     bool buffered = false;  // the step in flight goes through the page cache
     bool delayed = false;   // an injected delay is in flight instead
-    bool cancelled = false;
     // On an emulated device (emulation.h): when that will have ended it; 0: on none.
     uint64_t emulated_end_ns = 0;
     bool served = false;                     // by the real one
@@ -95,9 +95,6 @@ class Engine {
   virtual Request* wait_any() noexcept = 0;
   // Submitted and not yet reported.
   virtual unsigned in_flight() const noexcept = 0;
-  // Asks the reads in flight on a stream to end soon (ECANCELED), as its writer may never write
-  // again. They must still be waited for. Requests on files end by themselves.
-  virtual void cancel(const File& stream) noexcept = 0;
 };
 
 // Reads or writes a range with plain calls, any alignment, through the same fault injection. For

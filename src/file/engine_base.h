@@ -6,7 +6,7 @@
 // something has come back). What comes back is told to finished() when the request is complete.
 //
 // Where the system refuses what an engine is made of, its user's thread serves requests itself
-// (serve_here): those on files at once, those on streams that say nothing when they speak.
+// (serve_here).
 //
 // While a device is emulated (emulation.h), a request that the real one has served is not complete
 // before the emulated one has: it stays in flight until those in front of it are complete and its
@@ -15,9 +15,7 @@
 // Invariants: active_ counts requests that are not complete, queued ones included; of the requests
 // in streams_ exactly the first of each file is started; on_emulated_ holds all requests in flight
 // that an emulated device has to end, in that order; completed_ holds what is complete and not
-// reported; silent_ holds the started requests that wait for their stream to speak.
-
-#include <poll.h>
+// reported.
 
 #include <vector>
 
@@ -44,7 +42,6 @@ class EngineBase : public Engine {
   void wait(Request& request) noexcept final;
   Request* wait_any() noexcept final;
   unsigned in_flight() const noexcept final { return active_ + unreported_; }
-  void cancel(const File& stream) noexcept final;
 
  protected:
   explicit EngineBase(unsigned depth);
@@ -53,16 +50,10 @@ class EngineBase : public Engine {
   virtual void start(Request& request) noexcept = 0;
   // Blocks until a started request has made progress. REQUIRES: one is started.
   virtual void reap() noexcept = 0;
-  // Makes the system return from a started read that is marked as cancelled.
-  virtual void interrupt(Request& request) noexcept = 0;
 
   void finished(Request& request) noexcept;
-  // Makes the request's calls in this thread, unless it reads from a stream that says nothing.
+  // Makes the request's calls in this thread.
   void serve_here(Request& request) noexcept;
-  bool any_silent() const noexcept { return !silent_.empty(); }
-  // Blocks until such a stream speaks, such a request is cancelled, or `other_fd` is readable (-1:
-  // none), and serves what can be served.
-  void wait_for_silent(int other_fd) noexcept;
   void drain() noexcept;  // for the destructors
 
  private:
@@ -76,8 +67,6 @@ class EngineBase : public Engine {
   RequestList completed_;
   std::vector<Request*> streams_;      // in the order of submission; at most depth_, reserved
   std::vector<Request*> on_emulated_;  // the same
-  std::vector<Request*> silent_;       // the same
-  std::vector<pollfd> polled_;         // of silent_, and one more
 };
 
 // The two kinds. Fails when the system refuses.

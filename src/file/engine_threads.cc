@@ -4,9 +4,8 @@
 // everything else happens in the thread that uses the engine. Nobody spins: workers sleep until
 // there is work, the user until something has ended.
 //
-// What blocks whom: a worker that reads from a stream that says nothing is taken out of service;
-// `workers_max` is the number of such streams at which files would wait, too. Where the system has
-// no thread to give, there are no workers, and the user's thread makes the steps.
+// Where the system has no thread to give, there are no workers, and the user's thread makes the
+// steps.
 
 #include <pthread.h>
 #include <signal.h>
@@ -37,7 +36,6 @@ class ThreadEngine final : public EngineBase {
  private:
   void start(Request& request) noexcept override;
   void reap() noexcept override;
-  void interrupt(Request&) noexcept override {}  // the worker looks at the flag
   void work() noexcept;
 
   Mutex mutex_;
@@ -49,13 +47,6 @@ class ThreadEngine final : public EngineBase {
   std::vector<std::thread> workers_;
 };
 
-void run_to_end(Request& request) noexcept {
-  for (;;) {
-    Step step = next_step(request);
-    if (absorb(request, is_silent(step) ? -EAGAIN : perform(step))) return;
-  }
-}
-
 void ThreadEngine::work() noexcept {
   for (;;) {
     Request* request = nullptr;
@@ -65,7 +56,8 @@ void ThreadEngine::work() noexcept {
       request = waiting_requests_.pop_front();
       if (request == nullptr) return;
     }
-    run_to_end(*request);
+    while (!absorb(*request, perform(next_step(*request)))) {
+    }
     MutexLock lock(mutex_);
     ended_requests_.push_back(*request);
     ended_.notify_one();
@@ -103,7 +95,6 @@ void ThreadEngine::start(Request& request) noexcept {
 }
 
 void ThreadEngine::reap() noexcept {
-  if (any_silent()) return wait_for_silent(-1);
   RequestList ended;
   {
     MutexLock lock(mutex_);

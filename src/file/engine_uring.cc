@@ -51,7 +51,6 @@ class UringEngine final : public EngineBase {
  private:
   void start(Request& request) noexcept override;
   void reap() noexcept override;
-  void interrupt(Request& request) noexcept override;
   io_uring_sqe& next_entry() noexcept;
   bool hand_over(io_uring_sqe& entry) noexcept;
   void came_back(Request& request, int answer) noexcept;
@@ -112,27 +111,22 @@ void UringEngine::start(Request& request) noexcept {
 
 void UringEngine::reap() noexcept {
   io_uring_cqe* entry = nullptr;
-  if (any_silent()) {
-    wait_for_silent(ring_.ring_fd);
-    if (io_uring_peek_cqe(&ring_, &entry) != 0) return;
-  } else {
-    int result;
-    while ((result = io_uring_wait_cqe(&ring_, &entry)) != 0) {
-      if (result == -EINTR || result == -EAGAIN) continue;
-      pollfd ring{ring_.ring_fd, POLLIN, 0};
-      ::poll(&ring, 1, 100);
-    }
+  int result;
+  while ((result = io_uring_wait_cqe(&ring_, &entry)) != 0) {
+    if (result == -EINTR || result == -EAGAIN) continue;
+    pollfd ring{ring_.ring_fd, POLLIN, 0};
+    ::poll(&ring, 1, 100);
   }
   do {
     auto* request = static_cast<Request*>(io_uring_cqe_get_data(entry));
     const int answer = entry->res;
     io_uring_cqe_seen(&ring_, entry);
-    if (request != nullptr) came_back(*request, answer);  // else the answer to a cancel
+    if (request != nullptr) came_back(*request, answer);  // else what was not handed over
   } while (io_uring_peek_cqe(&ring_, &entry) == 0);
 }
 
 void UringEngine::came_back(Request& request, int answer) noexcept {
-  if (answer == -ECANCELED && !request.links.cancelled) {
+  if (answer == -ECANCELED) {
     if (dropped_ == &request) refused_ = true;
     if (dropped_ == nullptr) dropped_ = &request;
   } else if (dropped_ == &request) {
@@ -143,15 +137,6 @@ void UringEngine::came_back(Request& request, int answer) noexcept {
   } else {
     finished(request);
   }
-}
-
-void UringEngine::interrupt(Request& request) noexcept {
-  if (refused_) (void)io_uring_submit(&ring_);  // of what was refused before
-  io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-  if (entry == nullptr) return;
-  io_uring_prep_cancel(entry, &request, 0);
-  io_uring_sqe_set_data(entry, nullptr);
-  (void)hand_over(*entry);
 }
 
 }  // namespace

@@ -158,12 +158,10 @@ bool aligned(uint64_t value) {
   return value % sector_bytes == 0;
 }
 
-// Not for ever: a cancel is noticed afterwards.
-void wait_until_ready(const Request& request) noexcept {
-  constexpr int wait_ms_max = 100;
-  const auto events = static_cast<short>(request.operation == Operation::read ? POLLIN : POLLOUT);
-  pollfd wanted{request.file->descriptor(), events, 0};
-  ::poll(&wanted, 1, wait_ms_max);
+// For a reader that makes room.
+void wait_for_room(const Request& request) noexcept {
+  pollfd wanted{request.file->descriptor(), POLLOUT, 0};
+  ::poll(&wanted, 1, -1);
 }
 
 void run_here(Request& request) {
@@ -259,24 +257,12 @@ bool absorb(Request& request, int64_t result) noexcept {
     return true;
   }
   // ECANCELED that nobody asked for: the system dropped the request (engine_uring.cc).
-  const bool passing = result == -EINTR || result == -EAGAIN || result == -ECANCELED;
-  // Relaxed: see EngineBase::cancel.
-  if (passing && std::atomic_ref(request.links.cancelled).load(std::memory_order_relaxed)) {
-    request.error = ECANCELED;
-    return true;
-  }
-  if (passing) {
-    if (result == -EAGAIN && !request.file->seekable()) wait_until_ready(request);
+  if (result == -EINTR || result == -EAGAIN || result == -ECANCELED) {
+    if (result == -EAGAIN && !request.file->seekable()) wait_for_room(request);
     return false;
   }
   request.error = static_cast<int>(-result);
   return true;
-}
-
-bool is_silent(const Step& step) noexcept {
-  if (step.offset != stream_position || step.operation != Operation::read) return false;
-  pollfd wanted{step.descriptor, POLLIN, 0};
-  return ::poll(&wanted, 1, 0) == 0;
 }
 
 int64_t perform(const Step& step) noexcept {
@@ -293,6 +279,21 @@ int64_t perform(const Step& step) noexcept {
                  : ::pwrite(step.descriptor, step.data, step.bytes, offset);
   }
   return result < 0 ? -errno : result;
+}
+
+int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) noexcept {
+  Step step{.operation = Operation::read,
+            .descriptor = descriptor,
+            .offset = offset,
+            .data = into.data(),
+            .bytes = std::min(into.size(), step_bytes_max),
+            .delay_us = 0,
+            .error = 0};
+  disturb(step, true);
+  const int64_t result = perform(step);
+  if (result > 0)  // relaxed: a statistic
+    counters.bytes_read.fetch_add(static_cast<uint64_t>(result), std::memory_order_relaxed);
+  return result;
 }
 
 int sync_data(int descriptor) noexcept {

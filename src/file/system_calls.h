@@ -2,7 +2,7 @@
 
 // The seam: every read and write of this layer, whichever engine makes it, is cut into steps here,
 // and every answer of the system comes back here. A step is one system call. Injected faults enter
-// at this one place.
+// at this one place. (What a Descriptor writes does not pass by.)
 //
 // How a request is cut. Only whole sectors inside its range go direct, and only when the memory at
 // them is aligned as well; what is left over in front and behind goes through the buffered
@@ -15,6 +15,7 @@
 // The state of a request between steps is done_bytes alone.
 
 #include <cstdint>
+#include <span>
 
 #include "file/engine.h"
 
@@ -39,12 +40,11 @@ Step next_step(Request& request) noexcept;
 // request is now complete.
 bool absorb(Request& request, int64_t result) noexcept;
 
-// Whether the step would read from a stream that says nothing: once it is in the system, it could
-// never be cancelled.
-bool is_silent(const Step& step) noexcept;
-
 // Makes the step's call in this thread, its delay included.
 int64_t perform(const Step& step) noexcept;
+
+// One call of a Descriptor: bytes, or a negative errno. `offset`: stream_position, or of a file.
+int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) noexcept;
 
 // Sets up a request's own fields and counts it.
 void begin(Request& request) noexcept;

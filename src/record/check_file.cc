@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t read_bytes = 2 * MiB;
 
-// The bytes [begin, end) of a file; of a stream all there are.
+// The bytes [begin, end) of a file.
 struct Part {
   uint64_t begin;
   uint64_t end;
@@ -58,7 +58,6 @@ class PartCheck {
       more = transfer.submitted;
       if (more) status = take(**engine, transfer, more);
     }
-    if (!file_.seekable()) (*engine)->cancel(file_);
     for (Transfer& transfer : transfers) (void)transfer.wait(**engine);  // the buffers end here
     return status;
   }
@@ -69,10 +68,10 @@ class PartCheck {
     if (!bytes) return std::unexpected(bytes.error());
     checker_.add({transfer.buffer.get(), *bytes});
     more = *bytes == transfer.request.bytes;
-    if (!more && file_.seekable()) {
+    if (!more) {
       return failure(ErrorCode::io, "read to the end: it became shorter meanwhile", file_.path());
     }
-    if (more) submit_next(engine, transfer);
+    submit_next(engine, transfer);
     return {};
   }
 
@@ -105,20 +104,14 @@ Status check_size(const file::File& file, const Format& format, uint64_t bytes) 
 
 }  // namespace
 
-Result<CheckResult> check_file(const std::string& path, const CheckFileOptions& options) {
-  auto file = file::File::open_read(path);
-  if (!file) return std::unexpected(file.error());
-  std::vector<Part> parts = {{0, ~uint64_t{0}}};
-  if (file->seekable()) {
-    const auto bytes = file->size();
-    if (!bytes) return std::unexpected(bytes.error());
-    if (auto whole = check_size(*file, options.check.format, *bytes); !whole) {
-      return std::unexpected(whole.error());
-    }
-    parts = parts_of(*bytes, options.threads);
-  }
+Result<CheckResult> check_file(const file::File& file, const CheckFileOptions& options) {
+  const auto bytes = file.size();
+  if (!bytes) return std::unexpected(bytes.error());
+  if (auto whole = check_size(file, options.check.format, *bytes); !whole)
+    return std::unexpected(whole.error());
   std::vector<PartCheck> checks;
-  for (const Part part : parts) checks.emplace_back(*file, options, part);
+  for (const Part part : parts_of(*bytes, options.threads))
+    checks.emplace_back(file, options, part);
   in_threads(checks.size(), [&](size_t i) { checks[i].run(); });
   for (const PartCheck& check : checks) {
     if (!check.status()) return std::unexpected(check.status().error());
@@ -126,7 +119,7 @@ Result<CheckResult> check_file(const std::string& path, const CheckFileOptions& 
   Checker& whole = checks[0].checker();
   for (size_t i = 1; i < checks.size(); ++i) whole.append(checks[i].checker());
   auto result = whole.finish();
-  if (!result) return std::unexpected(about(path, result.error()));
+  if (!result) return std::unexpected(about(file.path(), result.error()));
   return result;
 }
 

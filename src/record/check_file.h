@@ -1,10 +1,11 @@
 #pragma once
 
 // Checks a file with direct I/O: each thread reads one contiguous part of it, with several reads in
-// flight, and the parts are joined. A pipe has one part.
+// flight, and the parts are joined.
 
 #include <string>
 
+#include "file/file.h"
 #include "penstock/error.h"
 #include "record/checker.h"
 
@@ -15,7 +16,7 @@ struct CheckFileOptions {
   unsigned threads = 2;
 };
 
-// "-" is stdin. A file that is no whole number of items is an error (code corrupt).
-Result<CheckResult> check_file(const std::string& path, const CheckFileOptions& options);
+// A file that is no whole number of items is an error (code corrupt). REQUIRES: it has offsets.
+Result<CheckResult> check_file(const file::File& file, const CheckFileOptions& options);
 
 }  // namespace penstock::record

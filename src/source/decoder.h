@@ -41,7 +41,8 @@ std::unique_ptr<Decoder> make_gzip_decoder();
 std::unique_ptr<Decoder> make_zstd_decoder(uint64_t window_bytes_max);  // and skippable frames
 std::unique_ptr<Decoder> make_lz4_decoder();
 
-// Whether data that begin like this are in one of the formats.
+// Whether data that begin like this, with at least head_bytes, are in one of the formats.
+inline constexpr size_t head_bytes = 4;
 bool is_compressed(std::span<const std::byte> head);
 
 }  // namespace penstock::source

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "file/engine.h"
 #include "file/file.h"
 #include "file/input_guard.h"
+#include "source/decoder.h"
+#include "source/in_order.h"
 
 namespace penstock {
 
@@ -124,9 +127,27 @@ Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name) {
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
   auto file = file::File::open_read(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
-  auto source = descriptor_source(file->descriptor(), path);
-  if (!source) return source;
-  return decompress(std::move(*source), path, options);
+  return source::source_of(*file, options);
+}
+
+Result<bool> source::comes_in_order(const file::File& file, const SourceOptions& options) {
+  if (!file.seekable()) return true;
+  const auto bytes = file.size();
+  if (!bytes) return std::unexpected(bytes.error());
+  std::array<std::byte, head_bytes> head;
+  if (!options.decompress || *bytes < head.size()) return false;
+  if (Status read = file::read_exactly(file, 0, head.data(), head.size()); !read)
+    return std::unexpected(read.error());
+  return is_compressed(head);
+}
+
+Result<std::unique_ptr<Source>> source::source_of(const file::File& file,
+                                                  const SourceOptions& options) {
+  const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
+  auto descriptor = file::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
+  if (!descriptor) return std::unexpected(descriptor.error());
+  return decompress(std::make_unique<DescriptorSource>(std::move(*descriptor)), file.path(),
+                    options);
 }
 
 Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options) {

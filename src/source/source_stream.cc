@@ -37,7 +37,7 @@
 #include "penstock/recovery.h"
 #include "penstock/remap_stream.h"
 #include "penstock/source.h"
-#include "source/decoder.h"
+#include "source/in_order.h"
 
 namespace penstock {
 
@@ -170,11 +170,12 @@ class ThreadBody final : public StreamBody {
     MutexLock lock(mutex_);
     return status_;
   }
-  void cancel() override {
+  void cancel() override EXCLUDES_LOCK(source_mutex_) {
     if (thread_.is_inherited()) return;
     // Relaxed: the flag hands over nothing, and what the pump may be waiting for is ended below.
     cancelled_.store(true, std::memory_order_relaxed);
-    source_->cancel();
+    MutexLock lock(source_mutex_);
+    if (source_ != nullptr) source_->cancel();
   }
 
  private:
@@ -182,7 +183,14 @@ class ThreadBody final : public StreamBody {
     uint64_t bytes = 0;
     Result<size_t> got = 0;
     while ((got = read_at(bytes)) && *got != 0) bytes += *got;
+    close_source();
     end(bytes, got ? Status{} : std::unexpected(got.error()));
+  }
+
+  // What it held, such as the window of a decoder, need not wait for the consumer.
+  void close_source() EXCLUDES_LOCK(source_mutex_) {
+    MutexLock lock(source_mutex_);
+    source_.reset();
   }
 
   // As much as the source gives at once and the block has room for.
@@ -226,7 +234,8 @@ class ThreadBody final : public StreamBody {
   }
 
   const std::string name_;
-  const std::unique_ptr<Source> source_;
+  Mutex source_mutex_;  // over its end, and whoever cancels it
+  std::unique_ptr<Source> source_;
   RemapStream stream_;
   uint64_t ready_bytes_ = 0;  // the consumer's: there at least
   std::atomic<bool> cancelled_ = false;
@@ -239,14 +248,9 @@ class ThreadBody final : public StreamBody {
 
 // The size of a file whose bytes come as they are; 0 for pipes and compressed data.
 Result<uint64_t> plain_bytes(const file::File& file, const SourceStreamOptions& options) {
-  if (!file.seekable()) return 0;
-  const auto bytes = file.size();
-  std::array<std::byte, 4> head;
-  if (!bytes || !options.source.decompress || *bytes < head.size()) return bytes;
-  if (Status read = file::read_exactly(file, 0, head.data(), head.size()); !read) {
-    return std::unexpected(read.error());
-  }
-  return is_compressed(head) ? 0 : *bytes;
+  const auto in_order = comes_in_order(file, options.source);
+  if (!in_order) return std::unexpected(in_order.error());
+  return *in_order ? Result<uint64_t>(0) : file.size();
 }
 
 }  // namespace
@@ -271,9 +275,9 @@ Result<SourceStream> SourceStream::open(const std::string& path,
   if (*bytes > 0)
     fitting.block_bytes =
         std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
-  auto source = descriptor_source(file->descriptor(), path);
+  auto source = source::source_of(*file, options.source);
   if (!source) return std::unexpected(source.error());
-  return open(decompress(std::move(*source), path, options.source), path, fitting);
+  return open(std::move(*source), path, fitting);
 }
 
 Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,

@@ -1,8 +1,7 @@
 // How a FileReaderCore works.
 //
 // The naive way to give a file to code that wants a pointer is mmap(): the page cache then takes
-// what memory there is, reads are small and synchronous, an I/O error is a SIGBUS, and a file on a
-// pipe has no pages at all. Reading into a buffer first needs as much memory as the file.
+// what memory there is, reads are small and synchronous, and an I/O error is a SIGBUS. Reading into a buffer first needs as much memory as the file.
 //
 // Here the pointer leads into a reserved range in which at any time only a window of blocks is
 // mapped:
@@ -20,9 +19,6 @@
 // an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
 // nowhere else. What was given back is not visible any more: a shared pool that unmaps late is told
 // to do it now, or a consumer that comes back would see another block's bytes.
-//
-// A pipe differs in three ways: its blocks must be asked for in order and without gaps
-// (serve_in_order), they cannot be read again, and its end is found rather than known (end_at).
 //
 // This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
 // nothing locks what the consumer could hold.
@@ -55,11 +51,8 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
   reader->begin_ = reader->range_.begin();
   reader->blocks_ = blocks;
   reader->slots_.reserve(reader->io_.pool().blocks_max());
-  if (reader->end_known_) {
-    if (int error = reader->add_zero_page(); error != 0) {
-      return system_error(error, "map a page", "FileReader");
-    }
-  }
+  if (int error = reader->add_zero_page(); error != 0)
+    return system_error(error, "map a page", "FileReader");
   auto registration =
       fault::Registration::add(reader->range_.begin(), reader->range_.bytes(), *reader);
   if (!registration) return std::unexpected(registration.error());
@@ -71,8 +64,7 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io, const 
                                                              uint64_t offset, uint64_t bytes,
                                                              const Options& options) {
   if (!file.seekable()) {
-    return failure(ErrorCode::invalid_argument, "read a range of a stream", file.path(),
-                   "open_stream");
+    return failure(ErrorCode::unsupported, "read a stream as a file", file.path(), "SourceStream");
   }
   std::unique_ptr<FileReaderCore> reader(new FileReaderCore(io));
   const uint64_t head_bytes = bytes == 0 ? 0 : offset % file::sector_bytes;
@@ -107,25 +99,9 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io,
   return open_range(std::move(reader), blocks, options);
 }
 
-Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_stream(BlockIo& io,
-                                                                    const file::File& file,
-                                                                    uint64_t bytes_max,
-                                                                    const Options& options) {
-  if (file.seekable()) {
-    return failure(ErrorCode::invalid_argument, "read a file as a stream", file.path(), "open");
-  }
-  std::unique_ptr<FileReaderCore> reader(new FileReaderCore(io));
-  reader->file_ = &file;
-  reader->end_known_ = false;
-  // One block more, in which the end of a stream of exactly bytes_max is found.
-  const uint64_t blocks = ceil_div(bytes_max, reader->block_bytes_) + 1;
-  return open_range(std::move(reader), blocks, options);
-}
-
 FileReaderCore::~FileReaderCore() {
   registration_ = {};
   if (is_inherited()) return;  // the requests in flight are the parent's
-  if (file_ != nullptr && !file_->seekable()) io_.engine().cancel(*file_);
   while (!slots_.empty()) {
     PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
   }
@@ -160,39 +136,18 @@ FileReaderCore::Served FileReaderCore::serve(uint64_t block) noexcept {
   const Slot* slot = find(block);
   if (slot != nullptr && slot->mapped) return Served::no;
   if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
-  if (block < served_blocks_)
-    return refuse(block, "a pipe cannot be read again (comeback_blocks is %llu)",
-                  options_.comeback_blocks);
-  if (end_known_) return serve_one(block);
-  const Served served = serve_in_order(block);
-  // When the end was just found in front of the address, there is a page of zeros there now; if the
-  // access was not to that, it comes again.
-  return served == Served::refused && end_known_ && !failed_ ? Served::yes : served;
-}
-
-// The blocks that a jump leaves out have to be taken from the pipe all the same.
-FileReaderCore::Served FileReaderCore::serve_in_order(uint64_t block) noexcept {
-  while (served_blocks_ <= block && served_blocks_ < blocks_) {
-    if (const Served served = serve_one(served_blocks_); served != Served::yes) return served;
-    if (failed_) return Served::yes;
-    ++served_blocks_;
-  }
-  return block < served_blocks_ ? Served::yes : serve_one(block);
-}
-
-FileReaderCore::Served FileReaderCore::serve_one(uint64_t block) noexcept {
   if (block >= blocks_) return refuse(block, "the data end at %llu bytes", range_bytes_);
   drop_outside(block - std::min<uint64_t>(block, options_.comeback_blocks),
                block + options_.read_ahead_blocks);
-  Slot* slot = slot_for(block);
-  if (slot == nullptr) {
+  Slot* wanted = slot_for(block);
+  if (wanted == nullptr) {
     note(ErrorCode::out_of_memory, 0, extent_of(block), "find a free block to read");
     return refuse_failed();  // zeros would need a block, too
   }
   read_ahead(block);
-  const size_t valid_bytes = wait_for(*slot);
+  const size_t valid_bytes = wait_for(*wanted);
   if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
-  return show(*slot, valid_bytes);
+  return show(*wanted, valid_bytes);
 }
 
 // For messages.
@@ -201,12 +156,10 @@ const char* FileReaderCore::subject() const noexcept {
   return file == nullptr ? "FileReader" : file->path().c_str();
 }
 
-// For a stream: where the block would be in it.
 Extent FileReaderCore::extent_of(uint64_t block) const noexcept {
   if (!extents_.empty()) return extents_[block];
   const uint64_t start = block * block_bytes_;
-  const uint64_t bytes =
-      end_known_ ? std::min<uint64_t>(block_bytes_, range_bytes_ - start) : block_bytes_;
+  const uint64_t bytes = std::min<uint64_t>(block_bytes_, range_bytes_ - start);
   return {file_, file_offset_ + start, static_cast<uint32_t>(bytes)};
 }
 
@@ -266,9 +219,9 @@ void FileReaderCore::drop_outside(uint64_t first, uint64_t last) noexcept {
 }
 
 // The pool is empty, but we hold blocks that are less urgent than `wanted`: read-ahead, the
-// farthest first, then those that the consumer has seen. A pipe's could not be read again.
+// farthest first, then those that the consumer has seen.
 pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
-  if (!end_known_ || slots_.empty()) return pool::no_block;
+  if (slots_.empty()) return pool::no_block;
   auto distance = [&](const Slot& slot) {
     return slot.block > wanted ? slot.block - wanted : wanted - slot.block;
   };
@@ -281,8 +234,7 @@ pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
   return io_.take();
 }
 
-// As far as blocks are free just now: read-ahead waits for nobody. In order and without gaps, as
-// pipes want it.
+// As far as blocks are free just now: read-ahead waits for nobody.
 void FileReaderCore::read_ahead(uint64_t block) noexcept {
   const uint64_t last = std::min(block + options_.read_ahead_blocks, blocks_ - 1);
   for (uint64_t ahead = block + 1; ahead <= last && !failed_; ++ahead) {
@@ -293,7 +245,7 @@ void FileReaderCore::read_ahead(uint64_t block) noexcept {
   }
 }
 
-// How many bytes of the block are data. Finds errors, and the end of a stream.
+// How many bytes of the block are data. Finds errors.
 size_t FileReaderCore::wait_for(Slot& slot) noexcept {
   if (!slot.reading) return 0;
   const int64_t arrived = io_.wait_read(slot.id);
@@ -307,17 +259,10 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
     } else {
       note(code_of_errno(error), error, extent, "read");
     }
-  } else if (!end_known_) {
-    if (slot.block + 1 == blocks_ && arrived > 0) {
-      note(ErrorCode::out_of_memory, 0, extent, "reserve addresses for so long a stream: read");
-    }
   } else if (static_cast<uint64_t>(arrived) < extent.bytes) {
     note(ErrorCode::corrupt, 0, extent, "read to the end, the file is shorter than it was:");
   }
-  const size_t valid_bytes =
-      failed_ ? 0 : std::min<size_t>(static_cast<size_t>(arrived), extent.bytes);
-  if (!end_known_ && valid_bytes < block_bytes_) end_at(slot.block, valid_bytes);
-  return valid_bytes;
+  return failed_ ? 0 : std::min<size_t>(static_cast<size_t>(arrived), extent.bytes);
 }
 
 FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes) noexcept {
@@ -329,14 +274,6 @@ FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes) noex
   note(out_of_mappings ? ErrorCode::out_of_mappings : ErrorCode::io, error, extent_of(slot.block),
        "map");
   return refuse_failed();
-}
-
-// The end of a stream lies in this block.
-void FileReaderCore::end_at(uint64_t block, size_t bytes) noexcept {
-  range_bytes_ = bytes_ = block * block_bytes_ + bytes;
-  blocks_ = block + 1;
-  end_known_ = true;
-  (void)add_zero_page();  // out of mappings: who reads there without need gets a fault
 }
 
 int FileReaderCore::add_zero_page() noexcept {
@@ -356,16 +293,6 @@ Status FileReaderCore::status() const {
   if (!failed_) return {};
   return std::unexpected(
       Error{failure_.code, failure_.attempted, failure_.subject, failure_.system_errno});
-}
-
-bool FileReaderCore::at_end(const void* position) {
-  if (is_inherited()) refuse_inherited(position);
-  const auto offset =
-      static_cast<uint64_t>(static_cast<const std::byte*>(position) - range_.begin());
-  const uint64_t block = offset / block_bytes_;
-  if (!end_known_ && block >= served_blocks_ && serve(block) == Served::refused)
-    give_up(refusal_, nullptr);
-  return end_known_ && static_cast<const std::byte*>(position) >= end();
 }
 
 Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {

@@ -9,13 +9,13 @@
 // Reads go to blocks that are at home, never where the consumer could see them. Going further back
 // works in files and costs another read: any pattern of access gives the right bytes, an almost
 // sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a
-// large copy first.) A pipe cannot be read again: there, going back too far is an error.
+// large copy first.) What comes in order alone, such as a pipe, is read by SourceStream.
 //
 // REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each reader that is open
 // on it; with fewer a reader gives up read-ahead first and comeback blocks second. (Two at least,
 // or one load may not reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more
-// is read. An access that breaks a rule (back in a pipe, past what follows the end) stops or
-// recovers, and never reads as zeros. Past the end the rest of the last block, and one more page,
+// is read. An access past what follows the end stops or recovers, and never reads as zeros. Past the
+// end the rest of the last block, and one more page,
 // reads as zeros. The consumer may also write: what it writes stays in its block and is gone with
 // it. Thread safety: one consumer thread.
 
@@ -48,30 +48,19 @@ class FileReaderCore final : public StreamHandler {
     ErrorPolicy policy = ErrorPolicy::zeros;
   };
   // The file's bytes [offset, offset + bytes). The pointer starts at the sector that holds
-  // `offset`, plus the rest, so that requests stay aligned. REQUIRES of all three: `io` and the
-  // files outlive the reader.
+  // `offset`, plus the rest, so that requests stay aligned. REQUIRES of both: `io` and the files
+  // outlive the reader.
   static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, const file::File& file,
                                                       uint64_t offset, uint64_t bytes,
                                                       const Options& options);
   // The concatenation of extents.
   static Result<std::unique_ptr<FileReaderCore>> open(BlockIo& io, std::vector<Extent> extents,
                                                       const Options& options);
-  // A pipe or terminal (Kind::stream), from where it stands to its end, at most bytes_max (address
-  // space to reserve). Where it ends is known when it was read to there: ask at_end(). An error
-  // ends it, too.
-  static Result<std::unique_ptr<FileReaderCore>> open_stream(BlockIo& io, const file::File& file,
-                                                             uint64_t bytes_max,
-                                                             const Options& options);
   ~FileReaderCore();
 
   const std::byte* begin() const { return begin_; }
-  // REQUIRES of both: is_end_known(), as it always is but for open_stream().
   const std::byte* end() const { return begin_ + bytes_; }
   uint64_t bytes() const { return bytes_; }
-  bool is_end_known() const { return end_known_; }
-  // Whether the data end at or before `position`. Waits until the byte there has arrived or the end
-  // is known; this counts as touching the block.
-  bool at_end(const void* position);
   // The first error, when the policy is zeros; ok otherwise. A file that ended early is an error
   // (corrupt).
   Status status() const;
@@ -106,8 +95,6 @@ class FileReaderCore final : public StreamHandler {
     refused,  // refusal_ says why
   };
   Served serve(uint64_t block) noexcept;
-  Served serve_in_order(uint64_t block) noexcept;
-  Served serve_one(uint64_t block) noexcept;
   Served refuse(uint64_t block, const char* why, uint64_t number) noexcept;
   Served refuse_failed() noexcept;
   Slot* slot_for(uint64_t block) noexcept;
@@ -118,7 +105,6 @@ class FileReaderCore final : public StreamHandler {
   void read_ahead(uint64_t block) noexcept;
   size_t wait_for(Slot& slot) noexcept;
   Served show(Slot& slot, size_t valid_bytes) noexcept;
-  void end_at(uint64_t block, size_t bytes) noexcept;
   int add_zero_page() noexcept;
   void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept;
 
@@ -133,10 +119,8 @@ class FileReaderCore final : public StreamHandler {
   const std::byte* begin_ = nullptr;
   uint64_t bytes_ = 0;
   uint64_t range_bytes_ =
-      0;                 // from the range's begin: bytes_ and what lies in front within the sector
-  uint64_t blocks_ = 0;  // as far as is known
-  bool end_known_ = true;
-  uint64_t served_blocks_ = 0;  // of open_stream(): blocks below have been shown
+      0;  // from the range's begin: bytes_ and what lies in front within the sector
+  uint64_t blocks_ = 0;
   pool::PassedPageTables passed_;
   std::vector<Slot> slots_;  // room for all blocks of the pool is reserved
   bool failed_ = false;

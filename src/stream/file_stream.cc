@@ -49,6 +49,12 @@ Result<FileReader> FileReader::open(const std::string& path, const FileReaderOpt
 Result<FileReader> FileReader::open_on(file::File&& file, const FileReaderOptions& options) {
   auto state = std::make_unique<State>();
   state->file = std::move(file);
+  if (!state->file.seekable()) {
+    return failure(ErrorCode::unsupported, "read what comes in order alone as a file",
+                   state->file.path(), "penstock::SourceStream");
+  }
+  auto bytes = state->file.size();
+  if (!bytes) return std::unexpected(bytes.error());
   auto memory =
       open_memory(options.block_bytes, options.read_ahead_blocks + options.comeback_blocks + 1);
   if (!memory) return std::unexpected(memory.error());
@@ -57,16 +63,7 @@ Result<FileReader> FileReader::open_on(file::File&& file, const FileReaderOption
   const stream::FileReaderCore::Options core_options{.read_ahead_blocks = options.read_ahead_blocks,
                                                      .comeback_blocks = options.comeback_blocks,
                                                      .policy = options.policy};
-  stream::BlockIo& io = *state->memory.io;
-  Result<std::unique_ptr<stream::FileReaderCore>> core;
-  if (state->file.seekable()) {
-    auto bytes = state->file.size();
-    if (!bytes) return std::unexpected(bytes.error());
-    core = stream::FileReaderCore::open(io, state->file, 0, *bytes, core_options);
-  } else {
-    core = stream::FileReaderCore::open_stream(io, state->file, options.stream_bytes_max,
-                                               core_options);
-  }
+  auto core = stream::FileReaderCore::open(*state->memory.io, state->file, 0, *bytes, core_options);
   if (!core) return std::unexpected(core.error());
   state->core = std::move(*core);
   return FileReader(std::move(state));
@@ -81,9 +78,6 @@ const std::byte* FileReader::data() const {
 }
 uint64_t FileReader::bytes() const {
   return state_->core->bytes();
-}
-bool FileReader::at_end(const void* position) {
-  return state_->core->at_end(position);
 }
 Status FileReader::status() const {
   return state_->core->status();

@@ -337,8 +337,6 @@ TEST_P(FileReaderTest, StopEndsTheProcessWithTheMessage) {
   EXPECT_DEATH(read_it(), "cannot read 100 bytes at offset 0: Input/output error");
 }
 
-// ---- pipes
-
 class Pipe {
  public:
   explicit Pipe(const std::filesystem::path& directory) {
@@ -352,113 +350,6 @@ class Pipe {
   }
   file::File in, out;
 };
-
-TEST_P(FileReaderTest, APipeReadsToItsEnd) {
-  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + 25; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    Random random(seed);
-    open(block_bytes, 6, random.below(2) == 0 ? disturbed(seed) : file::Injection{});
-    if (IsSkipped()) return;
-    Pipe pipe(directory_);
-    const auto data = random_bytes(interesting_size(random), seed);
-    std::jthread writer([&, out = std::move(pipe.out)] {
-      for (size_t done = 0; done < data.size();) {
-        const ssize_t bytes =
-            ::write(out.descriptor(), &data[done], std::min<size_t>(data.size() - done, 30'000));
-        ASSERT_GT(bytes, 0);
-        done += static_cast<size_t>(bytes);
-      }
-    });
-    auto reader = FileReaderCore::open_stream(*io_, pipe.in, data.size() + random.below(2) * TiB,
-                                              {.read_ahead_blocks = 3, .comeback_blocks = 1});
-    ASSERT_TRUE(reader) << reader.error().message();
-    uint64_t at = 0;
-    while (!(*reader)->at_end((*reader)->begin() + at)) {
-      ASSERT_LT(at, data.size());
-      const uint64_t step = std::min<uint64_t>(1 + random.below(30'000), data.size() - at);
-      expect_equal(**reader, data.data(), at, step);
-      ASSERT_FALSE(HasFatalFailure());
-      at += step;
-      if (random.below(10) == 0)
-        at = std::min<uint64_t>(at + random.below(5 * block_bytes), data.size());
-    }
-    ASSERT_EQ(at, data.size());
-    ASSERT_TRUE((*reader)->is_end_known());
-    EXPECT_EQ((*reader)->bytes(), data.size());
-    expect_zeros_behind_the_end(**reader);
-    EXPECT_TRUE((*reader)->status());
-    reader->reset();
-    expect_all_blocks_free();
-  }
-}
-
-TEST_P(FileReaderTest, AReaderOfASilentPipeCanBeClosed) {
-  open(block_bytes, 6);
-  if (IsSkipped()) return;
-  Pipe pipe(directory_);
-  ASSERT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
-  {
-    std::vector<std::byte> first_block(block_bytes);
-    std::jthread writer([&] {
-      for (size_t done = 4; done < block_bytes;) {
-        const ssize_t bytes =
-            ::write(pipe.out.descriptor(), &first_block[done], block_bytes - done);
-        ASSERT_GT(bytes, 0);
-        done += static_cast<size_t>(bytes);
-      }
-    });
-    auto reader = FileReaderCore::open_stream(*io_, pipe.in, GiB, {.read_ahead_blocks = 4});
-    ASSERT_TRUE(reader);
-    EXPECT_FALSE((*reader)->at_end((*reader)->begin()));
-    EXPECT_EQ(std::memcmp((*reader)->begin(), "text", 4), 0);
-    EXPECT_FALSE((*reader)->is_end_known());
-  }
-  expect_all_blocks_free();
-}
-
-TEST_P(FileReaderTest, APipeThatGivesMoreThanReservedIsAnError) {
-  open(block_bytes, 6);
-  if (IsSkipped()) return;
-  Pipe pipe(directory_);
-  std::jthread writer([out = std::move(pipe.out)] {
-    const std::vector<std::byte> data(3 * block_bytes, std::byte{'x'});
-    for (size_t done = 0; done < data.size();) {
-      const ssize_t bytes = ::write(out.descriptor(), &data[done], data.size() - done);
-      if (bytes <= 0) return;
-      done += static_cast<size_t>(bytes);
-    }
-  });
-  {
-    auto reader =
-        FileReaderCore::open_stream(*io_, pipe.in, 2 * block_bytes, {.read_ahead_blocks = 1});
-    ASSERT_TRUE(reader);
-    EXPECT_FALSE((*reader)->at_end((*reader)->begin() + 2 * block_bytes - 1));
-    EXPECT_TRUE((*reader)->at_end((*reader)->begin() + 2 * block_bytes));
-    ASSERT_FALSE((*reader)->status());
-    EXPECT_EQ((*reader)->status().error().code, ErrorCode::out_of_memory);
-  }
-  expect_all_blocks_free();
-}
-
-TEST_P(FileReaderTest, AnErrorEndsAPipe) {
-  open(block_bytes, 6,
-       {.seed = 1, .error = EIO, .error_after = 2, .error_operation = file::Operation::read});
-  if (IsSkipped()) return;
-  Pipe pipe(directory_);
-  ASSERT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
-  auto reader = FileReaderCore::open_stream(*io_, pipe.in, GiB, {.read_ahead_blocks = 1});
-  ASSERT_TRUE(reader);
-  std::jthread writer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_EQ(::write(pipe.out.descriptor(), "text", 4), 4);
-  });
-  EXPECT_TRUE((*reader)->at_end((*reader)->begin()));
-  EXPECT_EQ((*reader)->begin()[0], std::byte{0});
-  EXPECT_FALSE((*reader)->status());
-  writer.join();
-  reader->reset();
-  expect_all_blocks_free();
-}
 
 // ---- writing
 
@@ -811,7 +702,7 @@ TEST_F(PublicFileStreamTest, EmptyAndMissingFiles) {
   ASSERT_TRUE(reader);
   EXPECT_EQ(reader->begin(), reader->end());
   EXPECT_EQ(*reader->begin<char>(), 0);
-  EXPECT_TRUE(reader->at_end(reader->begin()));
+  EXPECT_EQ(reader->bytes(), 0u);
   EXPECT_FALSE(FileReader::open(path("missing")));
   EXPECT_FALSE(FileReader::open(directory_.string()));
   EXPECT_FALSE(FileWriter::create(path("no/where")));
@@ -826,54 +717,20 @@ TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
 
-TEST_F(PublicFileStreamTest, APipeByName) {
+TEST_F(PublicFileStreamTest, APipeIsReadByAnother) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
-  std::jthread writer(
-      [name = path("pipe")] { std::ofstream(name) << std::string(5'000'000, 'x'); });
+  const int keep_open = ::open(path("pipe").c_str(), O_RDWR);
   auto reader = FileReader::open(path("pipe"));
-  ASSERT_TRUE(reader) << reader.error().message();
-  const char* at = reader->begin<char>();
-  while (!reader->at_end(at)) ASSERT_EQ(*at++, 'x');
-  EXPECT_EQ(reader->bytes(), 5'000'000u);
+  ::close(keep_open);
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, ErrorCode::unsupported);
+  EXPECT_NE(reader.error().message().find("SourceStream"), std::string::npos);
 }
 
 // ---- accesses that break the rules meet the policy
 
 uint8_t load(const std::byte* at) {
   return std::to_integer<uint8_t>(*const_cast<const volatile std::byte*>(at));
-}
-
-TEST_F(PublicFileStreamTest, AStepBackInAPipeMeetsThePolicy) {
-  constexpr size_t block = 64 * KiB;
-  for (const bool to_the_end : {false, true}) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    std::jthread writer([fd = ends[1]] {
-      const std::string text(6 * block, 'x');
-      EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
-      ::close(fd);
-    });
-    auto reader =
-        FileReader::open("/dev/fd/" + std::to_string(ends[0]), {.block_bytes = block,
-                                                                .comeback_blocks = 1,
-                                                                .stream_bytes_max = GiB,
-                                                                .policy = ErrorPolicy::recover});
-    ::close(ends[0]);
-    ASSERT_TRUE(reader) << reader.error().message();
-    const Status back = RecoveryPoint::run([&] {
-      for (size_t i = 0; i < (to_the_end ? 6 : 4); ++i) load(reader->begin() + i * block);
-      if (to_the_end) (void)reader->at_end(reader->begin() + 6 * block);
-      load(reader->begin());
-    });
-    ASSERT_FALSE(back);
-    EXPECT_EQ(back.error().code, ErrorCode::invalid_argument);
-    EXPECT_NE(back.error().message().find("in block 0: a pipe cannot be read again"),
-              std::string::npos)
-        << back.error().message();
-    while (!reader->at_end(reader->begin() + 6 * block)) {
-    }
-    EXPECT_EQ(reader->bytes(), 6 * block);
-  }
 }
 
 TEST_F(PublicFileStreamTest, ALoadFarBehindTheEndMeetsThePolicy) {
