@@ -78,6 +78,67 @@ class Case(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in self.folder.rglob("*") if path.is_file()), sorted(names))
 
 
+class Keys(Case):
+    """The same keys in every command."""
+
+    def test_keys_of_text(self):
+        def fields():
+            return b"%s\t%d\t%s\n" % (self.random.choice([b"x", b"Y", b"z", b""]), self.random.randrange(300) - 100,
+                                      b"w" * self.random.randrange(20))
+        lines = [fields() for _ in range(20000)]
+        keys = ["-t", "\t", "-k2,2nr", "-k1,1f"]
+        in_order = sorted(lines, key=lambda line: (-int(line.split(b"\t")[1]), line.split(b"\t")[0].upper(), line))
+        halves = []
+        for part in range(2):
+            name = self.folder / f"half{part}"
+            run("sort", *keys, "-S", SMALL_MEMORY, "-o", name, "-", stdin=b"".join(lines[part::2]))
+            self.assertIn(b": sorted; 10000 items", run("check", *keys, name).stdout)
+            run("check", "-t", "\t", "-k2,2n", name, code=1)
+            halves.append(name)
+        self.assertEqual(run("merge", *keys, *halves, "-S", SMALL_MEMORY).stdout, b"".join(in_order))
+        bounds = self.write("bounds", b"\t100\t\nx\t0\t\n")
+        for by in (["hash", "--parts", "5"], ["range", "--bounds", bounds], ["range", "--parts", "3"]):
+            source = halves if by[0] == "hash" else [self.write("in", b"".join(lines))]
+            done = run("partition", *keys, "--by", *by, *source, "-o", self.folder / "part{}", "--json", "-S", SMALL_MEMORY)
+            parts = [pathlib.Path(part["file"]).read_bytes().splitlines(True) for part in json.loads(done.stdout)["parts"]]
+            self.assertEqual(sorted(sum(parts, [])), sorted(lines))
+            of = [{(int(line.split(b"\t")[1]), line.split(b"\t")[0].upper()) for line in part} for part in parts]
+            self.assertEqual(sum(map(len, of)), len(set.union(*of)), "a key in two parts")
+            if by[0] == "range":
+                for less, more in zip(of, of[1:]):
+                    self.assertLess(max((-number, text) for number, text in less), min((-number, text) for number, text in more))
+
+    def test_fields_of_records(self):
+        layout = struct.Struct("<IfhxxQ")
+        records = [layout.pack(self.random.randrange(50), self.random.choice([0.5, -2.0, 1e30, float("-inf")]),
+                               self.random.randrange(-3, 3), self.random.randrange(1 << 64)) for _ in range(20000)]
+        dtype = "[('id','<u4'),('x','<f4'),('s','<i2'),('','|V2'),('q','<u8')]"
+        for keys, key in (
+                (["--dtype", dtype, "--key", "x:r", "--key", "s", "--key", "q"], lambda r: (-r[1], r[2], r[3])),
+                (["--record", "20", "--key", "8:2:i16:r", "--key", "4:4:f32", "--key", "12:8:>u8"],
+                 lambda r: (-r[2], r[1], int.from_bytes(r[3].to_bytes(8, "little"), "big")))):
+            keys = ["--format", "record", *keys]
+            in_order = b"".join(sorted(records, key=lambda record: key(layout.unpack(record))))
+            out = self.folder / "out"
+            run("sort", *keys, self.write("in", b"".join(records)), "-o", out, "-S", SMALL_MEMORY)
+            self.assertTrue(out.read_bytes() == in_order)
+            self.assertIn(b": sorted; 20000 items", run("check", *keys, out).stdout)
+            run("check", *keys, self.folder / "in", code=1)
+            run("sort", "-r", *keys, self.folder / "in", "-o", out, "-S", SMALL_MEMORY)
+            self.assertIn(b": sorted; 20000 items", run("check", "-r", *keys, out).stdout)
+
+    def test_keys_that_make_no_sense(self):
+        for words in (["--format", "u64", "--key", "0:4"], ["--format", "record", "-n"], ["--dtype", "<u8"],
+                      ["--format", "record", "--dtype", "<u3"], ["--format", "record", "--dtype", "<u4", "--record", "8"],
+                      ["-k0"], ["--format", "record", "--key", "0:4:q"]):
+            for command in ("sort", "merge", "check", "partition"):
+                where = ["-o", self.folder / "part{}"] if command == "partition" else []
+                done = run(command, *words, *where, self.write("in", b""), code=2)
+                self.assertIn(b"(try: ", done.stderr)
+        for command in ("group", "join"):
+            run(command, "-k2", self.folder / "in", self.folder / "in", code=2)
+
+
 class Merge(Case):
     def test_files_and_standard_input(self):
         a, b, c = (sorted(self.lines(n)) for n in (3000, 1, 500))

@@ -19,7 +19,8 @@ namespace {
 struct CheckArguments {
   std::string input = "-";
   FormatOptions format;
-  bool descending = false;
+  // Equal keys are duplicates, and no disorder.
+  OrderRules order = {.stable = true};
   bool json = false;
   unsigned threads = 2;
 };
@@ -57,11 +58,13 @@ void print_text(const CheckArguments& arguments, const record::CheckResult& resu
 }
 
 int run_check(const CheckArguments& arguments) {
-  const auto format = arguments.format.format();
+  const auto format = arguments.format.format(arguments.order);
   if (!format) return report("check", format.error());
   const auto begin = std::chrono::steady_clock::now();
   const auto result = external::check_input(
-      arguments.input, {.check = {*format, arguments.descending}, .threads = arguments.threads},
+      arguments.input,
+      {.check = {*format, arguments.format.descending(arguments.order, *format)},
+       .threads = arguments.threads},
       {});
   if (!result) return report("check", result.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
@@ -81,7 +84,8 @@ Command add_check(Parser& program) {
   auto arguments = std::make_shared<CheckArguments>();
   parser.add_option("file", arguments->input, "the file to read; - (default) is stdin");
   add_format_options(parser, arguments->format);
-  parser.add_flag("-r,--reverse", arguments->descending, "sorted means descending");
+  add_text_words(parser, arguments->format.text, false);
+  parser.add_flag("-r,--reverse", arguments->order.descending, "sorted means descending");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
   parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
   parser.footer(

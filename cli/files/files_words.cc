@@ -38,7 +38,7 @@ Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFil
     return misuse("write a file without a name", "-o ''", "- for standard output");
   if (words.json && writes_stdout(words))
     return misuse("print statistics between the output's items", "--json", "-o FILE");
-  auto format = words.format.format();
+  auto format = words.format.format(words.order);
   if (!format) return std::unexpected(format.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());

@@ -20,6 +20,7 @@ struct FilesWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
+  OrderRules order;
   std::string device;
   bool json = false;
   file::OutputRules output_rules;

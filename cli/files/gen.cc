@@ -76,10 +76,9 @@ Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& f
 Result<record::Generator> generator_of(const GenArguments& arguments) {
   auto format = arguments.format.format();
   if (!format) return std::unexpected(format.error());
-  if (format->type == record::Type::record &&
-      (format->key_offset != 0 || format->key_bytes != 10)) {
-    return misuse("put a key there", "--key " + arguments.format.key.value_or(""), "--key 0:10");
-  }
+  if (!arguments.format.keys.empty() &&
+      (format->keys != nullptr || format->key_offset != 0 || format->key_bytes != 10))
+    return misuse("put a key there", "--key " + arguments.format.keys.front(), "--key 0:10");
   auto distribution = record::parse_distribution(arguments.distribution);
   if (!distribution) return std::unexpected(distribution.error());
   auto count = count_of(arguments, *format);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
 #include "external/group_files.h"
@@ -37,6 +38,8 @@ Result<external::ValueField> parse_value(const std::string& text) {
 
 int run_group(const GroupArguments& arguments) {
   return run_files("group", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
+    if (files.format.keys != nullptr)
+      return misuse("group by such a key", "--key", "--format record --key OFFSET:LENGTH");
     external::Aggregates aggregates = arguments.aggregates;
     if (arguments.value.empty() && (arguments.is_signed || arguments.big_endian)) {
       // Of pairs the value is where it always is.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
 #include "external/join_files.h"
@@ -19,9 +20,11 @@ struct JoinArguments : FilesWords {
 
 int run_join(const JoinArguments& arguments) {
   return run_files("join", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
+    if (files.format.keys != nullptr)
+      return misuse("join by such a key", "--key", "--format record --key OFFSET:LENGTH");
     FormatOptions right = arguments.format;
     if (arguments.right_record_bytes) right.record_bytes = arguments.right_record_bytes;
-    if (arguments.right_key) right.key = arguments.right_key;
+    if (arguments.right_key) right.keys = {*arguments.right_key};
     auto right_format = right.format();
     if (!right_format) return std::unexpected(right_format.error());
     auto done = external::join_files({.files = files,

@@ -10,17 +10,13 @@
 namespace penstock::cli {
 namespace {
 
-struct MergeArguments : FilesWords {
-  bool descending = false;
-  bool unique = false;
-};
-
-int run_merge(const MergeArguments& arguments) {
+int run_merge(const FilesWords& arguments) {
   return run_files("merge", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
-    auto done = external::merge_files({.files = files,
-                                       .output = arguments.output,
-                                       .descending = arguments.descending,
-                                       .unique = arguments.unique});
+    auto done = external::merge_files(
+        {.files = files,
+         .output = arguments.output,
+         .descending = arguments.format.descending(arguments.order, files.format),
+         .unique = arguments.order.unique});
     if (!done) return std::unexpected(done.error());
     told["files"] = done->planned.files;
     told["items"] = done->items;
@@ -37,12 +33,16 @@ int run_merge(const MergeArguments& arguments) {
 Command add_merge(Parser& program) {
   Parser parser =
       program.add_subcommand("merge", "merge sorted files, thousands of them, into one");
-  auto arguments = std::make_shared<MergeArguments>();
+  auto arguments = std::make_shared<FilesWords>();
   add_files_words(parser, *arguments, "sorted files; - or nothing is standard input");
   parser.add_option("-o,--output", arguments->output,
                     "where the result goes; may be an input (default: standard output)");
-  parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
-  parser.add_flag("-u,--unique", arguments->unique, "only the first of items with equal keys");
+  parser.add_flag("-r,--reverse", arguments->order.descending, "the files are in descending order");
+  parser.add_flag("-u,--unique", arguments->order.unique,
+                  "only the first of items with equal keys");
+  parser.add_flag("-s,--stable", arguments->order.stable,
+                  "the files were sorted with -s: lines of equal keys stand in any order in them");
+  add_text_words(parser, arguments->format.text, false);
   return {parser, [arguments] { return run_merge(*arguments); }};
 }
 

@@ -68,6 +68,8 @@ Command add_partition(Parser& program) {
       "partition", "deal the items of files out to many files, by range, hash or bits of the key");
   auto arguments = std::make_shared<PartitionArguments>();
   add_files_words(parser, *arguments, "what to partition; - or nothing is standard input");
+  add_text_words(parser, arguments->format.text, false);
+  arguments->order.stable = true;  // equal keys go to one part
   parser
       .add_option("-o,--output", arguments->output,
                   "names of the parts: the part's number stands for {}, as in 'part-{}.bin'")

@@ -80,7 +80,7 @@ void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option("-o,--output", words.output,
                     "where the result goes; may be an input (default: standard output)");
   add_format_options(parser, words.format);
-  add_text_words(parser, words.text);
+  add_text_words(parser, words.format.text, true);
   add_memory_words(parser, words);
   parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   parser.add_flag("-r,--reverse", words.descending, "descending order");
@@ -117,14 +117,11 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
     return misuse("write a file without a name", "-o ''", "- for standard output");
   }
   if (words.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  FormatOptions named = words.format;
-  TextWords text = words.text;
-  // --key is GNU sort's for lines, and ours for records.
-  if (named.name == "lines" && named.key) {
-    text.keys.push_back(*named.key);
-    named.key.reset();
-  }
-  Result<record::Format> format = named.format();
+  const OrderRules rules{.descending = words.descending,
+                         .stable = words.stable,
+                         .unique = words.unique,
+                         .repeatable = resume};
+  Result<record::Format> format = words.format.format(rules);
   if (!format) return std::unexpected(format.error());
   Result<uint64_t> memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
@@ -140,14 +137,10 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
   options.memory_bytes = *memory_bytes;
   options.temp_directories = words.temp_directories;
   options.threads = words.threads;
-  options.descending = words.descending;
+  options.descending = words.format.descending(rules, *format);
   options.unique = words.unique;
   options.stable = words.stable;
   options.merge_only = words.merge_only;
-  if (auto status = apply_text_words(text, words.stable, words.unique, resume, options.format,
-                                     options.descending);
-      !status)
-    return std::unexpected(status.error());
   options.mechanism = *mechanism;
   options.compression = *compression;
   options.top = words.top;

@@ -9,7 +9,6 @@
 
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
-#include "cli/sort/text_words.h"
 #include "external/external_sort.h"
 
 namespace penstock::cli {
@@ -27,7 +26,6 @@ struct SortWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
-  TextWords text;
   unsigned threads;  // the cores, at most 8
   bool descending = false;
   bool unique = false;

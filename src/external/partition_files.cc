@@ -70,10 +70,11 @@ uint64_t stable_hash(std::string_view key) {
 }
 
 ToOutput by_stable_hash(const record::Format& format, uint32_t parts) {
-  return [format, parts](const Items& items, uint32_t* to) {
+  return [order = record::ItemOrder(format), parts, room = std::string()](const Items& items,
+                                                                          uint32_t* to) mutable {
     for (size_t i = 0; i < items.size(); ++i) {
       constexpr unsigned half = 32;
-      const uint64_t hash = stable_hash(key_of(format, items[i]));
+      const uint64_t hash = stable_hash(order.key(items[i], room));
       to[i] = static_cast<uint32_t>(((hash >> half) * parts) >> half);
     }
   };

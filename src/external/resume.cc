@@ -82,7 +82,7 @@ std::string purpose_of(const SortOptions& options, const std::vector<std::string
   if (options.descending) text += " descending";
   if (options.format.line_end != '\n')
     text += " lines-end " + std::to_string(options.format.line_end);
-  if (options.format.text != nullptr) text += " text " + options.format.text->name;
+  if (options.format.keys != nullptr) text += " keys " + options.format.keys->name();
   if (options.unique) text += " unique";
   text += '\0' + absolute(options.output);
   for (const std::string& input : options.inputs) text += '\0' + absolute(input);

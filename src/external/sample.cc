@@ -195,8 +195,8 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces,
 
   // A stretch holds one whole item at least. Of large records only keys are read, of lines longer
   // than a stretch longer stretches.
-  bool keys_alone =
-      format.type == record::Type::record && 2 * size_t{format.record_bytes} > stretch_bytes;
+  const bool keys_alone = format.type == record::Type::record && format.keys == nullptr &&
+                          2 * size_t{format.record_bytes} > stretch_bytes;
   size_t wanted = keys_alone ? round_up(format.key_bytes, file::sector_bytes) : stretch_bytes;
   if (keys_alone) {
     uint64_t most = std::max<uint64_t>(16, kept_bytes_max / format.key_bytes);

@@ -27,10 +27,6 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return text_at(bytes.data(), bytes.size());
-}
-
 void append_to(std::string& text, std::span<const std::byte> data) {
   text.append(reinterpret_cast<const char*>(data.data()), data.size());
 }
@@ -62,13 +58,18 @@ struct NumberRules {
   }
 };
 
+uint64_t hash_of_record(const std::byte* item, size_t bytes) {
+  return bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
+                                         : hash_bytes(item, bytes);
+}
+
 // The first eight bytes decide nearly always; only ties look at the rest.
 struct RecordRules {
   struct Key {
     uint64_t prefix;
     std::string_view bytes;
   };
-  ItemOrder order;
+  const ItemOrder& order;
   size_t record_bytes;
 
   Key key(const std::byte* item) const {
@@ -80,22 +81,28 @@ struct RecordRules {
       return a.prefix < b.prefix ? -1 : 1;
     return order.compare_keys(a.bytes, b.bytes);
   }
-  uint64_t hash(const std::byte* item) const {
-    return record_bytes == benchmark_record_bytes ? crc32(item, benchmark_record_bytes)
-                                                  : hash_bytes(item, record_bytes);
-  }
+  uint64_t hash(const std::byte* item) const { return hash_of_record(item, record_bytes); }
+};
+
+// Keys that are made for each.
+struct MadeKeyRules {
+  using Key = ItemKey;
+  const ItemOrder& order;
+  size_t record_bytes;
+
+  Key key(const std::byte* item) const { return order.item_key(text_at(item, record_bytes)); }
+  int compare(const Key& a, const Key& b) const { return order.compare_keys(a.bytes, b.bytes); }
+  uint64_t hash(const std::byte* item) const { return hash_of_record(item, record_bytes); }
 };
 
 template <class Use>
-void with_rules(const CheckOptions& options, Use&& use) {
-  if (options.format.type == Type::record) {
-    return use(
-        RecordRules{ItemOrder(options.format, options.descending), options.format.record_bytes});
-  }
-  with_codec(options.format.type, [&]<class Codec>(Codec) {
+void with_rules(const ItemOrder& order, Use&& use) {
+  const Format& format = order.format();
+  if (format.keys != nullptr) return use(MadeKeyRules{order, format.record_bytes});
+  if (format.type == Type::record) return use(RecordRules{order, format.record_bytes});
+  with_codec(format.type, [&]<class Codec>(Codec) {
     using Bits = typename Codec::Bits;
-    use(NumberRules<Codec>{options.descending ? ~Bits{0} : Bits{0},
-                           options.format.type == Type::kv64});
+    use(NumberRules<Codec>{order.descending() ? ~Bits{0} : Bits{0}, format.type == Type::kv64});
   });
 }
 
@@ -108,7 +115,7 @@ std::string CheckResult::checksum_hex() const {
 }
 
 Checker::Checker(const CheckOptions& options, uint64_t offset)
-    : options_(options),
+    : order_(options.format, options.descending),
       item_bytes_(options.format.fixed() ? options.format.record_bytes : 0),
       head_missing_bytes_(item_bytes_ == 0 ? 0
                                            : (item_bytes_ - offset % item_bytes_) % item_bytes_),
@@ -128,7 +135,7 @@ void Checker::add(std::span<const std::byte> data) {
 
 // How many bytes of `data` belong to the head; notes when it is complete.
 size_t Checker::take_head(std::span<const std::byte> data) {
-  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(options_.format, data);
+  const size_t wanted = item_bytes_ != 0 ? head_missing_bytes_ : line_bytes(order_.format(), data);
   const size_t bytes = std::min(wanted, data.size());
   head_missing_bytes_ -= item_bytes_ != 0 ? bytes : 0;
   in_head_ = wanted > data.size();
@@ -150,7 +157,7 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
 // How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
 // more than those.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
-  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(options_.format, data);
+  return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(order_.format(), data);
 }
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
@@ -158,7 +165,7 @@ size_t Checker::scan(std::span<const std::byte> data) {
   if (item_bytes_ == 0) return scan_lines(data.data(), data.size());
   const size_t count = data.size() / item_bytes_;
   if (count > 0) {
-    with_rules(options_, [&](const auto& rules) { scan_fixed(rules, data.data(), count); });
+    with_rules(order_, [&](const auto& rules) { scan_fixed(rules, data.data(), count); });
   }
   return count * item_bytes_;
 }
@@ -193,30 +200,30 @@ void Checker::scan_fixed(const Rules& rules, const std::byte* data, size_t count
 size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
   const std::byte* begin = data;
   const std::byte* const end = data + bytes;
-  std::span<const std::byte> previous = bytes_of(last_);
-  while (const size_t line_bytes = item_bytes_at(options_.format, begin, end)) {
-    const std::span line(begin, line_bytes - 1);
+  std::string_view last = last_;
+  // A key is a part of its line, or made in one of two rooms.
+  std::string rooms[2];
+  unsigned room = 0;
+  std::string_view last_key = order_.key(last, rooms[1]);
+  while (const size_t line_bytes = item_bytes_at(order_.format(), begin, end)) {
+    const std::string_view line = text_at(begin, line_bytes - 1);
+    const std::string_view key = order_.key(line, rooms[room]);
     if (result_.count == 0) {
-      append_to(first_, line);
+      first_ = line;
     } else {
-      const int order = compare(line, previous);
+      const int order = order_.compare_keys(key, last_key);
       result_.duplicates += order == 0;
       if (order < 0 && result_.sorted()) result_.first_unsorted = result_.count;
     }
     ++result_.count;
-    result_.checksum += hash_bytes(line.data(), line.size());
-    previous = line;
+    result_.checksum += hash_bytes(begin, line.size());
+    last = line;
+    last_key = key;
+    room ^= 1;
     begin += line_bytes;
   }
-  if (begin != data) last_.assign(reinterpret_cast<const char*>(previous.data()), previous.size());
+  if (begin != data) last_ = last;
   return static_cast<size_t>(begin - data);
-}
-
-// The order of two whole items.
-int Checker::compare(std::span<const std::byte> a, std::span<const std::byte> b) const {
-  const ItemOrder order(options_.format, options_.descending);
-  return item_bytes_ == 0 ? order.compare_keys(text_of(a), text_of(b))
-                          : order.compare(text_of(a), text_of(b));
 }
 
 void Checker::append(const Checker& next) {
@@ -231,7 +238,7 @@ void Checker::append(const Checker& next) {
     result_ = next.result_;
     first_ = next.first_;
   } else {
-    const int order = compare(bytes_of(next.first_), bytes_of(last_));
+    const int order = order_.compare(next.first_, last_);
     if (result_.sorted()) {
       if (order < 0) {
         result_.first_unsorted = result_.count;
@@ -250,7 +257,7 @@ void Checker::append(const Checker& next) {
 Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
-    const std::byte line_end[] = {std::byte(options_.format.line_end)};
+    const std::byte line_end[] = {std::byte(order_.format().line_end)};
     complete_partial(line_end);
   }
   if (!partial_.empty()) {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "penstock/error.h"
-#include "record/format.h"
+#include "record/items.h"
 
 namespace penstock::record {
 
@@ -65,9 +65,8 @@ class Checker {
   template <class Rules>
   void scan_fixed(const Rules& rules, const std::byte* data, size_t count);
   size_t scan_lines(const std::byte* data, size_t bytes);
-  int compare(std::span<const std::byte> a, std::span<const std::byte> b) const;
 
-  CheckOptions options_;
+  ItemOrder order_;
   size_t item_bytes_;          // 0 for lines
   size_t head_missing_bytes_;  // fixed formats: what the head still lacks
   bool in_head_;               // the first boundary between items has not been seen

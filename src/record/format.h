@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "penstock/error.h"
-#include "record/text_order.h"
+#include "record/key_order.h"
 
 namespace penstock::record {
 
@@ -25,16 +25,15 @@ struct Format {
   // key.
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
-  // Of lines: what ends them, and the keys by which they are ordered. Nothing: the whole line's
-  // bytes.
-  char line_end = '\n';
-  std::shared_ptr<const TextOrder> text = {};
+  char line_end = '\n';  // of lines
+  // The keys by which lines and records are ordered. Nothing: the bytes above, the whole line.
+  std::shared_ptr<const KeyOrder> keys = {};
 
   bool numeric() const { return type != Type::record && type != Type::lines; }
   bool fixed() const { return type != Type::lines; }
-  // Items of equal keys are equally long, because a line is its key, or a part of it.
+  // Items of equal keys are equally long.
   bool equal_keys_are_equally_long() const {
-    return fixed() || text == nullptr || text->last_resort;
+    return fixed() || keys == nullptr || keys->is_total();
   }
 
   bool operator==(const Format&) const = default;

@@ -29,15 +29,15 @@ uint64_t ItemOrder::number(std::string_view item) const {
   return descending_ ? ~key : key;
 }
 
-std::string_view ItemOrder::make_text_key(std::string_view item, std::string& room) const {
+std::string_view ItemOrder::make_key(std::string_view item, std::string& room) const {
   room.clear();
-  TextKeys(*format_.text).append(without_line_end(format_, item), room);
+  format_.keys->append(without_line_end(format_, item), room);
   return room;
 }
 
-std::string_view ItemOrder::text_key(std::string_view item) const {
+std::string_view ItemOrder::made_key(std::string_view item) const {
   thread_local std::string room;
-  return make_text_key(item, room);
+  return make_key(item, room);
 }
 
 int ItemOrder::compare_ties_of_bytes(std::string_view a, std::string_view b) const {

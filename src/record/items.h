@@ -35,7 +35,7 @@ inline std::string_view item_at(const Format& format, const std::byte* at, const
 
 // Without what ends it, which the last line of a file may lack.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
-  if (line.ends_with(format.line_end)) line.remove_suffix(1);
+  if (!format.fixed() && line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
@@ -44,7 +44,7 @@ inline bool lacks_line_end(const Format& format, std::string_view item) {
   return !format.fixed() && !item.ends_with(format.line_end);
 }
 
-// The bytes that an item is known by: of a line all but its end.
+// The bytes that an item is known by, where no key is made: of a line all but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
   return without_line_end(format, item);
@@ -70,7 +70,7 @@ class ItemOrder {
   // is its encoded key (of 32 bits: in the lower half), and there are no ties.
   uint64_t prefix(std::string_view item) const {
     if (format_.numeric()) return number(item);
-    return prefix_of_bytes(format_.text == nullptr ? key_of(format_, item) : text_key(item));
+    return prefix_of_bytes(format_.keys == nullptr ? key_of(format_, item) : made_key(item));
   }
   // The same for bytes that are a key, or the part of one behind what several have in common.
   uint64_t prefix_of_bytes(std::string_view bytes) const {
@@ -91,7 +91,7 @@ class ItemOrder {
 
   // The bytes whose order is the items': a part of the item, or made in `room`.
   std::string_view key(std::string_view item, std::string& room) const {
-    return format_.text == nullptr ? key_of(format_, item) : make_text_key(item, room);
+    return format_.keys == nullptr ? key_of(format_, item) : make_key(item, room);
   }
   ItemKey key_of_bytes(std::string bytes) const {
     const uint64_t prefix = prefix_of_bytes(bytes);
@@ -109,8 +109,8 @@ class ItemOrder {
  private:
   uint64_t number(std::string_view item) const;
   int compare_ties_of_bytes(std::string_view a, std::string_view b) const;
-  std::string_view make_text_key(std::string_view item, std::string& room) const;
-  std::string_view text_key(std::string_view item) const;  // until the thread's next call
+  std::string_view make_key(std::string_view item, std::string& room) const;
+  std::string_view made_key(std::string_view item) const;  // until the thread's next call
 
   Format format_;
   bool descending_ = false;

@@ -341,10 +341,8 @@ void append_random(std::string_view text, uint64_t seed, std::string& to) {
 
 }  // namespace
 
-TextKeys::TextKeys(const TextOrder& order) : order_(order) {}
-
-void TextKeys::append_key(const TextKey& key, std::string_view text, bool last,
-                          std::string& to) const {
+void TextOrder::append_key(const TextKey& key, std::string_view text, bool last,
+                           std::string& to) const {
   thread_local std::string changed;
   if (key.only_letters || key.only_printable || key.ignores_case) {
     changed.clear();
@@ -380,20 +378,20 @@ void TextKeys::append_key(const TextKey& key, std::string_view text, bool last,
       append_version(text, to);
       break;
     case TextCompare::random:
-      append_random(text, order_.random_seed, to);
+      append_random(text, random_seed_, to);
       break;
   }
   if (key.reverse) complement(to, from);
 }
 
-void TextKeys::append(std::string_view line, std::string& to) const {
-  const bool whole_line = order_.keys.empty() || order_.last_resort;
-  for (const TextKey& key : order_.keys) {
-    const bool last = !whole_line && &key == &order_.keys.back();
-    append_key(key, text_of(key, line, order_.separator), last, to);
+void TextOrder::append(std::string_view line, std::string& to) const {
+  const bool whole_line = keys_.empty() || last_resort_;
+  for (const TextKey& key : keys_) {
+    const bool last = !whole_line && &key == &keys_.back();
+    append_key(key, text_of(key, line, separator_), last, to);
   }
   if (!whole_line) return;
-  if (!order_.reverse) {
+  if (!reverse_) {
     to.append(line);
     return;
   }
@@ -533,15 +531,18 @@ std::string name_of(const TextOptions& options) {
 
 }  // namespace
 
-Result<TextOrder> text_order(const TextOptions& options) {
+TextOrder::TextOrder(const TextOptions& options, bool reverse)
+    : KeyOrder(name_of(options), !options.stable && !options.unique),
+      separator_(options.separator),
+      last_resort_(is_total()),
+      reverse_(reverse),
+      random_seed_(options.random_seed) {}
+
+Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& options) {
   Written whole;
   std::string_view letters = options.letters;
   read_letters(letters, whole, true, true);
-  TextOrder order{.keys = {},
-                  .separator = options.separator,
-                  .last_resort = !options.stable && !options.unique,
-                  .reverse = whole.key.reverse,
-                  .name = name_of(options)};
+  const std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
   for (const std::string& spec : options.keys) {
     auto written = read_key(spec);
     if (!written) return std::unexpected(written.error());
@@ -554,14 +555,14 @@ Result<TextOrder> text_order(const TextOptions& options) {
       written->key.end_characters = place.end_characters;
     }
     if (!settle(*written)) return bad_key(spec, "has two orders that exclude each other");
-    order.keys.push_back(written->key);
+    order->keys_.push_back(written->key);
   }
-  if (!order.keys.empty() || whole.orders_nothing()) return order;
+  if (!order->keys_.empty() || whole.orders_nothing()) return order;
   if (!settle(whole)) {
     return misuse("sort by two orders that exclude each other", "-" + options.letters,
                   "one of them, or a -k for each");
   }
-  order.keys.push_back(whole.key);
+  order->keys_.push_back(whole.key);
   return order;
 }
 

@@ -3,21 +3,20 @@
 // The order of lines of text by keys, as sort(1) of POSIX and GNU has them: which part of a line is
 // a key (-k, -t, -b), and how it compares (-d -f -g -h -i -M -n -R -V, -r).
 //
-// Each line gets one string of bytes, such that the order of these strings, byte by byte, is the
-// order of the lines. So everything that orders strings orders text: eight bytes of it travel with a
-// line, what several have in common is skipped, and no comparison ever looks at fields or digits.
 // text_order.cc tells how each order becomes bytes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "penstock/error.h"
+#include "record/key_order.h"
 
 namespace penstock::record {
 
@@ -49,44 +48,38 @@ struct TextKey {
   bool reverse = false;         // -r
 };
 
-struct TextOrder {
-  std::vector<TextKey> keys;      // the first counts most; none: the whole line
-  std::optional<char> separator;  // of fields; none: fields begin at the blanks in front of them
-  // Between lines whose keys are equal the bytes of the whole lines decide.
-  bool last_resort = true;
-  bool reverse = false;      // of whole lines: where there is no key, and as the last resort
-  uint64_t random_seed = 0;  // of TextCompare::random
-  std::string name = {};     // which order it is
-
-  bool is_random() const {
-    return std::ranges::find(keys, TextCompare::random, &TextKey::compare) != keys.end();
-  }
-};
-
 // As the options of a command line have them.
 struct TextOptions {
   std::vector<std::string> keys = {};  // "2", "2,2n", "1.3b,4r"
   std::string letters = {};  // of bdfghiMnRrV, for lines without a key, and keys without letters
-  std::optional<char> separator = {};
+  std::optional<char> separator = {};  // of fields; none: fields begin at the blanks before them
+  // Between lines whose keys are equal the bytes of the whole lines decide, unless one of these is
+  // set.
   bool stable = false;
   bool unique = false;
+  uint64_t random_seed = 0;  // of TextCompare::random
 };
 
-// Errors: invalid_argument, with what is wrong.
-Result<TextOrder> text_order(const TextOptions& options);
-
-// Thread safety: append() from any thread. REQUIRES: the order stays.
-class TextKeys {
+class TextOrder final : public KeyOrder {
  public:
-  explicit TextKeys(const TextOrder& order);
+  // Errors: invalid_argument, with what is wrong.
+  static Result<std::shared_ptr<const TextOrder>> make(const TextOptions& options);
 
-  // Appends the line's bytes in the order. `line` comes without the character that ends it.
-  void append(std::string_view line, std::string& to) const;
+  void append(std::string_view line, std::string& to) const override;
+  // Other seeds, other orders.
+  bool is_random() const {
+    return std::ranges::find(keys_, TextCompare::random, &TextKey::compare) != keys_.end();
+  }
 
  private:
+  TextOrder(const TextOptions& options, bool reverse);
   void append_key(const TextKey& key, std::string_view text, bool last, std::string& to) const;
 
-  const TextOrder& order_;
+  std::vector<TextKey> keys_;  // the first counts most; none: the whole line
+  std::optional<char> separator_;
+  bool last_resort_;
+  bool reverse_;  // of whole lines: where there is no key, and as the last resort
+  uint64_t random_seed_;
 };
 
 }  // namespace penstock::record

@@ -62,9 +62,8 @@ struct Case {
 };
 
 std::string sorted_by_us(const Case& c, const TextOrder& order) {
-  const TextKeys encoder(order);
   std::vector<std::string> keys(c.lines.size());
-  for (size_t i = 0; i < keys.size(); ++i) encoder.append(c.lines[i], keys[i]);
+  for (size_t i = 0; i < keys.size(); ++i) order.append(c.lines[i], keys[i]);
   std::vector<size_t> places(keys.size());
   std::iota(places.begin(), places.end(), 0);
   std::ranges::stable_sort(places, [&](size_t a, size_t b) { return keys[a] < keys[b]; });
@@ -89,7 +88,7 @@ class AgainstGnuSort : public ::testing::Test {
   }
 
   void compare(const Case& c) {
-    const auto order = text_order(c.options);
+    const auto order = TextOrder::make(c.options);
     std::ofstream(folder_ / "in", std::ios::binary) << c.joined(c.lines);
     const std::string command = c.command(folder_ / "in", folder_ / "out");
     const int code = std::system((command + " 2>/dev/null").c_str());
@@ -97,7 +96,7 @@ class AgainstGnuSort : public ::testing::Test {
         << command << (order ? "" : ": " + order.error().message());
     if (!order) return;
     const std::string theirs = read_file(folder_ / "out");
-    const std::string ours = sorted_by_us(c, *order);
+    const std::string ours = sorted_by_us(c, **order);
     if (ours == theirs) return;
     const auto [a, b] = std::ranges::mismatch(ours, theirs);
     const auto at = static_cast<size_t>(a - ours.begin());

@@ -1,0 +1,47 @@
+#pragma once
+
+// The order of records by typed fields: numbers of either byte order and text, as C structures and
+// NumPy's structured arrays lie in files.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "penstock/error.h"
+#include "record/key_order.h"
+
+namespace penstock::record {
+
+enum class FieldKind : uint8_t { bytes, unsigned_integer, signed_integer, floating };
+
+struct Field {
+  std::string name = {};
+  uint32_t offset = 0;
+  uint32_t bytes = 0;
+  FieldKind kind = FieldKind::bytes;
+  bool big_endian = false;
+};
+
+// A record as NumPy describes it: "<u8,>f4,S10", or [('id', '<u4'), ('', '|V4'), ('x', '<f8', (3,))].
+// Fields without a name are f0, f1, ... where all are. No padding but what is written.
+struct RecordType {
+  std::vector<Field> fields;
+  uint32_t bytes = 0;
+};
+Result<RecordType> parse_dtype(std::string_view text);
+
+// Keys, the first of which counts most: "OFFSET:LENGTH[:TYPE][:r]", or a field of `type` by its name,
+// "NAME[:r]". TYPE is u8 u16 u32 u64 i8 i16 i32 i64 f32 f64, little-endian, or so with "be" behind
+// it; or NumPy's ("<u4", ">f8"). Numbers order as numbers: of floating ones -0 is before 0 and NaNs
+// are last, those with a sign behind the others, as in files of f64. Without a type: byte by byte.
+//
+// Nothing: one key, of bytes, which needs no order made: Format has it.
+// Errors: invalid_argument, with the key.
+Result<std::shared_ptr<const KeyOrder>> field_order(const std::vector<std::string>& keys,
+                                                    uint32_t record_bytes,
+                                                    const RecordType& type = {});
+
+}  // namespace penstock::record
