@@ -66,6 +66,9 @@ class RemapStream {
     // block that has been handed over, or a load from one that was given back, may go unnoticed
     // until the other side has taken the block, and read or spoil newer data.
     bool strict = false;
+    // With Mechanism::mremap: a block takes memory as it is written, not when the stream is opened;
+    // for many blocks of which few may be needed.
+    bool sparse = false;
     // System calls that are given either pointer wait as loads and stores do, instead of ending
     // with EFAULT: `write(fd, pipe.reader(), 1 * GiB)` simply works. Needs a privileged userfaultfd
     // (root, or access to /dev/userfaultfd; `penstock doctor` tells), and costs a thread per side

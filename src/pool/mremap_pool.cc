@@ -28,7 +28,7 @@ namespace {
 class MremapPool final : public ArenaPool {
  public:
   MremapPool(const PoolOptions& options, PageKind pages, os::Reservation arena)
-      : ArenaPool(options, pages, std::move(arena)) {}
+      : ArenaPool(options, pages, std::move(arena)), sparse_(options.sparse) {}
 
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
     auto arena = reserve_arena(options);
@@ -53,7 +53,7 @@ class MremapPool final : public ArenaPool {
   int commit_home(BlockId block) noexcept override {
     if (const int error = os::protect(home(block), block_bytes(), os::Access::read_write))
       return error;
-    return os::populate(home(block), block_bytes());
+    return sparse_ ? 0 : os::populate(home(block), block_bytes());
   }
   int discard_home(BlockId block) noexcept override {
     return os::discard(home(block), block_bytes());
@@ -93,6 +93,8 @@ class MremapPool final : public ArenaPool {
     if (error != 0) (void)os::discard(home(block), block_bytes());
     return error;
   }
+
+  const bool sparse_;
 };
 
 }  // namespace

@@ -74,6 +74,9 @@ struct PoolOptions {
   PageKind pages = PageKind::automatic;        // of blocks of 2 MiB and more; hugetlb: shared only
   bool strict = false;                         // shared only: old views vanish at once
   uint32_t unmap_batch_blocks = 32;            // shared only
+  // mremap only: what is never touched of a block takes no memory. (Otherwise a block that was taken
+  // has all of it, and the system cannot refuse it later.)
+  bool sparse = false;
   // uffd_move only, privileged: faults in ranges are not signals in the faulting thread but events
   // (see events_of()), so that those inside system calls can be served, too.
   bool system_calls = false;

@@ -116,6 +116,7 @@ class ThreadBody final : public StreamBody {
                                      .policy = options.policy,
                                      .mechanism = RemapStream::Mechanism::mremap,
                                      .strict = options.strict,
+                                     .sparse = true,
                                      .name = name});
     if (!stream) return std::unexpected(stream.error());
     auto body = std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),

@@ -58,6 +58,7 @@ Result<std::unique_ptr<RemapStreamCore>> RemapStreamCore::open(const Options& op
                                 .mechanism = options.mechanism,
                                 .use = pool::Use::between_threads,
                                 .strict = options.strict,
+                                .sparse = options.sparse,
                                 .system_calls = options.system_calls});
   if (!pool) return std::unexpected(pool.error());
   core->pool_ = std::move(*pool);

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "os/memory.h"
 #include "penstock/recovery.h"
 #include "penstock/units.h"
 
@@ -780,6 +781,28 @@ TEST(RemapStream, CanBeMoved) {
   ASSERT_TRUE(other.finish(4));
   pipe = std::move(other);
   EXPECT_STREQ(pipe.reader(), "text");
+}
+
+TEST(RemapStream, ASparseStreamTakesMemoryAsItIsWritten) {
+  constexpr uint32_t comeback = 2000;
+  const uint64_t before = os::resident_memory().bytes;
+  auto opened = RemapStream::open({.bytes = GiB,
+                                   .block_bytes = block,
+                                   .consumer_comeback_blocks = comeback,
+                                   .mechanism = RemapStream::Mechanism::mremap,
+                                   .sparse = true});
+  ASSERT_TRUE(opened) << opened.error().message();
+  RemapStream stream = std::move(*opened);
+  const auto taken = [&] { return os::resident_memory().bytes - before; };
+  EXPECT_LT(taken(), 20 * MiB);
+  std::jthread producer([&] {
+    std::memset(stream.writer(), 'x', 300 * block);
+    EXPECT_TRUE(stream.finish(300 * block));
+  });
+  ASSERT_TRUE(stream.wait_ready(300 * block));
+  EXPECT_EQ(std::count(stream.reader(), stream.reader() + 300 * block, 'x'), 300 * block);
+  EXPECT_GE(taken(), 300 * block);
+  EXPECT_LT(taken(), 300 * block + 20 * MiB);
 }
 
 }  // namespace
