@@ -42,7 +42,7 @@ Result<record::Format> record_format(const FormatOptions& options) {
 
 bool FormatOptions::orders_text() const {
   const auto letters = text.letters();
-  return text.zero || !letters || !letters->empty();
+  return text.zero || text.rows() || !text.header.empty() || !letters || !letters->empty();
 }
 
 Result<record::Format> FormatOptions::format(const OrderRules& rules) const {
@@ -51,7 +51,12 @@ Result<record::Format> FormatOptions::format(const OrderRules& rules) const {
   };
   if (record_bytes == 0u) return misuse("be the bytes of a record", "--record 0", "1 or more");
   if (name == "record") {
-    if (orders_text()) return needs(text.zero ? "-z" : "an order of text", "lines");
+    if (orders_text())
+      return needs(text.zero              ? "-z"
+                   : text.rows()          ? "--csv"
+                   : !text.header.empty() ? "--header"
+                                          : "an order of text",
+                   "lines");
     return record_format(*this);
   }
   if (record_bytes) return needs("--record", "record");
@@ -60,15 +65,18 @@ Result<record::Format> FormatOptions::format(const OrderRules& rules) const {
   if (!format) return format;
   if (format->fixed()) {
     if (!keys.empty()) return needs("--key", "record");
-    if (orders_text()) return needs(text.zero ? "-z" : "an order of text", "lines");
+    if (orders_text())
+      return needs(text.zero              ? "-z"
+                   : text.rows()          ? "--csv"
+                   : !text.header.empty() ? "--header"
+                                          : "an order of text",
+                   "lines");
     return format;
   }
-  if (const auto place = std::ranges::find_if(keys, is_place); place != keys.end())
+  if (const auto place = std::ranges::find_if(keys, is_place); place != keys.end() && !text.rows())
     return needs("--key " + *place, "record");
-  auto order = text_order(text, keys, rules);
-  if (!order) return std::unexpected(order.error());
-  format->keys = *order;
-  if (text.zero) format->line_end = '\0';
+  if (Status status = apply_text_words(text, keys, rules, *format); !status)
+    return std::unexpected(status.error());
   return format;
 }
 

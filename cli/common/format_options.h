@@ -25,7 +25,8 @@ struct FormatOptions {
   Result<record::Format> format(const OrderRules& rules = {}) const;
   // Whether items are to be in the reverse order of the format's.
   bool descending(const OrderRules& rules, const record::Format& format) const {
-    return rules.descending && (format.fixed() || format.keys == nullptr);
+    return rules.descending &&
+           (format.fixed() || (format.keys == nullptr && format.columns == nullptr));
   }
 
  private:

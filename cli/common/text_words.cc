@@ -1,11 +1,14 @@
 #include "cli/common/text_words.h"
 
 #include <array>
+#include <charconv>
+#include <memory>
 #include <random>
 #include <string_view>
 #include <utility>
 
 #include "base/misuse.h"
+#include "record/rows.h"
 #include "record/text_order.h"
 
 namespace penstock::cli {
@@ -48,6 +51,13 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   if (short_human) parser.give_up_short_help();
   parser.add_option("-t,--field-separator", words.separator,
                     "lines: what separates fields (default: blanks before each)");
+  parser.add_flag(
+      "--csv", words.csv,
+      "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "
+      "lines; keys are columns, NUMBER or (with --header) NAME, with :LETTERS behind");
+  parser.add_flag("--tsv", words.tsv, "the same, with tabs");
+  parser.add_flag("--header", words.header,
+                  "lines: the first one of each file stays in front; --header=N: the first N");
   parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline");
   parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning");
   parser.add_flag("-g,--general-numeric-sort", words.general,
@@ -67,24 +77,64 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
                   "of keys only what can be printed counts");
 }
 
-Result<std::shared_ptr<const record::KeyOrder>> text_order(const TextWords& words,
-                                                           const std::vector<std::string>& keys,
-                                                           const OrderRules& rules) {
+namespace {
+
+Result<uint32_t> header_lines(const TextWords& words) {
+  if (words.header.empty()) return 0;
+  if (words.header == "true") return 1;
+  uint32_t lines = 0;
+  const char* const end = words.header.data() + words.header.size();
+  const auto [at, error] = std::from_chars(words.header.data(), end, lines);
+  if (error == std::errc{} && at == end && lines > 0) return lines;
+  return misuse("keep such a header", "--header=" + words.header,
+                "--header, or --header=2 for two lines");
+}
+
+}  // namespace
+
+Status apply_text_words(const TextWords& words, const std::vector<std::string>& keys,
+                        const OrderRules& rules, record::Format& format) {
   auto letters = words.letters();
   if (!letters) return std::unexpected(letters.error());
   auto separator = separator_of(words);
   if (!separator) return std::unexpected(separator.error());
-  if (letters->empty() && keys.empty()) return nullptr;
+  auto header = header_lines(words);
+  if (!header) return std::unexpected(header.error());
+  if (words.csv && words.tsv) return misuse("be both", "--csv --tsv", "one of them");
+  if (words.zero && words.rows())
+    return misuse("end rows of CSV with NUL", "-z", "--csv without -z");
+  if (words.zero) format.line_end = '\0';
+  if (words.rows()) format.csv = separator->value_or(words.csv ? ',' : '\t');
+  if (format.csv == record::quote || format.csv == '\n')
+    return misuse("separate fields by what quotes them or ends rows", "-t", "another character");
+  format.header_lines = *header;
+  if (letters->empty() && keys.empty()) return {};
   record::TextOptions options{.keys = keys,
                               .letters = *letters + (rules.descending ? "r" : ""),
-                              .separator = *separator,
+                              .separator = words.rows() ? format.csv : *separator,
                               .stable = rules.stable,
-                              .unique = rules.unique};
+                              .unique = rules.unique,
+                              .random_seed = rules.random_seed.value_or(0),
+                              .csv = words.rows()};
+  auto add_chance = [&] {
+    if (rules.repeatable || rules.random_seed) return;
+    std::random_device random;
+    options.random_seed = (uint64_t{random()} << 32) | random();
+  };
+  if (words.rows() && *header > 0) {
+    // Names of columns are looked up in the header, when it is known.
+    add_chance();
+    format.columns = std::make_shared<const record::TextOptions>(std::move(options));
+    return {};
+  }
   auto order = record::TextOrder::make(options);
-  if (!order || !(*order)->is_random() || rules.repeatable) return order;
-  std::random_device random;
-  options.random_seed = (uint64_t{random()} << 32) | random();
-  return record::TextOrder::make(options);
+  if (order && (*order)->is_random() && !rules.random_seed) {
+    add_chance();
+    order = record::TextOrder::make(options);
+  }
+  if (!order) return std::unexpected(order.error());
+  format.keys = *order;
+  return {};
 }
 
 }  // namespace penstock::cli

@@ -2,14 +2,13 @@
 
 // The options of GNU sort that say how lines of text are ordered.
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/common/parser.h"
 #include "penstock/error.h"
-#include "record/key_order.h"
+#include "record/format.h"
 
 namespace penstock::cli {
 
@@ -19,16 +18,20 @@ struct OrderRules {
   bool stable = false;
   bool unique = false;
   bool repeatable = true;  // another run must find the same order
+  std::optional<uint64_t> random_seed = {};  // of -R; nothing: by chance, where it need not be repeatable
 };
 
 struct TextWords {
   std::optional<std::string> separator;  // -t
   std::string sort;                      // --sort=WORD
   bool zero = false;
+  bool csv = false, tsv = false;
+  std::string header;  // --header[=LINES]
   bool blanks = false, dictionary = false, ignore_case = false, printable = false;
   bool general = false, human = false, month = false, numeric = false, random = false,
        version = false;
 
+  bool rows() const { return csv || tsv; }
   // As they stand behind a key. Errors: no such --sort.
   Result<std::string> letters() const;
 };
@@ -36,9 +39,8 @@ struct TextWords {
 // `words` must outlive the parsing. `short_human`: -h is an order, and not the help.
 void add_text_words(Parser& parser, TextWords& words, bool short_human);
 
-// Nothing: the words order nothing. Errors: what is wrong with them.
-Result<std::shared_ptr<const record::KeyOrder>> text_order(const TextWords& words,
-                                                           const std::vector<std::string>& keys,
-                                                           const OrderRules& rules);
+// Makes lines what the words say. Errors: what is wrong with them.
+Status apply_text_words(const TextWords& words, const std::vector<std::string>& keys,
+                        const OrderRules& rules, record::Format& format);
 
 }  // namespace penstock::cli

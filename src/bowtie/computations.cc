@@ -79,7 +79,8 @@ bool ItemReader::next_line() {
   size_t searched = 0;
   for (auto window = input_->window();;) {
     const std::byte* const end = window.data() + window.size();
-    const std::byte* const from = window.data() + searched;
+    // Of a row, quotes are counted from its beginning on.
+    const std::byte* const from = window.data() + (format_.csv ? 0 : searched);
     if (const size_t bytes = record::item_bytes_at(format_, from, end); bytes > 0) {
       at_ = from + bytes;
       break;
@@ -96,11 +97,16 @@ bool ItemReader::next_line() {
   }
   const std::byte* const from = input_->position();
   item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
-  return item_.size() <= item_bytes_max_ || malformed();
+  fault_ = fault_of(format_, item_);
+  return (item_.size() <= item_bytes_max_ && !fault_) || malformed();
 }
 
 Status ItemReader::status() const {
   if (auto status = input_->status(); !status) return status;
+  if (fault_) {
+    return failure(ErrorCode::corrupt, fmt::format("read a row: in it is {}", fault_->what),
+                   fmt::format("input {}", input_->index()), "--format lines, if it is no CSV");
+  }
   if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
   return {};
 }

@@ -76,6 +76,7 @@ class ItemReader {
   std::string_view item_;
   bool done_ = false;
   bool malformed_ = false;
+  std::optional<record::RowFault> fault_;
 };
 
 // ---- Merge: n sorted inputs, one output. Stable: of equal keys those of earlier inputs come

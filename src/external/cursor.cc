@@ -2,6 +2,14 @@
 
 namespace penstock::external {
 
+std::unexpected<Error> bad_row(const std::string& file, uint64_t rows, uint64_t offset,
+                               const record::RowFault& fault) {
+  return failure(ErrorCode::corrupt,
+                 "read row " + std::to_string(rows + 1) + ": at byte " +
+                     std::to_string(offset + fault.at) + " is " + fault.what,
+                 file, "--format lines, if it is no CSV");
+}
+
 // Finds the item at at_, asking the reader for more when it is not whole.
 bool Cursor::find_item() {
   const record::Format& format = order_.format();
@@ -34,13 +42,20 @@ bool Cursor::next() {
     done_ = true;
     return false;
   }
+  fault_ = fault_of(order_.format(), item_);
+  if (fault_) {
+    done_ = true;
+    return false;
+  }
   at_ += item_.size();
+  ++items_;
   prefix_ = order_.prefix(item_);
   return true;
 }
 
 Status Cursor::status() const {
   if (auto status = reader_->status(); !status) return status;
+  if (fault_) return bad_row(name_, items_, static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
   if (too_long_) {
     return failure(ErrorCode::out_of_memory,
                    "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",

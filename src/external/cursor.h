@@ -10,6 +10,10 @@
 
 namespace penstock::external {
 
+// The error of a row of CSV that breaks the rules: of one behind so many, which begins at `offset`.
+std::unexpected<Error> bad_row(const std::string& file, uint64_t rows, uint64_t offset,
+                               const record::RowFault& fault);
+
 // Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and prefix() is
 // its place in the order, up to ties.
 class Cursor {
@@ -44,6 +48,8 @@ class Cursor {
   const std::byte* end_;  // what is known to be readable
   std::string_view item_;
   uint64_t prefix_ = 0;
+  uint64_t items_ = 0;  // that were passed
+  std::optional<record::RowFault> fault_;
   bool lacks_newline_ = false;
   bool done_ = false;
   bool too_long_ = false;

@@ -17,9 +17,9 @@ constexpr uint32_t items_between_pulses = 4096;
 
 }  // namespace
 
-Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
+Result<std::optional<Disorder>> find_disorder(const SortOptions& given) {
+  SortOptions options = given;
   Context context(options);
-  const record::ItemOrder order = options.order();
   // A line may take a block.
   size_t block_bytes = std::clamp<size_t>(std::bit_floor(options.memory_bytes / 32),
                                           block_bytes_min, check_block_bytes_max);
@@ -39,6 +39,14 @@ Result<std::optional<Disorder>> find_disorder(const SortOptions& options) {
     }
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
+    if (options.format.header_lines > 0) {
+      auto header = (*reader)->take_header(options.format);
+      if (!header) return std::unexpected(header.error());
+      auto format = record::with_header(given.format, *header);
+      if (!format) return std::unexpected(format.error());
+      options.format = std::move(*format);
+    }
+    const record::ItemOrder order = options.order();
     Cursor cursor(order, path, *reader);
     record::LastItem last;
     uint64_t item = 0;

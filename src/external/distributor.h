@@ -4,6 +4,7 @@
 // it goes to that bucket's block.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ class Distributor {
 
   BlockKeeper keeper;
   ItemSum read;  // what was added
+  // Of the item at which add() has stopped, for good.
+  std::optional<record::RowFault> fault;
 };
 
 // The samples are of keys.

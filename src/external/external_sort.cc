@@ -41,7 +41,7 @@ constexpr uint64_t minimum_bytes = 32 * MiB;
 // One run: what it decided and what it did.
 class Run {
  public:
-  explicit Run(const SortOptions& options) : options_(options), context_(options) {}
+  explicit Run(const SortOptions& options) : options_(options), context_(options_) {}
 
   Status prepare();
   Result<SortStats> go();
@@ -66,7 +66,7 @@ class Run {
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
 
-  const SortOptions& options_;
+  SortOptions options_;  // whose format the header makes whole
   const std::vector<std::string> temp_directories_ =
       file::temp_directories_or_default(options_.temp_directories, options_.output);
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
@@ -98,7 +98,12 @@ Status Run::prepare() {
                    "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB", "-S",
                    "at least " + std::to_string(minimum_memory_bytes(options_) / MiB) + "M");
   }
-  auto input = open_sort_input(options_);
+  auto input = open_sort_input(options_, [this](const std::string& header) -> Status {
+    auto format = record::with_header(options_.format, header);
+    if (!format) return std::unexpected(format.error());
+    options_.format = std::move(*format);
+    return {};
+  });
   if (!input) return std::unexpected(input.error());
   input_ = std::move(*input);
   if (auto status = check_resumable(); !status) return status;
@@ -409,9 +414,17 @@ Result<Stored> Run::sort_to_output() {
   auto output = resume_ != nullptr ? resume_->open_output(how)
                                    : file::File::create_output(options_.output, how);
   if (!output) return std::unexpected(output.error());
-  auto stored = sort_input({&*output, 0});
+  const std::string& header = input_.header;
+  if (!header.empty()) {
+    if (auto status = file::write_exactly(
+            *output, 0, reinterpret_cast<const std::byte*>(header.data()), header.size());
+        !status)
+      return std::unexpected(status.error());
+  }
+  auto stored = sort_input({&*output, header.size()});
   if (!stored) return stored;
   if (auto status = compare(stored->sum); !status) return std::unexpected(status.error());
+  stored->bytes += header.size();
   if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   if (resume_ != nullptr) {
     if (auto status = resume_->publish(*output, *stored); !status)

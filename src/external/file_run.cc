@@ -116,6 +116,10 @@ const bowtie::DeviceProfile& FileRun::device() const {
 Status FileRun::start(const std::vector<record::Format>& formats) {
   if (options_.inputs.empty())
     return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
+  if (options_.format.header_lines > 0) {
+    return failure(ErrorCode::unsupported, fmt::format("{} files with a header", verb_), "--header",
+                   "penstock sort, which keeps it; or tail -n +2");
+  }
   usable_bytes_ = usable_memory(options_.memory_bytes);
   if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
     const uint64_t missing_bytes = usable_bytes_min - std::min(usable_bytes_, usable_bytes_min);

@@ -30,20 +30,38 @@ size_t PieceReader::available(const std::byte* at, size_t wanted) {
     reader_->prepare(at, bytes);
     return reader_->status() ? bytes : 0;
   }
-  const auto offset = static_cast<uint64_t>(at - begin_);
+  const auto offset = static_cast<uint64_t>(at - stream_->begin());
   const Result<uint64_t> ready = stream_->wait_ready(offset + wanted - 1);
   if (!ready || *ready <= offset) return 0;
   const size_t bytes = std::min<uint64_t>(wanted, *ready - offset);
   return stream_->prepare_read(at, bytes) ? bytes : 0;
 }
 
+Result<std::string> PieceReader::take_header(const record::Format& format) {
+  const size_t have = available(begin_, block_bytes_);
+  if (auto failed = status(); !failed) return std::unexpected(failed.error());
+  const std::string_view data = record::text_at(begin_, have);
+  const auto bytes = record::header_bytes(format, data);
+  if (!bytes && have == block_bytes_) {
+    return failure(ErrorCode::corrupt,
+                   "find the end of the header in the first " + std::to_string(have) + " bytes", "",
+                   "--header, if the first line is one");
+  }
+  begin_ += bytes.value_or(have);
+  return std::string(data.substr(0, bytes.value_or(have)));
+}
+
 Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
   if (piece.reader) return piece.reader;
   if (piece.in_order) {
     files_.reset();
-    return PieceReader::open_in_order(*piece.file, options_.source, shape_.block_bytes,
-                                      shape_.read_ahead_blocks, shape_.comeback_blocks,
-                                      bowtie::stream_address_bytes);
+    auto reader = PieceReader::open_in_order(*piece.file, options_.source, shape_.block_bytes,
+                                             shape_.read_ahead_blocks, shape_.comeback_blocks,
+                                             bowtie::stream_address_bytes);
+    if (!reader || !piece.has_header) return reader;
+    if (auto header = (*reader)->take_header(options_.format); !header)
+      return std::unexpected(header.error());
+    return reader;
   }
   if (!files_) {
     auto files = FileIo::open(options_, shape_.block_bytes,

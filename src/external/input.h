@@ -23,6 +23,7 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
   bool in_order = false;
+  bool has_header = false;  // of what comes in order, and has no reader yet
   // Of what comes in order and was looked at: it goes on from there.
   std::shared_ptr<PieceReader> reader = {};
 };
@@ -49,6 +50,9 @@ class PieceReader {
   // How many bytes at `at` can be had now, at most `wanted`; waits until there are so many or the
   // piece ends. 0: the end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
+  // Takes off the header with which the piece begins: begin() is behind it. Errors: corrupt, where it
+  // is longer than a block.
+  Result<std::string> take_header(const record::Format& format);
   Status status() const { return stream_ ? stream_->status() : reader_->status(); }
 
  private:

@@ -177,7 +177,8 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
                            .record_staircases = options.record_staircases};
   FileRun run(files, "sort");
   std::vector<bowtie::Input> inputs;
-  for (const Piece& piece : pieces) inputs.push_back({.file = piece.file, .bytes = piece.bytes});
+  for (const Piece& piece : pieces)
+    inputs.push_back({.file = piece.file, .offset = piece.offset, .bytes = piece.bytes});
   run.start_with(std::move(inputs));
   // Each bucket has two descriptors.
   (void)os::raise_open_files_limit();

@@ -80,6 +80,7 @@ std::string purpose_of(const SortOptions& options, const std::vector<std::string
             ":" + std::to_string(format.key_bytes);
   }
   if (options.descending) text += " descending";
+  if (options.format.csv) text += " csv " + std::to_string(*options.format.csv);
   if (options.format.line_end != '\n')
     text += " lines-end " + std::to_string(options.format.line_end);
   if (options.format.keys != nullptr) text += " keys " + options.format.keys->name();

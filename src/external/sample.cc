@@ -86,7 +86,8 @@ class Collector {
     auto lines = static_cast<size_t>(std::count(at, end, line_end));
     size_t step = std::max<size_t>(1, lines / items_per_stretch_);
     for (size_t i = 0; i < lines; ++i) {
-      std::string_view line = item_at(order_.format(), at, end);
+      const std::string_view line = item_at(order_.format(), at, end);
+      if (line.empty()) break;  // of rows: it began in quotes, or goes on behind
       if (i % step == 0) add_item(line);
       at += line.size();
     }
@@ -140,7 +141,7 @@ Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte
   for (uint64_t at = start; at < end;) {
     file::Request request{.operation = file::Operation::read,
                           .file = piece.file,
-                          .offset = at,
+                          .offset = piece.offset + at,
                           .data = to + (at - start),
                           .bytes = static_cast<size_t>(end - at)};
     if (piece.file == nullptr) {
@@ -227,8 +228,10 @@ Result<Sample> take_sample(Context& context, const std::vector<Piece>& pieces,
           position = position / format.record_bytes * format.record_bytes + format.key_offset;
           stretches.push_back(add_stretch(pieces[piece], position, format.key_bytes, to, requests));
         } else {
-          stretches.push_back(add_stretch(pieces[piece], round_down(position, file::sector_bytes),
-                                          wanted, to, requests));
+          // In the file whole sectors, as far as it goes.
+          const uint64_t offset = pieces[piece].offset;
+          position = std::max(round_down(offset + position, file::sector_bytes), offset) - offset;
+          stretches.push_back(add_stretch(pieces[piece], position, wanted, to, requests));
         }
       }
       // From here on none of them moves.

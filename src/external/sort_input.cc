@@ -18,6 +18,21 @@ constexpr size_t long_key_bytes = 128 * KiB;
 // Of what comes in order, how many inputs are looked at.
 constexpr uint32_t looks_max = 8;
 
+constexpr size_t header_look_bytes = 64 * KiB;
+constexpr size_t header_bytes_max = 4 * MiB;
+
+// The first one is the output's; the others are to be the same.
+Status keep_header(SortInput& input, const std::string& header, const std::string& path) {
+  if (header.empty()) return {};
+  if (input.header.empty()) {
+    input.header = header;
+    return input.take_header(header);
+  }
+  if (input.header == header) return {};
+  return failure(ErrorCode::unsupported, "sort files whose headers differ", path,
+                 "files with the same columns");
+}
+
 class Look {
  public:
   Look(Context& context, const std::optional<bowtie::DeviceProfile>& device, SortInput& input)
@@ -98,12 +113,24 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
                                            read_ahead_blocks, blocks, bytes_max);
   if (!reader) return std::unexpected(reader.error());
   piece.reader = *reader;
+  size_t head_bytes = 0;
+  if (piece.has_header) {
+    auto header = piece.reader->take_header(options_.format);
+    if (!header) return std::unexpected(header.error());
+    head_bytes = header->size();
+    if (!header->empty() && !header->ends_with(options_.format.line_end))
+      *header += options_.format.line_end;
+    if (auto status = keep_header(input_, *header, piece.file->path()); !status)
+      return std::unexpected(status.error());
+  }
   const std::byte* const begin = piece.reader->begin();
   bool ended = false;
   for (uint32_t block = 0; block < blocks && !ended; ++block) {
-    const size_t bytes = piece.reader->available(begin + piece.bytes, block_bytes);
+    // To the end of the block: the reader comes back so many of them.
+    const size_t wanted = block == 0 ? block_bytes - head_bytes % block_bytes : block_bytes;
+    const size_t bytes = piece.reader->available(begin + piece.bytes, wanted);
     piece.bytes += bytes;
-    ended = bytes < block_bytes;
+    ended = bytes < wanted;
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   }
   if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
@@ -169,8 +196,36 @@ bool SortInput::any_in_order() const {
   return std::ranges::any_of(pieces, &Piece::in_order);
 }
 
-Result<SortInput> open_sort_input(const SortOptions& options) {
+namespace {
+
+// Of a file.
+Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
+  std::string head;
+  for (size_t bytes = header_look_bytes;; bytes *= 4) {
+    head.resize(std::min<uint64_t>(bytes, piece.bytes));
+    if (auto status = file::read_exactly(*piece.file, 0, reinterpret_cast<std::byte*>(head.data()),
+                                         head.size());
+        !status)
+      return status;
+    const auto header = record::header_bytes(options.format, head);
+    if (!header && head.size() < piece.bytes && bytes < header_bytes_max) continue;
+    if (!header && head.size() < piece.bytes) {
+      return failure(ErrorCode::corrupt, "find the end of its header", piece.file->path(),
+                     "no --header, if its first line is none");
+    }
+    head.resize(header.value_or(head.size()));
+    piece.offset = head.size();
+    piece.bytes -= head.size();
+    if (!head.ends_with(options.format.line_end)) head += options.format.line_end;
+    return keep_header(input, head, piece.file->path());
+  }
+}
+
+}  // namespace
+
+Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
   SortInput input;
+  input.take_header = std::move(take);
   auto guard = std::make_shared<file::InputGuard>();
   input.guard = guard;
   for (const std::string& path : options.inputs) {
@@ -181,9 +236,10 @@ Result<SortInput> open_sort_input(const SortOptions& options) {
     if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
     const auto in_order = source::comes_in_order(opened, options.source);
     if (!in_order) return std::unexpected(in_order.error());
+    const bool has_header = options.format.header_lines > 0;
     if (*in_order) {
       input.known = false;
-      input.pieces.push_back({.file = &opened, .in_order = true});
+      input.pieces.push_back({.file = &opened, .in_order = true, .has_header = has_header});
       continue;
     }
     auto size = opened.size();
@@ -195,8 +251,14 @@ Result<SortInput> open_sort_input(const SortOptions& options) {
                      path, "another --format or --record");
     }
     if (*size == 0) continue;
-    input.pieces.push_back({.file = &opened, .bytes = *size});
-    input.bytes += *size;
+    Piece piece{.file = &opened, .bytes = *size};
+    if (has_header) {
+      if (auto status = take_header(options, input, piece); !status)
+        return std::unexpected(status.error());
+      if (piece.bytes == 0) continue;
+    }
+    input.bytes += piece.bytes;
+    input.pieces.push_back(std::move(piece));
   }
   return input;
 }

@@ -2,8 +2,10 @@
 
 // What a sort reads, and what is known of it before anything is decided.
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "external/context.h"
@@ -17,9 +19,11 @@ namespace penstock::external {
 struct SortInput {
   std::vector<std::unique_ptr<file::File>> files;
   std::shared_ptr<const file::InputGuard> guard;  // of all that the options name
-  std::vector<Piece> pieces;                      // none of them empty, when it has been looked at
-  uint64_t bytes = 0;                             // of what comes in order: what was looked at
-  bool known = true;                              // that is all
+  std::string header;                             // of the first input that holds anything
+  std::function<Status(const std::string& header)> take_header;
+  std::vector<Piece> pieces;  // none of them empty, when it has been looked at
+  uint64_t bytes = 0;         // of what comes in order: what was looked at
+  bool known = true;          // that is all
   Sample sample;
   uint64_t usable_bytes = 0;  // what the budget leaves, by that look
   uint64_t ahead_bytes = 0;   // that readers of what comes in order have not used yet
@@ -28,8 +32,13 @@ struct SortInput {
   bool any_in_order() const;
 };
 
-// Opens what the options name. Nothing is read. Fails where a file cannot hold whole items.
-Result<SortInput> open_sort_input(const SortOptions& options);
+// Opens what the options name. Of files nothing is read but their headers. Fails where a file cannot
+// hold whole items, or where headers differ.
+//
+// `take_header` is called once, when the first header is known, which may be later, when what comes
+// in order is looked at.
+using TakeHeader = std::function<Status(const std::string& header)>;
+Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take_header);
 
 // Reads what comes in order as far as a quarter of the memory goes (its readers can come back that
 // far), takes a sample, counts the memory. Fails where too little of that is left. `device`: nothing where

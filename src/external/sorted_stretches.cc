@@ -25,8 +25,8 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
     if (!reader) return std::unexpected(reader.error());
     Cursor cursor(order, piece.file->path(), *reader);
     record::LastItem last;
-    uint64_t start = 0;
-    uint64_t at = 0;
+    uint64_t start = piece.offset;
+    uint64_t at = start;
     for (uint64_t count = 0; cursor.next(); ++count) {
       if (count % items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return std::unexpected(status.error());

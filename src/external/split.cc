@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "external/cursor.h"
 #include "external/distributor.h"
 
 // The frame of a distribution, which shows the input to it, window by window. What it does with the
@@ -32,6 +33,7 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
 Status split_piece(Context& context, const std::string& name, PieceReader& reader,
                    size_t item_bytes_max, Distributor& distributor) {
   const std::byte* at = reader.begin();
+  const uint64_t items_before = distributor.read.items;
   for (size_t window = window_bytes;;) {
     if (auto status = context.pulse(); !status) return status;
     if (auto status = distributor.keeper.status(); !status) return status;
@@ -39,6 +41,9 @@ Status split_piece(Context& context, const std::string& name, PieceReader& reade
     if (bytes == 0) return reader.status();
     const bool last = bytes < window;
     const std::byte* const stop = distributor.add(at, at + bytes, last);
+    if (distributor.fault)
+      return bad_row(name, distributor.read.items - items_before,
+                     static_cast<uint64_t>(stop - reader.begin()), *distributor.fault);
     if (stop != at) {
       at = stop;
       window = window_bytes;

@@ -66,12 +66,17 @@ class StringDistributor final : public Distributor {
 
   const std::byte* add_lines(const std::byte* at, const std::byte* end, bool last) {
     while (const size_t bytes = record::item_bytes_at(format_, at, end)) {
-      add_item(record::text_at(at, bytes));
+      const std::string_view line = record::text_at(at, bytes);
+      fault = fault_of(format_, line);
+      if (fault) return at;
+      add_item(line);
       at += bytes;
     }
     if (!last || at == end) return at;
-    const std::optional<uint32_t> bucket =
-        add_item(record::text_at(at, static_cast<size_t>(end - at)));
+    const std::string_view rest = record::text_at(at, static_cast<size_t>(end - at));
+    fault = fault_of(format_, rest);
+    if (fault) return at;
+    const std::optional<uint32_t> bucket = add_item(rest);
     if (bucket) append_across(*bucket, &format_.line_end, 1);
     return end;
   }

@@ -565,13 +565,15 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& fi
   if (count == 0) return 0;
   // What ends line `count` is found so many times behind it.
   uint64_t behind = stored.items - count;
+  bool quoted = false;
   std::vector<std::byte> window(256 * KiB);
   for (uint64_t end = stored.bytes; end > 0;) {
     const auto bytes = std::min<uint64_t>(window.size(), end);
     if (auto status = file::read_exactly(file, offset + end - bytes, window.data(), bytes); !status)
       return std::unexpected(status.error());
     for (uint64_t at = bytes; at > 0; --at) {
-      if (window[at - 1] != std::byte(options.format.line_end)) continue;
+      if (options.format.csv && window[at - 1] == std::byte(record::quote)) quoted = !quoted;
+      if (quoted || window[at - 1] != std::byte(options.format.line_end)) continue;
       if (behind-- == 0) return end - bytes + at;
     }
     end -= bytes;

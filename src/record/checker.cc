@@ -157,6 +157,12 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
 // How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
 // more than those.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
+  if (order_.format().csv) {
+    const bool quoted = std::ranges::count(partial_, quote) % 2 != 0;
+    const size_t bytes =
+        row_bytes_at(order_.format().line_end, data.data(), data.data() + data.size(), quoted);
+    return bytes == 0 ? data.size() + 1 : bytes;
+  }
   return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(order_.format(), data);
 }
 
@@ -207,6 +213,8 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
   std::string_view last_key = order_.key(last, rooms[1]);
   while (const size_t line_bytes = item_bytes_at(order_.format(), begin, end)) {
     const std::string_view line = text_at(begin, line_bytes - 1);
+    if (const auto fault = fault_of(order_.format(), line); fault && !fault_)
+      fault_ = bad_row(*fault);
     const std::string_view key = order_.key(line, rooms[room]);
     if (result_.count == 0) {
       first_ = line;
@@ -254,12 +262,22 @@ void Checker::append(const Checker& next) {
   partial_ = next.partial_;
 }
 
+Error Checker::bad_row(const RowFault& fault) const {
+  return {.code = ErrorCode::corrupt,
+          .attempted = fmt::format("read row {}: at its byte {} is {}", result_.count + 1, fault.at,
+                                   fault.what),
+          .hint = "--format lines, if it is no CSV"};
+}
+
 Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
     const std::byte line_end[] = {std::byte(order_.format().line_end)};
     complete_partial(line_end);
+    if (const auto fault = fault_of(order_.format(), partial_); fault && !fault_)
+      fault_ = bad_row(*fault);
   }
+  if (fault_) return std::unexpected(*fault_);
   if (!partial_.empty()) {
     return failure(ErrorCode::corrupt,
                    fmt::format("read item {}: only {} of its {} bytes are there", result_.count,

@@ -65,6 +65,7 @@ class Checker {
   template <class Rules>
   void scan_fixed(const Rules& rules, const std::byte* data, size_t count);
   size_t scan_lines(const std::byte* data, size_t bytes);
+  Error bad_row(const RowFault& fault) const;
 
   ItemOrder order_;
   size_t item_bytes_;          // 0 for lines
@@ -72,8 +73,9 @@ class Checker {
   bool in_head_;               // the first boundary between items has not been seen
   std::string head_;           // the rest of an item that began in the part before
   CheckResult result_;
-  std::string first_, last_;  // whole items (lines without their newline); empty while count is 0
-  std::string partial_;       // an item whose end has not come
+  std::string first_, last_;    // whole items (lines without their newline); empty while count is 0
+  std::optional<Error> fault_;  // the first row that breaks the rules
+  std::string partial_;         // an item whose end has not come
 };
 
 }  // namespace penstock::record

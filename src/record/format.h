@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "penstock/error.h"
 #include "record/key_order.h"
+#include "record/text_order.h"
 
 namespace penstock::record {
 
@@ -26,8 +28,14 @@ struct Format {
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
   char line_end = '\n';  // of lines
+  // Lines are rows of CSV (rows.h), with this between their fields: a line end in quotes ends none.
+  std::optional<char> csv = {};
   // The keys by which lines and records are ordered. Nothing: the bytes above, the whole line.
   std::shared_ptr<const KeyOrder> keys = {};
+  // So many lines at the beginning of each file belong to no order. `columns`: the keys name columns
+  // of the first of them, and with_header() makes their order.
+  uint32_t header_lines = 0;
+  std::shared_ptr<const TextOptions> columns = {};
 
   bool numeric() const { return type != Type::record && type != Type::lines; }
   bool fixed() const { return type != Type::lines; }
@@ -38,6 +46,12 @@ struct Format {
 
   bool operator==(const Format&) const = default;
 };
+
+// The format of what follows this header, of which all lines are there.
+Result<Format> with_header(const Format& format, std::string_view header);
+// The bytes of the header that begins at `data`; nothing if it does not end there. REQUIRES: the
+// format has one.
+std::optional<size_t> header_bytes(const Format& format, std::string_view data);
 
 // "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines".
 // Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it

@@ -59,6 +59,38 @@ int ItemOrder::compare(std::string_view a, std::string_view b) const {
   return compare_ties(a, b);
 }
 
+std::optional<size_t> header_bytes(const Format& format, std::string_view data) {
+  const auto* const begin = reinterpret_cast<const std::byte*>(data.data());
+  const auto* const end = begin + data.size();
+  const std::byte* at = begin;
+  for (uint32_t line = 0; line < format.header_lines; ++line) {
+    const size_t bytes = item_bytes_at(format, at, end);
+    if (bytes == 0) return {};
+    at += bytes;
+  }
+  return static_cast<size_t>(at - begin);
+}
+
+Result<Format> with_header(const Format& format, std::string_view header) {
+  if (format.columns == nullptr) return format;
+  TextOptions options = *format.columns;
+  const char separator = format.csv.value_or(',');
+  const auto* const begin = reinterpret_cast<const std::byte*>(header.data());
+  std::string_view row = without_line_end(format, item_at(format, begin, begin + header.size()));
+  if (row.empty()) row = header;
+  if (const auto fault = fault_of(format, row)) {
+    return failure(ErrorCode::corrupt,
+                   fmt::format("read the header: at its byte {} is {}", fault->at, fault->what),
+                   "");
+  }
+  options.header = fields_of_row(row, separator);
+  auto order = TextOrder::make(options);
+  if (!order) return std::unexpected(order.error());
+  Format made = format;
+  made.keys = *order;
+  return made;
+}
+
 std::string printable_key(const Format& format, std::string_view item) {
   const auto* bytes = reinterpret_cast<const std::byte*>(item.data());
   switch (format.type) {

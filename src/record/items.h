@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "record/format.h"
+#include "record/rows.h"
 
 namespace penstock::record {
 
@@ -19,6 +21,7 @@ namespace penstock::record {
 inline size_t item_bytes_at(const Format& format, const std::byte* at, const std::byte* end) {
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
+  if (format.csv) return row_bytes_at(format.line_end, at, end);
   const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
   if (end_of_line == nullptr) return 0;
   return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
@@ -31,6 +34,12 @@ inline std::string_view text_at(const std::byte* at, size_t bytes) {
 // The item that begins at `at`. REQUIRES: it ends before `end`.
 inline std::string_view item_at(const Format& format, const std::byte* at, const std::byte* end) {
   return text_at(at, item_bytes_at(format, at, end));
+}
+
+// What is wrong with an item of text: of rows of CSV, that they break the rules.
+inline std::optional<RowFault> fault_of(const Format& format, std::string_view item) {
+  if (!format.csv) return {};
+  return fault_of_row(item, *format.csv, format.line_end);
 }
 
 // Without what ends it, which the last line of a file may lack.

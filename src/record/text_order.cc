@@ -10,6 +10,7 @@
 
 #include "base/misuse.h"
 #include "record/hash.h"
+#include "record/rows.h"
 
 // How each order becomes bytes. The bytes of a key never are the beginning of those of another key,
 // so that the next key's can follow at once, and so that the complement of all bytes is the reverse
@@ -386,9 +387,13 @@ void TextOrder::append_key(const TextKey& key, std::string_view text, bool last,
 
 void TextOrder::append(std::string_view line, std::string& to) const {
   const bool whole_line = keys_.empty() || last_resort_;
+  thread_local std::string unquoted;
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
-    append_key(key, text_of(key, line, separator_), last, to);
+    const std::string_view text =
+        csv_ ? field_of_row(line, separator_.value_or(','), key.start_field, unquoted)
+             : text_of(key, line, separator_);
+    append_key(key, text, last, to);
   }
   if (!whole_line) return;
   if (!reverse_) {
@@ -494,6 +499,46 @@ std::unexpected<Error> bad_key(std::string_view spec, std::string_view why) {
                 "-k FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][bdfghiMnRrV]]");
 }
 
+// "price:nr": a column, and letters behind the last colon, if they are all letters of orders. (One
+// whose name ends so is named by its number.)
+Result<Written> read_column(std::string_view spec, const std::vector<std::string>& header) {
+  Written written;
+  TextKey& key = written.key;
+  std::string_view name = spec;
+  auto place = std::ranges::find(header, name);
+  if (const size_t colon = name.rfind(':'); place == header.end() && colon != name.npos) {
+    std::string_view letters = name.substr(colon + 1);
+    read_letters(letters, written, true, true);
+    if (!letters.empty()) {
+      return misuse("sort by a column whose letters are not of bdfghiMnRrV",
+                    "--key " + std::string(spec), "NAME or NUMBER, as in --key price:n:r");
+    }
+    // "price:n:r": letters may stand one by one.
+    auto deeper = read_column(name.substr(0, colon), header);
+    if (!deeper) return deeper;
+    Written& all = *deeper;
+    all.compares |= written.compares;
+    all.key.skips_blanks_at_start |= key.skips_blanks_at_start;
+    all.key.only_letters |= key.only_letters;
+    all.key.only_printable |= key.only_printable && !all.key.only_letters;
+    all.key.ignores_case |= key.ignores_case;
+    all.key.reverse |= key.reverse;
+    return deeper;
+  }
+  if (place != header.end()) {
+    key.start_field = static_cast<size_t>(place - header.begin());
+    return written;
+  }
+  if (!read_count(name, key.start_field) || !name.empty() || key.start_field-- == 0) {
+    std::string columns;
+    for (const std::string& column : header) columns += (columns.empty() ? "" : ", ") + column;
+    return misuse("find this column", "--key " + std::string(spec),
+                  header.empty() ? "a number, from 1 on; a name with --header"
+                                 : "one of " + columns + ", or a number");
+  }
+  return written;
+}
+
 Result<Written> read_key(std::string_view spec) {
   Written written;
   TextKey& key = written.key;
@@ -526,6 +571,7 @@ std::string name_of(const TextOptions& options) {
   if (options.separator) name += " separator " + std::to_string(*options.separator);
   if (options.stable) name += " stable";
   if (options.unique) name += " unique";
+  if (options.csv) name += " csv";
   return name;
 }
 
@@ -534,6 +580,7 @@ std::string name_of(const TextOptions& options) {
 TextOrder::TextOrder(const TextOptions& options, bool reverse)
     : KeyOrder(name_of(options), !options.stable && !options.unique),
       separator_(options.separator),
+      csv_(options.csv),
       last_resort_(is_total()),
       reverse_(reverse),
       random_seed_(options.random_seed) {}
@@ -544,7 +591,7 @@ Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& opti
   read_letters(letters, whole, true, true);
   const std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
   for (const std::string& spec : options.keys) {
-    auto written = read_key(spec);
+    auto written = options.csv ? read_column(spec, options.header) : read_key(spec);
     if (!written) return std::unexpected(written.error());
     if (written->orders_nothing() && !written->key.reverse) {
       const TextKey place = written->key;

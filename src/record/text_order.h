@@ -58,6 +58,10 @@ struct TextOptions {
   bool stable = false;
   bool unique = false;
   uint64_t random_seed = 0;  // of TextCompare::random
+  // Lines are rows of CSV with this separator; keys are columns by number or by their name in
+  // `header`, "2", "price:n", "city:fr".
+  bool csv = false;
+  std::vector<std::string> header = {};
 };
 
 class TextOrder final : public KeyOrder {
@@ -77,6 +81,7 @@ class TextOrder final : public KeyOrder {
 
   std::vector<TextKey> keys_;  // the first counts most; none: the whole line
   std::optional<char> separator_;
+  bool csv_;
   bool last_resort_;
   bool reverse_;  // of whole lines: where there is no key, and as the last resort
   uint64_t random_seed_;

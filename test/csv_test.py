@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Sorting CSV beside Python's csv module: csv_test.py PENSTOCK [TEST...]. Prints its seed; PENSTOCK_TEST_SEED repeats a run."""
+
+import csv
+import io
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import end_to_end
+
+PROGRAM = os.path.abspath(sys.argv[1])
+SANITIZED = "ASAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+SMALL_MEMORY = "1G" if SANITIZED else "40M"
+CASES = 40 if SANITIZED else 150
+
+
+def run(*words, code=0, stdin=b""):
+    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, capture_output=True, timeout=300)
+    if done.returncode != code:
+        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
+                             f"{done.stderr.decode(errors='replace')}")
+    return done
+
+
+def rows_of(data, delimiter=","):
+    """The rows as they are written, and their fields."""
+    text = data.decode("latin-1")
+    lines = io.StringIO(text, newline="")
+    taken = []
+
+    def feed():
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    rows = []
+    for fields in csv.reader(feed(), delimiter=delimiter, strict=True):
+        rows.append(("".join(taken), fields))
+        taken.clear()
+    return rows
+
+
+class Csv(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-csv-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
+
+    def value(self):
+        rng = self.random
+        return rng.choice([str(rng.randrange(-50, 50)), "", "a,b", 'say "hi"', "two\nlines", "x" * rng.randrange(20), "é",
+                           "\r\n", " pad ", str(rng.randrange(10**30)), "Abc", "aBC"])
+
+    def table(self, rows, delimiter, end, header=False):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, delimiter=delimiter, lineterminator=end,
+                            quoting=self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+        if header:
+            writer.writerow(["name", "price, net", "city", "2"])
+        for _ in range(rows):
+            writer.writerow([self.value(), str(self.random.randrange(-1000, 1000)), self.value(), self.value()])
+        return text.getvalue().encode("latin-1")
+
+    def test_keys_are_columns(self):
+        orders = (  # words, key of the fields
+            (["--key", "2:n"], lambda f: (int(f[1]),)),
+            (["--key", "2:n:r", "--key", "3"], lambda f: (-int(f[1]), f[2].encode("latin-1"))),
+            (["--key", "1:f", "--key", "2:nr"], lambda f: (f[0].encode("latin-1").upper(), -int(f[1]))),
+            (["--key", "4"], lambda f: (f[3].encode("latin-1"),)),
+        )
+        for case in range(CASES):
+            words, key = self.random.choice(orders)
+            delimiter, kind = self.random.choice([(",", ["--csv"]), ("\t", ["--tsv"]), (";", ["--csv", "-t", ";"])])
+            data = self.table(self.random.choice([0, 1, 5, 300]), delimiter, self.random.choice(["\n", "\r\n"]))
+            with self.subTest(case=case, words=words, kind=kind):
+                rows = rows_of(data, delimiter)
+                way = self.random.choice(["file", "pipe", "merge", "top"])
+                whole = sorted(rows, key=lambda row: (key(row[1]), row[0].encode("latin-1")))
+                wanted = "".join(row for row, _ in whole)
+                words = [*kind, *words, "-S", SMALL_MEMORY]
+                if way == "pipe":
+                    got = run("sort", *words, stdin=data).stdout
+                elif way == "merge":
+                    parts = []
+                    for part in range(2):
+                        some = "".join(row for row, _ in rows[part::2]).encode("latin-1")
+                        parts.append(self.write(f"part{part}", run("sort", *words, stdin=some).stdout))
+                    got = run("merge", *words, *parts).stdout
+                elif way == "top":
+                    count = self.random.randrange(len(rows) + 2)
+                    wanted = "".join(row for row, _ in whole[:count])
+                    got = run("sort", *words, "--top", count, self.write("in", data)).stdout
+                else:
+                    got = run("sort", *words, self.write("in", data)).stdout
+                self.assertEqual(got.decode("latin-1"), wanted)
+                out = self.write("out", got)
+                run("sort", "-c", *words, out)
+                run("check", *kind, *words[len(kind):-2], out)
+
+    def test_unique_by_a_column(self):
+        data = b'"a",1\nb,2\n"b",3\na,4\n'
+        self.assertEqual(run("sort", "--csv", "--key", "1", "-u", stdin=data).stdout, b'"a",1\nb,2\n')
+        self.assertEqual(run("sort", "--csv", "--key", "1:r", "-s", stdin=data).stdout, b'b,2\n"b",3\n"a",1\na,4\n')
+
+    def test_a_header_stays_in_front(self):
+        for end in ("\n", "\r\n"):
+            a, b = (self.table(200, ",", end, header=True) for _ in range(2))
+            rows = rows_of(a)
+            header, body = rows[0], rows[1:]
+            price = lambda row: (-int(row[1][1]), row[0].encode("latin-1"))
+            words = ["--csv", "--header", "--key", "price, net:nr", "-S", SMALL_MEMORY]
+            one = self.write("a", a)
+            wanted = "".join(row for row, _ in [header, *sorted(body, key=price)])
+            self.assertEqual(run("sort", *words, one).stdout.decode("latin-1"), wanted)
+            self.assertEqual(run("sort", *words, stdin=a).stdout.decode("latin-1"), wanted)
+            run("sort", "-c", *words, stdin=a, code=1)
+            out = self.folder / "out"
+            run("sort", *words, one, "-o", out)
+            for command in (["sort", "-c"], ["check"]):
+                run(*command, "--csv", "--header", "--key", "price, net:nr", out)
+                run(*command, "--csv", "--header", "--key", "price, net:n", out, code=1)
+            # Two files, one of them from a pipe, have one header.
+            both = sorted([*body, *rows_of(b)[1:]], key=price)
+            wanted = "".join(row for row, _ in [header, *both])
+            if rows_of(b)[0][0] == header[0]:
+                self.assertEqual(run("sort", *words, one, "-", stdin=b).stdout.decode("latin-1"), wanted)
+                self.assertEqual(run("sort", *words, "-", self.write("b", b), stdin=a).stdout.decode("latin-1"), wanted)
+            else:
+                self.assertIn(b"headers differ", run("sort", *words, one, "-", stdin=b, code=2).stderr)
+            # A column that is named 2 is no number.
+            named = sorted(body, key=lambda row: (row[1][3].encode("latin-1"), row[0].encode("latin-1")))
+            got = run("sort", "--csv", "--header", "--key", "2", "-S", SMALL_MEMORY, one).stdout.decode("latin-1")
+            self.assertEqual(got, "".join(row for row, _ in [header, *named]))
+            for top in (0, 3, 10**6):
+                got = run("sort", *words, "--top", top, one).stdout.decode("latin-1")
+                self.assertEqual(got, "".join(row for row, _ in [header, *sorted(body, key=price)[:top]]))
+
+    def test_headers_of_lines(self):
+        data = b"title\n----\n3\n1\n2"
+        self.assertEqual(run("sort", "--header=2", "-n", stdin=data).stdout, b"title\n----\n1\n2\n3\n")
+        self.assertEqual(run("sort", "--header", "-r", self.write("in", data)).stdout, b"title\n3\n2\n1\n----\n")
+        self.assertEqual(run("sort", "--header", stdin=b"").stdout, b"")
+        self.assertEqual(run("sort", "--header", stdin=b"only").stdout, b"only\n")
+        self.assertEqual(run("sort", "--header", self.write("in", b"only")).stdout, b"only\n")
+        run("merge", "--header", self.folder / "in", code=2)
+
+    def test_rows_that_break_the_rules(self):
+        for data, row, byte in ((b'a,b\nc,"d\ne,f\n', 2, 6), (b'a,b"c\n', 1, 3), (b'a,b\n"c"d,e\n', 2, 7), (b'x\n"', 2, 2)):
+            for words in ([], ["-u"], ["--top", "1"]):
+                for stdin in (True, False):
+                    out = self.folder / "out"
+                    inputs = ["-"] if stdin else [self.write("in", data)]
+                    done = run("sort", "--csv", "--key", "1", *words, *inputs, "-o", out, code=2, stdin=data)
+                    self.assertIn(b"row %d: at byte %d is " % (row, byte), done.stderr)
+                    self.assertFalse(out.exists())
+            self.assertIn(b"row %d" % row, run("sort", "-c", "--csv", "--key", "1", "-s", code=2, stdin=data).stderr)
+            self.assertIn(b"row %d" % row, run("check", "--csv", "--key", "1", code=2, stdin=data).stderr)
+            run("merge", "--csv", self.write("in", data), code=2)
+
+    def test_words_that_make_no_sense(self):
+        for words in (["--csv", "--tsv"], ["--csv", "-z"], ["--csv", "--key", "price"], ["--csv", "--key", "0"],
+                      ["--csv", "--key", "1:q"], ["--csv", "-t", '"'], ["--header=0"], ["--header=x"],
+                      ["--format", "u64", "--csv"], ["--format", "record", "--header"]):
+            self.assertIn(b"(try: ", run("sort", *words, code=2, stdin=b"").stderr)
+        done = run("sort", "--csv", "--header", "--key", "cost", code=2, stdin=b"name,price\n")
+        self.assertIn(b"one of name, price", done.stderr)
+
+    @unittest.skipIf(SANITIZED, "quoted newlines in more than memory take a sanitizer minutes")
+    def test_more_than_memory(self):
+        rng = self.random
+        values = ["plain", "two\nlines", 'say "hi", twice', "a,b\r\nc", ""]
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        rows = [[rng.randrange(10**9), rng.choice(values), rng.choice(values) * rng.randrange(6)] for _ in range(1_000_000)]
+        writer.writerow(["id", "a", "b"])
+        for row in rows:
+            writer.writerow(row)
+        source = self.write("in", text.getvalue().encode())
+        out = self.folder / "out"
+        for words in ([], ["--device", "hdd"], ["--resume"]):
+            run("sort", "--csv", "--header", "--key", "id:n", "-S", "48M", "-T", self.folder, *words, source, "-o", out)
+            with open(out, newline="") as file:
+                reader = csv.reader(file, strict=True)
+                self.assertEqual(next(reader), ["id", "a", "b"])
+                ids = [int(row[0]) for row in reader]
+            self.assertEqual(ids, sorted(row[0] for row in rows))
+            run("sort", "-c", "--csv", "--header", "--key", "id:n", out)
+            self.assertEqual(out.stat().st_size, source.stat().st_size)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    end_to_end.main("csv_end_to_end")
