@@ -14,6 +14,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/print.h"
+#include "cli/sort/gnu_options.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/standard_streams.h"
@@ -77,7 +78,9 @@ int run(int argc, char** argv) {
   program.add_subcommand("help", "explain the program, or one of its commands");
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(line, argc > 2 ? argv[2] : "");
-  if (const auto code = line.parse(mark_traced_program(argc, argv))) return *code;
+  std::vector<std::string> words = mark_traced_program(argc, argv);
+  if (!words.empty() && words.front() == "sort") words = with_gnu_forms(std::move(words));
+  if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {
     if (command.parser.chosen()) return command.run();
   }

@@ -304,12 +304,25 @@ class Checks(Case):
 
 
 class CommandLine(Case):
-    def test_options_of_gnu_sort_that_mean_something_else_are_refused_with_a_hint(self):
-        path = self.write("in", b"b\na\n")
-        for words in (["--random-source=x"], ["--files0-from=x"], ["--compress-program=gzip"], ["--batch-size=4"], ["--debug"]):
+    def test_options_of_gnu_sort_that_are_not_its_own(self):
+        path = self.write("in", b"b 2\na 3\nc 1\n")
+        names = self.write("names", str(path).encode() + b"\0" + str(path).encode())
+        for words, wanted in ((["--batch-size=2", path], b"a 3\nb 2\nc 1\n"), (["--compress-program", "gzip", path], b"a 3\nb 2\nc 1\n"),
+                              (["--files0-from", names, "-u"], b"a 3\nb 2\nc 1\n"), (["+1", path], b"c 1\nb 2\na 3\n"),
+                              (["+0.0", "-1", path], b"a 3\nb 2\nc 1\n"), (["--rev", "--key=2", path], b"a 3\nb 2\nc 1\n"),
+                              (["--num", "--ke", "2", "--uni", path], b"c 1\nb 2\na 3\n")):
             with self.subTest(words=words):
-                done = run("sort", *words, path, "-o", self.folder / "out", code=2)
-                self.assert_message(done, "GNU sort", "try:")
+                self.assertEqual(run("sort", *words).stdout, wanted)
+        self.assertEqual(run("sort", "--files0-from=-", stdin=bytes(names.read_bytes())).stdout, b"a 3\na 3\nb 2\nb 2\nc 1\nc 1\n")
+        lines = self.write("lines", b"".join(b"%d\n" % i for i in range(1000)))
+        orders = [run("sort", "-R", f"--random-source={source}", lines).stdout for source in (PROGRAM, PROGRAM, lines)]
+        self.assertEqual(orders[0], orders[1])
+        self.assertNotEqual(orders[0], orders[2])
+        empty = self.write("empty", b"")
+        for words in (["--random-source=x"], [f"--random-source={empty}"], ["--files0-from=x"], [f"--files0-from={empty}"],
+                      [f"--files0-from={names}", path], ["--batch-size=1"], ["--batch-size=x"], ["--debug"], ["--ra"]):
+            with self.subTest(words=words):
+                self.assert_message(run("sort", *words, "-o", self.folder / "out", code=2))
         self.assertFalse((self.folder / "out").exists())
 
     def test_keys_of_lines_that_make_no_sense_are_refused(self):

@@ -50,6 +50,9 @@ def random_key(rng):
 
 def random_options(rng):
     options = []
+    if rng.random() < 0.05:
+        options += [f"+{rng.randrange(3)}{rng.choice(['', '.1', '.0'])}{random_letters(rng, True)}",
+                    *rng.choice([[], [f"-{rng.randrange(1, 5)}{rng.choice(['', '.2', '.0'])}{random_letters(rng, True)}"]])]
     for _ in range(rng.randrange(4)):
         options += ["-k", random_key(rng)] if rng.random() < 0.5 else ["-k" + random_key(rng)]
     letters = random_letters(rng, False)

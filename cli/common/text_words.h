@@ -18,7 +18,8 @@ struct OrderRules {
   bool stable = false;
   bool unique = false;
   bool repeatable = true;  // another run must find the same order
-  std::optional<uint64_t> random_seed = {};  // of -R; nothing: by chance, where it need not be repeatable
+  std::optional<uint64_t> random_seed =
+      {};  // of -R; nothing: by chance, where it need not be repeatable
 };
 
 struct TextWords {

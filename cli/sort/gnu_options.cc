@@ -1,34 +1,197 @@
 #include "cli/sort/gnu_options.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstring>
 #include <string>
+#include <string_view>
+
+#include "base/misuse.h"
+#include "base/random.h"
+#include "file/file.h"
+#include "penstock/source.h"
 
 namespace penstock::cli {
 namespace {
 
-struct Refused {
-  const char* name;
-  bool takes_value;
-  const char* hint;
+constexpr std::array long_options = {"ignore-leading-blanks",
+                                     "dictionary-order",
+                                     "ignore-case",
+                                     "general-numeric-sort",
+                                     "ignore-nonprinting",
+                                     "month-sort",
+                                     "human-numeric-sort",
+                                     "numeric-sort",
+                                     "random-sort",
+                                     "random-source",
+                                     "reverse",
+                                     "sort",
+                                     "version-sort",
+                                     "batch-size",
+                                     "check",
+                                     "compress-program",
+                                     "debug",
+                                     "files0-from",
+                                     "key",
+                                     "merge",
+                                     "output",
+                                     "stable",
+                                     "buffer-size",
+                                     "field-separator",
+                                     "temporary-directory",
+                                     "parallel",
+                                     "unique",
+                                     "zero-terminated",
+                                     "help",
+                                     "version"};
+
+// "--rev" is "--reverse".
+std::string completed(const std::string& word) {
+  const std::string_view name = std::string_view(word).substr(2, word.find('=') - 2);
+  std::string_view found;
+  for (const std::string_view option : long_options) {
+    if (option == name) return word;
+    if (name.empty() || !option.starts_with(name)) continue;
+    if (!found.empty()) return word;
+    found = option;
+  }
+  if (found.empty()) return word;
+  return "--" + std::string(found) + word.substr(2 + name.size());
+}
+
+// A place as "+1.2nr" and "-3.4" have it: fields and characters from 0 on.
+struct OldPlace {
+  uint64_t field = 0;
+  uint64_t character = 0;
+  std::string letters;
 };
 
-constexpr std::array refused = {
-    Refused{"--random-source", true, "shuf, or GNU sort -R"},
-    Refused{"--files0-from", true, "xargs -0 penstock sort -o FILE < LIST"},
-    Refused{"--compress-program", true, "--compress-temporaries always, which is LZ4"},
-    Refused{"--batch-size", true, "-S, from which the number of files merged at once follows"},
-    Refused{"--debug", false, "--json, which tells the plan and what happened"},
-};
+std::optional<OldPlace> old_place(std::string_view word, char sign) {
+  OldPlace place;
+  if (word.size() < 2 || word.front() != sign) return {};
+  const char* const end = word.data() + word.size();
+  auto read = std::from_chars(word.data() + 1, end, place.field);
+  if (read.ec != std::errc{}) return {};
+  if (read.ptr != end && *read.ptr == '.') {
+    read = std::from_chars(read.ptr + 1, end, place.character);
+    if (read.ec != std::errc{}) return {};
+  }
+  place.letters.assign(read.ptr, end);
+  if (place.letters.find_first_not_of("bdfghiMnRrV") != std::string::npos) return {};
+  return place;
+}
+
+std::string key_of(const OldPlace& from, const std::optional<OldPlace>& to) {
+  std::string key = std::to_string(from.field + 1);
+  if (from.character > 0) key += "." + std::to_string(from.character + 1);
+  key += from.letters;
+  if (!to) return key;
+  // Up to the end of the field before, or to so many characters of this one.
+  const uint64_t field = to->character > 0 ? to->field + 1 : std::max<uint64_t>(to->field, 1);
+  key += "," + std::to_string(field);
+  if (to->character > 0) key += "." + std::to_string(to->character);
+  return key + to->letters;
+}
+
+// The next word is the option's, whatever it looks like.
+bool takes_a_word(const std::string& word) {
+  if (word.starts_with("--")) {
+    constexpr std::array taking = {
+        "--key",         "--output",     "--buffer-size",     "--field-separator",
+        "--files0-from", "--sort",       "--random-source",   "--temporary-directory",
+        "--parallel",    "--batch-size", "--compress-program"};
+    return std::ranges::find(taking, word) != taking.end();
+  }
+  return word.size() == 2 && word.front() == '-' && std::strchr("koStT", word[1]) != nullptr;
+}
 
 }  // namespace
 
-void refuse_gnu_options(Parser& sort) {
-  for (const Refused& option : refused) {
-    sort.refuse(option.name, option.takes_value,
-                std::string(option.name) +
-                    ": cannot be obeyed: this option of GNU sort is not supported (try: " +
-                    option.hint + ")");
+std::vector<std::string> with_gnu_forms(std::vector<std::string> words) {
+  std::vector<std::string> made;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      made.insert(made.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (const auto from = old_place(words[i], '+')) {
+      const auto to = i + 1 < words.size() ? old_place(words[i + 1], '-') : std::nullopt;
+      made.push_back("--key=" + key_of(*from, to));
+      i += to ? 1 : 0;
+      continue;
+    }
+    made.push_back(words[i].starts_with("--") ? completed(words[i]) : words[i]);
+    if (takes_a_word(made.back()) && i + 1 < words.size()) made.push_back(words[++i]);
   }
+  return made;
+}
+
+void add_gnu_options(Parser& sort, GnuOptions& options) {
+  sort.add_option(
+      "--files0-from", options.files0_from,
+      "sort the files that this one names, each name with a NUL behind it; - is standard input");
+  sort.add_option("--random-source", options.random_source,
+                  "-R: the order comes from the first bytes of this file");
+  sort.add_option("--batch-size", options.batch_size,
+                  "how many files are merged at once: taken, and follows from -S");
+  sort.add_option(
+      "--compress-program", options.compress_program,
+      "compress temporaries: with LZ4, whatever program is named (--compress-temporaries always)");
+  sort.refuse("--debug", false,
+              "--debug: cannot be obeyed: this option of GNU sort is not supported (try: --json, "
+              "which tells the plan "
+              "and what happened)");
+}
+
+Status check_gnu_options(const GnuOptions& options) {
+  if (options.batch_size.empty()) return {};
+  uint64_t files = 0;
+  const char* const end = options.batch_size.data() + options.batch_size.size();
+  const auto [at, error] = std::from_chars(options.batch_size.data(), end, files);
+  // More than any number is as good as many.
+  const bool fine =
+      at == end && (error == std::errc{} ? files >= 2 : error == std::errc::result_out_of_range);
+  if (fine) return {};
+  return misuse("merge so many files at once", "--batch-size=" + options.batch_size, "2 or more");
+}
+
+Result<std::vector<std::string>> inputs_from(const std::string& path) {
+  auto source = open_source(path, {.decompress = false});
+  if (!source) return std::unexpected(source.error());
+  std::string text;
+  for (std::vector<std::byte> piece(64 * KiB);;) {
+    const auto bytes = (*source)->read(piece);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (*bytes == 0) break;
+    text.append(reinterpret_cast<const char*>(piece.data()), *bytes);
+  }
+  std::vector<std::string> names;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\0', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    if (names.back().empty() || (names.back() == "-" && path == "-")) {
+      return misuse("use file name " + std::to_string(names.size()) +
+                        (names.back().empty() ? ", which is empty" : ", where the names come from"),
+                    path, "names, each with one NUL behind it");
+    }
+    at = end + 1;
+  }
+  if (names.empty()) return misuse("find a file name", path, "names, each with a NUL behind it");
+  return names;
+}
+
+Result<uint64_t> random_seed_from(const std::string& path) {
+  auto source = open_source(path, {.decompress = false});
+  if (!source) return std::unexpected(source.error());
+  uint64_t seed[2] = {};
+  for (std::span<std::byte> left = std::as_writable_bytes(std::span(seed)); !left.empty();) {
+    const auto bytes = (*source)->read(left);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (*bytes == 0) return misuse("take 16 bytes of chance", path, "a longer file");
+    left = left.subspan(*bytes);
+  }
+  return mix64(seed[0] ^ mix64(seed[1]));
 }
 
 }  // namespace penstock::cli

@@ -1,11 +1,34 @@
 #pragma once
 
+// What GNU sort's command line has beside the options of sort_words.h.
+
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "cli/common/parser.h"
+#include "penstock/error.h"
 
 namespace penstock::cli {
 
-// Makes every option of GNU sort that means something we do not do an error with a hint. Ignoring
-// one would give an order that was not asked for.
-void refuse_gnu_options(Parser& sort);
+struct GnuOptions {
+  std::string files0_from;       // names of inputs, each with a NUL behind it
+  std::string batch_size;        // taken: how many files are merged at once follows from -S
+  std::string compress_program;  // taken: temporaries are compressed, with LZ4
+  std::string random_source;     // where the order of -R comes from
+};
+
+// `options` must outlive the parsing. --debug is refused, with a hint.
+void add_gnu_options(Parser& sort, GnuOptions& options);
+// Errors: what is wrong with them.
+Status check_gnu_options(const GnuOptions& options);
+// Of --files0-from. Errors: there are none, or one is empty, or cannot be read.
+Result<std::vector<std::string>> inputs_from(const std::string& path);
+// Of --random-source.
+Result<uint64_t> random_seed_from(const std::string& path);
+
+// The words of "sort" as its parser knows them: "+1 -2.3n" are keys, and long options may be cut
+// short as far as GNU sort has one alone that begins so.
+std::vector<std::string> with_gnu_forms(std::vector<std::string> words);
 
 }  // namespace penstock::cli

@@ -23,7 +23,6 @@
 #include "cli/common/print.h"
 #include "cli/common/profile_json.h"
 #include "cli/common/size.h"
-#include "cli/sort/gnu_options.h"
 #include "cli/sort/sort_stats.h"
 #include "cli/sort/sort_words.h"
 #include "external/external_sort.h"
@@ -551,7 +550,6 @@ Command add_plan(Parser& program) {
                   "with --size: to so many files; 0: the data go to memory")
       .within(0u, streams_max);
   parser.add_flag("--json", a.json, "print the plan as JSON");
-  refuse_gnu_options(parser);
   return {parser, [arguments] { return run(*arguments); }};
 }
 

@@ -23,7 +23,6 @@
 #include "cli/common/progress_line.h"
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
-#include "cli/sort/gnu_options.h"
 #include "cli/sort/sort_report.h"
 #include "cli/sort/sort_stats.h"
 #include "cli/sort/sort_words.h"
@@ -183,7 +182,6 @@ Command add_sort(Parser& program) {
                     "write the plan and what happened to this file, as JSON");
   parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
-  refuse_gnu_options(parser);
   return {parser, [arguments] { return run(*arguments); }};
 }
 

@@ -81,6 +81,7 @@ void add_sort_words(Parser& parser, SortWords& words) {
                     "where the result goes; may be an input (default: standard output)");
   add_format_options(parser, words.format);
   add_text_words(parser, words.format.text, true);
+  add_gnu_options(parser, words.gnu);
   add_memory_words(parser, words);
   parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   parser.add_flag("-r,--reverse", words.descending, "descending order");
@@ -116,11 +117,28 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
   if (words.output.empty()) {
     return misuse("write a file without a name", "-o ''", "- for standard output");
   }
+  if (auto status = check_gnu_options(words.gnu); !status) return std::unexpected(status.error());
   if (words.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  std::vector<std::string> inputs = words.inputs;
+  if (!words.gnu.files0_from.empty()) {
+    if (!inputs.empty())
+      return misuse("sort " + inputs.front() + " beside the files that a list names",
+                    "--files0-from", "one of the two");
+    auto names = inputs_from(words.gnu.files0_from);
+    if (!names) return std::unexpected(names.error());
+    inputs = std::move(*names);
+  }
+  std::optional<uint64_t> random_seed;
+  if (!words.gnu.random_source.empty()) {
+    auto seed = random_seed_from(words.gnu.random_source);
+    if (!seed) return std::unexpected(seed.error());
+    random_seed = *seed;
+  }
   const OrderRules rules{.descending = words.descending,
                          .stable = words.stable,
                          .unique = words.unique,
-                         .repeatable = resume};
+                         .repeatable = resume,
+                         .random_seed = random_seed};
   Result<record::Format> format = words.format.format(rules);
   if (!format) return std::unexpected(format.error());
   Result<uint64_t> memory_bytes = memory_bytes_of(words);
@@ -131,7 +149,7 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
   if (!compression) return std::unexpected(compression.error());
 
   external::SortOptions options;
-  options.inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs;
+  options.inputs = inputs.empty() ? std::vector<std::string>{"-"} : std::move(inputs);
   options.output = words.output;
   options.format = *format;
   options.memory_bytes = *memory_bytes;
@@ -142,7 +160,8 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
   options.stable = words.stable;
   options.merge_only = words.merge_only;
   options.mechanism = *mechanism;
-  options.compression = *compression;
+  options.compression =
+      words.gnu.compress_program.empty() ? *compression : external::Compression::always;
   options.top = words.top;
   if (!words.device.empty()) {
     auto device = load_device(words.device);

@@ -9,6 +9,7 @@
 
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
+#include "cli/sort/gnu_options.h"
 #include "external/external_sort.h"
 
 namespace penstock::cli {
@@ -26,6 +27,7 @@ struct SortWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
+  GnuOptions gnu;
   unsigned threads;  // the cores, at most 8
   bool descending = false;
   bool unique = false;
