@@ -254,7 +254,7 @@ class PipedOutput {
  public:
   explicit PipedOutput(const std::string& fifo) : fifo_(fifo) {
     EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-    reader_ = std::jthread([this] { data_ = read_whole(fifo_); });
+    reader_ = std::jthread([this] { data_ = file::read_whole(fifo_); });
   }
   std::string take() {
     reader_.join();

@@ -7,12 +7,12 @@
 #     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
-set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|record|scatter|partition|sort|papers|bowtie|external)$")
+set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|record|scatter|partition|sort|papers|bowtie|files|external)$")
 
 # Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
 # test itself, and are to be looked at as users compile them; with sanitizers those whose own loops would take minutes.
 if(PENSTOCK_SANITIZE)
-  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|scatter|partition|papers|external)_|^test_(external_sort|sort_property|stream_stress)_test$")
+  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|scatter|partition|papers|files|external)_|^test_(external_sort|sort_property|stream_stress)_test$")
 else()
   set(PENSTOCK_TESTS_AS_LIBRARY "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")

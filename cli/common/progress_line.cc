@@ -35,7 +35,7 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-std::string describe(const external::Progress& progress, double elapsed_seconds) {
+std::string describe(const files::Progress& progress, double elapsed_seconds) {
   if (progress.total_bytes == 0) {
     return fmt::format("{:<10}  {:.1f} GiB  {} so far", progress.phase,
                        gibibytes(progress.done_bytes), clock_time(elapsed_seconds));
@@ -76,7 +76,7 @@ void ProgressLine::tell(const std::string& command, const std::string& sentence)
   }
 }
 
-void ProgressLine::show(const external::Progress& progress) {
+void ProgressLine::show(const files::Progress& progress) {
   if (style_ == Style::off) return;
   MutexLock lock(mutex_);
   double now = now_seconds();

@@ -3,12 +3,12 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "external/external_sort.h"
+#include "files/options.h"
 
 namespace penstock::cli {
 
 // One line on how far a run is: "distribute  3.2 of 32.0 GiB  10 %  1:05 left".
-std::string describe(const external::Progress& progress, double elapsed_seconds);
+std::string describe(const files::Progress& progress, double elapsed_seconds);
 
 // Shows that line on stderr when it is a terminal, and nothing otherwise. The line is redrawn with
 // a carriage return and blanks alone: no colours and no escape codes, so NO_COLOR needs nothing. A
@@ -25,7 +25,7 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool wanted() const { return style_ != Style::off; }
-  void show(const external::Progress& progress) EXCLUDES_LOCK(mutex_);
+  void show(const files::Progress& progress) EXCLUDES_LOCK(mutex_);
   // A sentence on stderr, over the line that may stand there.
   void tell(const std::string& command, const std::string& sentence) const;
 

@@ -11,7 +11,7 @@
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
-#include "external/check_input.h"
+#include "files/check_input.h"
 
 namespace penstock::cli {
 namespace {
@@ -61,11 +61,11 @@ int run_check(const CheckArguments& arguments) {
   const auto format = arguments.format.format(arguments.order);
   if (!format) return report("check", format.error());
   const auto begin = std::chrono::steady_clock::now();
-  const auto result = external::check_input(
-      arguments.input,
-      {.check = {*format, arguments.format.descending(arguments.order, *format)},
-       .threads = arguments.threads},
-      {});
+  const auto result =
+      files::check_input(arguments.input,
+                         {.check = {*format, arguments.format.descending(arguments.order, *format)},
+                          .threads = arguments.threads},
+                         {});
   if (!result) return report("check", result.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (arguments.json) {

@@ -25,7 +25,7 @@ bool writes_stdout(const FilesWords& words) {
   return file::output_descriptor(words.output) == STDOUT_FILENO;
 }
 
-Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFile& device) {
+Result<files::FilesOptions> files_options(const FilesWords& words) {
   auto misuse = [](std::string attempted, std::string subject, std::string hint) {
     return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
                    std::move(hint));
@@ -42,18 +42,17 @@ Result<external::FilesOptions> files_options(const FilesWords& words, ProfileFil
   if (!format) return std::unexpected(format.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  external::FilesOptions options{
+  files::FilesOptions options{
       .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
+      .output = words.output,
       .format = *format,
       .memory_bytes = *memory_bytes,
       .temp_directories = words.temp_directories,
-      .output = words.output,
       .output_rules = words.output_rules};
   if (!words.device.empty()) {
     auto loaded = load_device(words.device);
     if (!loaded) return std::unexpected(loaded.error());
-    device = std::move(*loaded);
-    options.device = &device.profile;
+    options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(loaded->profile));
   }
   return options;
 }
@@ -77,8 +76,7 @@ void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help)
 }
 
 int run_files(const std::string& command, const FilesWords& words, const FilesWork& work) {
-  ProfileFile device;
-  auto options = files_options(words, device);
+  auto options = files_options(words);
   if (!options) return report(command, options.error());
   StopOptions stop = stop_options(command, words.output, words.output_rules);
   stop.reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end();
@@ -88,7 +86,7 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   Status done = [&] {
     ProgressLine line;
     options->notice = [&](const std::string& text) { line.tell(command, text); };
-    if (line.wanted()) options->progress = [&](const external::Progress& now) { line.show(now); };
+    if (line.wanted()) options->progress = [&](const files::Progress& now) { line.show(now); };
     return work(*options, told);
   }();
   if (!done) {
@@ -102,7 +100,7 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   return exit_ok;
 }
 
-Json files_json(const external::FilesStats& stats) {
+Json files_json(const files::FilesStats& stats) {
   Json json = {
       {"seconds", stats.seconds},           {"passes", stats.passes},
       {"bytes_read", stats.bytes_read},     {"bytes_written", stats.bytes_written},

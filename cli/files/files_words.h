@@ -12,7 +12,7 @@
 #include "cli/common/parser.h"
 #include "cli/common/profile_json.h"
 #include "cli/sort/sort_words.h"
-#include "external/file_run.h"
+#include "files/options.h"
 
 namespace penstock::cli {
 
@@ -32,11 +32,10 @@ extern const char* const files_words_footer;
 
 // One run: the words made options, signals and progress around `work`, which fills in what it found
 // for --json; or the message of what went wrong. Returns the exit code.
-using FilesWork =
-    std::function<Status(external::FilesOptions& options, nlohmann::ordered_json& told)>;
+using FilesWork = std::function<Status(files::FilesOptions& options, nlohmann::ordered_json& told)>;
 int run_files(const std::string& command, const FilesWords& words, const FilesWork& work);
 
 // What --json tells of every run.
-nlohmann::ordered_json files_json(const external::FilesStats& stats);
+nlohmann::ordered_json files_json(const files::FilesStats& stats);
 
 }  // namespace penstock::cli

@@ -9,13 +9,13 @@
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
-#include "external/group_files.h"
+#include "files/group_files.h"
 
 namespace penstock::cli {
 namespace {
 
 struct GroupArguments : FilesWords {
-  external::Aggregates aggregates;
+  files::Aggregates aggregates;
   std::string value;
   bool is_signed = false;
   bool big_endian = false;
@@ -23,8 +23,8 @@ struct GroupArguments : FilesWords {
 };
 
 // "8:4".
-Result<external::ValueField> parse_value(const std::string& text) {
-  external::ValueField value;
+Result<files::ValueField> parse_value(const std::string& text) {
+  files::ValueField value;
   const char* const end = text.data() + text.size();
   const auto offset = std::from_chars(text.data(), end, value.offset);
   const bool has_colon = offset.ec == std::errc{} && offset.ptr != end && *offset.ptr == ':';
@@ -37,17 +37,17 @@ Result<external::ValueField> parse_value(const std::string& text) {
 }
 
 int run_group(const GroupArguments& arguments) {
-  return run_files("group", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
+  return run_files("group", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
     if (files.format.keys != nullptr)
       return misuse("group by such a key", "--key", "--format record --key OFFSET:LENGTH");
-    external::Aggregates aggregates = arguments.aggregates;
+    files::Aggregates aggregates = arguments.aggregates;
     if (arguments.value.empty() && (arguments.is_signed || arguments.big_endian)) {
       // Of pairs the value is where it always is.
       if (files.format.type != record::Type::kv64) {
         return failure(ErrorCode::invalid_argument, "read the value so",
                        arguments.is_signed ? "--signed" : "--big-endian", "--value OFFSET:LENGTH");
       }
-      aggregates.value = external::ValueField{.offset = 8};
+      aggregates.value = files::ValueField{.offset = 8};
     }
     if (!arguments.value.empty()) {
       auto value = parse_value(arguments.value);
@@ -62,10 +62,8 @@ int run_group(const GroupArguments& arguments) {
       aggregates.value->is_signed = arguments.is_signed;
       aggregates.value->big_endian = arguments.big_endian;
     }
-    auto done = external::group_files({.files = files,
-                                       .output = arguments.output,
-                                       .aggregates = aggregates,
-                                       .sorted = arguments.sorted});
+    auto done =
+        files::group_files({.files = files, .aggregates = aggregates, .sorted = arguments.sorted});
     if (!done) return std::unexpected(done.error());
     told["items"] = done->items;
     told["groups"] = done->groups;

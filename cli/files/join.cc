@@ -6,7 +6,7 @@
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
-#include "external/join_files.h"
+#include "files/join_files.h"
 
 namespace penstock::cli {
 namespace {
@@ -19,7 +19,7 @@ struct JoinArguments : FilesWords {
 };
 
 int run_join(const JoinArguments& arguments) {
-  return run_files("join", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
+  return run_files("join", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
     if (files.format.keys != nullptr)
       return misuse("join by such a key", "--key", "--format record --key OFFSET:LENGTH");
     FormatOptions right = arguments.format;
@@ -27,10 +27,8 @@ int run_join(const JoinArguments& arguments) {
     if (arguments.right_key) right.keys = {*arguments.right_key};
     auto right_format = right.format();
     if (!right_format) return std::unexpected(right_format.error());
-    auto done = external::join_files({.files = files,
-                                      .right = *right_format,
-                                      .output = arguments.output,
-                                      .descending = arguments.descending});
+    auto done = files::join_files(
+        {.files = files, .right = *right_format, .descending = arguments.descending});
     if (!done) return std::unexpected(done.error());
     told["items"] = done->items;
     told["bytes"] = done->bytes;

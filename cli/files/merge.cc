@@ -5,18 +5,17 @@
 
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
-#include "external/merge_files.h"
+#include "files/merge_files.h"
 
 namespace penstock::cli {
 namespace {
 
 int run_merge(const FilesWords& arguments) {
-  return run_files("merge", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
-    auto done = external::merge_files(
-        {.files = files,
-         .output = arguments.output,
-         .descending = arguments.format.descending(arguments.order, files.format),
-         .unique = arguments.order.unique});
+  return run_files("merge", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
+    files::MergeFilesOptions options{files};
+    options.descending = arguments.format.descending(arguments.order, files.format);
+    options.unique = arguments.order.unique;
+    auto done = files::merge_files(options);
     if (!done) return std::unexpected(done.error());
     told["files"] = done->planned.files;
     told["items"] = done->items;

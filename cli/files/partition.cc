@@ -8,7 +8,7 @@
 
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
-#include "external/partition_files.h"
+#include "files/partition_files.h"
 
 namespace penstock::cli {
 namespace {
@@ -19,46 +19,44 @@ struct PartitionArguments : FilesWords {
   std::string bounds;
 };
 
-const std::map<std::string, external::PartitionBy> ways = {{"range", external::PartitionBy::range},
-                                                           {"hash", external::PartitionBy::hash},
-                                                           {"bits", external::PartitionBy::bits}};
+const std::map<std::string, files::PartitionBy> ways = {{"range", files::PartitionBy::range},
+                                                        {"hash", files::PartitionBy::hash},
+                                                        {"bits", files::PartitionBy::bits}};
 
 int run_partition(const PartitionArguments& arguments) {
-  return run_files(
-      "partition", arguments, [&](external::FilesOptions& files, auto& told) -> Status {
-        const auto way = ways.find(arguments.by);
-        if (way == ways.end()) {
-          return failure(ErrorCode::invalid_argument, "partition in this way",
-                         "--by " + arguments.by, "range, hash or bits");
-        }
-        const bool ranges = way->second == external::PartitionBy::range;
-        if (!arguments.bounds.empty() && !ranges) {
-          return failure(ErrorCode::invalid_argument, "use bounds", "--bounds", "--by range");
-        }
-        auto done = external::partition_files({.files = files,
-                                               .output_pattern = arguments.output,
-                                               .by = way->second,
-                                               .parts = arguments.parts,
-                                               .bounds_path = arguments.bounds,
-                                               .checksums = arguments.json});
-        if (!done) return std::unexpected(done.error());
-        told["by"] = arguments.by;
-        told["format"] = arguments.format.name;
-        told["parts"] = nlohmann::ordered_json::array();
-        for (size_t j = 0; j < done->parts.size(); ++j) {
-          const external::Part& part = done->parts[j];
-          nlohmann::ordered_json one = {{"file", part.path},
-                                        {"items", part.items},
-                                        {"bytes", part.bytes},
-                                        {"checksum", part.checksum}};
-          // From the bound on, and before that of the next part.
-          if (ranges) one["from"] = nullptr;
-          if (ranges && j > 0) one["from"] = done->bounds[j - 1];
-          told["parts"].push_back(std::move(one));
-        }
-        told.update(files_json(done->stats));
-        return {};
-      });
+  return run_files("partition", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
+    const auto way = ways.find(arguments.by);
+    if (way == ways.end()) {
+      return failure(ErrorCode::invalid_argument, "partition in this way", "--by " + arguments.by,
+                     "range, hash or bits");
+    }
+    const bool ranges = way->second == files::PartitionBy::range;
+    if (!arguments.bounds.empty() && !ranges) {
+      return failure(ErrorCode::invalid_argument, "use bounds", "--bounds", "--by range");
+    }
+    auto done = files::partition_files({.files = files,
+                                        .by = way->second,
+                                        .parts = arguments.parts,
+                                        .bounds_path = arguments.bounds,
+                                        .checksums = arguments.json});
+    if (!done) return std::unexpected(done.error());
+    told["by"] = arguments.by;
+    told["format"] = arguments.format.name;
+    told["parts"] = nlohmann::ordered_json::array();
+    for (size_t j = 0; j < done->parts.size(); ++j) {
+      const files::Part& part = done->parts[j];
+      nlohmann::ordered_json one = {{"file", part.path},
+                                    {"items", part.items},
+                                    {"bytes", part.bytes},
+                                    {"checksum", part.checksum}};
+      // From the bound on, and before that of the next part.
+      if (ranges) one["from"] = nullptr;
+      if (ranges && j > 0) one["from"] = done->bounds[j - 1];
+      told["parts"].push_back(std::move(one));
+    }
+    told.update(files_json(done->stats));
+    return {};
+  });
 }
 
 }  // namespace

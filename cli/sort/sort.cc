@@ -29,6 +29,7 @@
 #include "external/external_sort.h"
 #include "file/file.h"
 #include "file/input_guard.h"
+#include "files/merge_files.h"
 
 namespace penstock::cli {
 namespace {
@@ -106,11 +107,11 @@ Status check_told_apart(const SortArguments& arguments, const external::SortOpti
 }
 
 int check_order(const SortArguments& arguments, external::SortOptions& options) {
-  Result<std::optional<external::Disorder>> found = external::find_disorder(options);
+  Result<std::optional<files::Disorder>> found = files::find_disorder(options);
   if (!found) return report("sort", found.error());
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
-    const external::Disorder& disorder = **found;
+    const files::Disorder& disorder = **found;
     print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
              disorder.item + 1, disorder.text);
   }
@@ -140,7 +141,7 @@ int sort(const SortArguments& arguments, external::SortOptions& options) {
   Result<external::SortStats> stats = [&] {
     ProgressLine line;
     options.notice = [&](const std::string& text) { line.tell("sort", text); };
-    if (line.wanted()) options.progress = [&](const external::Progress& now) { line.show(now); };
+    if (line.wanted()) options.progress = [&](const files::Progress& now) { line.show(now); };
     return external::sort_files(options);
   }();
   if (!stats) return report_failure(stats.error(), signals);

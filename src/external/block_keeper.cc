@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "external/bucket_plan.h"
 #include "external/spill_codec.h"
+#include "files/space.h"
 
 // The naive way writes everything that is distributed to temporaries and reads it back. Of an input
 // that is only somewhat larger than memory that is nearly all of the work, and none of it is needed
@@ -50,10 +51,9 @@ constexpr uint32_t no_block = BlockArena::no_block;
 
 }  // namespace
 
-BlockKeeper::BlockKeeper(Context& context, const BlockKeeperOptions& options,
-                         const SpillPlace& place, BlockArena& arena)
-    : context_(context),
-      options_(options),
+BlockKeeper::BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& place,
+                         BlockArena& arena)
+    : options_(options),
       place_(place),
       arena_(arena),
       growing_(options.buckets),
@@ -61,7 +61,7 @@ BlockKeeper::BlockKeeper(Context& context, const BlockKeeperOptions& options,
       requests_(arena.blocks()) {}
 
 Status BlockKeeper::open() {
-  auto engine = file::Engine::open({.depth = depth_max, .kind = context_.options.engine});
+  auto engine = file::Engine::open({.depth = depth_max});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   return options_.expects_to_spill || place_.stays() ? open_spills() : Status{};

@@ -28,8 +28,7 @@ struct BlockKeeperOptions {
 // spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
 class BlockKeeper {
  public:
-  BlockKeeper(Context& context, const BlockKeeperOptions& options, const SpillPlace& place,
-              BlockArena& arena);
+  BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& place, BlockArena& arena);
 
   Status open();
 
@@ -71,7 +70,6 @@ class BlockKeeper {
   void finish_write();
   Status open_spills();
 
-  Context& context_;
   const BlockKeeperOptions options_;
   const SpillPlace& place_;
   BlockArena& arena_;

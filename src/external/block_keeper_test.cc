@@ -18,8 +18,7 @@ class KeepingNothing : public testing::Test {
     BlockArena arena;
     EXPECT_TRUE(arena.open(blocks * block_bytes_min, block_bytes_min));
     const SpillPlace place = {.directories = {testing::TempDir()}};
-    BlockKeeper keeper(context_,
-                       {.write_blocks = blocks - 1, .written_blocks_max = written_blocks_max},
+    BlockKeeper keeper({.write_blocks = blocks - 1, .written_blocks_max = written_blocks_max},
                        place, arena);
     EXPECT_TRUE(keeper.open());
     for (uint64_t i = 0; i <= full_blocks; ++i)
@@ -30,8 +29,6 @@ class KeepingNothing : public testing::Test {
     return split ? split->buckets[0].spilled.size() : 0;
   }
 
-  SortOptions options_;
-  Context context_{options_};
   std::optional<Error> error_;
 };
 

@@ -106,7 +106,7 @@ class Pipeline {
   Status open() {
     if (auto status = reader_.open(); !status) return status;
     if (from_arena_) {
-      if (auto status = writes_.open(context_.options); !status) return status;
+      if (auto status = writes_.open(); !status) return status;
     }
     if (in_order_) {
       // The blocks of all that they would have.
@@ -117,8 +117,7 @@ class Pipeline {
     return {};
   }
   Status open(OutputBlocks& output, unsigned outputs) {
-    return output.open(context_.options, input_.plan.output_block_bytes,
-                       outputs * input_.plan.output_blocks);
+    return output.open(input_.plan.output_block_bytes, outputs * input_.plan.output_blocks);
   }
 
   std::unique_ptr<BucketSorter> sorter() {

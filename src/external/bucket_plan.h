@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "external/external_sort.h"
-#include "external/memory_plan.h"
+#include "files/memory_plan.h"
 
 namespace penstock::external {
 

@@ -33,8 +33,8 @@ namespace penstock::external {
 
 static_assert(JobRequests::bytes_max % file::sector_bytes == 0);
 
-Status JobRequests::open(const SortOptions& options) {
-  auto engine = file::Engine::open({.depth = depth, .kind = options.engine});
+Status JobRequests::open() {
+  auto engine = file::Engine::open({.depth = depth});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   for (file::Request& slot : slots_) free_.push_back(&slot);

@@ -27,6 +27,7 @@ class BucketReaderTest : public testing::Test {
  protected:
   void make(uint64_t seed) {
     Random random(seed);
+    options_.format = {record::Type::u64, 8};
     context_ = std::make_unique<Context>(options_);
     contents_.clear();
     offsets_.clear();
@@ -76,7 +77,7 @@ class BucketReaderTest : public testing::Test {
     return job.spilled.empty() ? 0 : (job.spilled.data() - bucket.spilled.data()) * block_bytes;
   }
 
-  SortOptions options_{.format = {record::Type::u64, 8}};
+  SortOptions options_;
   std::unique_ptr<Context> context_;
   std::vector<SplitBucket> buckets_;
   std::vector<uint64_t> offsets_;  // in the output

@@ -36,22 +36,20 @@ namespace {
 constexpr unsigned depth_max = 16;
 
 // What lies in temporaries is encoded: plain numbers of the same size, in ascending order.
-SortOptions options_of_encoded(const SortOptions& options) {
-  SortOptions plain = options;
-  plain.progress = {};
-  if (!options.format.numeric()) return plain;
-  plain.descending = false;
-  switch (record::item_bytes_of(options.format.type)) {
+record::ItemOrder order_of_encoded(const SortOptions& options) {
+  if (!options.format.numeric()) return options.order();
+  record::Format plain = options.format;
+  switch (record::item_bytes_of(plain.type)) {
     case 4:
-      plain.format.type = record::Type::u32;
+      plain.type = record::Type::u32;
       break;
     case 16:
-      plain.format.type = record::Type::kv64;
+      plain.type = record::Type::kv64;
       break;
     default:
-      plain.format.type = record::Type::u64;
+      plain.type = record::Type::u64;
   }
-  return plain;
+  return record::ItemOrder(plain);
 }
 
 }  // namespace
@@ -209,9 +207,8 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
     spills.release(bucket.spill);
   }
   bucket.spilled = {};
-  const SortOptions encoded = options_of_encoded(context_.options);
-  Context sampling(encoded);
-  auto sample = take_sample(sampling, pieces, sample_places(bucket.bytes));
+  auto sample = take_sample(context_, order_of_encoded(context_.options), pieces,
+                            sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
   auto parts = split(
       {.pieces = pieces, .bytes = bucket.bytes, .sample = std::move(*sample), .keys = bucket.keys},

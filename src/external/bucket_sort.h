@@ -10,8 +10,8 @@
 #include "external/block_arena.h"
 #include "external/bucket_pipeline.h"
 #include "external/bucket_plan.h"
-#include "external/sample.h"
 #include "external/split.h"
+#include "files/sample.h"
 
 namespace penstock::external {
 

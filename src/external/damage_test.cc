@@ -11,11 +11,11 @@
 
 #include "bowtie/device_profile.h"
 #include "external/external_sort.h"
-#include "external/group_files.h"
-#include "external/merge_files.h"
-#include "external/partition_files.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
+#include "files/group_files.h"
+#include "files/merge_files.h"
+#include "files/partition_files.h"
 #include "os/sanitizer.h"
 
 namespace penstock::external {
@@ -123,9 +123,12 @@ class Damage : public SortFixture {
     return sort_files(options);
   }
   static uint64_t files_budget_bytes() { return budget_bytes() + 8 * MiB; }
-  FilesOptions files_options(const Format& format, std::vector<std::string> inputs) {
-    return {
-        .inputs = std::move(inputs), .format = format, .temp_directories = {path("temporaries")}};
+  FilesOptions files_options(const Format& format, std::vector<std::string> inputs,
+                             const std::string& output) {
+    return {.inputs = std::move(inputs),
+            .output = path(output),
+            .format = format,
+            .temp_directories = {path("temporaries")}};
   }
 };
 
@@ -302,10 +305,10 @@ TEST_F(Damage, BetweenThePassesOfAMergeIsNoticed) {
     inputs.push_back(path("in" + std::to_string(i)));
     write(inputs.back(), std::to_string(100'000 + i * 7919 % 100'000) + "\nz\n");
   }
-  MergeFilesOptions options{.files = files_options(lines, inputs), .output = path("out/merged")};
+  MergeFilesOptions options{files_options(lines, inputs, "out/merged")};
   expect_noticed(
       [&] {
-        options.files.memory_bytes = files_budget_bytes();
+        options.memory_bytes = files_budget_bytes();
         auto done = merge_files(options);
         EXPECT_TRUE(!done || done->passes > 1);
         return done;
@@ -315,8 +318,7 @@ TEST_F(Damage, BetweenThePassesOfAMergeIsNoticed) {
 
 TEST_F(Damage, BetweenThePassesOfAPartitionIsNoticed) {
   write(path("in"), generate(lines, Distribution::uniform, 2 * MiB));
-  PartitionFilesOptions options{.files = files_options(lines, {path("in")}),
-                                .output_pattern = path("out/part-{}"),
+  PartitionFilesOptions options{.files = files_options(lines, {path("in")}, "out/part-{}"),
                                 .by = PartitionBy::hash,
                                 .parts = 300};
   expect_noticed(
@@ -332,8 +334,7 @@ TEST_F(Damage, BetweenThePassesOfAPartitionIsNoticed) {
 TEST_F(Damage, OfGroupsIsNoticed) {
   const Format pairs = {Type::kv64, 16};
   write(path("in"), generate(pairs, Distribution::uniform, 30 * MiB));
-  GroupFilesOptions options{.files = files_options(pairs, {path("in")}),
-                            .output = path("out/groups"),
+  GroupFilesOptions options{.files = files_options(pairs, {path("in")}, "out/groups"),
                             .aggregates = {.count = true},
                             .sorted = true};
   expect_noticed(

@@ -16,9 +16,8 @@ namespace penstock::external {
 // Thread safety: one thread.
 class Distributor {
  public:
-  Distributor(Context& context, const SplitInput& input, uint32_t buckets)
-      : keeper(context,
-               {.buckets = buckets,
+  Distributor(const SplitInput& input, uint32_t buckets)
+      : keeper({.buckets = buckets,
                 .write_blocks = input.plan.write_blocks,
                 .expects_to_spill = !input.plan.fits,
                 .compresses = input.compresses,

@@ -4,8 +4,7 @@
 #include <filesystem>
 
 #include "external/bucket_sort.h"
-#include "external/memory_plan.h"
-#include "external/merge_files.h"
+#include "external/merge_only.h"
 #include "external/resume.h"
 #include "external/sort_planner.h"
 #include "external/sort_prediction.h"
@@ -14,6 +13,8 @@
 #include "file/emulation.h"
 #include "file/file.h"
 #include "file/temporaries.h"
+#include "files/memory_plan.h"
+#include "files/space.h"
 #include "os/memory.h"
 
 // How a run goes. README.md of this folder tells it in words.
@@ -28,7 +29,7 @@
 //                  are too many, what may be among them is sorted, and
 //                  the output cut
 //
-// -m is not among these: merge_files.cc.
+// -m is not among these: merge_only.cc.
 //
 // Memory at any time: the first phase's reader and blocks, or the second phase's blocks and
 // sorters, never both; each is planned within usable_memory().
@@ -123,11 +124,11 @@ Status Run::check_space(uint64_t temp_bytes, uint64_t output_bytes) const {
   // A run that goes on has its temporaries already.
   std::error_code ignored;
   if (options_.resume && std::filesystem::exists(resume_folder(options_), ignored)) return {};
-  return external::check_space({.output = options_.output,
-                                .output_bytes = output_bytes,
-                                .temp_directories = temp_directories_,
-                                .temp_bytes = temp_bytes,
-                                .memory_bytes = options_.memory_bytes});
+  return files::check_space({.output = options_.output,
+                             .output_bytes = output_bytes,
+                             .temp_directories = temp_directories_,
+                             .temp_bytes = temp_bytes,
+                             .memory_bytes = options_.memory_bytes});
 }
 
 void Run::tell_about_temporaries() const {
@@ -469,8 +470,8 @@ SortStats Run::stats_of(const Stored& stored) {
   }
   stats.occupancy = context_.occupancy().taken();
   if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
-  stats.pool = pool::name_of(sort_mechanism(options_, moved_block_bytes_));
-  stats.engine = engine_name(options_);
+  stats.pool = pool::name_of(mechanism_of(options_, moved_block_bytes_));
+  stats.engine = engine_name();
   return stats;
 }
 

@@ -2,30 +2,21 @@
 
 // Sorts files that may be larger than the memory allowed. README.md tells how a run goes.
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bowtie/device_profile.h"
 #include "external/occupancy.h"
-#include "file/engine.h"
+#include "files/merge_files.h"
 #include "penstock/error.h"
-#include "penstock/source.h"
 #include "penstock/units.h"
-#include "pool/pool.h"
 #include "record/items.h"
 
 namespace penstock::external {
 
-struct Progress {
-  const char* phase;     // "sample", "distribute", "sort", "merge"
-  uint64_t done_bytes;   // of all reading and writing of the run
-  uint64_t total_bytes;  // 0: not known
-};
+using namespace files;  // a sort of files is one of the runs over files
 
 // Of the temporaries of records and lines, block by block, with LZ4.
 enum class Compression {
@@ -34,41 +25,14 @@ enum class Compression {
   always,  // what shrinks by an eighth
 };
 
-struct SortOptions {
-  std::vector<std::string> inputs;  // "-" is stdin; at least one
-  std::string output;               // "-" is stdout; may name an input
-  record::Format format;
-  uint64_t memory_bytes = 1 * GiB;            // hard: resident memory of the whole process
-  std::vector<std::string> temp_directories;  // empty: file::default_temp_directory()
+struct SortOptions : MergeFilesOptions {
   unsigned threads = 2;
-  bool descending = false;
-  bool unique = false;      // one item (the first) of each set with equal keys
   bool stable = false;      // items with equal keys keep their order
   bool merge_only = false;  // inputs are sorted already
-  record::ItemOrder order() const { return record::ItemOrder(format, descending); }
-  pool::Mechanism mechanism = pool::Mechanism::automatic;
-  file::EngineKind engine = file::EngineKind::automatic;
-  const std::atomic<bool>* cancel =
-      nullptr;  // set it, and the sort ends with ErrorCode::interrupted
-  std::function<void(const Progress&)> progress =
-      {};  // called from worker threads, some ten times a second at most
   // What is finished is kept on the disk until all is, so that a run with the same options goes on
   // from there if this one ends early, in whichever way. Inputs and output must be files.
   bool resume = false;
-  // Told what a resumed run takes over, and what it leaves when it fails, in a sentence. From the
-  // thread that called sort_files().
-  std::function<void(const std::string&)> notice = {};
-  // The first so many items of the output alone.
-  std::optional<uint64_t> top = {};
   Compression compression = Compression::automatic;  // with `resume` there is none
-  file::OutputRules output_rules = {};
-  SourceOptions source = {.decompress = false};  // of the inputs
-  // The disk, as penstock disk measured it: what is planned and predicted for. Nothing: the
-  // emulated one if one is on, otherwise what a short look at the disk of the temporaries tells.
-  std::shared_ptr<const bowtie::DeviceProfile> device = {};
-  // SortStats::occupancy has the staircases of what the executor does: a look at all buckets for
-  // every run of the device.
-  bool record_staircases = false;
 };
 
 enum class Method {
@@ -173,13 +137,5 @@ Result<SortStats> sort_files(const SortOptions& options);
 
 // Where a sort with `resume` keeps its state: it is there while there is something to go on with.
 std::string resume_folder(const SortOptions& options);
-
-// The first place where order (or with `unique`, strictness) is broken, if any. For -c and -C.
-struct Disorder {
-  std::string path;
-  uint64_t item;     // index from 0
-  std::string text;  // the item, readable
-};
-Result<std::optional<Disorder>> find_disorder(const SortOptions& options);
 
 }  // namespace penstock::external

@@ -7,8 +7,8 @@
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
 #include "external/bucket_plan.h"
-#include "external/file_run.h"
 #include "external/number_type.h"
+#include "files/file_run.h"
 #include "os/limits.h"
 #include "record/codec.h"
 
@@ -167,14 +167,10 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
                                             const LongRunsPlan& plan,
                                             const std::vector<std::string>& temp_directories) {
   const SortOptions& options = context.options;
-  const FilesOptions files{.inputs = options.inputs,
-                           .format = options.format,
-                           .memory_bytes = options.memory_bytes,
-                           .temp_directories = temp_directories,
-                           .device = options.device.get(),
-                           .cancel = options.cancel,
-                           .progress = [&](const Progress&) { (void)context.pulse(); },
-                           .record_staircases = options.record_staircases};
+  FilesOptions files = options;
+  files.temp_directories = temp_directories;
+  files.progress = [&](const Progress&) { (void)context.pulse(); };
+  files.notice = {};
   FileRun run(files, "sort");
   std::vector<bowtie::Input> inputs;
   for (const Piece& piece : pieces)

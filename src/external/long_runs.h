@@ -10,8 +10,8 @@
 #include "bowtie/model.h"
 #include "external/context.h"
 #include "external/item_sum.h"
-#include "external/sample.h"
 #include "file/file.h"
+#include "files/sample.h"
 #include "scatter/bucket_map.h"
 
 namespace penstock::external {

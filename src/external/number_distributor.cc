@@ -46,7 +46,7 @@ template <class T>
 class NumberDistributor final : public Distributor {
  public:
   NumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
-      : Distributor(context, input, map.buckets),
+      : Distributor(input, map.buckets),
         options_(context.options),
         // What was spilled before is encoded already.
         plain_(input.pieces.front().file == nullptr ||

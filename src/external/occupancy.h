@@ -16,18 +16,11 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "files/options.h"
 
 namespace penstock::external {
 
-// How full the buckets of a side of the executor are in the steady state, the fullest first, mean
-// over many steps, beside the theorem's. Of very many streams each value is the mean of neighbours.
-struct Staircase {
-  std::string title;
-  uint64_t streams = 0;
-  uint64_t steps = 0;                   // that the mean is of
-  std::vector<double> measured_bytes;   // of a stream
-  std::vector<double> predicted_bytes;  // the same; empty: there is no theorem for it
-};
+using files::Staircase;
 
 // What the bytes of a bucket wait for, from the moment it has memory until it has none.
 enum class BucketStage { reading, waiting, sorting, writing };

@@ -4,7 +4,7 @@
 
 namespace penstock::external {
 
-Status OutputBlocks::open(const SortOptions& options, size_t block_bytes, uint32_t blocks) {
+Status OutputBlocks::open(size_t block_bytes, uint32_t blocks) {
   block_bytes_ = block_bytes;
   const uint64_t bytes = blocks * block_bytes;
   auto memory = os::Reservation::reserve(bytes);
@@ -16,7 +16,7 @@ Status OutputBlocks::open(const SortOptions& options, size_t block_bytes, uint32
     (void)os::advise_huge(memory_.begin(), round_down(bytes, os::huge_page_bytes), true);
   requests_.resize(blocks);
   pending_.resize(blocks);
-  auto engine = file::Engine::open({.depth = blocks, .kind = options.engine});
+  auto engine = file::Engine::open({.depth = blocks});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   return {};

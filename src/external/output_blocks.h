@@ -19,7 +19,7 @@ namespace penstock::external {
 // first and last between begin() and flush() are whole sectors.
 class OutputBlocks {
  public:
-  Status open(const SortOptions& options, size_t block_bytes, uint32_t blocks);
+  Status open(size_t block_bytes, uint32_t blocks);
   bool is_open() const { return engine_ != nullptr; }
 
   // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.

@@ -20,24 +20,13 @@
 #include "external/external_sort.h"
 #include "file/emulation.h"
 #include "file/engine.h"
+#include "file/whole_file_fixture.h"
 #include "os/memory.h"
 #include "penstock/units.h"
 #include "record/checker.h"
 #include "record/generator.h"
 
 namespace penstock::external {
-
-// A file at once: sixteen megabytes byte by byte are seconds under a sanitizer. A pipe to its end.
-inline std::string read_whole(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code no_size;
-  const auto bytes = std::filesystem::file_size(path, no_size);
-  if (no_size) return {std::istreambuf_iterator<char>(in), {}};
-  std::string data(bytes, '\0');
-  in.read(data.data(), static_cast<std::streamsize>(data.size()));
-  data.resize(static_cast<size_t>(in.gcount()));
-  return data;
-}
 
 class SortFixture : public testing::Test {
  protected:
@@ -58,7 +47,7 @@ class SortFixture : public testing::Test {
     return options;
   }
   std::string path(const std::string& name) const { return (directory_ / name).string(); }
-  static std::string read(const std::string& file) { return read_whole(file); }
+  static std::string read(const std::string& file) { return file::read_whole(file); }
   static void write(const std::string& file, std::string_view data) {
     std::ofstream(file, std::ios::binary | std::ios::trunc)
         .write(data.data(), static_cast<std::streamsize>(data.size()));

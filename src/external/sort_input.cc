@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "bowtie/addresses.h"
-#include "external/memory_plan.h"
+#include "files/memory_plan.h"
 #include "os/memory.h"
 #include "source/in_order.h"
 
@@ -134,7 +134,7 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   }
   if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
-  add_sample(sample_memory(options_, begin, piece.bytes, sample_places(piece.bytes)));
+  add_sample(sample_memory(options_.order(), begin, piece.bytes, sample_places(piece.bytes)));
   input_.bytes += piece.bytes;
   const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
   const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
@@ -171,7 +171,7 @@ Status Look::sample_files() {
   }
   if (files.empty()) return {};
   const SamplePlan looks = plan_sample(bytes, device_ ? &*device_ : nullptr);
-  auto sample = take_sample(context_, files, looks);
+  auto sample = take_sample(context_, options_.order(), files, looks);
   if (!sample) return std::unexpected(sample.error());
   add_sample(std::move(*sample));
   return {};

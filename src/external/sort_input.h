@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "external/context.h"
-#include "external/input.h"
-#include "external/sample.h"
 #include "file/input_guard.h"
+#include "files/input.h"
+#include "files/sample.h"
 
 namespace penstock::external {
 

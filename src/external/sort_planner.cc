@@ -6,7 +6,6 @@
 #include "base/bits.h"
 #include "external/bucket_plan.h"
 #include "external/bucket_reader.h"
-#include "external/merge_files.h"
 #include "external/probe.h"
 #include "external/sort_prediction.h"
 #include "external/spill.h"
@@ -14,6 +13,7 @@
 #include "external/top_items.h"
 #include "file/file.h"
 #include "file/temporaries.h"
+#include "files/space.h"
 #include "os/limits.h"
 
 namespace penstock::external {

@@ -109,54 +109,6 @@ bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device) {
   return device && device->switch_seconds.at(1, 1) > 0;
 }
 
-// Temporaries shrink while the output grows, so on one file system both together take little more
-// than the data once: of their parts one is being read, and one not given back yet (spill.h).
-Status check_space(const SpaceNeeded& needed) {
-  struct Need {
-    uint64_t temp_bytes = 0;
-    uint64_t output_bytes = 0;
-    uint64_t free_bytes = 0;
-    std::string directory;
-  };
-  std::map<uint64_t, Need> needs;  // by device
-  auto need_at = [&](const std::string& directory) -> Result<Need*> {
-    auto space = file::space_of(directory);
-    if (!space) return std::unexpected(space.error());
-    Need& need = needs[space->device];
-    need.free_bytes = space->free_bytes;
-    need.directory = directory;
-    return &need;
-  };
-  if (needed.output_bytes > 0 && file::names_a_file(needed.output)) {
-    auto need = need_at(file::directory_of(needed.output));
-    if (!need) return std::unexpected(need.error());
-    (*need)->output_bytes += needed.output_bytes;
-  }
-  if (needed.temp_bytes > 0) {
-    if (auto status = file::check_temporaries_in_memory(needed.temp_directories, needed.temp_bytes,
-                                                        needed.memory_bytes);
-        !status)
-      return status;
-    for (const std::string& directory : needed.temp_directories) {
-      auto need = need_at(directory);
-      if (!need) return std::unexpected(need.error());
-      const uint64_t each = needed.temp_bytes / needed.temp_directories.size();
-      (*need)->temp_bytes += each;
-    }
-  }
-  for (const auto& [device, need] : needs) {
-    const uint64_t bytes =
-        std::max(need.temp_bytes, need.output_bytes) + 2 * need.temp_bytes / spill_parts_max;
-    if (bytes > need.free_bytes) {
-      return failure(ErrorCode::out_of_space,
-                     "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
-                         std::to_string(need.free_bytes / MiB) + " MiB are free",
-                     need.directory, "-T with a directory on a larger disk, or -o on one");
-    }
-  }
-  return {};
-}
-
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,
                   uint32_t outputs) {
   return bowtie::seconds_of({.read_bytes = static_cast<double>(phase.bytes_read),

@@ -45,17 +45,6 @@ std::optional<bowtie::DeviceProfile> known_device(const SortOptions& options);
 // Whether it is known to take time to go from one stream to another.
 bool seeks_slowly(const std::optional<bowtie::DeviceProfile>& device);
 
-// What a run needs of the disks, and of the memory where temporaries lie there, before it writes
-// anything. Fails where there is less.
-struct SpaceNeeded {
-  std::string output;  // a path; what is no regular file, nor becomes one, needs nothing
-  uint64_t output_bytes = 0;
-  std::vector<std::string> temp_directories;
-  uint64_t temp_bytes = 0;    // in equal parts
-  uint64_t memory_bytes = 0;  // the budget, beside which temporaries in memory need theirs
-};
-Status check_space(const SpaceNeeded& needed);
-
 // Equation 1 of the model, with so many streams.
 double seconds_of(const SortPhase& phase, const bowtie::DeviceProfile& device, uint32_t inputs,
                   uint32_t outputs);

@@ -17,6 +17,7 @@
 #include "file/emulation.h"
 #include "file/file.h"
 #include "file/temporaries.h"
+#include "files/space.h"
 #include "os/memory.h"
 #include "record/checker.h"
 #include "record/generator.h"

@@ -2,8 +2,9 @@
 
 #include <vector>
 
+#include "external/bucket.h"
 #include "external/context.h"
-#include "external/input.h"
+#include "files/input.h"
 
 namespace penstock::external {
 
@@ -17,5 +18,15 @@ struct Stretches {
 // far as there is nothing to be found.
 Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max);
+
+// How many sorted stretches merge_stretches() takes at once; and how long their items may be, where
+// they are so many.
+uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes);
+uint64_t stretch_item_bytes_max(const record::Format& format, size_t stretches,
+                                uint64_t memory_bytes);
+// Sorted stretches of files, no more than stretches_max(), in one pass. Stable. REQUIRES: no item
+// is longer than stretch_item_bytes_max().
+Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stretches,
+                               uint64_t memory_bytes, const Target& target);
 
 }  // namespace penstock::external

@@ -23,9 +23,6 @@
 
 namespace penstock::external {
 
-// The parts of what a split writes to temporaries, at most (SpillSet).
-inline constexpr uint32_t spill_parts_max = 16;
-
 struct SpillOptions {
   size_t block_bytes = 0;  // of every extent but the last one of a bucket, which may use less
   std::string name = {};   // of the file in each directory; empty: it has none, and vanishes

@@ -11,7 +11,7 @@
 
 #include "bowtie/device_profile.h"
 #include "external/context.h"
-#include "external/input.h"
+#include "files/input.h"
 
 namespace penstock::external {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/bits.h"
-#include "external/cursor.h"
 #include "external/distributor.h"
+#include "files/cursor.h"
 
 // The frame of a distribution, which shows the input to it, window by window. What it does with the
 // items of its format is a distributor's business (distributor.h), and where their blocks go that

@@ -11,10 +11,10 @@
 #include "external/bucket.h"
 #include "external/bucket_plan.h"
 #include "external/context.h"
-#include "external/input.h"
 #include "external/resume.h"
-#include "external/sample.h"
 #include "external/spill.h"
+#include "files/input.h"
+#include "files/sample.h"
 #include "scatter/bucket_map.h"
 
 namespace penstock::external {

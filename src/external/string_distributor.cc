@@ -18,7 +18,7 @@ namespace {
 class StringDistributor final : public Distributor {
  public:
   StringDistributor(Context& context, const SplitInput& input, StringSplitters splitters)
-      : Distributor(context, input, splitters.buckets()),
+      : Distributor(input, splitters.buckets()),
         format_(context.options.format),
         order_(context.options.order()),
         unique_(context.options.unique),

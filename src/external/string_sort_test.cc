@@ -370,7 +370,7 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   Random random(seed_of_run());
   open(random_text(random, lines, {.keys = 1000, .least_bytes = 30}, 24 * MiB));
   Context context(chosen_);
-  auto sample = take_sample(context, pieces_, sample_places(24 * MiB));
+  auto sample = take_sample(context, chosen_.order(), pieces_, sample_places(24 * MiB));
   ASSERT_TRUE(sample);
   const BucketPlan plan = plan_buckets(
       chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = sample->item_bytes});

@@ -7,10 +7,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "external/cursor.h"
-#include "external/file_io.h"
-#include "external/memory_plan.h"
 #include "external/number_type.h"
+#include "files/cursor.h"
+#include "files/file_io.h"
+#include "files/memory_plan.h"
 #include "os/memory.h"
 #include "record/codec.h"
 #include "sort/in_place_sort.h"

@@ -6,8 +6,8 @@
 
 #include "external/bucket.h"
 #include "external/context.h"
-#include "external/input.h"
-#include "external/sample.h"
+#include "files/input.h"
+#include "files/sample.h"
 
 namespace penstock::external {
 

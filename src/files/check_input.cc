@@ -1,0 +1,79 @@
+#include "files/check_input.h"
+
+#include <optional>
+#include <string>
+
+#include "source/in_order.h"
+
+namespace penstock::files {
+namespace {
+
+// A header is taken off first: what follows is of the format that it makes.
+class CheckSink final : public Sink {
+ public:
+  explicit CheckSink(const record::CheckOptions& options) : options_(options) {
+    if (options_.format.header_lines == 0) checker_.emplace(options_);
+  }
+
+  Status write(std::span<const std::byte> from) override {
+    if (checker_) {
+      checker_->add(from);
+      return {};
+    }
+    head_.append(reinterpret_cast<const char*>(from.data()), from.size());
+    const auto bytes = record::header_bytes(options_.format, head_);
+    return bytes ? take_header(*bytes) : Status{};
+  }
+  // Where the header has not ended, there is nothing else.
+  Result<record::CheckResult> finish() {
+    if (!checker_) {
+      if (auto status = take_header(head_.size()); !status) return std::unexpected(status.error());
+    }
+    return checker_->finish();
+  }
+
+ private:
+  Status take_header(size_t bytes) {
+    auto format = record::with_header(options_.format, std::string_view(head_).substr(0, bytes));
+    if (!format) return std::unexpected(format.error());
+    options_.format = std::move(*format);
+    checker_.emplace(options_);
+    checker_->add(std::as_bytes(std::span(head_).subspan(bytes)));
+    head_ = {};
+    return {};
+  }
+
+  record::CheckOptions options_;
+  std::string head_;
+  std::optional<record::Checker> checker_;
+};
+
+}  // namespace
+
+Result<record::CheckResult> check_input(const std::string& path,
+                                        const record::CheckFileOptions& options,
+                                        const SourceOptions& source) {
+  auto file = file::File::open_read(path);
+  if (!file) return std::unexpected(file.error());
+  const auto in_order = source::comes_in_order(*file, source);
+  if (!in_order) return std::unexpected(in_order.error());
+  // Where a row begins is known from the front on alone.
+  const record::Format& format = options.check.format;
+  if (!*in_order && !format.csv && format.header_lines == 0)
+    return record::check_file(*file, options);
+  auto bytes = source::source_of(*file, source);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto stream = SourceStream::open(std::move(*bytes), path, {.policy = ErrorPolicy::recover});
+  if (!stream) return std::unexpected(stream.error());
+  CheckSink sink(options.check);
+  if (auto copied = copy(*stream, sink); !copied) return std::unexpected(copied.error());
+  auto result = sink.finish();
+  if (!result && result.error().subject.empty()) {
+    Error error = result.error();
+    error.subject = path;
+    return std::unexpected(std::move(error));
+  }
+  return result;
+}
+
+}  // namespace penstock::files

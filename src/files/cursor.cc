@@ -1,0 +1,71 @@
+#include "files/cursor.h"
+
+namespace penstock::files {
+
+std::unexpected<Error> bad_row(const std::string& file, uint64_t rows, uint64_t offset,
+                               const record::RowFault& fault) {
+  return failure(ErrorCode::corrupt,
+                 "read row " + std::to_string(rows + 1) + ": at byte " +
+                     std::to_string(offset + fault.at) + " is " + fault.what,
+                 file, "--format lines, if it is no CSV");
+}
+
+// Finds the item at at_, asking the reader for more when it is not whole.
+bool Cursor::find_item() {
+  const record::Format& format = order_.format();
+  for (bool asked = false;; asked = true) {
+    if (const size_t bytes = record::item_bytes_at(format, at_, end_); bytes > 0) {
+      item_ = record::text_at(at_, bytes);
+      return true;
+    }
+    if (!asked) {
+      end_ = at_ + reader_->available(at_, block_bytes_);
+      continue;
+    }
+    const auto have = static_cast<size_t>(end_ - at_);
+    if (have == block_bytes_) {
+      too_long_ = true;
+    } else if (have > 0 && !format.fixed()) {
+      item_ = record::text_at(at_, have);
+      lacks_newline_ = true;
+      return true;
+    } else if (have > 0) {
+      cut_off_ = true;
+    }
+    return false;
+  }
+}
+
+bool Cursor::next() {
+  lacks_newline_ = false;
+  if (!find_item()) {
+    done_ = true;
+    return false;
+  }
+  fault_ = fault_of(order_.format(), item_);
+  if (fault_) {
+    done_ = true;
+    return false;
+  }
+  at_ += item_.size();
+  ++items_;
+  prefix_ = order_.prefix(item_);
+  return true;
+}
+
+Status Cursor::status() const {
+  if (auto status = reader_->status(); !status) return status;
+  if (fault_) return bad_row(name_, items_, static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
+  if (too_long_) {
+    return failure(ErrorCode::out_of_memory,
+                   "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",
+                   name_, "a larger -S");
+  }
+  if (cut_off_) {
+    return failure(ErrorCode::corrupt, "read a whole item at its end", name_,
+                   "another --format or --record");
+  }
+  return {};
+}
+
+}  // namespace penstock::files

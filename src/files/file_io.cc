@@ -1,0 +1,36 @@
+#include "files/file_io.h"
+
+#include <algorithm>
+
+namespace penstock::files {
+namespace {
+
+constexpr uint32_t depth_max = 64;  // more requests in flight make no disk faster
+
+}  // namespace
+
+pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes) {
+  if (options.mechanism != pool::Mechanism::automatic) return options.mechanism;
+  return pool::preferred(pool::Use::same_thread, block_bytes);
+}
+
+std::string engine_name() {
+  auto engine = file::Engine::open();
+  return engine && (*engine)->kind() == file::EngineKind::io_uring ? "io_uring" : "threads";
+}
+
+Result<FileIo> FileIo::open(const FilesOptions& options, size_t block_bytes, uint32_t blocks) {
+  FileIo files;
+  auto pool = pool::Pool::open({.block_bytes = block_bytes,
+                                .blocks_max = blocks,
+                                .mechanism = mechanism_of(options, block_bytes)});
+  if (!pool) return std::unexpected(pool.error());
+  auto engine = file::Engine::open({.depth = std::min(blocks, depth_max)});
+  if (!engine) return std::unexpected(engine.error());
+  files.pool_ = std::move(*pool);
+  files.engine_ = std::move(*engine);
+  files.io_ = std::make_unique<stream::BlockIo>(*files.pool_, *files.engine_);
+  return files;
+}
+
+}  // namespace penstock::files

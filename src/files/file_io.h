@@ -1,0 +1,33 @@
+#pragma once
+
+// Blocks and requests of one thread: a pool, an engine, and the two together.
+
+#include <memory>
+#include <string>
+
+#include "files/options.h"
+#include "stream/block_io.h"
+
+namespace penstock::files {
+
+// For blocks that move about within one thread.
+pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes);
+
+// The engine that runs requests, for reports.
+std::string engine_name();
+
+// Thread safety: one thread. Move-only.
+class FileIo {
+ public:
+  static Result<FileIo> open(const FilesOptions& options, size_t block_bytes, uint32_t blocks);
+
+  stream::BlockIo& io() { return *io_; }
+  size_t block_bytes() const { return pool_->block_bytes(); }
+
+ private:
+  std::unique_ptr<pool::Pool> pool_;
+  std::unique_ptr<file::Engine> engine_;
+  std::unique_ptr<stream::BlockIo> io_;  // goes first: it waits for what is in flight
+};
+
+}  // namespace penstock::files

@@ -1,0 +1,329 @@
+#include "files/file_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <filesystem>
+
+#include "base/bits.h"
+#include "file/temporaries.h"
+#include "files/in_turn.h"
+#include "files/memory_plan.h"
+#include "os/memory.h"
+#include "record/codec.h"
+#include "source/in_order.h"
+
+namespace penstock::files {
+namespace {
+
+constexpr size_t pass_block_bytes_min = 4 * KiB;
+constexpr size_t pass_block_bytes_max = 2 * MiB;
+constexpr uint64_t blocks_per_stream = 32;
+// A line at least so long can be held.
+constexpr uint64_t line_bytes_held = 64 * KiB;
+constexpr uint64_t line_bytes_held_max = 2 * MiB;
+// What a stream takes beside its blocks: the file, its place in tables.
+constexpr uint64_t bytes_beside_blocks = 2 * KiB;
+// What a thread that fills a stream has touched of its stack, and what it knows.
+constexpr uint64_t bytes_of_thread = 64 * KiB;
+// Of the memory of a pass, what may be promised to streams.
+constexpr uint64_t promised_divisor = 2;
+
+// Of items whose size divides every block none lies across two.
+bool divides_blocks(const record::Format& format) {
+  return format.fixed() && std::has_single_bit(format.record_bytes) &&
+         format.record_bytes <= pass_block_bytes_min;
+}
+
+uint64_t item_bytes_held(const record::Format& format) {
+  return format.fixed() ? format.record_bytes : line_bytes_held;
+}
+
+// Points of a staircase: more than a page has room for.
+constexpr size_t stairs_shown_max = 256;
+
+// The means of neighbours, where there are more values than that.
+std::vector<double> thinned(const std::vector<double>& values, size_t values_max) {
+  if (values.size() <= values_max) return values;
+  std::vector<double> means;
+  for (size_t i = 0; i < values_max; ++i) {
+    const size_t begin = i * values.size() / values_max;
+    const size_t end = (i + 1) * values.size() / values_max;
+    double sum = 0;
+    for (size_t k = begin; k < end; ++k) sum += values[k];
+    means.push_back(sum / static_cast<double>(end - begin));
+  }
+  return means;
+}
+
+// What plans reckon with where nobody measured.
+constexpr const char* usual_device = "nvme-ssd";
+
+}  // namespace
+
+uint64_t stream_bytes_min(const record::Format& format) {
+  if (divides_blocks(format)) return pass_block_bytes_min;
+  return (ceil_div(item_bytes_held(format), pass_block_bytes_min) + 1) * pass_block_bytes_min;
+}
+
+PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t memory_bytes) {
+  const uint64_t share = memory_bytes / (std::max(1u, streams) * blocks_per_stream);
+  PassShape shape;
+  shape.block_bytes = std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(1, share)),
+                                         pass_block_bytes_min, pass_block_bytes_max);
+  if (!divides_blocks(format)) {
+    uint64_t held_bytes = item_bytes_held(format);
+    // Where there is room, longer lines can be held: an eighth of the memory for all streams.
+    if (!format.fixed()) {
+      held_bytes = std::max(
+          held_bytes, std::min(line_bytes_held_max, memory_bytes / 8 / std::max(1u, streams)));
+    }
+    shape.comeback_blocks =
+        static_cast<uint32_t>(ceil_div(held_bytes, uint64_t{shape.block_bytes}));
+  }
+  return shape;
+}
+
+namespace {
+
+// What the blocks of a pass may take.
+uint64_t memory_of_blocks(uint32_t streams, uint64_t memory_bytes) {
+  return memory_bytes - std::min(memory_bytes, streams * bytes_beside_blocks);
+}
+
+}  // namespace
+
+uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
+                                uint64_t memory_bytes) {
+  const PassShape shape = shape_of_pass(format, streams, memory_of_blocks(streams, memory_bytes));
+  return shape.block_bytes * std::max<uint64_t>(1, shape.comeback_blocks);
+}
+
+FileRun::FileRun(const FilesOptions& options, const char* verb)
+    : options_(options),
+      verb_(verb),
+      context_(options, verb),
+      temp_directories_(
+          file::temp_directories_or_default(options.temp_directories, options.output)) {}
+
+const bowtie::DeviceProfile& FileRun::device() const {
+  if (options_.device != nullptr) return *options_.device;
+  const bowtie::DeviceProfile* usual = bowtie::find_profile(usual_device);
+  return usual != nullptr ? *usual : bowtie::published_profiles().back();
+}
+
+Status FileRun::start(const std::vector<record::Format>& formats) {
+  if (options_.inputs.empty())
+    return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
+  if (options_.format.header_lines > 0) {
+    return failure(ErrorCode::unsupported, fmt::format("{} files with a header", verb_), "--header",
+                   "penstock sort, which keeps it; or tail -n +2");
+  }
+  usable_bytes_ = usable_memory(options_.memory_bytes);
+  if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
+    const uint64_t missing_bytes = usable_bytes_min - std::min(usable_bytes_, usable_bytes_min);
+    const uint64_t needed_bytes =
+        std::max(files_memory_bytes_min, options_.memory_bytes + missing_bytes * 33 / 32 + MiB);
+    return failure(ErrorCode::out_of_memory,
+                   fmt::format("{} within {} MiB", verb_, options_.memory_bytes / MiB), "-S",
+                   fmt::format("at least {}M", needed_bytes / MiB));
+  }
+  for (size_t i = 0; i < options_.inputs.size(); ++i) {
+    const std::string& path = options_.inputs[i];
+    const record::Format& format = i < formats.size() ? formats[i] : options_.format;
+    auto file = file::File::open_read(path);
+    if (!file) return std::unexpected(file.error());
+    if (auto added = guard_->add(*file); !added) return added;
+    const auto in_order = source::comes_in_order(*file, options_.source);
+    if (!in_order) return std::unexpected(in_order.error());
+    if (*in_order) {
+      any_in_order_ = true;
+      input_bytes_ = bowtie::unknown_bytes;
+      bowtie::Input& input = inputs_.emplace_back(bowtie::Input{.source = options_.source});
+      if (file->kind() == file::Kind::regular && path != "-") {
+        input.path = path;
+        continue;
+      }
+      streams_.push_back(std::make_unique<file::File>(std::move(*file)));
+      input.file = streams_.back().get();
+      continue;
+    }
+    auto size = file->size();
+    if (!size) return std::unexpected(size.error());
+    if (format.fixed() && *size % format.record_bytes != 0) {
+      return failure(ErrorCode::corrupt,
+                     fmt::format("read its {} bytes as items of {}", *size, format.record_bytes),
+                     path, "another --format or --record");
+    }
+    if (*size == 0) continue;
+    if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
+    inputs_.push_back({.path = path, .bytes = *size});
+  }
+  for (const std::string& directory : temp_directories_) file::remove_stale_temporaries(directory);
+  return interrupted();
+}
+
+void FileRun::start_with(std::vector<bowtie::Input> inputs) {
+  usable_bytes_ = usable_memory(options_.memory_bytes);
+  inputs_ = std::move(inputs);
+  for (const bowtie::Input& input : inputs_) input_bytes_ += input.bytes;
+}
+
+// What comes in order has blocks of its own beside those that are promised to every input.
+uint64_t FileRun::planned_stream_bytes() const {
+  const uint64_t bytes = stream_bytes_min(options_.format);
+  return 2 * bytes + (any_in_order_ ? bytes + bytes_of_thread : 0);
+}
+
+uint32_t streams_max(const record::Format& format, uint64_t memory_bytes) {
+  const uint64_t each = stream_bytes_min(format) + bytes_beside_blocks;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(memory_bytes / promised_divisor / each, 2, 1 << 20));
+}
+
+bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
+  const uint64_t memory_bytes = memory_of_blocks(streams, options.memory_bytes);
+  const PassShape shape = shape_of_pass(options.format, streams, memory_bytes);
+  stats_.block_bytes = shape.block_bytes;
+  bowtie::RunOptions run{.memory_bytes = memory_bytes,
+                         .block_bytes = shape.block_bytes,
+                         .comeback_blocks = shape.comeback_blocks,
+                         .device = options_.device.get(),
+                         .cancel = options_.cancel,
+                         .record_staircases = options_.record_staircases};
+  context_.show(options.phase);
+  context_.expect(options.total_bytes);
+  if (options_.progress) {
+    run.observe = [this](const bowtie::View&, const bowtie::Action&) { (void)context_.pulse(); };
+  }
+  return run;
+}
+
+Status FileRun::note(const Result<bowtie::RunResult>& result,
+                     const std::vector<bowtie::Input>& inputs) {
+  if (!result) return std::unexpected(named(result.error(), inputs));
+  stats_.switches += result->switches();
+  moved_bytes_ += result->bytes_read + result->bytes_written;
+  if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
+  stats_.emulated = result->emulated;
+  return {};
+}
+
+// A side whose only stream passes through has no staircase.
+void FileRun::note_staircases(const bowtie::Staircases& stairs, const char* phase) {
+  auto note = [&](uint32_t streams, const bowtie::MeasuredStairs& measured,
+                  const std::vector<double>& predicted, const char* what) {
+    if (streams < 2 || measured.steps == 0) return;
+    stats_.staircases.push_back(
+        {.title = fmt::format("{}, {} x {}: {}", phase, stairs.inputs, stairs.outputs, what),
+         .streams = streams,
+         .steps = measured.steps,
+         .measured_bytes = thinned(measured.bytes, stairs_shown_max),
+         .predicted_bytes = thinned(predicted, stairs_shown_max)});
+  };
+  note(stairs.inputs, stairs.input, bowtie::input_staircase(stairs.schedule),
+       "inputs, some of them just filled");
+  note(stairs.outputs, stairs.output, bowtie::output_staircase(stairs.schedule),
+       "outputs, the fullest about to be written");
+}
+
+Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
+                     const bowtie::Computation& computation, const PassOptions& options) {
+  const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
+  bowtie::RunOptions run = run_options(options, streams);
+  run.inputs_in_turn = options.inputs_in_turn;
+  run.memory_bytes -= bowtie::in_order_bytes(inputs, run);
+  std::unique_ptr<InTurnScheduler> in_turn;
+  if (options.inputs_in_turn && inputs.size() > 1) {
+    auto opened = InTurnScheduler::open(static_cast<uint32_t>(outputs.size()), run.memory_bytes,
+                                        run.block_bytes);
+    if (!opened) return std::unexpected(opened.error());
+    in_turn = std::move(*opened);
+    run.scheduler = in_turn.get();
+  }
+  auto result = bowtie::run(inputs, std::move(outputs), computation, run);
+  if (result) {
+    for (bowtie::Staircases& stairs : result->staircases) {
+      // To the schedule they are one input, which keeps no stairs.
+      if (in_turn != nullptr) stairs.schedule = in_turn->schedule();
+      if (options.inputs_in_turn) stairs.input = {};
+      note_staircases(stairs, options.phase);
+    }
+  }
+  return note(result, inputs);
+}
+
+Status FileRun::plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
+                     std::vector<bowtie::Output> outputs,
+                     const bowtie::SteppedComputation& computation, const PassOptions& options) {
+  tell_about_temporaries();
+  uint32_t streams = 0;
+  for (const bowtie::Pass& pass : plan.passes)
+    streams = std::max(streams, pass.fan_in + pass.fan_out);
+  const bowtie::PlanRunOptions run{.run = run_options(options, streams),
+                                   .temporary_directories = temp_directories_};
+  const auto result = bowtie::run_plan(plan, inputs, std::move(outputs), computation, run);
+  if (result) {
+    // What is no output went to temporaries.
+    uint64_t between_bytes = result->bytes_written;
+    for (const uint64_t bytes : result->output_bytes)
+      between_bytes -= std::min(between_bytes, bytes);
+    count_temporary_bytes(between_bytes);
+    for (const bowtie::Staircases& stairs : result->staircases)
+      note_staircases(stairs, options.phase);
+  }
+  // Its numbers are those of one bowtie among many.
+  return note(result, {});
+}
+
+// What the executor knows as a number, the user knows by name.
+Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) {
+  if (error.code == ErrorCode::cancelled) return interrupted() ? error : interrupted().error();
+  constexpr std::string_view prefix = "input ";
+  const std::string_view subject = error.subject;
+  if (!subject.starts_with(prefix)) return error;
+  uint32_t number = 0;
+  const char* const end = subject.data() + subject.size();
+  if (std::from_chars(subject.data() + prefix.size(), end, number).ptr != end) return error;
+  error.subject = "an input";
+  if (number < inputs.size()) {
+    const bowtie::Input& input = inputs[number];
+    error.subject = input.file != nullptr ? input.file->path() : input.path;
+  }
+  return error;
+}
+
+void FileRun::tell_about_temporaries() {
+  if (told_ || !options_.notice) return;
+  told_ = true;
+  const std::string notice =
+      file::notice_of_temporaries(options_.temp_directories, temp_directories_);
+  if (!notice.empty()) options_.notice(notice);
+}
+
+Result<std::unique_ptr<file::File>> FileRun::temporary() {
+  tell_about_temporaries();
+  auto file = file::File::create_temporary(temp_directories_[turn_++ % temp_directories_.size()]);
+  if (!file) return std::unexpected(file.error());
+  file->keep_checks();
+  return std::make_unique<file::File>(std::move(*file));
+}
+
+FilesStats FileRun::stats() const {
+  FilesStats stats = stats_;
+  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories_, stats.temp_bytes);
+  const file::Traffic now = file::traffic();
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  stats.bytes_read = now.bytes_read - traffic_before_.bytes_read;
+  stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
+  if (stats.switches > 0)
+    stats.run_bytes = static_cast<double>(moved_bytes_) / static_cast<double>(stats.switches);
+  stats.peak_rss_bytes = os::resident_memory().peak_bytes;
+  stats.budget_bytes = options_.memory_bytes;
+  return stats;
+}
+
+}  // namespace penstock::files

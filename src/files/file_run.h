@@ -1,0 +1,116 @@
+#pragma once
+
+// What merging, partitioning, grouping and joining of files share: options, memory, passes of the
+// executor (bowtie/run.h), temporaries, messages, figures.
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bowtie/run.h"
+#include "file/engine.h"
+#include "file/input_guard.h"
+#include "files/options.h"
+#include "files/run_context.h"
+
+namespace penstock::files {
+
+// The least memory_bytes.
+inline constexpr uint64_t files_memory_bytes_min = 32 * MiB;
+
+// The blocks of a pass, and how far its streams come back: as large as leaves each stream many of
+// them, and a window that holds an item. Lines are as long as they are: 64 KiB, or a block where
+// that is more.
+struct PassShape {
+  size_t block_bytes = 0;
+  uint32_t comeback_blocks = 0;
+};
+PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t memory_bytes);
+// The longest item of a pass of so many streams that has so much memory.
+uint64_t item_bytes_max_of_pass(const record::Format& format, uint32_t streams,
+                                uint64_t memory_bytes);
+// How many streams a pass of so much memory holds.
+uint32_t streams_max(const record::Format& format, uint64_t memory_bytes);
+// What a stream needs at least.
+uint64_t stream_bytes_min(const record::Format& format);
+
+// One run of a command. Thread safety: one thread, as said; progress comes from others.
+class FileRun {
+ public:
+  // `verb`: "merge", for messages.
+  FileRun(const FilesOptions& options, const char* verb);
+
+  // The inputs, looked at: those that hold anything, with their sizes where they have one. Fails
+  // where the memory is too small, and on what cannot be opened or does not hold whole items.
+  // `formats`: of each input, where they differ from each other.
+  Status start(const std::vector<record::Format>& formats = {});
+  // Instead: these, which somebody else has opened and knows.
+  void start_with(std::vector<bowtie::Input> inputs);
+  const std::vector<bowtie::Input>& inputs() const { return inputs_; }
+  // For a result that is written beside the inputs. `bytes`: as much as is known before.
+  file::OutputOptions output_options(uint64_t bytes = 0) const {
+    return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
+  }
+  // unknown_bytes where one comes in order.
+  uint64_t input_bytes() const { return input_bytes_; }
+  // What blocks and tables may take.
+  uint64_t usable_bytes() const { return usable_bytes_; }
+  // What a stream of a merge needs, for plans.
+  uint64_t planned_stream_bytes() const;
+  const bowtie::DeviceProfile& device() const;
+
+  struct PassOptions {
+    record::Format format;
+    uint64_t memory_bytes = 0;
+    // The computation reads its inputs one after the other.
+    bool inputs_in_turn = false;
+    const char* phase = "";
+    uint64_t total_bytes = 0;  // of the whole run, for progress; 0: not known
+  };
+  // One pass. Errors name files instead of numbers.
+  Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
+              const bowtie::Computation& computation, const PassOptions& options);
+  // A plan of several passes.
+  Status plan(const bowtie::Plan& plan, const std::vector<bowtie::Input>& inputs,
+              std::vector<bowtie::Output> outputs, const bowtie::SteppedComputation& computation,
+              const PassOptions& options);
+
+  const std::vector<std::string>& temp_directories() const { return temp_directories_; }
+  // In the temporary directories in turn; gone when it is closed.
+  Result<std::unique_ptr<file::File>> temporary();
+  void count_temporary_bytes(uint64_t bytes) { stats_.temp_bytes += bytes; }
+  // Of the first output of the last pass.
+  uint64_t output_bytes() const { return output_bytes_; }
+
+  // Fails when the run was cancelled.
+  Status interrupted() { return context_.pulse(); }
+  FilesStats stats() const;
+
+ private:
+  void tell_about_temporaries();
+  Error named(Error error, const std::vector<bowtie::Input>& inputs);
+  bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
+  Status note(const Result<bowtie::RunResult>& result, const std::vector<bowtie::Input>& inputs);
+  void note_staircases(const bowtie::Staircases& stairs, const char* phase);
+
+  const FilesOptions& options_;
+  const char* verb_;
+  RunContext context_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const file::Traffic traffic_before_ = file::traffic();
+  std::vector<std::string> temp_directories_;
+  std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
+  std::vector<bowtie::Input> inputs_;
+  std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
+  uint64_t input_bytes_ = 0;
+  bool any_in_order_ = false;
+  uint64_t usable_bytes_ = 0;
+  size_t turn_ = 0;
+  bool told_ = false;
+  uint64_t moved_bytes_ = 0;
+  uint64_t output_bytes_ = 0;
+  FilesStats stats_;
+};
+
+}  // namespace penstock::files

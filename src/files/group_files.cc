@@ -1,0 +1,526 @@
+#include "files/group_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "bowtie/addresses.h"
+#include "bowtie/computations.h"
+
+// How groups are found that do not fit in memory.
+//
+// The naive way is to sort and then add up neighbours: correct, but it moves every item twice
+// though a thousand of them may become one group. The other naive way, a bucket of files by hash
+// and then one table per bucket, moves them twice as well, and has no answer to a key that has more
+// items than memory.
+//
+// Here a table (group_table.h) stands in front of the buckets:
+//
+//   inputs, one after the other --> table --(when it is full, all of it)--> buckets by hash
+//   each bucket --> table --> results; a bucket whose keys do not fit --> buckets by another hash
+//
+// What comes to a bucket are partials, not items: a key that is frequent is combined in the table,
+// so it writes one partial each time that the table fills up, however many items it has. A table
+// holds one entry for a key, so a bucket of one key never overflows, and a bucket that overflows
+// has more keys than fit, which another hash spreads evenly. Hence each level leaves at most a
+// bucket's share of the keys, and a few levels do.
+//
+// Where nothing combines (all keys differ) the table is work for nothing. After it was given out
+// with hardly anything combined, the next items go to their buckets as they are, for some tables'
+// worth; then it is tried again. Partials of a key reach its bucket in the order of their items
+// either way, so that `distinct` keeps the very first.
+//
+// How many partials are in a bucket is counted as they are written. Buckets that fit whatever their
+// keys are need no buckets of their own: all of them are read in one pass, one after the other, and
+// their results are written as each is done (so the next one is read ahead meanwhile).
+//
+// Sorted results: each table is sorted before it is given out, to a stretch of a temporary; the
+// stretches, whose keys are all different, are merged. Not the buckets are ranges of keys, since a
+// range that a sample finds in the front of a pipe, or in sorted input, says nothing about the
+// rest.
+//
+// Memory: a quarter for the blocks of a pass, the rest for the table. The table rests while its
+// entries are written.
+
+namespace penstock::files {
+namespace {
+
+using bowtie::InputStream;
+using bowtie::ItemReader;
+using bowtie::OutputStream;
+using bowtie::Streams;
+
+// Buckets of a level: more would be many files, fewer more levels.
+constexpr uint32_t buckets_max = 256;
+constexpr uint32_t buckets_min = 4;
+// Of inputs whose size nobody knows.
+constexpr uint32_t buckets_usual = 64;
+// Buckets are cut for this share of the table.
+constexpr double fill = 0.75;
+// Keys that so many hashes cannot tell apart have been made for that.
+constexpr uint32_t levels_max = 12;
+// Of a table, how much must combine for it to be worth while, and how many tables' worth of items
+// go past it where it was not.
+constexpr double combined_share_min = 0.1;
+constexpr uint64_t tables_bypassed = 4;
+// A table holds a file of lines whatever they are if that is so much smaller.
+constexpr uint64_t lines_expansion = 64;
+
+// A stretch of a file with groups, or partials of them.
+struct Stretch {
+  std::shared_ptr<file::File> file;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t partials = 0;
+};
+
+bowtie::Input input_of(const Stretch& stretch) {
+  return {.file = stretch.file.get(), .offset = stretch.offset, .bytes = stretch.bytes};
+}
+
+class Group {
+ public:
+  Group(const GroupFilesOptions& options, GroupLayout layout)
+      : options_(options), layout_(std::move(layout)), run_(options.files, "group") {}
+
+  Result<GroupFilesStats> go();
+
+ private:
+  // What comes in: items of the user's, or partials of ours.
+  enum class Kind { items, partials };
+  struct Source {
+    std::vector<bowtie::Input> inputs;
+    Kind kind = Kind::items;
+    std::optional<uint64_t> items;  // if known
+    uint64_t bytes = 0;             // or unknown_bytes
+  };
+
+  const record::Format& format_of(Kind kind) const {
+    return kind == Kind::items ? layout_.item_format() : layout_.partial_format();
+  }
+  bool holds(const Source& source) const;
+  uint32_t buckets_for(const Source& source) const;
+  Status split(const Source& source, uint32_t level);
+  Status fill_table(Streams& streams, Kind kind, uint32_t level, std::vector<Stretch>& buckets);
+  Status give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets);
+  Status to_bucket(Streams& streams, std::string_view partial, uint32_t level,
+                   std::vector<Stretch>& buckets);
+  Status finish_buckets(std::vector<Stretch> buckets, uint32_t level);
+  Status finish_those_that_fit(const std::vector<Stretch>& buckets);
+  Status write_table(OutputStream& output);
+  Status write_result(OutputStream& output, std::string_view partial);
+  Status merge_stretches();
+  Status merge_some(const std::vector<Stretch>& some, const bowtie::Output& output, bool last);
+  Status merge_streams(Streams& streams, bool last);
+  Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
+              const bowtie::Computation& computation);
+  record::Format widest_format() const;
+  bowtie::Output sorted_output() const;
+  bowtie::Output result_output() const;
+
+  const GroupFilesOptions& options_;
+  const GroupLayout layout_;
+  FileRun run_;
+  uint64_t pass_bytes_ = 0;
+  std::optional<GroupTable> table_;
+  file::File output_;
+  // Between passes: where the output goes on.
+  uint64_t output_bytes_ = 0;
+  uint64_t items_ = 0;
+  uint64_t groups_ = 0;
+  uint32_t buckets_ = 0;
+  uint32_t deepest_ = 0;
+  // Where a table that is full goes; of the bucket it is a part of.
+  bool spilled_ = false;
+  uint64_t added_ = 0;      // to the table since it was empty
+  uint64_t bypassing_ = 0;  // so many more
+  // Sorted results that do not fit in one table.
+  std::shared_ptr<file::File> sorted_file_;
+  std::vector<Stretch> sorted_;
+  std::string scratch_;
+};
+
+bowtie::Output Group::result_output() const {
+  return {.file = &output_,
+          .offset = output_.seekable() ? output_bytes_ : 0,
+          .bytes_max = bowtie::outputs_address_bytes};
+}
+
+bowtie::Output Group::sorted_output() const {
+  return {.file = sorted_file_.get(),
+          .offset = sorted_.empty() ? 0 : sorted_.back().offset + sorted_.back().bytes,
+          .bytes_max = bowtie::outputs_address_bytes};
+}
+
+// What decides how far the streams of a pass come back: the widest of three kinds of items; an odd
+// size where they differ, since one of them may lie across two blocks.
+record::Format Group::widest_format() const {
+  record::Format widest = layout_.item_format();
+  if (!widest.fixed()) return widest;
+  const uint32_t partial_bytes = layout_.partial_format().record_bytes;
+  const uint32_t result_bytes = layout_.result_format().record_bytes;
+  if (partial_bytes != widest.record_bytes || result_bytes != widest.record_bytes)
+    widest.record_bytes = std::max({widest.record_bytes, partial_bytes, result_bytes}) | 1;
+  return widest;
+}
+
+Status Group::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
+                   const bowtie::Computation& computation) {
+  if (auto status = run_.interrupted(); !status) return status;
+  return run_.pass(inputs, std::move(outputs), computation,
+                   {.format = widest_format(),
+                    .memory_bytes = pass_bytes_,
+                    .inputs_in_turn = true,
+                    .phase = "group"});
+}
+
+// Whatever the keys are.
+bool Group::holds(const Source& source) const {
+  if (source.items) return table_->holds(*source.items, source.bytes);
+  return source.bytes < table_->memory_bytes() / lines_expansion;
+}
+
+uint32_t Group::buckets_for(const Source& source) const {
+  const uint32_t most = std::min(buckets_max, streams_max(widest_format(), pass_bytes_) * 3 / 4);
+  if (source.bytes == bowtie::unknown_bytes) return std::min(most, buckets_usual);
+  const uint64_t needed = source.items ? table_->bytes_for(*source.items, source.bytes)
+                                       : table_->bytes_for(source.bytes / 16, source.bytes);
+  const auto share = static_cast<uint64_t>(fill * static_cast<double>(table_->memory_bytes()));
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(ceil_div(needed, share), std::min(buckets_min, most), most));
+}
+
+Status Group::to_bucket(Streams& streams, std::string_view partial, uint32_t level,
+                        std::vector<Stretch>& buckets) {
+  const auto bucket =
+      bucket_of(layout_.key_of_partial(partial), level, static_cast<uint32_t>(buckets.size()));
+  buckets[bucket].bytes += partial.size();
+  ++buckets[bucket].partials;
+  if (!bowtie::append(streams.output(bucket), partial)) return streams.status();
+  return {};
+}
+
+// All that the table holds, to the buckets.
+Status Group::give_out(Streams& streams, uint32_t level, std::vector<Stretch>& buckets) {
+  spilled_ = true;
+  const auto combined = static_cast<double>(added_ - table_->size());
+  if (combined < combined_share_min * static_cast<double>(added_))
+    bypassing_ = tables_bypassed * added_;
+  auto status = table_->for_each(
+      [&](std::string_view partial) { return to_bucket(streams, partial, level, buckets); });
+  table_->clear();
+  added_ = 0;
+  return status;
+}
+
+// All inputs of a pass, into the table, or through it into the buckets.
+Status Group::fill_table(Streams& streams, Kind kind, uint32_t level,
+                         std::vector<Stretch>& buckets) {
+  auto add = [&](std::string_view item) {
+    return kind == Kind::items ? table_->add_item(item) : table_->add_partial(item);
+  };
+  for (uint32_t i = 0; i < streams.inputs(); ++i) {
+    ItemReader reader(streams.input(i), format_of(kind), streams.window_bytes_max());
+    while (reader.next()) {
+      const std::string_view item = reader.item();
+      if (kind == Kind::items) ++items_;
+      if (bypassing_ > 0) {
+        --bypassing_;
+        std::string_view partial = item;
+        if (kind == Kind::items) {
+          make_partial(layout_, item, scratch_);
+          partial = scratch_;
+        }
+        if (auto status = to_bucket(streams, partial, level, buckets); !status) return status;
+        continue;
+      }
+      auto added = add(item);
+      if (added && *added == GroupTable::Added::full) {
+        PENSTOCK_CHECK(!buckets.empty(), "a table without buckets holds all its groups");
+        if (auto status = give_out(streams, level, buckets); !status) return status;
+        added = add(item);
+        if (added && *added == GroupTable::Added::full) {
+          return failure(ErrorCode::out_of_memory,
+                         fmt::format("hold an item of {} bytes", item.size()), "group",
+                         "a larger -S");
+        }
+      }
+      if (!added) return std::unexpected(added.error());
+      ++added_;
+    }
+    if (auto status = reader.status(); !status) return status;
+  }
+  return {};
+}
+
+// The groups of a source: to the results, by way of buckets if need be.
+Status Group::split(const Source& source, uint32_t level) {
+  if (level == levels_max) {
+    return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "group",
+                   "a larger -S");
+  }
+  deepest_ = std::max(deepest_, level + 1);
+  table_->clear();
+  spilled_ = false;
+  added_ = bypassing_ = 0;
+  std::vector<Stretch> buckets;
+  if (!holds(source)) buckets.resize(buckets_for(source));
+  if (level == 0) buckets_ = static_cast<uint32_t>(buckets.size());
+  for (Stretch& bucket : buckets) {
+    auto file = run_.temporary();
+    if (!file) return std::unexpected(file.error());
+    bucket.file = std::move(*file);
+  }
+
+  // As many inputs at a time as have room beside the buckets; a bucket goes on where it was.
+  const auto taken = static_cast<uint32_t>(buckets.size()) + 1;
+  const uint32_t most = streams_max(widest_format(), pass_bytes_);
+  const size_t batch = std::max<uint32_t>(1, most - std::min(most, taken));
+  for (size_t at = 0; at < source.inputs.size(); at += batch) {
+    const size_t end = std::min(source.inputs.size(), at + batch);
+    std::vector<bowtie::Output> outputs;
+    for (const Stretch& bucket : buckets) {
+      outputs.push_back({.file = bucket.file.get(),
+                         .offset = bucket.bytes,
+                         .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
+    }
+    auto status =
+        pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),
+              source.inputs.begin() + static_cast<ptrdiff_t>(end)},
+             std::move(outputs), [&](Streams& streams) -> Status {
+               if (auto filled = fill_table(streams, source.kind, level, buckets); !filled)
+                 return filled;
+               return end == source.inputs.size() && spilled_ ? give_out(streams, level, buckets)
+                                                              : Status{};
+             });
+    if (!status) return status;
+  }
+  if (spilled_) return finish_buckets(std::move(buckets), level);
+  buckets.clear();
+  if (table_->size() == 0) return {};
+  if (!options_.sorted || level == 0) {
+    // Nothing else will come: no stretch has to wait for others.
+    if (options_.sorted) table_->sort();
+    return pass({}, {result_output()}, [&](Streams& streams) -> Status {
+      return table_->for_each(
+          [&](std::string_view partial) { return write_result(streams.output(0), partial); });
+    });
+  }
+  return pass({}, {sorted_output()},
+              [&](Streams& streams) { return write_table(streams.output(0)); });
+}
+
+Status Group::finish_buckets(std::vector<Stretch> buckets, uint32_t level) {
+  if (options_.sorted && !sorted_file_) {
+    auto file = run_.temporary();
+    if (!file) return std::unexpected(file.error());
+    sorted_file_ = std::move(*file);
+  }
+  std::erase_if(buckets, [](const Stretch& bucket) { return bucket.partials == 0; });
+  for (const Stretch& bucket : buckets) run_.count_temporary_bytes(bucket.bytes);
+  auto large = std::partition(buckets.begin(), buckets.end(), [&](const Stretch& bucket) {
+    return table_->holds(bucket.partials, bucket.bytes);
+  });
+  std::vector<Stretch> those_that_fit(buckets.begin(), large);
+  deepest_ = std::max(deepest_, level + 2);
+  auto status = finish_those_that_fit(those_that_fit);
+  if (!status) return status;
+  buckets.erase(buckets.begin(), large);
+  those_that_fit.clear();
+  while (!buckets.empty()) {
+    const Stretch bucket = std::move(buckets.back());
+    buckets.pop_back();
+    status = split({.inputs = {input_of(bucket)},
+                    .kind = Kind::partials,
+                    .items = bucket.partials,
+                    .bytes = bucket.bytes},
+                   level + 1);
+    if (!status) return status;
+  }
+  return {};
+}
+
+// One after the other, as many in a pass as have room.
+Status Group::finish_those_that_fit(const std::vector<Stretch>& buckets) {
+  const size_t batch = streams_max(widest_format(), pass_bytes_) - 1;
+  for (size_t at = 0; at < buckets.size(); at += batch) {
+    std::vector<bowtie::Input> inputs;
+    for (size_t i = at; i < std::min(buckets.size(), at + batch); ++i)
+      inputs.push_back(input_of(buckets[i]));
+    auto status =
+        pass(inputs, {options_.sorted ? sorted_output() : result_output()},
+             [&](Streams& streams) -> Status {
+               for (uint32_t i = 0; i < streams.inputs(); ++i) {
+                 table_->clear();
+                 ItemReader reader(streams.input(i), layout_.partial_format(),
+                                   streams.window_bytes_max());
+                 while (reader.next()) {
+                   auto added = table_->add_partial(reader.item());
+                   if (!added) return std::unexpected(added.error());
+                   PENSTOCK_CHECK(*added != GroupTable::Added::full, "a bucket that fits has room");
+                 }
+                 if (auto read = reader.status(); !read) return read;
+                 if (auto written = write_table(streams.output(0)); !written) return written;
+               }
+               return {};
+             });
+    if (!status) return status;
+  }
+  return {};
+}
+
+// The table's groups are complete: results, or a sorted stretch.
+Status Group::write_table(OutputStream& output) {
+  if (!options_.sorted) {
+    return table_->for_each(
+        [&](std::string_view partial) { return write_result(output, partial); });
+  }
+  table_->sort();
+  Stretch stretch{.file = sorted_file_};
+  if (!sorted_.empty()) stretch.offset = sorted_.back().offset + sorted_.back().bytes;
+  stretch.partials = table_->size();
+  auto status = table_->for_each([&](std::string_view partial) -> Status {
+    stretch.bytes += partial.size();
+    if (!bowtie::append(output, partial)) return output.status();
+    return {};
+  });
+  if (!status) return status;
+  run_.count_temporary_bytes(stretch.bytes);
+  sorted_.push_back(std::move(stretch));
+  return {};
+}
+
+Status Group::write_result(OutputStream& output, std::string_view partial) {
+  scratch_.clear();
+  if (auto status = append_result(layout_, partial, scratch_); !status) return status;
+  if (!bowtie::append(output, scratch_)) return output.status();
+  output_bytes_ += scratch_.size();
+  ++groups_;
+  return {};
+}
+
+// ---- Sorted results.
+
+// No two stretches have a key in common, so that a heap does, and ties do not occur.
+Status Group::merge_streams(Streams& streams, bool last) {
+  struct Head {
+    uint64_t prefix;
+    uint32_t input;
+  };
+  std::vector<ItemReader> readers;
+  std::vector<Head> heap;
+  for (uint32_t i = 0; i < streams.inputs(); ++i)
+    readers.emplace_back(streams.input(i), layout_.partial_format(), streams.window_bytes_max());
+  auto key = [&](uint32_t i) { return layout_.key_of_partial(readers[i].item()); };
+  const bool numeric = layout_.item_format().numeric();
+  auto after = [&](const Head& a, const Head& b) {
+    if (a.prefix != b.prefix || numeric) return a.prefix > b.prefix;
+    return key(a.input) > key(b.input);
+  };
+  auto seat = [&](uint32_t i) -> Status {
+    if (!readers[i].next()) return readers[i].status();
+    heap.push_back({layout_.prefix_of_key(key(i)), i});
+    std::push_heap(heap.begin(), heap.end(), after);
+    return {};
+  };
+  for (uint32_t i = 0; i < streams.inputs(); ++i) {
+    if (auto status = seat(i); !status) return status;
+  }
+  OutputStream& output = streams.output(0);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), after);
+    const uint32_t input = heap.back().input;
+    heap.pop_back();
+    const std::string_view partial = readers[input].item();
+    if (last) {
+      if (auto status = write_result(output, partial); !status) return status;
+    } else if (!bowtie::append(output, partial)) {
+      return output.status();
+    }
+    if (auto status = seat(input); !status) return status;
+  }
+  return {};
+}
+
+Status Group::merge_some(const std::vector<Stretch>& some, const bowtie::Output& output,
+                         bool last) {
+  std::vector<bowtie::Input> inputs;
+  for (const Stretch& stretch : some) inputs.push_back(input_of(stretch));
+  if (auto status = run_.interrupted(); !status) return status;
+  return run_.pass(
+      inputs, {output}, [&](Streams& streams) { return merge_streams(streams, last); },
+      {.format = widest_format(), .memory_bytes = run_.usable_bytes(), .phase = "merge"});
+}
+
+Status Group::merge_stretches() {
+  if (sorted_.empty()) return {};
+  table_.reset();
+  const size_t fan_in = streams_max(widest_format(), run_.usable_bytes()) - 1;
+  while (sorted_.size() > fan_in) {
+    ++deepest_;
+    auto file = run_.temporary();
+    if (!file) return std::unexpected(file.error());
+    const std::shared_ptr<file::File> merged_file = std::move(*file);
+    std::vector<Stretch> merged;
+    uint64_t end = 0;
+    for (size_t at = 0; at < sorted_.size(); at += fan_in) {
+      const std::vector<Stretch> some(
+          sorted_.begin() + static_cast<ptrdiff_t>(at),
+          sorted_.begin() + static_cast<ptrdiff_t>(std::min(sorted_.size(), at + fan_in)));
+      Stretch one{.file = merged_file, .offset = end};
+      for (const Stretch& stretch : some) one.bytes += stretch.bytes;
+      auto status = merge_some(
+          some, {.file = merged_file.get(), .offset = end, .bytes_max = one.bytes}, false);
+      if (!status) return status;
+      end += one.bytes;
+      run_.count_temporary_bytes(one.bytes);
+      merged.push_back(std::move(one));
+    }
+    sorted_ = std::move(merged);
+  }
+  ++deepest_;
+  return merge_some(sorted_, result_output(), true);
+}
+
+Result<GroupFilesStats> Group::go() {
+  if (auto status = run_.start(); !status) return std::unexpected(status.error());
+  auto output = file::File::create_output(options_.files.output, run_.output_options());
+  if (!output) return std::unexpected(output.error());
+  output_ = std::move(*output);
+  pass_bytes_ = run_.usable_bytes() / 4;
+  auto table = GroupTable::open(layout_, run_.usable_bytes() - pass_bytes_);
+  if (!table) return std::unexpected(table.error());
+  table_.emplace(std::move(*table));
+
+  Source source{.inputs = run_.inputs(), .bytes = run_.input_bytes()};
+  if (layout_.item_format().fixed() && source.bytes != bowtie::unknown_bytes)
+    source.items = source.bytes / layout_.item_format().record_bytes;
+  if (!source.inputs.empty()) {
+    if (auto status = split(source, 0); !status) return std::unexpected(status.error());
+    if (auto status = merge_stretches(); !status) return std::unexpected(status.error());
+  }
+  if (auto status = run_.interrupted(); !status) return std::unexpected(status.error());
+  if (auto status = output_.publish(); !status) return std::unexpected(status.error());
+  GroupFilesStats stats;
+  static_cast<FilesStats&>(stats) = run_.stats();
+  stats.passes = deepest_;
+  stats.items = items_;
+  stats.groups = groups_;
+  stats.bytes = output_bytes_;
+  stats.buckets = run_.stats().temp_bytes > 0 ? buckets_ : 0;
+  return stats;
+}
+
+}  // namespace
+
+Result<GroupFilesStats> group_files(const GroupFilesOptions& options) {
+  auto layout = GroupLayout::make(options.files.format, options.aggregates);
+  if (!layout) return std::unexpected(layout.error());
+  return Group(options, std::move(*layout)).go();
+}
+
+}  // namespace penstock::files

@@ -1,0 +1,29 @@
+#pragma once
+
+// Groups the items of files by key, and sums up each group; any number of groups.
+
+#include "files/file_run.h"
+#include "files/group_table.h"
+
+namespace penstock::files {
+
+struct GroupFilesOptions {
+  FilesOptions files;
+  Aggregates aggregates;
+  bool sorted = false;  // by key; otherwise the results come in any order
+};
+
+struct GroupFilesStats : FilesStats {
+  uint64_t items = 0;    // of the inputs
+  uint64_t groups = 0;   // of the output
+  uint64_t bytes = 0;    // of the output
+  uint32_t buckets = 0;  // of the first split; 0: all groups fitted
+};
+
+// What a result is: GroupLayout::result_format().
+//
+// Errors: unsupported with the key, where a sum does not fit 64 bits; otherwise as sort_files().
+// After any error the output's name is untouched and nothing else is left.
+Result<GroupFilesStats> group_files(const GroupFilesOptions& options);
+
+}  // namespace penstock::files

@@ -1,0 +1,82 @@
+#include "files/input.h"
+
+#include <algorithm>
+
+#include "bowtie/addresses.h"
+#include "source/in_order.h"
+
+namespace penstock::files {
+
+Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
+    const file::File& file, const SourceOptions& source, size_t block_bytes,
+    uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max) {
+  auto bytes = source::source_of(file, source);
+  if (!bytes) return std::unexpected(bytes.error());
+  auto stream = SourceStream::open(std::move(*bytes), file.path(),
+                                   {.block_bytes = block_bytes,
+                                    .read_ahead_blocks = read_ahead_blocks,
+                                    .comeback_blocks = comeback_blocks,
+                                    .bytes_max = bytes_max,
+                                    .policy = ErrorPolicy::recover});
+  if (!stream) return std::unexpected(stream.error());
+  return std::make_shared<PieceReader>(std::move(*stream));
+}
+
+// The blocks are asked for ahead of the first touch: a loop that met the error in a fault would
+// read zeros where keys are, and keys say where items go.
+size_t PieceReader::available(const std::byte* at, size_t wanted) {
+  if (!stream_) {
+    const size_t bytes = std::min(wanted, static_cast<size_t>(reader_->end() - at));
+    reader_->prepare(at, bytes);
+    return reader_->status() ? bytes : 0;
+  }
+  const auto offset = static_cast<uint64_t>(at - stream_->begin());
+  const Result<uint64_t> ready = stream_->wait_ready(offset + wanted - 1);
+  if (!ready || *ready <= offset) return 0;
+  const size_t bytes = std::min<uint64_t>(wanted, *ready - offset);
+  return stream_->prepare_read(at, bytes) ? bytes : 0;
+}
+
+Result<std::string> PieceReader::take_header(const record::Format& format) {
+  const size_t have = available(begin_, block_bytes_);
+  if (auto failed = status(); !failed) return std::unexpected(failed.error());
+  const std::string_view data = record::text_at(begin_, have);
+  const auto bytes = record::header_bytes(format, data);
+  if (!bytes && have == block_bytes_) {
+    return failure(ErrorCode::corrupt,
+                   "find the end of the header in the first " + std::to_string(have) + " bytes", "",
+                   "--header, if the first line is one");
+  }
+  begin_ += bytes.value_or(have);
+  return std::string(data.substr(0, bytes.value_or(have)));
+}
+
+Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
+  if (piece.reader) return piece.reader;
+  if (piece.in_order) {
+    files_.reset();
+    auto reader = PieceReader::open_in_order(*piece.file, options_.source, shape_.block_bytes,
+                                             shape_.read_ahead_blocks, shape_.comeback_blocks,
+                                             bowtie::stream_address_bytes);
+    if (!reader || !piece.has_header) return reader;
+    if (auto header = (*reader)->take_header(options_.format); !header)
+      return std::unexpected(header.error());
+    return reader;
+  }
+  if (!files_) {
+    auto files = FileIo::open(options_, shape_.block_bytes,
+                              shape_.read_ahead_blocks + shape_.comeback_blocks + 1);
+    if (!files) return std::unexpected(files.error());
+    files_ = std::move(*files);
+  }
+  const stream::FileReaderCore::Options options{.read_ahead_blocks = shape_.read_ahead_blocks,
+                                                .comeback_blocks = shape_.comeback_blocks};
+  stream::BlockIo& io = files_->io();
+  auto reader = piece.file != nullptr ? stream::FileReaderCore::open(io, *piece.file, piece.offset,
+                                                                     piece.bytes, options)
+                                      : stream::FileReaderCore::open(io, piece.extents, options);
+  if (!reader) return std::unexpected(reader.error());
+  return std::make_shared<PieceReader>(std::move(*reader), shape_.block_bytes);
+}
+
+}  // namespace penstock::files

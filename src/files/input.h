@@ -1,0 +1,85 @@
+#pragma once
+
+// Where items come from: whole files, what comes in order (source/in_order.h), or the extents of a
+// bucket, each read as one plain pointer.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "files/file_io.h"
+#include "penstock/source.h"
+#include "stream/file_reader.h"
+
+namespace penstock::files {
+
+class PieceReader;
+
+struct Piece {
+  const file::File* file = nullptr;  // nullptr: the extents
+  uint64_t offset = 0;               // in the file
+  uint64_t bytes = 0;                // of what comes in order: what was looked at
+  std::vector<stream::Extent> extents = {};
+  size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
+  bool in_order = false;
+  bool has_header = false;  // of what comes in order, and has no reader yet
+  // Of what comes in order and was looked at: it goes on from there.
+  std::shared_ptr<PieceReader> reader = {};
+};
+
+// One piece while it is being read.
+// Thread safety: one thread.
+class PieceReader {
+ public:
+  explicit PieceReader(std::unique_ptr<stream::FileReaderCore> reader, size_t block_bytes)
+      : reader_(std::move(reader)), begin_(reader_->begin()), block_bytes_(block_bytes) {}
+  explicit PieceReader(SourceStream stream)
+      : stream_(std::move(stream)),
+        begin_(stream_->begin()),
+        block_bytes_(stream_->block_bytes()) {}
+
+  // What comes in order, in at most `bytes_max` of addresses. The consumer may come back to the
+  // first `comeback_blocks` blocks until it has gone on from there.
+  static Result<std::shared_ptr<PieceReader>> open_in_order(
+      const file::File& file, const SourceOptions& source, size_t block_bytes,
+      uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max);
+
+  const std::byte* begin() const { return begin_; }
+  size_t block_bytes() const { return block_bytes_; }
+  // How many bytes at `at` can be had now, at most `wanted`; waits until there are so many or the
+  // piece ends. 0: the end. REQUIRES: wanted is at most a block.
+  size_t available(const std::byte* at, size_t wanted);
+  // Takes off the header with which the piece begins: begin() is behind it. Errors: corrupt, where it
+  // is longer than a block.
+  Result<std::string> take_header(const record::Format& format);
+  Status status() const { return stream_ ? stream_->status() : reader_->status(); }
+
+ private:
+  // One of the two.
+  std::unique_ptr<stream::FileReaderCore> reader_;
+  std::optional<SourceStream> stream_;
+  const std::byte* begin_;
+  size_t block_bytes_;
+};
+
+// Pieces one after the other, in so many blocks of memory. Thread safety: one thread.
+class PieceReaders {
+ public:
+  struct Shape {
+    size_t block_bytes = 0;
+    uint32_t read_ahead_blocks = 0;
+    uint32_t comeback_blocks = 1;
+  };
+  PieceReaders(const FilesOptions& options, const Shape& shape)
+      : options_(options), shape_(shape) {}
+
+  // REQUIRES: the reader before is gone.
+  Result<std::shared_ptr<PieceReader>> open(const Piece& piece);
+
+ private:
+  const FilesOptions& options_;
+  const Shape shape_;
+  std::optional<FileIo> files_;  // nothing while a stream has the memory
+};
+
+}  // namespace penstock::files

@@ -1,0 +1,52 @@
+#pragma once
+
+// Deals the items of files out to many files, through one plain pointer each and in runs as long as
+// the memory allows (Tuxedo's D1).
+//
+// Each part keeps the order of the items: that of the files, and within a file that of its items.
+//
+// No part has its name before all of them are complete, and on the disk; then they are renamed, in
+// order. A crash between two renames leaves the first parts under their names, each of them whole,
+// and nothing of the others; the same command does all of it again.
+
+#include "files/file_run.h"
+
+namespace penstock::files {
+
+enum class PartitionBy {
+  range,  // part j holds what is not before bound j - 1 and before bound j
+  hash,   // of the key, stable between runs and versions: docs/files.md says how it is computed
+  bits,   // the first bits of the key in its order: 2^bits parts
+};
+
+struct PartitionFilesOptions {
+  FilesOptions files;  // its output: "out-{}.bin", the number of the part stands for {}
+  PartitionBy by = PartitionBy::hash;
+  uint32_t parts = 0;       // range with bounds: 0, or one more than there are bounds
+  std::string bounds_path;  // range: the bounds, items in order; empty: from a sample
+  bool checksums = false;   // as `penstock check` tells them
+};
+
+struct Part {
+  std::string path;
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+  std::string checksum;  // empty: not asked for
+};
+
+struct PartitionFilesResult {
+  FilesStats stats;
+  std::vector<Part> parts;
+  std::vector<std::string> bounds;  // range: as they are told to people
+};
+
+inline constexpr uint32_t parts_max = 1 << 16;
+
+// Errors: unsupported, for a range from a sample with a pipe among the inputs; otherwise as
+// sort_files().
+Result<PartitionFilesResult> partition_files(const PartitionFilesOptions& options);
+
+// "out-{}.bin" of 100 parts: "out-07.bin".
+Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts);
+
+}  // namespace penstock::files

@@ -1,0 +1,46 @@
+#pragma once
+
+// What all parts of one run share: the error that ends it, and the pulse that reports progress.
+
+#include <atomic>
+#include <optional>
+
+#include "base/mutex.h"
+#include "files/options.h"
+
+namespace penstock::files {
+
+// Thread safety: all members from any thread.
+class RunContext {
+ public:
+  // `verb`: "merge", for messages. The options outlive it.
+  RunContext(const FilesOptions& options, const char* verb);
+
+  // To be called every few milliseconds of work: reports progress, and fails when the run was
+  // cancelled or another thread has failed.
+  Status pulse();
+  // What progress tells from now on. `phase`: a literal.
+  void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
+  void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
+
+  // Keeps the first error. Later ones follow from it.
+  void fail(Error error) EXCLUDES_LOCK(mutex_);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
+  Error error() EXCLUDES_LOCK(mutex_);
+
+ private:
+  void report() EXCLUDES_LOCK(mutex_);
+
+  const FilesOptions& files_;
+  const char* const verb_;
+  std::atomic<bool> failed_{false};
+  std::atomic<int64_t> next_report_ns_{0};
+  std::atomic<int64_t> next_look_ns_{0};
+  std::atomic<const char*> phase_{""};
+  std::atomic<uint64_t> total_bytes_{0};
+  const uint64_t traffic_before_bytes_;
+  Mutex mutex_;
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+};
+
+}  // namespace penstock::files
