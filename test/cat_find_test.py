@@ -129,7 +129,7 @@ class Cat(Case):
 
     def test_plain_does_not_decompress(self):
         data = gzip.compress(b"text")
-        self.assertEqual(run("cat", "--plain", stdin=data).stdout, data)
+        self.assertEqual(run("cat", "--no-decompress", stdin=data).stdout, data)
 
     def test_a_slow_writer_and_a_socket(self):
         text = self.text(200_000)

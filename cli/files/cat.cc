@@ -10,6 +10,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
+#include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
 #include "penstock/source.h"
 
@@ -21,7 +22,7 @@ constexpr int exit_incomplete = 1;  // an input could not be read, or not to its
 struct CatArguments {
   std::vector<std::string> inputs;
   std::string output = "-";
-  bool plain = false;
+  SourceOptions source;
   file::OutputRules output_rules;
 };
 
@@ -38,7 +39,7 @@ int run_cat(const CatArguments& arguments) {
   if (!sink) return report("cat", sink.error());
   SourceStreamOptions options{
       .read_ahead_blocks = 4, .policy = ErrorPolicy::recover, .deliver_tail = true};
-  options.source.decompress = !arguments.plain;
+  options.source = arguments.source;
 
   int code = exit_ok;
   for (const std::string& input : arguments.inputs) {
@@ -65,16 +66,16 @@ int run_cat(const CatArguments& arguments) {
 
 Command add_cat(Parser& program) {
   auto arguments = std::make_shared<CatArguments>();
-  Parser parser = program.add_subcommand(
-      "cat", "write files one after the other, gzip, zstd and lz4 decompressed");
+  Parser parser = program.add_subcommand("cat", "write files one after the other, decompressed");
   parser.add_option("FILE", arguments->inputs, "what to read; - or nothing is standard input");
   parser.add_option("-o,--output", arguments->output,
                     "a file that appears when all inputs were read in whole (default: standard "
                     "output)");
   add_output_words(parser, arguments->output_rules);
-  parser.add_flag("--plain", arguments->plain, "do not decompress");
+  add_source_words(parser, arguments->source);
   parser.footer(
-      "Compressed data are known by their first bytes, whatever the name. What could be read of a "
+      "Compressed data (gzip, zstd, lz4, xz, bzip2) are known by their first bytes, whatever the "
+      "name. What could be read of a "
       "damaged\n"
       "input is written, and the inputs after it.\n"
       "Exit codes: 0 done, 1 an input could not be read in whole, 2 anything else that went "

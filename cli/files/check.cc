@@ -11,6 +11,7 @@
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
+#include "cli/common/source_words.h"
 #include "files/check_input.h"
 
 namespace penstock::cli {
@@ -23,6 +24,7 @@ struct CheckArguments {
   OrderRules order = {.stable = true};
   bool json = false;
   unsigned threads = 2;
+  SourceOptions source;
 };
 
 void print_json(const CheckArguments& arguments, const record::CheckResult& result,
@@ -65,7 +67,7 @@ int run_check(const CheckArguments& arguments) {
       files::check_input(arguments.input,
                          {.check = {*format, arguments.format.descending(arguments.order, *format)},
                           .threads = arguments.threads},
-                         {});
+                         arguments.source);
   if (!result) return report("check", result.error());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (arguments.json) {
@@ -88,6 +90,7 @@ Command add_check(Parser& program) {
   parser.add_flag("-r,--reverse", arguments->order.descending, "sorted means descending");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
   parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
+  add_source_words(parser, arguments->source);
   parser.footer(
       "Items that equal the one before them in their whole key count as duplicates; where the file "
       "is not sorted these are not all, and none are told (--json: null). The checksum does "

@@ -12,6 +12,7 @@
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/progress_line.h"
+#include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
 #include "file/file.h"
 
@@ -48,7 +49,8 @@ Result<files::FilesOptions> files_options(const FilesWords& words) {
       .format = *format,
       .memory_bytes = *memory_bytes,
       .temp_directories = words.temp_directories,
-      .output_rules = words.output_rules};
+      .output_rules = words.output_rules,
+      .source = words.source};
   if (!words.device.empty()) {
     auto loaded = load_device(words.device);
     if (!loaded) return std::unexpected(loaded.error());
@@ -72,6 +74,7 @@ void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help)
                     "penstock disk (default: nvme)");
   parser.add_flag("--json", words.json, "print what was done, as JSON");
   add_output_words(parser, words.output_rules);
+  add_source_words(parser, words.source);
   parser.footer(files_words_footer);
 }
 

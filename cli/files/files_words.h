@@ -24,6 +24,7 @@ struct FilesWords : MemoryWords {
   std::string device;
   bool json = false;
   file::OutputRules output_rules;
+  SourceOptions source;
 };
 
 // `words` must outlive the parsing. The commands add their own -o.

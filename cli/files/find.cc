@@ -21,6 +21,7 @@
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
+#include "cli/common/source_words.h"
 #include "os/limits.h"
 #include "penstock/source.h"
 
@@ -32,6 +33,7 @@ constexpr int exit_none = 1;
 struct FindArguments {
   std::vector<std::string> words;  // the pattern, unless -e gave it, and the files
   std::optional<std::string> expression;
+  SourceOptions source;
   bool fixed = false;
   bool perl = false;
   bool count = false;
@@ -186,6 +188,7 @@ Result<Search> prepare(const FindArguments& arguments) {
       .policy = ErrorPolicy::recover,
       .deliver_tail = true,
       .strict = regex,  // nobody knows how far back PCRE2 looks at most
+      .source = arguments.source,
   };
   return search;
 }
@@ -255,13 +258,14 @@ Command add_find(Parser& program) {
   parser.add_option("--window", a.window,
                     "how long a candidate of an expression may be in pipes and compressed data "
                     "(default 8M; memory grows with it). Plain files have no limit");
+  add_source_words(parser, a.source);
   parser.add_option("--block", a.block_bytes, "bytes of a block (a power of two; default 1M)")
       .hidden();
   parser.footer(
       "Matches are leftmost and do not overlap; of several files each line begins with FILE:. "
-      "gzip, "
-      "zstd and\n"
-      "lz4 are decompressed; offsets are those in the text. A candidate longer than --window is an "
+      "Compressed\n"
+      "data are decompressed; offsets are those in the text. A candidate longer than --window is "
+      "an "
       "error,\n"
       "never a match that is missed.\n"
       "Exit codes: 0 found, 1 not found, 2 anything that went wrong.");

@@ -275,7 +275,8 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
               .bytes = static_cast<double>(sort->input_bytes),
               .memory_bytes = options->memory_bytes};
   if (sort->input_bytes == 0) {
-    return misuse("plan for a pipe", arguments.inputs.front(), "--size");
+    return misuse("plan for a length that nobody knows (a pipe, or compressed data)",
+                  arguments.inputs.front(), "--size");
   }
   switch (sort->method) {
     case external::Method::empty:

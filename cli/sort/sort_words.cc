@@ -10,6 +10,7 @@
 #include "base/misuse.h"
 #include "cli/common/profile_json.h"
 #include "cli/common/size.h"
+#include "cli/common/source_words.h"
 #include "os/limits.h"
 
 namespace penstock::cli {
@@ -103,6 +104,7 @@ void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option(
       "--pool", words.pool,
       "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
+  add_source_words(parser, words.source);
 }
 
 Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
@@ -162,6 +164,7 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
   options.mechanism = *mechanism;
   options.compression =
       words.gnu.compress_program.empty() ? *compression : external::Compression::always;
+  options.source = words.source;
   options.top = words.top;
   if (!words.device.empty()) {
     auto device = load_device(words.device);

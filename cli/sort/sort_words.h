@@ -11,6 +11,7 @@
 #include "cli/common/parser.h"
 #include "cli/sort/gnu_options.h"
 #include "external/external_sort.h"
+#include "penstock/source.h"
 
 namespace penstock::cli {
 
@@ -37,6 +38,7 @@ struct SortWords : MemoryWords {
   std::string pool = "automatic";
   std::string device;
   std::string compression = "auto";
+  SourceOptions source;
 
   SortWords();
 };

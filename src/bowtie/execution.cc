@@ -219,9 +219,9 @@ Status Execution::open_inputs() {
       }
     }
     const file::File& file = input.file != nullptr ? *input.file : *opened;
-    const auto in_order = source::comes_in_order(file, input.source);
-    if (!in_order) return std::unexpected(in_order.error());
-    InputPlace place{.in_order = *in_order};
+    const auto arrival = source::arrival_of(file, input.source);
+    if (!arrival) return std::unexpected(arrival.error());
+    InputPlace place{.in_order = arrival->in_order};
     uint64_t end_bytes = 0;
     if (!place.in_order) {
       auto size = file.size();
@@ -501,10 +501,15 @@ Result<RunResult> Execution::run(std::vector<Input> inputs, std::vector<Output> 
 namespace penstock::bowtie {
 
 uint64_t in_order_bytes(std::span<const Input> inputs, const RunOptions& options) {
-  auto at_once = static_cast<uint64_t>(std::ranges::count(inputs, unknown_bytes, &Input::bytes));
-  if (options.inputs_in_turn) at_once = std::min<uint64_t>(at_once, 1);
   const uint64_t blocks = internal::in_order_ahead_blocks + uint64_t{options.comeback_blocks} + 1;
-  return std::min(at_once * blocks * options.block_bytes, options.memory_bytes);
+  uint64_t all = 0, largest = 0;
+  for (const Input& input : inputs) {
+    if (input.bytes != unknown_bytes) continue;
+    const uint64_t bytes = blocks * options.block_bytes + input.decoding_bytes;
+    all += bytes;
+    largest = std::max(largest, bytes);
+  }
+  return std::min(options.inputs_in_turn ? largest : all, options.memory_bytes);
 }
 
 Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,

@@ -71,6 +71,7 @@ struct Input {
   uint64_t offset = 0;
   uint64_t bytes = unknown_bytes;  // unknown: to the end of the file
   SourceOptions source = {.decompress = false};
+  uint64_t decoding_bytes = 0;  // of memory, as far as is known (source/in_order.h)
 };
 
 // Exactly one of `file`, `path` and `sink` is given.

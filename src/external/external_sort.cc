@@ -192,6 +192,11 @@ Status Run::check_resumable() const {
     if (input->kind() != file::Kind::regular || input->path() == "-")
       return refuse("resume a sort of what is no named file", input->path(), "a file");
   }
+  for (const Piece& piece : input_.pieces) {
+    if (piece.in_order)
+      return refuse("resume a sort of compressed data", piece.file->path(),
+                    "penstock cat to a file, and that; or --no-decompress");
+  }
   if (!file::names_a_file(options_.output))
     return refuse("resume a sort to what is no named file", options_.output, "-o FILE");
   return {};

@@ -103,14 +103,16 @@ Status Look::look_at_what_comes_in_order() {
     blocks_left = *ended && blocks_left > blocks ? blocks_left - blocks : 0;
   }
   std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
+  // What decoders take that are not there yet.
+  if (looked_at < in_order) input_.ahead_bytes += input_.decoding_bytes;
   return {};
 }
 
 // The first blocks of a piece, or all of it: true.
 Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max) {
   constexpr uint32_t read_ahead_blocks = 4;
-  auto reader = PieceReader::open_in_order(*piece.file, options_.source, block_bytes,
-                                           read_ahead_blocks, blocks, bytes_max);
+  auto reader = PieceReader::open_in_order(*piece.file, options_, block_bytes, read_ahead_blocks,
+                                           blocks, bytes_max);
   if (!reader) return std::unexpected(reader.error());
   piece.reader = *reader;
   size_t head_bytes = 0;
@@ -234,11 +236,12 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();
     if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
-    const auto in_order = source::comes_in_order(opened, options.source);
-    if (!in_order) return std::unexpected(in_order.error());
+    const auto arrival = source::arrival_of(opened, options.source);
+    if (!arrival) return std::unexpected(arrival.error());
     const bool has_header = options.format.header_lines > 0;
-    if (*in_order) {
+    if (arrival->in_order) {
       input.known = false;
+      input.decoding_bytes = std::max(input.decoding_bytes, arrival->decoding_bytes);
       input.pieces.push_back({.file = &opened, .in_order = true, .has_header = has_header});
       continue;
     }

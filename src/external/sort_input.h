@@ -25,8 +25,9 @@ struct SortInput {
   uint64_t bytes = 0;         // of what comes in order: what was looked at
   bool known = true;          // that is all
   Sample sample;
-  uint64_t usable_bytes = 0;  // what the budget leaves, by that look
-  uint64_t ahead_bytes = 0;   // that readers of what comes in order have not used yet
+  uint64_t usable_bytes = 0;    // what the budget leaves, by that look
+  uint64_t ahead_bytes = 0;     // that readers of what comes in order have not used yet
+  uint64_t decoding_bytes = 0;  // what decompression takes of the one that takes most
 
   // Whether a piece comes in order, and cannot be read twice.
   bool any_in_order() const;

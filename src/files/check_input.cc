@@ -55,11 +55,11 @@ Result<record::CheckResult> check_input(const std::string& path,
                                         const SourceOptions& source) {
   auto file = file::File::open_read(path);
   if (!file) return std::unexpected(file.error());
-  const auto in_order = source::comes_in_order(*file, source);
-  if (!in_order) return std::unexpected(in_order.error());
+  const auto arrival = source::arrival_of(*file, source);
+  if (!arrival) return std::unexpected(arrival.error());
   // Where a row begins is known from the front on alone.
   const record::Format& format = options.check.format;
-  if (!*in_order && !format.csv && format.header_lines == 0)
+  if (!arrival->in_order && !format.csv && format.header_lines == 0)
     return record::check_file(*file, options);
   auto bytes = source::source_of(*file, source);
   if (!bytes) return std::unexpected(bytes.error());

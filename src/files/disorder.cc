@@ -29,9 +29,9 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
   for (const std::string& path : options.inputs) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
-    const auto in_order = source::comes_in_order(*file, options.source);
-    if (!in_order) return std::unexpected(in_order.error());
-    Piece piece{.file = &*file, .in_order = *in_order};
+    const auto arrival = source::arrival_of(*file, options.source);
+    if (!arrival) return std::unexpected(arrival.error());
+    Piece piece{.file = &*file, .in_order = arrival->in_order};
     if (!piece.in_order) {
       auto size = file->size();
       if (!size) return std::unexpected(size.error());

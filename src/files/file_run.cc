@@ -136,12 +136,14 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
     auto file = file::File::open_read(path);
     if (!file) return std::unexpected(file.error());
     if (auto added = guard_->add(*file); !added) return added;
-    const auto in_order = source::comes_in_order(*file, options_.source);
-    if (!in_order) return std::unexpected(in_order.error());
-    if (*in_order) {
-      any_in_order_ = true;
+    const auto arrival = source::arrival_of(*file, options_.source);
+    if (!arrival) return std::unexpected(arrival.error());
+    if (arrival->in_order) {
+      in_order_bytes_ = std::max(in_order_bytes_, bytes_of_thread + arrival->decoding_bytes);
       input_bytes_ = bowtie::unknown_bytes;
-      bowtie::Input& input = inputs_.emplace_back(bowtie::Input{.source = options_.source});
+      bowtie::Input& input = inputs_.emplace_back(
+          bowtie::Input{.source = source::within_memory(options_.source, options_.memory_bytes),
+                        .decoding_bytes = arrival->decoding_bytes});
       if (file->kind() == file::Kind::regular && path != "-") {
         input.path = path;
         continue;
@@ -174,7 +176,7 @@ void FileRun::start_with(std::vector<bowtie::Input> inputs) {
 // What comes in order has blocks of its own beside those that are promised to every input.
 uint64_t FileRun::planned_stream_bytes() const {
   const uint64_t bytes = stream_bytes_min(options_.format);
-  return 2 * bytes + (any_in_order_ ? bytes + bytes_of_thread : 0);
+  return 2 * bytes + (in_order_bytes_ > 0 ? bytes + in_order_bytes_ : 0);
 }
 
 uint32_t streams_max(const record::Format& format, uint64_t memory_bytes) {

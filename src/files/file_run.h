@@ -104,7 +104,7 @@ class FileRun {
   std::vector<bowtie::Input> inputs_;
   std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;
-  bool any_in_order_ = false;
+  uint64_t in_order_bytes_ = 0;  // what one that comes in order takes beside its blocks; 0: none
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
   bool told_ = false;

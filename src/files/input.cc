@@ -8,9 +8,9 @@
 namespace penstock::files {
 
 Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
-    const file::File& file, const SourceOptions& source, size_t block_bytes,
+    const file::File& file, const FilesOptions& options, size_t block_bytes,
     uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max) {
-  auto bytes = source::source_of(file, source);
+  auto bytes = source::source_of(file, source::within_memory(options.source, options.memory_bytes));
   if (!bytes) return std::unexpected(bytes.error());
   auto stream = SourceStream::open(std::move(*bytes), file.path(),
                                    {.block_bytes = block_bytes,
@@ -55,7 +55,7 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
   if (piece.reader) return piece.reader;
   if (piece.in_order) {
     files_.reset();
-    auto reader = PieceReader::open_in_order(*piece.file, options_.source, shape_.block_bytes,
+    auto reader = PieceReader::open_in_order(*piece.file, options_, shape_.block_bytes,
                                              shape_.read_ahead_blocks, shape_.comeback_blocks,
                                              bowtie::stream_address_bytes);
     if (!reader || !piece.has_header) return reader;

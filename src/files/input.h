@@ -41,7 +41,7 @@ class PieceReader {
   // What comes in order, in at most `bytes_max` of addresses. The consumer may come back to the
   // first `comeback_blocks` blocks until it has gone on from there.
   static Result<std::shared_ptr<PieceReader>> open_in_order(
-      const file::File& file, const SourceOptions& source, size_t block_bytes,
+      const file::File& file, const FilesOptions& options, size_t block_bytes,
       uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max);
 
   const std::byte* begin() const { return begin_; }

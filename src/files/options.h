@@ -44,7 +44,7 @@ struct FilesOptions {
   // How full the buckets of the executor are: a look at all of them for every run of the device.
   bool record_staircases = false;
   file::OutputRules output_rules = {};
-  SourceOptions source = {.decompress = false};  // of the inputs
+  SourceOptions source = {};  // of the inputs
 };
 
 // How full the buckets of a side of the executor are in the steady state, the fullest first, mean

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "penstock/error.h"
+#include "penstock/units.h"
 
 namespace penstock::source {
 
@@ -40,9 +41,24 @@ class Decoder {
 std::unique_ptr<Decoder> make_gzip_decoder();
 std::unique_ptr<Decoder> make_zstd_decoder(uint64_t window_bytes_max);  // and skippable frames
 std::unique_ptr<Decoder> make_lz4_decoder();
+std::unique_ptr<Decoder> make_xz_decoder(uint64_t window_bytes_max);
+std::unique_ptr<Decoder> make_bzip2_decoder();
 
-// Whether data that begin like this, with at least head_bytes, are in one of the formats.
-inline constexpr size_t head_bytes = 4;
-bool is_compressed(std::span<const std::byte> head);
+// What an xz stream may take beside its window.
+inline uint64_t xz_memory_bytes(uint64_t window_bytes) {
+  return window_bytes + 128 * KiB;
+}
+// With such a head.
+uint64_t xz_decoding_bytes(std::span<const std::byte> head);
+inline Problem too_much_memory(uint64_t bytes) {
+  return {ErrorCode::out_of_memory,
+          "it takes " + std::to_string(bytes / MiB + 1) + " MiB, more than allowed",
+          "more memory (a larger -S, a larger window_bytes_max)"};
+}
+
+// What decompression takes of data that begin like this; nothing: they are in no known format. As
+// much as there is of the first head_bytes is needed.
+inline constexpr size_t head_bytes = 2 * KiB;
+std::optional<uint64_t> decoding_bytes(std::span<const std::byte> head);
 
 }  // namespace penstock::source

@@ -1,10 +1,12 @@
 #pragma once
 
-// What the tests of this folder share: data, the three formats made by their own libraries, pipes
+// What the tests of this folder share: data, the formats made by their own libraries, pipes
 // and sockets, sources that misbehave.
 
+#include <bzlib.h>
 #include <gtest/gtest.h>
 #include <lz4frame.h>
+#include <lzma.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -93,6 +95,27 @@ inline std::string lz4ed(const std::string& text) {
   return out;
 }
 
+inline std::string xzed(const std::string& text) {
+  std::string out(lzma_stream_buffer_bound(text.size()), '\0');
+  size_t bytes = 0;
+  EXPECT_EQ(lzma_easy_buffer_encode(1, LZMA_CHECK_CRC64, nullptr,
+                                    reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+                                    reinterpret_cast<uint8_t*>(out.data()), &bytes, out.size()),
+            LZMA_OK);
+  out.resize(bytes);
+  return out;
+}
+
+inline std::string bzip2ed(const std::string& text) {
+  auto bytes = static_cast<unsigned>(text.size() + text.size() / 100 + 600);
+  std::string out(bytes, '\0');
+  EXPECT_EQ(BZ2_bzBuffToBuffCompress(out.data(), &bytes, const_cast<char*>(text.data()),
+                                     static_cast<unsigned>(text.size()), 1, 0, 0),
+            BZ_OK);
+  out.resize(bytes);
+  return out;
+}
+
 inline std::string skippable(const std::string& text) {
   std::string out = "\x53\x2a\x4d\x18";
   const auto bytes = static_cast<uint32_t>(text.size());
@@ -101,8 +124,8 @@ inline std::string skippable(const std::string& text) {
 }
 
 using Compress = std::function<std::string(const std::string&)>;
-inline const std::array<Compress, 3> all_formats = {
-    gzipped, [](const std::string& text) { return zstded(text); }, lz4ed};
+inline const std::array<Compress, 5> all_formats = {
+    gzipped, [](const std::string& text) { return zstded(text); }, lz4ed, xzed, bzip2ed};
 
 // Gives `data` in pieces of random sizes up to `piece_bytes_max`, and then the end or an error.
 inline std::unique_ptr<Source> pieces(std::string data, uint64_t seed, size_t piece_bytes_max,

@@ -10,9 +10,16 @@
 
 namespace penstock::source {
 
-// Whether this is such an input: a pipe, or compressed data, unless the options say that their
-// bytes are meant.
-Result<bool> comes_in_order(const file::File& file, const SourceOptions& options);
+// How the bytes of an input come.
+struct Arrival {
+  // It is a pipe, or holds compressed data, unless the options say that their bytes are meant.
+  bool in_order = false;
+  uint64_t decoding_bytes = 0;  // of memory that this takes; of a pipe nobody knows
+};
+Result<Arrival> arrival_of(const file::File& file, const SourceOptions& options);
+
+// The same options, of decoders that leave most of the memory to others.
+SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
 // All of it, decompressed as the options say: from the beginning, or of a pipe from where it stands.
 // `file` may be closed afterwards.

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <optional>
@@ -130,15 +131,24 @@ Result<std::unique_ptr<Source>> open_source(const std::string& path, const Sourc
   return source::source_of(*file, options);
 }
 
-Result<bool> source::comes_in_order(const file::File& file, const SourceOptions& options) {
-  if (!file.seekable()) return true;
+Result<source::Arrival> source::arrival_of(const file::File& file, const SourceOptions& options) {
+  if (!file.seekable()) return Arrival{.in_order = true};
   const auto bytes = file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  std::array<std::byte, head_bytes> head;
-  if (!options.decompress || *bytes < head.size()) return false;
+  if (!options.decompress) return Arrival{};
+  std::array<std::byte, head_bytes> room;
+  const std::span head = std::span(room).first(std::min<uint64_t>(room.size(), *bytes));
   if (Status read = file::read_exactly(file, 0, head.data(), head.size()); !read)
     return std::unexpected(read.error());
-  return is_compressed(head);
+  const auto decoding = decoding_bytes(head);
+  return Arrival{.in_order = decoding.has_value(), .decoding_bytes = decoding.value_or(0)};
+}
+
+SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes) {
+  constexpr uint64_t usual_window_bytes = 8 * MiB;  // RFC 8878, 3.1.1.1.2
+  options.window_bytes_max =
+      std::min(options.window_bytes_max, std::max(memory_bytes / 8, usual_window_bytes));
+  return options;
 }
 
 Result<std::unique_ptr<Source>> source::source_of(const file::File& file,

@@ -249,9 +249,9 @@ class ThreadBody final : public StreamBody {
 
 // The size of a file whose bytes come as they are; 0 for pipes and compressed data.
 Result<uint64_t> plain_bytes(const file::File& file, const SourceStreamOptions& options) {
-  const auto in_order = comes_in_order(file, options.source);
-  if (!in_order) return std::unexpected(in_order.error());
-  return *in_order ? Result<uint64_t>(0) : file.size();
+  const auto arrival = arrival_of(file, options.source);
+  if (!arrival) return std::unexpected(arrival.error());
+  return arrival->in_order ? Result<uint64_t>(0) : file.size();
 }
 
 }  // namespace

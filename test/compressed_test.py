@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""Compressed inputs and pipes in every command that reads items, against plain Python: compressed_test.py PENSTOCK [TEST...].
+
+Each input is cut into items, stored in one of the formats or in several of them one after the other, and read as a file or through
+a pipe. Prints its seed; PENSTOCK_TEST_SEED repeats a run.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import pathlib
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import end_to_end
+
+PROGRAM = os.path.abspath(sys.argv[1])
+MIB = 1 << 20
+SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+# A sanitizer needs memory of its own.
+SMALL_MEMORY = "1G" if SANITIZED else "48M"
+ROUNDS = 3 if SANITIZED else 12
+
+
+def tool(name, *words):
+    return lambda data: subprocess.run([name, "-q", "-c", *words], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+FORMATS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lambda data: lzma.compress(data, preset=1)}
+FORMATS.update({name: tool(name, *words) for name, words in (("zstd", ("-3",)), ("lz4", ("-B4",))) if shutil.which(name)})
+
+
+def u64s(count, rng):
+    return [struct.pack("<Q", rng.randrange(1 << 64) >> rng.choice((0, 40))) for _ in range(count)]
+
+
+def lines(count, rng):
+    return [b"%d %s\n" % (rng.randrange(10**6), b"x" * rng.randrange(40)) for _ in range(count)]
+
+
+def records(count, rng):
+    return [rng.randbytes(2) + b"%018d" % rng.randrange(10**9) for _ in range(count)]
+
+
+# Items, the words that name their format, and what they compare by.
+KINDS = {
+    "u64": (u64s, ["--format", "u64"], lambda item: struct.unpack("<Q", item)[0]),
+    "lines": (lines, [], lambda item: item.removesuffix(b"\n")),
+    "records": (records, ["--format", "record", "--record", "20", "--key", "0:10"], lambda item: item[:10]),
+}
+
+
+def check_code(done, words, code):
+    if done.returncode != code:
+        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
+                             f"{done.stderr.decode(errors='replace')}")
+    return done
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-compressed-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.names = 0
+
+    def write(self, data):
+        self.names += 1
+        path = self.folder / f"in{self.names}"
+        path.write_bytes(data)
+        return path
+
+    def stored(self, data):
+        """In one format, in several after each other, or as it is."""
+        way = self.random.random()
+        if way < 0.25:
+            return data
+        if way < 0.6:
+            return self.random.choice(list(FORMATS.values()))(data)
+        cuts = sorted(self.random.randrange(len(data) + 1) for _ in range(self.random.randrange(1, 4)))
+        parts = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)])]
+        return b"".join(self.random.choice(list(FORMATS.values()))(part) for part in parts)
+
+    def run_with(self, words, inputs, code=0, memory=SMALL_MEMORY):
+        """Runs the program on inputs, each of which is a file or comes through a pipe."""
+        names, feeders, ends = [], [], []
+        for data in inputs:
+            if self.random.random() < 0.6:
+                names.append(self.write(data))
+                continue
+            read, write = os.pipe()
+            names.append(f"/dev/fd/{read}")
+            ends.append(read)
+
+            def feed(to=write, text=data):
+                try:
+                    with os.fdopen(to, "wb") as pipe:
+                        pipe.write(text)
+                except BrokenPipeError:
+                    pass
+            feeders.append(threading.Thread(target=feed))
+        words = [*words, *([] if words[0] == "check" else ["-S", memory, "-T", self.folder]), *names]
+        process = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=ends)
+        for end in ends:
+            os.close(end)
+        for feeder in feeders:
+            feeder.start()
+        out, err = process.communicate(timeout=300)
+        for feeder in feeders:
+            feeder.join()
+        return check_code(subprocess.CompletedProcess(words, process.returncode, out, err), words, code)
+
+    def inputs(self, make, count_max):
+        """Lists of items, and what stores them. The last line may lack its newline."""
+        lists = [make(self.random.randrange(count_max), self.random) for _ in range(self.random.randrange(1, 5))]
+        return lists, [self.stored(b"".join(items)) for items in lists]
+
+
+class AgainstAModel(Case):
+    def test_sort(self):
+        for round_number in range(ROUNDS):
+            for kind, (make, words, key) in KINDS.items():
+                with self.subTest(kind=kind, round=round_number):
+                    lists, inputs = self.inputs(make, 60_000)
+                    wanted = sorted((item for items in lists for item in items), key=key)
+                    done = self.run_with(["sort", "-s", *words], inputs)
+                    self.assertTrue(done.stdout == b"".join(wanted))
+                    done = self.run_with(["sort", "-s", "--top", "100", *words], inputs)
+                    self.assertTrue(done.stdout == b"".join(wanted[:100]))
+
+    def test_sort_of_more_than_memory(self):
+        if SANITIZED:
+            self.skipTest("takes memory that a sanitizer has")
+        items = u64s(2_000_000, self.random)
+        wanted = b"".join(sorted(items, key=KINDS["u64"][2]))
+        for _ in range(2):
+            cut = self.random.randrange(len(items))
+            inputs = [self.stored(b"".join(part)) for part in (items[:cut], items[cut:], [], [])]
+            self.assertTrue(self.run_with(["sort", "--format", "u64"], inputs, memory="34M").stdout == wanted)
+
+    def test_lines_without_a_last_newline(self):
+        for compress in FORMATS.values():
+            done = self.run_with(["sort"], [compress(b"b\na"), b"d\nc", compress(b"e")])
+            self.assertEqual(done.stdout, b"a\nb\nc\nd\ne\n")
+
+    def test_merge_and_check(self):
+        for round_number in range(ROUNDS):
+            for kind, (make, words, key) in KINDS.items():
+                with self.subTest(kind=kind, round=round_number):
+                    lists = [sorted(make(self.random.randrange(1, 20_000), self.random), key=key)
+                             for _ in range(self.random.randrange(1, 7))]
+                    inputs = [self.stored(b"".join(items)) for items in lists]
+                    wanted = b"".join(sorted((item for items in lists for item in items), key=key))
+                    self.assertTrue(self.run_with(["merge", *words], inputs).stdout == wanted)
+                    self.assertTrue(self.run_with(["sort", "-m", *words], inputs).stdout == wanted)
+                    self.run_with(["sort", "-c", *words], inputs[:1])
+                    told = self.run_with(["check", "--json", *words], inputs[:1]).stdout
+                    self.assertEqual(json.loads(told)["count"], len(lists[0]))
+                    disorder = [*lists[0], lists[0][0] if len(lists[0]) > 1 and key(lists[0][0]) < key(lists[0][-1]) else None]
+                    if disorder[-1] is not None:
+                        data = self.stored(b"".join(disorder))
+                        self.run_with(["sort", "-c", *words], [data], code=1)
+                        self.run_with(["check", *words], [data], code=1)
+                        told = self.run_with(["merge", *words], [data], code=2).stderr
+                        self.assertTrue(b"not in order" in told or b"not sorted" in told, told)
+
+    def test_many_files_are_merged(self):
+        lists = [sorted(lines(200, self.random)) for _ in range(150)]
+        inputs = [self.stored(b"".join(items)) for items in lists]
+        for memory in (SMALL_MEMORY, "300M"):
+            done = self.run_with(["merge"], inputs, memory=memory)
+            self.assertTrue(done.stdout == b"".join(sorted(line for items in lists for line in items)))
+
+    def test_group_join_and_partition(self):
+        for round_number in range(ROUNDS):
+            with self.subTest(round=round_number):
+                lists = [[b"%d\n" % self.random.randrange(3000) for _ in range(self.random.randrange(40_000))]
+                         for _ in range(self.random.randrange(1, 5))]
+                inputs = [self.stored(b"".join(items)) for items in lists]
+                counts = {}
+                for items in lists:
+                    for item in items:
+                        counts[item[:-1]] = counts.get(item[:-1], 0) + 1
+                done = self.run_with(["group", "--count", "--sorted"], inputs)
+                self.assertTrue(done.stdout == b"".join(b"%d\t%s\n" % (counts[k], k) for k in sorted(counts)))
+
+                left, right = (sorted(set(lines(3000, self.random))) for _ in range(2))
+                right = sorted({*right, *self.random.sample(left, min(500, len(left)))})
+                done = self.run_with(["join"], [self.stored(b"".join(left)), self.stored(b"".join(right))])
+                self.assertTrue(done.stdout == b"".join(sorted({*left} & {*right})))
+
+                pattern = self.folder / "part-{}"
+                self.run_with(["partition", "--by", "hash", "--parts", "3", "-o", pattern], inputs)
+                parts = [(self.folder / f"part-{i}").read_bytes().splitlines() for i in range(3)]
+                self.assertEqual(sorted(line for part in parts for line in part),
+                                 sorted(item[:-1] for items in lists for item in items))
+                for i, part in enumerate(parts):
+                    self.assertTrue(all(not {*part} & {*other} for other in parts[:i]))
+
+
+class WhatIsDamaged(Case):
+    def commands(self):
+        yield ["sort", "-o", self.folder / "out"]
+        yield ["sort", "-m", "-o", self.folder / "out"]
+        yield ["merge", "-o", self.folder / "out"]
+        yield ["group", "--count", "-o", self.folder / "out"]
+        yield ["partition", "--by", "hash", "--parts", "2", "-o", self.folder / "out-{}"]
+        yield ["check"]
+        yield ["sort", "-c"]
+
+    def test_it_is_an_error_that_names_the_place_and_leaves_nothing(self):
+        text = b"".join(sorted(lines(100_000, self.random)))
+        for name, compress in FORMATS.items():
+            whole = compress(text)
+            cut = whole[:self.random.randrange(len(whole) // 2, len(whole))]
+            at = self.random.randrange(len(whole) // 3, len(whole) // 2)
+            wrong = whole[:at] + bytes(b ^ 0xff for b in whole[at:at + 40]) + whole[at + 40:]
+            behind = b"".join(b"z" + line for line in text.splitlines(True))
+            second = compress(behind)[:len(cut)]
+            for what, data in (("cut", cut), ("wrong", wrong), ("second", compress(b"") + whole + second), ("garbage", whole + b"garbage")):
+                path = self.write(data)
+                for words in self.commands():
+                    with self.subTest(name, what=what, words=words):
+                        command = [PROGRAM, *map(str, words), *([] if words[0] == "check" else ["-S", SMALL_MEMORY, "-T", self.folder]),
+                                   path]
+                        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
+                        message = done.stderr.decode(errors="replace")
+                        self.assertIn(str(path), message)
+                        # What has been wrong for a while may be disorder before its checksum comes.
+                        if what == "wrong" and (words[0] == "merge" or words[1:2] in (["-m"], ["-c"])):
+                            self.assertIn(done.returncode, (1, 2), message)
+                        else:
+                            self.assertEqual(done.returncode, 2, message)
+                            self.assertIn("offset", message)
+                        self.assertEqual([p.name for p in self.folder.iterdir() if not p.name.startswith("in")], [])
+
+    def test_a_window_that_memory_has_no_room_for_is_refused(self):
+        data = lzma.compress(lines(10, self.random)[0], preset=9)
+        path = self.write(data)
+        done = subprocess.run([PROGRAM, "sort", "-S", "64M", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"-S", done.stderr)
+        if not SANITIZED:
+            done = subprocess.run([PROGRAM, "sort", "-S", "1G", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Words(Case):
+    def sort(self, *words, code=0, data=b""):
+        done = subprocess.run([PROGRAM, "sort", *map(str, words)], input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=60)
+        return check_code(done, words, code)
+
+    def test_no_decompress_means_the_bytes(self):
+        data = gzip.compress(b"a\n")
+        path = self.write(data)
+        for words in ((path,), ("-",)):
+            done = self.sort("--no-decompress", *words, data=data)
+            self.assertEqual(sorted(done.stdout.split(b"\n")), sorted((data + b"\n").split(b"\n"))[-len(done.stdout.split(b"\n")):])
+        done = subprocess.run([PROGRAM, "check", "--no-decompress", "--json", path], stdout=subprocess.PIPE)
+        self.assertEqual(json.loads(done.stdout)["count"], (data + b"\n").rstrip(b"\n").count(b"\n") + 1)
+
+    def test_numbers_that_begin_like_a_frame_are_no_frame_or_an_error_that_says_what_to_do(self):
+        # Magic numbers whose headers cannot be: numbers by all means.
+        for head in (b"\x1f\x8b\x08\xff", b"\x28\xb5\x2f\xfd\x08", b"\x04\x22\x4d\x18\x00\x00", b"BZh9\x00\x00\x00\x00"):
+            numbers = [head.ljust(8, b"\1"), *u64s(100, self.random)]
+            path = self.write(b"".join(numbers))
+            self.assertEqual(self.sort("--format", "u64", path).stdout, b"".join(sorted(numbers, key=KINDS["u64"][2])))
+        # One that could be.
+        numbers = [b"\x1f\x8b\x08\x00\0\0\0\0", *u64s(100, self.random)]
+        path = self.write(b"".join(numbers))
+        self.assertIn(b"--no-decompress", self.sort("--format", "u64", path, code=2).stderr)
+        self.assertEqual(self.sort("--format", "u64", "--no-decompress", path).stdout,
+                         b"".join(sorted(numbers, key=KINDS["u64"][2])))
+
+    def test_an_output_that_is_the_input(self):
+        path = self.write(gzip.compress(b"b\na\n"))
+        self.sort(path, "-o", path)
+        self.assertEqual(path.read_bytes(), b"a\nb\n")
+
+    def test_standard_input_from_a_file(self):
+        path = self.write(gzip.compress(b"b\na\n"))
+        with path.open("rb") as file:
+            done = subprocess.run([PROGRAM, "sort"], stdin=file, stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.stdout, b"a\nb\n")
+
+    def test_nothing_that_is_compressed_is_nothing(self):
+        for compress in FORMATS.values():
+            path = self.write(compress(b""))
+            self.assertEqual(self.sort(path).stdout, b"")
+            self.assertEqual(self.sort(path, self.write(b"a\n")).stdout, b"a\n")
+
+    def test_resume_refuses_it(self):
+        path = self.write(gzip.compress(b"b\na\n"))
+        self.assertIn(b"compressed", self.sort("--resume", path, "-o", self.folder / "out", code=2).stderr)
+
+    def test_plan_says_that_nobody_knows_the_length(self):
+        path = self.write(gzip.compress(b"".join(lines(2_000_000 if not SANITIZED else 10, self.random)), 1))
+        done = subprocess.run([PROGRAM, "plan", path, "-S", SMALL_MEMORY], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if not SANITIZED:
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"nobody knows", done.stderr)
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED}")
+    end_to_end.main("compressed_end_to_end")
