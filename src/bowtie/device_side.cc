@@ -110,6 +110,8 @@ const View& Execution::look() {
     if (now.stall == Stall::finished) view_in_[i] = 0;
     view_left_[i] = now.stall == Stall::finished ? 0 : level.end_bytes - here;
   }
+  view_.more_comes =
+      std::ranges::find(in_order_, unknown_bytes, &InOrder::end_bytes) != in_order_.end();
   for (uint32_t j = 0; j < out_.size(); ++j)
     view_out_[j] = out_[j].handed_bytes - out_[j].submitted_bytes;
   return view_;
@@ -120,7 +122,7 @@ const View& Execution::look() {
 bool Execution::in_steady_state() const {
   uint64_t consumed = 0, all = 0;
   for (size_t i = 0; i < view_in_.size(); ++i) {
-    if (input_places_[i].in_order) return false;
+    if (input_places_[i].in_order) return false;  // how much passes is not known
     consumed += view_consumed_[i];
     all += view_consumed_[i] + view_in_[i] + view_left_[i];
   }

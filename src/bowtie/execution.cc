@@ -243,9 +243,8 @@ Status Execution::open_inputs() {
     input_places_.push_back(place);
     MutexLock lock(mutex_);
     in_.emplace_back().end_bytes = end_bytes;
+    in_order_.emplace_back().end_bytes = place.in_order ? unknown_bytes : 0;
   }
-  MutexLock lock(mutex_);
-  in_order_.resize(inputs_.size());
   for (uint32_t i = 0; i < inputs_.size(); ++i) {
     input_places_[i].name =
         inputs_[i].file != nullptr ? inputs_[i].file->path().c_str() : inputs_[i].path.c_str();

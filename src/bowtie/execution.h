@@ -153,10 +153,11 @@ class Execution final : public stream::StreamHandler {
     uint64_t used_at = 0;
     uint32_t in_flight = 0;
   };
-  // An input that comes in order. Its thread opens and closes it, the other one may cancel it.
+  // An input that comes in order; of others there is nothing. The computation's thread opens and
+  // closes it, the device's may cancel it.
   struct InOrder {
     std::optional<SourceStream> stream;
-    uint64_t end_bytes = unknown_bytes;
+    uint64_t end_bytes = 0;  // unknown_bytes until it has ended
   };
 
   Execution(std::vector<Input> inputs, std::vector<Output> outputs, const RunOptions& options);

@@ -218,6 +218,7 @@ void StairScheduler::write_group(const View& view) {
 // How much more room the outputs need until the end of the inputs: the last step writes no more
 // than that, and a step becomes the last one if that takes less than another group.
 double StairScheduler::room_missing(const View& view) const {
+  if (view.more_comes) return std::numeric_limits<double>::infinity();
   double inputs = 0;
   for (size_t i = 0; i < view.input_bytes.size(); ++i) {
     if (view.input_left_bytes[i] == unknown_bytes) return std::numeric_limits<double>::infinity();

@@ -55,6 +55,7 @@ struct View {
   std::span<const uint64_t> output_bytes;          // produced, and not yet written
   Stall stall = Stall::none;
   uint32_t stalled_input = 0;  // where stall == input
+  bool more_comes = false;     // from what is none of the device's
 };
 
 struct Action {
