@@ -31,9 +31,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
 THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "papers",
-                   "bowtie", "external", "trace")
+                   "bowtie", "files", "external", "trace")
 # Their tests that run no threads of ours.
-UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "bowtie_simulator_test",
+UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulator_test", "papers_theorems_test",
                     "external_block_keeper_test", "external_bucket_plan_test", "external_journal_test",
                     "external_spill_test", "external_splitters_test", "sort_cache_sort_test",
                     "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
@@ -256,7 +256,7 @@ def unit_tests():
     layers = {f"{path.relative_to(ROOT / 'src').parts[0]}_{path.stem}": path
               for path in sorted((ROOT / "src").rglob("*_test.cc"))}
     others = {f"{folder}_{path.stem}": path
-              for folder, pattern in (("papers", "*_test.cc"), ("cli", "**/*_test.cc"), ("test", "*_test.cc"))
+              for folder, pattern in (("papers", "**/*_test.cc"), ("cli", "**/*_test.cc"), ("test", "*_test.cc"))
               for path in sorted((ROOT / folder).glob(pattern))}
     return layers | others
 

@@ -31,16 +31,16 @@
 #include "bowtie/computations.h"
 #include "bowtie/device_profile.h"
 #include "bowtie/run.h"
-#include "bowtie/simulator.h"
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "papers/bowtie/simulator.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::bowtie;
+using namespace penstock::papers;  // and so of penstock::bowtie
 
 struct Scale {
   uint64_t memory_bytes;

@@ -1,6 +1,6 @@
 // Do the schedules run as the theorems say?
 //
-// The policies of A1 to A6 drive an imagined device (src/bowtie/simulator.h), and the mean run
+// The policies of A1 to A6 drive an imagined device (papers/bowtie/simulator.h), and the mean run
 // length between two switches is held against the closed forms, over a grid of streams, groups,
 // shares and memories: figures 3 and 4 of the paper. Every stream has exactly its share at every
 // time, as in the theorems; a second ratio has items that fall at random. Then the staircases
@@ -17,13 +17,14 @@
 
 #include "bench/harness/bench.h"
 #include "bowtie/planner.h"
-#include "bowtie/simulator.h"
+#include "papers/bowtie/simulator.h"
+#include "papers/bowtie/theorems.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::bowtie;
+using namespace penstock::papers;  // and so of penstock::bowtie
 
 double rounds_of(const Schedule& schedule) {
   return std::max(static_cast<double>(schedule.bowtie.inputs) / schedule.groups.inputs,

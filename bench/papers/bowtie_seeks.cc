@@ -17,13 +17,13 @@
 
 #include "bench/harness/bench.h"
 #include "bowtie/planner.h"
-#include "bowtie/simulator.h"
+#include "papers/bowtie/simulator.h"
 #include "penstock/units.h"
 
 namespace penstock::bench {
 namespace {
 
-using namespace penstock::bowtie;
+using namespace penstock::papers;  // and so of penstock::bowtie
 
 // GB; the passes of table I; the rates of table III in MB/s (STXXL, nsort, Tuxedo).
 struct TableRow {

@@ -1,5 +1,5 @@
-// The other driver of a Scheduler (scheduler.h; the first one is the simulator): the device's
-// thread of a run. One function per kind of action, in its words.
+// The other driver of a Scheduler (scheduler.h; the first one is the simulator of papers/bowtie):
+// the device's thread of a run. One function per kind of action, in its words.
 
 #include <algorithm>
 #include <cerrno>

@@ -268,7 +268,7 @@ struct Staircases {
 struct RunResult {
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  // Attempted seeks: how often the device went on to another stream, as the simulator counts them.
+  // Attempted seeks: how often the device went on to another stream.
   uint64_t read_switches = 0;
   uint64_t write_switches = 0;
   uint64_t actions = 0;

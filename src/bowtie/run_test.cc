@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "bowtie/simulator.h"
+#include "bowtie/spread_fixture.h"
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "os/sanitizer.h"
@@ -619,60 +619,7 @@ TEST(Run, APolicyThatMovesNothingIsNoticed) {
   EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
 }
 
-// ---- Against the simulator.
-
-// Each item of each input goes to a random output, inputs in turns: equal shares, as in theory.
-Computation spread(uint64_t seed) {
-  return [seed](Streams& streams) -> Status {
-    Random random(seed);
-    const uint32_t inputs = streams.inputs();
-    const uint32_t outputs = streams.outputs();
-    std::vector<uint32_t> live(inputs);
-    std::iota(live.begin(), live.end(), 0u);
-    constexpr size_t item_bytes = 64;
-    while (!live.empty()) {
-      const size_t at = random.below(live.size());
-      InputStream& in = streams.input(live[at]);
-      const auto window = in.window(item_bytes);
-      if (window.size() < item_bytes) {
-        live.erase(live.begin() + static_cast<ptrdiff_t>(at));
-        continue;
-      }
-      if (outputs > 0 && !streams.output(static_cast<uint32_t>(random.below(outputs)))
-                              .append(window.data(), item_bytes))
-        break;
-      in.advance(item_bytes);
-    }
-    return {};
-  };
-}
-
-TEST(Run, SwitchesAsOftenAsTheSimulatorDoes) {
-  if (os::shadowed) GTEST_SKIP() << "a computation that a sanitizer slows down ends rounds early";
-  for (auto [n, m] : {std::pair{1u, 16u}, {1u, 64u}, {12u, 1u}, {12u, 0u}, {6u, 10u}}) {
-    const Folder folder;
-    const uint64_t bytes = 48 * MiB;
-    std::vector<Input> inputs;
-    Random random(n * 100 + m);
-    for (uint32_t i = 0; i < n; ++i) {
-      write_file(folder.file(fmt::format("in{}", i)), Bytes(bytes / n / 4096 * 4096));
-      inputs.push_back({.path = folder.file(fmt::format("in{}", i))});
-    }
-    std::vector<Output> outputs;
-    for (uint32_t j = 0; j < m; ++j)
-      outputs.push_back({.path = folder.file(fmt::format("out{}", j))});
-    const auto result = run(std::move(inputs), std::move(outputs), spread(n * 7 + m),
-                            {.memory_bytes = 6 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
-    ASSERT_TRUE(result.has_value()) << result.error().message();
-    const double moved = static_cast<double>(result->bytes_read + result->bytes_written);
-    const auto simulated = simulate(result->schedule, BowtieRun{.bytes = moved, .seed = 3});
-    ASSERT_TRUE(simulated.has_value());
-    const auto ours = static_cast<double>(result->switches());
-    const auto theirs = static_cast<double>(simulated->switches());
-    EXPECT_NEAR(ours / theirs, 1, 0.1) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
-                                                      name_of(result->schedule.algorithm));
-  }
-}
+// ---- Against the theorems.
 
 // Figure 5 d of the paper, of the executor itself.
 TEST(Run, ItsBucketsAreTheTheoremsStaircase) {

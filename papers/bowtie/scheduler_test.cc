@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "bowtie/simulator.h"
+#include "papers/bowtie/simulator.h"
 #include "penstock/units.h"
 
-namespace penstock::bowtie {
+namespace penstock::papers {
 namespace {
 
 // --- Adversaries: whoever hurts most gets everything. ---
@@ -476,4 +476,4 @@ TEST(BlockScheduler, ReadsABlockAtATime) {
 }
 
 }  // namespace
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers

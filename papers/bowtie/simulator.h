@@ -25,9 +25,9 @@
 #include "bowtie/device_profile.h"
 #include "bowtie/planner.h"
 #include "bowtie/scheduler.h"
-#include "bowtie/workload.h"
+#include "papers/bowtie/workload.h"
 
-namespace penstock::bowtie {
+namespace penstock::papers {
 
 struct SimulationOptions {
   // The bytes of each input; of all outputs, where there is no input.
@@ -130,4 +130,4 @@ BlockMerge stxxl_merge(uint64_t bytes, uint64_t memory_bytes);
 // being merged, so that large inputs are merged partly twice.
 BlockMerge nsort_like_merge(uint64_t bytes, uint64_t memory_bytes);
 
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers

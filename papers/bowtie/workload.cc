@@ -1,13 +1,11 @@
-#include "bowtie/workload.h"
+#include "papers/bowtie/workload.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "bowtie/scheduler.h"
-
-namespace penstock::bowtie {
+namespace penstock::papers {
 namespace {
 
 constexpr double forever = std::numeric_limits<double>::infinity();
@@ -140,4 +138,4 @@ std::unique_ptr<Workload> sorted_runs_workload(const WorkloadOptions& options,
   return std::make_unique<SortedRuns>(options, output_bytes);
 }
 
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers

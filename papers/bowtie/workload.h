@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "bowtie/scheduler.h"
 
-namespace penstock::bowtie {
+namespace penstock::papers {
 
-struct View;
+using namespace bowtie;
 
 // For the next `bytes` (consumed and produced together) input i has inputs[i] of what is consumed
 // and output j has outputs[j] of what is produced. The simulator takes an input that has nothing
@@ -55,4 +56,4 @@ std::unique_ptr<Workload> bursty_workload(const WorkloadOptions& options, double
 // fills alone for `output_bytes` each.
 std::unique_ptr<Workload> sorted_runs_workload(const WorkloadOptions& options, double output_bytes);
 
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers

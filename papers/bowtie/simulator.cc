@@ -1,4 +1,4 @@
-#include "bowtie/simulator.h"
+#include "papers/bowtie/simulator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "bowtie/staircase_record.h"
 #include "penstock/units.h"
 
-namespace penstock::bowtie {
+namespace penstock::papers {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -517,4 +517,4 @@ BlockMerge nsort_like_merge(uint64_t bytes, uint64_t memory_bytes) {
   return merge;
 }
 
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers

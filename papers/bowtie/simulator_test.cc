@@ -1,14 +1,19 @@
-#include "bowtie/simulator.h"
+#include "papers/bowtie/simulator.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
+#include "bowtie/spread_fixture.h"
+#include "os/sanitizer.h"
+#include "papers/bowtie/theorems.h"
 #include "penstock/units.h"
 
-namespace penstock::bowtie {
+namespace penstock::papers {
 namespace {
 
 // Enough rounds of all streams for a steady state.
@@ -200,5 +205,36 @@ TEST(Simulator, FirstRowOfTableTwo) {
   EXPECT_NEAR(simulate(nsort_like_merge(8 * GiB, GiB)).switches / ours->switches, 178, 18);
 }
 
+// ---- The executor of src/bowtie.
+
+TEST(Simulator, SwitchesAsOftenAsTheExecutorDoes) {
+  if (os::shadowed) GTEST_SKIP() << "a computation that a sanitizer slows down ends rounds early";
+  for (auto [n, m] : {std::pair{1u, 16u}, {1u, 64u}, {12u, 1u}, {12u, 0u}, {6u, 10u}}) {
+    std::string folder = (std::filesystem::temp_directory_path() / "simulator_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    const uint64_t bytes = 48 * MiB;
+    std::vector<Input> inputs;
+    for (uint32_t i = 0; i < n; ++i) {
+      inputs.push_back({.path = fmt::format("{}/in{}", folder, i)});
+      std::ofstream(inputs.back().path).put('\0');
+      std::filesystem::resize_file(inputs.back().path, bytes / n / 4096 * 4096);
+    }
+    std::vector<Output> outputs;
+    for (uint32_t j = 0; j < m; ++j)
+      outputs.push_back({.path = fmt::format("{}/out{}", folder, j)});
+    const auto result = run(std::move(inputs), std::move(outputs), spread(n * 7 + m),
+                            {.memory_bytes = 6 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(result.has_value()) << result.error().message();
+    const double moved = static_cast<double>(result->bytes_read + result->bytes_written);
+    const auto simulated = simulate(result->schedule, BowtieRun{.bytes = moved, .seed = 3});
+    ASSERT_TRUE(simulated.has_value());
+    const auto ours = static_cast<double>(result->switches());
+    const auto theirs = static_cast<double>(simulated->switches());
+    EXPECT_NEAR(ours / theirs, 1, 0.1) << fmt::format("{} x {}: {} and {}, {}", n, m, ours, theirs,
+                                                      name_of(result->schedule.algorithm));
+  }
+}
+
 }  // namespace
-}  // namespace penstock::bowtie
+}  // namespace penstock::papers
