@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <string>
 
 #include "bowtie/spread_fixture.h"
 #include "os/sanitizer.h"
@@ -216,8 +217,7 @@ TEST(Simulator, SwitchesAsOftenAsTheExecutorDoes) {
     std::vector<Input> inputs;
     for (uint32_t i = 0; i < n; ++i) {
       inputs.push_back({.path = fmt::format("{}/in{}", folder, i)});
-      std::ofstream(inputs.back().path).put('\0');
-      std::filesystem::resize_file(inputs.back().path, bytes / n / 4096 * 4096);
+      std::ofstream(inputs.back().path) << std::string(bytes / n / 4096 * 4096, '\0');
     }
     std::vector<Output> outputs;
     for (uint32_t j = 0; j < m; ++j)
