@@ -213,7 +213,7 @@ void Execution::fetch_in_order(InputStream& stream, size_t bytes_min) {
     return fail_in_place(too_wide(input_places_[stream.index_].name));
   const Result<uint64_t> ready = source->wait_ready(wanted - 1);
   if (!ready) return fail(ready.error());
-  const uint64_t visible = std::min(*ready, round_up(wanted, block_bytes_));
+  const uint64_t visible = std::min(*ready, round_up(wanted, source->block_bytes()));
   if (visible > at) {
     auto prepared = source->prepare_read(stream.position(), visible - at);
     if (!prepared) return fail(prepared.error());
@@ -250,11 +250,14 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
     fail(source.error());
     return nullptr;
   }
+  RunOptions shape{.block_bytes = block_bytes_,
+                   .comeback_blocks = options_.comeback_blocks,
+                   .in_order_block_bytes = std::max(block_bytes_, options_.in_order_block_bytes)};
   auto source_stream = SourceStream::open(
       std::move(*source), file->path(),
-      {.block_bytes = block_bytes_,
+      {.block_bytes = shape.in_order_block_bytes,
        .read_ahead_blocks = in_order_ahead_blocks,
-       .comeback_blocks = options_.comeback_blocks,
+       .comeback_blocks = in_order_comeback_blocks(shape),
        .bytes_max = stream_address_bytes / (options_.inputs_in_turn ? 1 : inputs_.size()),
        .policy = ErrorPolicy::recover});
   if (!source_stream) {

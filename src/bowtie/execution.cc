@@ -188,6 +188,12 @@ Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& opt
   return division;
 }
 
+// As far as a window reaches behind the block of its first byte.
+uint32_t in_order_comeback_blocks(const RunOptions& options) {
+  return static_cast<uint32_t>(ceil_div(options.comeback_blocks * uint64_t{options.block_bytes},
+                                        options.in_order_block_bytes));
+}
+
 Execution::Execution(std::vector<Input> inputs, std::vector<Output> outputs,
                      const RunOptions& options)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)), options_(options) {}
@@ -499,16 +505,26 @@ Result<RunResult> Execution::run(std::vector<Input> inputs, std::vector<Output> 
 
 namespace penstock::bowtie {
 
-uint64_t in_order_bytes(std::span<const Input> inputs, const RunOptions& options) {
-  const uint64_t blocks = internal::in_order_ahead_blocks + uint64_t{options.comeback_blocks} + 1;
+RunOptions beside_in_order(std::span<const Input> inputs, RunOptions options) {
+  constexpr uint64_t memory_part = 64;
+  constexpr size_t block_bytes_enough = 1 * MiB;
+  auto at_once = static_cast<uint64_t>(std::ranges::count(inputs, unknown_bytes, &Input::bytes));
+  if (at_once == 0) return options;
+  if (options.inputs_in_turn) at_once = 1;
+  const uint64_t share = std::max<uint64_t>(1, options.memory_bytes / memory_part / at_once);
+  options.in_order_block_bytes =
+      std::max(options.block_bytes, std::min<size_t>(std::bit_floor(share), block_bytes_enough));
+  const uint64_t blocks =
+      internal::in_order_ahead_blocks + uint64_t{internal::in_order_comeback_blocks(options)} + 1;
   uint64_t all = 0, largest = 0;
   for (const Input& input : inputs) {
     if (input.bytes != unknown_bytes) continue;
-    const uint64_t bytes = blocks * options.block_bytes + input.decoding_bytes;
+    const uint64_t bytes = blocks * options.in_order_block_bytes + input.decoding_bytes;
     all += bytes;
     largest = std::max(largest, bytes);
   }
-  return std::min(options.inputs_in_turn ? largest : all, options.memory_bytes);
+  options.memory_bytes -= std::min(options.inputs_in_turn ? largest : all, options.memory_bytes);
+  return options;
 }
 
 Result<RunResult> run(std::vector<Input> inputs, std::vector<Output> outputs,

@@ -47,6 +47,8 @@ class BlockQueue {
 
 // Full blocks of an input that comes in order, which may wait for the computation.
 inline constexpr uint32_t in_order_ahead_blocks = 2;
+// REQUIRES: both sizes of blocks are given.
+uint32_t in_order_comeback_blocks(const RunOptions& options);
 
 // How a run divides its memory, decided before anything is opened.
 struct Division {

@@ -221,7 +221,7 @@ class Streams {
 using Computation = std::function<Status(Streams&)>;
 
 struct RunOptions {
-  // All blocks of all streams, but of those that come in order (in_order_bytes()). Beside it a run
+  // All blocks of all streams, but of those that come in order (beside_in_order()). Beside it a run
   // needs some MiB for itself, and 16 bytes per block.
   uint64_t memory_bytes = 256 << 20;
   // A power of two from 4 KiB to 4 MiB. 0: as large as leaves each stream many of them.
@@ -242,6 +242,8 @@ struct RunOptions {
   const DeviceProfile* device = nullptr;
   // Bytes that will be written in all, where that is known, for the prediction. 0: by input_share.
   uint64_t written_bytes = 0;
+  // Of an input that comes in order: a multiple of block_bytes, or 0 for that.
+  size_t in_order_block_bytes = 0;
   // The computation reads its inputs one after the other.
   bool inputs_in_turn = false;
   unsigned depth = 0;  // requests in flight within a run at most; 0: as large blocks need
@@ -300,9 +302,10 @@ struct RunResult {
 
 inline constexpr size_t staircases_max = 8;
 
-// What inputs that come in order take beside the memory of such a run. REQUIRES: block_bytes is
+// The same options, for what inputs that come in order leave of the memory, and with blocks for
+// these: large ones where there is room, as their threads change at each. REQUIRES: block_bytes is
 // given; those that do not come in order say how many bytes they have.
-uint64_t in_order_bytes(std::span<const Input> inputs, const RunOptions& options);
+RunOptions beside_in_order(std::span<const Input> inputs, RunOptions options);
 
 // One pass. Outputs that are given by path appear together at the end (each by itself is atomic);
 // after an error none does, and the first error is returned.

@@ -176,8 +176,7 @@ class PlanRun {
     const Bowtie& planned = pass.schedule.bowtie;
     if (planned.inputs == inputs.size() && planned.outputs == outputs.size())
       run_options.schedule = pass.schedule;
-    if (run_options.block_bytes != 0)
-      run_options.memory_bytes -= in_order_bytes(inputs, run_options);
+    if (run_options.block_bytes != 0) run_options = beside_in_order(inputs, std::move(run_options));
     auto one = bowtie::run(
         std::move(inputs), std::move(outputs),
         [&](Streams& streams) { return computation_(streams, ranges, pass.kind); }, run_options);

@@ -236,7 +236,7 @@ Status FileRun::pass(const std::vector<bowtie::Input>& inputs, std::vector<bowti
   const auto streams = static_cast<uint32_t>(inputs.size() + outputs.size());
   bowtie::RunOptions run = run_options(options, streams);
   run.inputs_in_turn = options.inputs_in_turn;
-  run.memory_bytes -= bowtie::in_order_bytes(inputs, run);
+  run = bowtie::beside_in_order(inputs, std::move(run));
   std::unique_ptr<InTurnScheduler> in_turn;
   if (options.inputs_in_turn && inputs.size() > 1) {
     auto opened = InTurnScheduler::open(static_cast<uint32_t>(outputs.size()), run.memory_bytes,
