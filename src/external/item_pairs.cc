@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "record/items.h"
 #include "sort/in_place_sort.h"
@@ -18,6 +19,9 @@
 // the group has in common. A group whose keys are all equal is sorted by place alone, which is what
 // keeps the sort stable and one giant key cheap.
 //
+// Keys that are made for each item (record/key_order.h) are made anew for each look at them. Groups that
+// are not large have theirs made once, and kept while they are put in order.
+//
 // (Keys end. Eight bytes of a shorter key are filled up with zeros, so a group may hold "a" and
 // "a\0" and not be told apart by any eight bytes: such a group is left to comparisons. So is one
 // that is `depth_max` deep, that the stack may end, too.)
@@ -30,6 +34,12 @@ using sorting::KeyValue;
 // Below it a sort by comparisons is as good.
 constexpr size_t group_items_min = 64;
 constexpr unsigned depth_max = 64;
+// Of a group whose keys are kept, and what these take.
+constexpr size_t kept_items_max = 4096;
+constexpr size_t kept_bytes_max = 256 * KiB;
+// What all keys have in common is not worth a look at each of them if it is less.
+constexpr size_t common_bytes_min = 3;
+constexpr size_t items_looked_at = 256;
 // How far ahead of use an item is asked for: a group's, in pairs.
 constexpr size_t prefetch_pairs = 16;
 
@@ -41,7 +51,15 @@ size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
 }
 
 class PairSorter {
+  struct Kept {
+    uint32_t begin = 0;
+    uint32_t end = 0;
+    uint64_t place = 0;
+  };
+
  public:
+  static constexpr size_t kept_item_bytes = sizeof(Kept);
+
   PairSorter(const SortOptions& options, const ItemsInMemory& items, unsigned threads)
       : order_(options.order()), format_(options.format), items_(items), threads_(threads) {}
 
@@ -69,7 +87,7 @@ class PairSorter {
     return order_.key(item_at(format_, items_.data + place, items_.end()), room);
   }
 
-  // Most data have nothing in common: a few items tell.
+  // Most data have nothing in common, or next to nothing: a few items tell.
   size_t common_prefix_of_all() const {
     if (items_.items == 0) return 0;
     const std::byte* at = items_.data;
@@ -77,7 +95,8 @@ class PairSorter {
     std::string room;
     const std::string_view first = key_at(0, first_room);
     size_t common = first.size();
-    while (common > 0 && at < items_.end()) {
+    for (size_t item_number = 0; common > 0 && at < items_.end(); ++item_number) {
+      if (item_number == items_looked_at && common < common_bytes_min) return 0;
       const std::string_view item = item_at(format_, at, items_.end());
       common = common_prefix(first, order_.key(item, room), common);
       at += item.size();
@@ -108,7 +127,7 @@ class PairSorter {
   }
 
   // Sorted by key: what is equal in it. Where the whole key was in it, nothing is left to do.
-  Status order_groups(std::span<KeyValue> pairs, unsigned depth) const {
+  Status order_groups(std::span<KeyValue> pairs, unsigned depth) {
     for (size_t i = 0; i + 1 < pairs.size();) {
       size_t end = i + 1;
       while (end < pairs.size() && pairs[end].key == pairs[i].key) ++end;
@@ -120,7 +139,9 @@ class PairSorter {
     return {};
   }
 
-  Status order_group(std::span<KeyValue> group, unsigned depth) const {
+  Status order_group(std::span<KeyValue> group, unsigned depth) {
+    if (format_.keys != nullptr && group.size() <= kept_items_max && keep_keys(group))
+      return order_by_kept_keys(group);
     if (group.size() < group_items_min || depth == depth_max) return compare(group);
     std::string first_room;
     std::string room;
@@ -148,6 +169,51 @@ class PairSorter {
     return order_groups(group, depth + 1);
   }
 
+  // Behind what they have in common. False: they take too much room.
+  bool keep_keys(std::span<const KeyValue> group) {
+    keys_.clear();
+    kept_.clear();
+    kept_.reserve(kept_items_max);
+    size_t common = kept_bytes_max;
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (i + prefetch_pairs < group.size())
+        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value);
+      const size_t begin = keys_.size();
+      order_.append_key(item_at(format_, items_.data + group[i].value, items_.end()), keys_);
+      if (keys_.size() > kept_bytes_max) return false;
+      kept_.push_back({.begin = static_cast<uint32_t>(begin),
+                       .end = static_cast<uint32_t>(keys_.size()),
+                       .place = group[i].value});
+      common = common_prefix(kept_key(kept_.front()), kept_key(kept_.back()), common);
+    }
+    for (Kept& kept : kept_) kept.begin += static_cast<uint32_t>(common);
+    return true;
+  }
+
+  // By the next eight bytes, as any group; what is equal in these, by the rest.
+  Status order_by_kept_keys(std::span<KeyValue> group) {
+    for (size_t i = 0; i < group.size(); ++i)
+      group[i] = {order_.prefix_of_bytes(kept_key(kept_[i])), i};
+    if (auto status = sort_by_key(group, 1); !status) return status;
+    auto precedes = [&](const KeyValue& one, const KeyValue& other) {
+      const Kept& a = kept_[one.value];
+      const Kept& b = kept_[other.value];
+      const int order = order_.compare_keys(kept_key(a), kept_key(b));
+      return order != 0 ? order < 0 : a.place < b.place;
+    };
+    for (size_t i = 0, end = 0; i < group.size(); i = end) {
+      while (end < group.size() && group[end].key == group[i].key) ++end;
+      const auto equal = group.subspan(i, end - i);
+      if (equal.size() > 1) std::sort(equal.begin(), equal.end(), precedes);
+    }
+    for (KeyValue& pair : group) pair.value = kept_[pair.value].place;
+    return {};
+  }
+
+  std::string_view kept_key(const Kept& kept) const {
+    return std::string_view(keys_).substr(kept.begin, kept.end - kept.begin);
+  }
+
   Status compare(std::span<KeyValue> group) const {
     std::string room_a;
     std::string room_b;
@@ -162,6 +228,8 @@ class PairSorter {
   const record::Format& format_;
   const ItemsInMemory& items_;
   const unsigned threads_;
+  std::string keys_;  // of the group whose keys are kept, one behind the other
+  std::vector<Kept> kept_;
 };
 
 }  // namespace
@@ -171,8 +239,12 @@ Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sortin
   return PairSorter(options, items, threads).sort(pairs);
 }
 
-uint64_t sort_pairs_extra_bytes(uint64_t items, unsigned threads) {
-  return sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads});
+uint64_t sort_pairs_extra_bytes(const record::Format& format, uint64_t items, unsigned threads) {
+  // A key's room doubles as it grows.
+  const uint64_t kept_bytes =
+      format.keys == nullptr ? 0
+                             : 2 * kept_bytes_max + kept_items_max * PairSorter::kept_item_bytes;
+  return sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads}) + kept_bytes;
 }
 
 }  // namespace penstock::external

@@ -28,6 +28,6 @@ Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sortin
                   unsigned threads);
 
 // Memory that sort_pairs() takes beside the pairs, at most.
-uint64_t sort_pairs_extra_bytes(uint64_t items, unsigned threads);
+uint64_t sort_pairs_extra_bytes(const record::Format& format, uint64_t items, unsigned threads);
 
 }  // namespace penstock::external

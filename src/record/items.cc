@@ -31,8 +31,16 @@ uint64_t ItemOrder::number(std::string_view item) const {
 
 std::string_view ItemOrder::make_key(std::string_view item, std::string& room) const {
   room.clear();
-  format_.keys->append(without_line_end(format_, item), room);
+  append_key(item, room);
   return room;
+}
+
+void ItemOrder::append_key(std::string_view item, std::string& to) const {
+  if (format_.keys == nullptr) {
+    to.append(key_of(format_, item));
+  } else {
+    format_.keys->append(without_line_end(format_, item), to);
+  }
 }
 
 std::string_view ItemOrder::made_key(std::string_view item) const {

@@ -112,6 +112,8 @@ class ItemOrder {
     if (key.prefix != prefix) return key.prefix < prefix ? -1 : 1;
     return format_.numeric() ? 0 : compare_keys(key.bytes, this->key(item, room));
   }
+  // The same behind what is in `to`.
+  void append_key(std::string_view item, std::string& to) const;
   const Format& format() const { return format_; }
   bool descending() const { return descending_; }
 

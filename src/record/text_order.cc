@@ -26,8 +26,9 @@
 //             negative ones complemented.
 //   month     its number.
 //   version   0 to 4 (empty, ".", "..", hidden, others); the name without its suffixes, the name.
-//             Of each: what is no digit, a byte each ('~' < the end < a digit < letters < the rest);
-//             numbers as their length without zeros in front, and digits.
+//             Of each: what is no digit, a byte each ('~' < the end < a number < letters < the rest);
+//             numbers as their length without zeros in front, in one byte with what says that one
+//             is there if it is less than 8, and two digits to a byte.
 //   random    a hash; the text.
 //
 // Where a line has no more text than the key begins with, the key is the empty text.
@@ -274,15 +275,17 @@ unsigned month_in(std::string_view text) {
   return 0;
 }
 
-// The bytes of a name with versions: '~', the end, a digit, letters, the rest.
+// The bytes of a name with versions: '~', the end, a number (of 0 to 7 digits, or more), letters, the
+// rest: all 256.
 constexpr unsigned version_tilde = 0;
 constexpr unsigned version_end = 1;
-constexpr unsigned version_digit = 2;
+constexpr unsigned version_number = 2;
+constexpr unsigned version_digits_short = 8;
 
 unsigned version_code(char c) {
   constexpr unsigned letters = 52;
   if (c == '~') return version_tilde;
-  const unsigned first = version_digit + 1;
+  const unsigned first = version_number + version_digits_short + 1;
   if (c >= 'A' && c <= 'Z') return first + static_cast<unsigned>(c - 'A');
   if (c >= 'a' && c <= 'z') return first + letters / 2 + static_cast<unsigned>(c - 'a');
   // The rest in their order, those before it counted that are letters, digits or '~'.
@@ -297,12 +300,17 @@ void append_version_part(std::string_view text, std::string& to) {
   do {
     for (; at < text.size() && !is_digit(text[at]); ++at) put(to, version_code(text[at]));
     // What ends here counts as if a zero followed.
-    put(to, version_digit);
     while (at < text.size() && text[at] == '0') ++at;
     const size_t begin = at;
     while (at < text.size() && is_digit(text[at])) ++at;
-    append_length(at - begin, 0, 200, to);
-    to.append(text.substr(begin, at - begin));
+    const size_t digits = at - begin;
+    put(to, version_number + static_cast<unsigned>(std::min<size_t>(digits, version_digits_short)));
+    if (digits >= version_digits_short) append_length(digits, 0, 200, to);
+    for (size_t i = begin; i < at; i += 2) {
+      const auto tens = static_cast<unsigned>(text[i] - '0');
+      const auto ones = i + 1 < at ? static_cast<unsigned>(text[i + 1] - '0') : 0;
+      put(to, 10 * tens + ones);
+    }
   } while (at < text.size());
   put(to, version_end);
 }
