@@ -125,6 +125,10 @@ Result<ChildRun> run_child(const std::vector<std::string>& words,
     if (errno != EINTR) return system_error(errno, "wait for a process", words[0]);
   }
   run.seconds = now_seconds() - start;
+  auto seconds_of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  run.processor_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   run.resident_peak_bytes = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   if (group) run.cgroup_peak_bytes = group->peak_bytes();
   run.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

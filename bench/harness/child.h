@@ -13,6 +13,7 @@ namespace penstock::bench {
 struct ChildRun {
   int exit_code = 0;
   double seconds = 0;  // wall clock, start and end of the process included
+  double processor_s = 0;
   std::string output;  // what it wrote to stdout
   // The peak of a memory cgroup of its own, every physical page counted once, page cache that it
   // filled included; 0 where this process may not make one.
