@@ -53,7 +53,6 @@ void EngineBase::submit(Request& request) noexcept {
   ++active_;
   if (request.links.emulated_end_ns != 0) on_emulated_.push_back(&request);
   if (!request.file->seekable()) {
-    PENSTOCK_CHECK(request.operation == Operation::write, "an engine reads no streams");
     streams_.push_back(&request);
     if (first_on(request.file) != &request) return;
   }

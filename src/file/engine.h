@@ -5,9 +5,9 @@
 // A request that the system serves in part is continued until it is whole or the file ends. Direct
 // requests whose offset, length or address are no multiples of the sector are served all the same
 // (the unaligned rest goes through the file's buffered descriptor), so callers may pass any range;
-// aligned ones are the fast ones. Writes to a stream (Kind::stream) ignore their offset and run one
-// after the other in the order of submission. A stream is read by Descriptor (descriptor.h), never
-// here: its reads may wait for ever.
+// aligned ones are the fast ones. Requests on a stream (Kind::stream) ignore their offset and run one
+// after the other in the order of submission. No request can be taken back, so what a stream holds
+// is read by Descriptor (descriptor.h); here only what somebody writes for sure (a doorbell's byte).
 //
 // Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
 // refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the

@@ -158,9 +158,10 @@ bool aligned(uint64_t value) {
   return value % sector_bytes == 0;
 }
 
-// For a reader that makes room.
-void wait_for_room(const Request& request) noexcept {
-  pollfd wanted{request.file->descriptor(), POLLOUT, 0};
+// For the other end of a stream.
+void wait_until_ready(const Request& request) noexcept {
+  const auto events = static_cast<short>(request.operation == Operation::read ? POLLIN : POLLOUT);
+  pollfd wanted{request.file->descriptor(), events, 0};
   ::poll(&wanted, 1, -1);
 }
 
@@ -258,7 +259,7 @@ bool absorb(Request& request, int64_t result) noexcept {
   }
   // ECANCELED that nobody asked for: the system dropped the request (engine_uring.cc).
   if (result == -EINTR || result == -EAGAIN || result == -ECANCELED) {
-    if (result == -EAGAIN && !request.file->seekable()) wait_for_room(request);
+    if (result == -EAGAIN && !request.file->seekable()) wait_until_ready(request);
     return false;
   }
   request.error = static_cast<int>(-result);
