@@ -318,9 +318,12 @@ class CommandLine(Case):
         orders = [run("sort", "-R", f"--random-source={source}", lines).stdout for source in (PROGRAM, PROGRAM, lines)]
         self.assertEqual(orders[0], orders[1])
         self.assertNotEqual(orders[0], orders[2])
+        # The last letter of a word takes the next one, whatever that looks like.
+        run("sort", "-ro", "+5", path, cwd=self.folder)
+        self.assertEqual((self.folder / "+5").read_bytes(), b"c 1\nb 2\na 3\n")
         empty = self.write("empty", b"")
         for words in (["--random-source=x"], [f"--random-source={empty}"], ["--files0-from=x"], [f"--files0-from={empty}"],
-                      [f"--files0-from={names}", path], ["--batch-size=1"], ["--batch-size=x"], ["--debug"], ["--ra"]):
+                      [f"--files0-from={names}", path], ["--key=", path], ["--compress-temporaries=", path], ["--batch-size=1"], ["--batch-size=x"], ["--debug"], ["--ra"]):
             with self.subTest(words=words):
                 self.assert_message(run("sort", *words, "-o", self.folder / "out", code=2))
         self.assertFalse((self.folder / "out").exists())

@@ -2,6 +2,7 @@
 """Sorting CSV beside Python's csv module: csv_test.py PENSTOCK [TEST...]. Prints its seed; PENSTOCK_TEST_SEED repeats a run."""
 
 import csv
+import gzip
 import io
 import os
 import pathlib
@@ -168,6 +169,30 @@ class Csv(unittest.TestCase):
             self.assertIn(b"row %d" % row, run("sort", "-c", "--csv", "--key", "1", "-s", code=2, stdin=data).stderr)
             self.assertIn(b"row %d" % row, run("check", "--csv", "--key", "1", code=2, stdin=data).stderr)
             run("merge", "--csv", self.write("in", data), code=2)
+
+    def test_headers_that_break_the_rules(self):
+        for data in (b'"a,b\n3,1\n1,2\n', b'a"x,b\n3,1\n1,2\n'):
+            for words in ([], ["--key", "2"], ["--header=2"]):
+                for command in (["sort"], ["sort", "-c"], ["check"]):
+                    done = run(*command, "--csv", "--header", *words, self.write("in", data), code=2)
+                    self.assertIn(b"header", done.stderr)
+                    self.assertIn(str(self.folder / "in").encode(), done.stderr)
+        # Rows and bytes are those of the file.
+        done = run("sort", "--csv", "--header", "-k", "a", self.write("in", b'a,b\n1,x"y\n'), code=2)
+        self.assertIn(b"row 2: at byte 7", done.stderr)
+        done = run("sort", "-c", "--header", self.write("in", b"h\nb\na\n"), code=1)
+        self.assertIn(b"in:3: disorder", done.stderr)
+        # A mark in front of UTF-8 is no part of a name.
+        marked = b'\xef\xbb\xbf"id",price\n2,1\n1,3\n'
+        self.assertEqual(run("sort", "--csv", "--header", "-k", "id:n", stdin=marked).stdout,
+                         b'\xef\xbb\xbf"id",price\n1,3\n2,1\n')
+
+    def test_many_inputs_that_come_in_order_have_one_header(self):
+        names = [self.write(f"{i}.gz", gzip.compress(b"h\n%d\n" % (20 - i))) for i in range(12)]
+        wanted = b"h\n" + b"".join(b"%d\n" % i for i in range(9, 21))
+        self.assertEqual(run("sort", "--header", "-n", *names).stdout, wanted)
+        names[10].write_bytes(gzip.compress(b"other\n7\n"))
+        self.assertIn(b"headers differ", run("sort", "--header", "-n", *names, code=2).stderr)
 
     def test_words_that_make_no_sense(self):
         for words in (["--csv", "--tsv"], ["--csv", "-z"], ["--csv", "--key", "price"], ["--csv", "--key", "0"],

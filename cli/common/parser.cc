@@ -118,6 +118,12 @@ CLI::App* CommandLine::find(const std::string& subcommand) const {
 
 std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   const std::string first = words.empty() ? "" : words.front();
+  // "--name=": an empty value, and not the next word.
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
+    words[i].pop_back();
+    words.insert(words.begin() + static_cast<ptrdiff_t>(++i), "");
+  }
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     app_->parse(words);

@@ -103,7 +103,9 @@ bool takes_a_word(const std::string& word) {
         "--parallel",    "--batch-size", "--compress-program"};
     return std::ranges::find(taking, word) != taking.end();
   }
-  return word.size() == 2 && word.front() == '-' && std::strchr("koStT", word[1]) != nullptr;
+  // Of letters in one word, the first that takes a value: what follows it, or the next word.
+  return word.size() > 1 && word.front() == '-' &&
+         word.find_first_of("koStT", 1) == word.size() - 1;
 }
 
 }  // namespace

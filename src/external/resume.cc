@@ -80,6 +80,8 @@ std::string purpose_of(const SortOptions& options, const std::vector<std::string
             ":" + std::to_string(format.key_bytes);
   }
   if (options.descending) text += " descending";
+  if (options.format.header_lines > 0)
+    text += " header " + std::to_string(options.format.header_lines);
   if (options.format.csv) text += " csv " + std::to_string(*options.format.csv);
   if (options.format.line_end != '\n')
     text += " lines-end " + std::to_string(options.format.line_end);

@@ -26,11 +26,12 @@ Status keep_header(SortInput& input, const std::string& header, const std::strin
   if (header.empty()) return {};
   if (input.header.empty()) {
     input.header = header;
-    return input.take_header(header);
+    Status taken = input.take_header(header);
+    if (!taken && taken.error().subject.empty()) taken.error().subject = path;
+    return taken;
   }
   if (input.header == header) return {};
-  return failure(ErrorCode::unsupported, "sort files whose headers differ", path,
-                 "files with the same columns");
+  return other_header(path);
 }
 
 class Look {
@@ -103,6 +104,9 @@ Status Look::look_at_what_comes_in_order() {
     blocks_left = *ended && blocks_left > blocks ? blocks_left - blocks : 0;
   }
   std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
+  for (Piece& piece : input_.pieces) {
+    if (piece.has_header) piece.header = input_.header;
+  }
   // What decoders take that are not there yet.
   if (looked_at < in_order) input_.ahead_bytes += input_.decoding_bytes;
   return {};
@@ -117,11 +121,9 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
   piece.reader = *reader;
   size_t head_bytes = 0;
   if (piece.has_header) {
-    auto header = piece.reader->take_header(options_.format);
+    auto header = piece.reader->take_header(options_.format, piece.file->path());
     if (!header) return std::unexpected(header.error());
-    head_bytes = header->size();
-    if (!header->empty() && !header->ends_with(options_.format.line_end))
-      *header += options_.format.line_end;
+    head_bytes = piece.reader->offset();
     if (auto status = keep_header(input_, *header, piece.file->path()); !status)
       return std::unexpected(status.error());
   }

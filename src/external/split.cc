@@ -42,8 +42,9 @@ Status split_piece(Context& context, const std::string& name, PieceReader& reade
     const bool last = bytes < window;
     const std::byte* const stop = distributor.add(at, at + bytes, last);
     if (distributor.fault)
-      return bad_row(name, distributor.read.items - items_before,
-                     static_cast<uint64_t>(stop - reader.begin()), *distributor.fault);
+      return bad_row(
+          name, context.options.format.header_lines + distributor.read.items - items_before,
+          reader.offset() + static_cast<uint64_t>(stop - reader.begin()), *distributor.fault);
     if (stop != at) {
       at = stop;
       window = window_bytes;

@@ -8,6 +8,8 @@
 namespace penstock::files {
 namespace {
 
+constexpr size_t header_bytes_max = 4 * MiB;
+
 // A header is taken off first: what follows is of the format that it makes.
 class CheckSink final : public Sink {
  public:
@@ -22,7 +24,10 @@ class CheckSink final : public Sink {
     }
     head_.append(reinterpret_cast<const char*>(from.data()), from.size());
     const auto bytes = record::header_bytes(options_.format, head_);
-    return bytes ? take_header(*bytes) : Status{};
+    if (bytes) return take_header(*bytes);
+    if (head_.size() < header_bytes_max) return {};
+    return failure(ErrorCode::corrupt, "find the end of its header", "",
+                   "no --header, if its first line is none");
   }
   // Where the header has not ended, there is nothing else.
   Result<record::CheckResult> finish() {

@@ -55,7 +55,9 @@ bool Cursor::next() {
 
 Status Cursor::status() const {
   if (auto status = reader_->status(); !status) return status;
-  if (fault_) return bad_row(name_, items_, static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
+  if (fault_)
+    return bad_row(name_, order_.format().header_lines + items_,
+                   reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
   if (too_long_) {
     return failure(ErrorCode::out_of_memory,
                    "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",

@@ -41,10 +41,13 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     if (options.format.header_lines > 0) {
-      auto header = (*reader)->take_header(options.format);
+      auto header = (*reader)->take_header(options.format, path);
       if (!header) return std::unexpected(header.error());
       auto format = record::with_header(given.format, *header);
-      if (!format) return std::unexpected(format.error());
+      if (!format) {
+        format.error().subject = path;
+        return std::unexpected(format.error());
+      }
       options.format = std::move(*format);
     }
     const record::ItemOrder order = options.order();
@@ -58,7 +61,8 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
       if (last.any()) {
         const int compared = last.compare(order, cursor.prefix(), cursor.item());
         if (compared > 0 || (options.unique && compared == 0)) {
-          return Disorder{path, item, record::printable_key(options.format, cursor.item())};
+          return Disorder{path, options.format.header_lines + item,
+                          record::printable_key(options.format, cursor.item())};
         }
       }
       last.set(order, cursor.prefix(), cursor.item());

@@ -37,18 +37,27 @@ size_t PieceReader::available(const std::byte* at, size_t wanted) {
   return stream_->prepare_read(at, bytes) ? bytes : 0;
 }
 
-Result<std::string> PieceReader::take_header(const record::Format& format) {
+Result<std::string> PieceReader::take_header(const record::Format& format,
+                                             const std::string& file) {
   const size_t have = available(begin_, block_bytes_);
   if (auto failed = status(); !failed) return std::unexpected(failed.error());
   const std::string_view data = record::text_at(begin_, have);
   const auto bytes = record::header_bytes(format, data);
   if (!bytes && have == block_bytes_) {
     return failure(ErrorCode::corrupt,
-                   "find the end of the header in the first " + std::to_string(have) + " bytes", "",
-                   "--header, if the first line is one");
+                   "find the end of its header in the first " + std::to_string(have) + " bytes",
+                   file, "no --header, if its first line is none; or a larger -S");
   }
-  begin_ += bytes.value_or(have);
-  return std::string(data.substr(0, bytes.value_or(have)));
+  std::string header(data.substr(0, bytes.value_or(have)));
+  begin_ += header.size();
+  offset_ += header.size();
+  if (!header.empty() && !header.ends_with(format.line_end)) header += format.line_end;
+  return header;
+}
+
+std::unexpected<Error> other_header(const std::string& file) {
+  return failure(ErrorCode::unsupported, "sort files whose headers differ", file,
+                 "files with the same columns");
 }
 
 Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
@@ -59,8 +68,9 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
                                              shape_.read_ahead_blocks, shape_.comeback_blocks,
                                              bowtie::stream_address_bytes);
     if (!reader || !piece.has_header) return reader;
-    if (auto header = (*reader)->take_header(options_.format); !header)
-      return std::unexpected(header.error());
+    const auto header = (*reader)->take_header(options_.format, piece.file->path());
+    if (!header) return std::unexpected(header.error());
+    if (!header->empty() && *header != piece.header) return other_header(piece.file->path());
     return reader;
   }
   if (!files_) {
@@ -76,7 +86,7 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
                                                                      piece.bytes, options)
                                       : stream::FileReaderCore::open(io, piece.extents, options);
   if (!reader) return std::unexpected(reader.error());
-  return std::make_shared<PieceReader>(std::move(*reader), shape_.block_bytes);
+  return std::make_shared<PieceReader>(std::move(*reader), shape_.block_bytes, piece.offset);
 }
 
 }  // namespace penstock::files

@@ -22,7 +22,10 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
   bool in_order = false;
-  bool has_header = false;  // of what comes in order, and has no reader yet
+  // Of what comes in order, and has no reader yet: it begins with a header, and with which, if that
+  // is known.
+  bool has_header = false;
+  std::string header = {};
   // Of what comes in order and was looked at: it goes on from there.
   std::shared_ptr<PieceReader> reader = {};
 };
@@ -31,8 +34,11 @@ struct Piece {
 // Thread safety: one thread.
 class PieceReader {
  public:
-  explicit PieceReader(std::unique_ptr<stream::FileReaderCore> reader, size_t block_bytes)
-      : reader_(std::move(reader)), begin_(reader_->begin()), block_bytes_(block_bytes) {}
+  PieceReader(std::unique_ptr<stream::FileReaderCore> reader, size_t block_bytes, uint64_t offset)
+      : reader_(std::move(reader)),
+        begin_(reader_->begin()),
+        block_bytes_(block_bytes),
+        offset_(offset) {}
   explicit PieceReader(SourceStream stream)
       : stream_(std::move(stream)),
         begin_(stream_->begin()),
@@ -49,9 +55,11 @@ class PieceReader {
   // How many bytes at `at` can be had now, at most `wanted`; waits until there are so many or the
   // piece ends. 0: the end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
-  // Takes off the header with which the piece begins: begin() is behind it. Errors: corrupt, where it
-  // is longer than a block.
-  Result<std::string> take_header(const record::Format& format);
+  // Takes off the header with which `file` begins: begin() is behind it. Its last line has an end.
+  // Errors: corrupt, where it is longer than a block.
+  Result<std::string> take_header(const record::Format& format, const std::string& file);
+  // Where begin() is in the file.
+  uint64_t offset() const { return offset_; }
   Status status() const { return stream_ ? stream_->status() : reader_->status(); }
 
  private:
@@ -60,7 +68,11 @@ class PieceReader {
   std::optional<SourceStream> stream_;
   const std::byte* begin_;
   size_t block_bytes_;
+  uint64_t offset_ = 0;
 };
+
+// The error of a header that is another one than the first.
+std::unexpected<Error> other_header(const std::string& file);
 
 // Pieces one after the other, in so many blocks of memory. Thread safety: one thread.
 class PieceReaders {

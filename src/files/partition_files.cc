@@ -158,6 +158,12 @@ Status Partition::read_bounds() {
   for (std::string_view item; at < end; at += item.size()) {
     item = item_at(format_, at, end);
     if (item.empty()) item = record::text_at(at, static_cast<size_t>(end - at));
+    if (const auto fault = fault_of(format_, item)) {
+      return failure(ErrorCode::corrupt,
+                     fmt::format("use its bounds: in bound {}, at byte {} of that, is {}",
+                                 bounds_.size() + 1, fault->at, fault->what),
+                     options_.bounds_path, "--format lines, if it is no CSV");
+    }
     bounds_.push_back(order.item_key(item));
     if (bounds_.size() > 1 && order.compare(last, item) > 0) {
       return failure(ErrorCode::unsorted,

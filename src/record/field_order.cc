@@ -208,6 +208,7 @@ bool take_shape(std::string_view& text, uint64_t& count) {
     if (is_tuple && text.starts_with(')')) break;
     if (!take_number(text, dimension) || dimension == 0) return false;
     count *= dimension;
+    if (count > UINT32_MAX) return false;
     skip_blanks(text);
   } while (is_tuple && take(text, ",") && count <= UINT32_MAX);
   if (is_tuple && !take(text, ")")) return false;

@@ -80,18 +80,27 @@ std::optional<size_t> header_bytes(const Format& format, std::string_view data) 
 }
 
 Result<Format> with_header(const Format& format, std::string_view header) {
+  // Which some programs put in front of UTF-8.
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (header.starts_with(byte_order_mark)) header.remove_prefix(byte_order_mark.size());
+  std::string_view first;
+  uint32_t lines = 0;
+  for (std::string_view rest = header; !rest.empty() && lines < format.header_lines; ++lines) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(rest.data());
+    std::string_view row = item_at(format, begin, begin + rest.size());
+    if (row.empty()) row = rest;
+    if (const auto fault = fault_of(format, row)) {
+      return failure(ErrorCode::corrupt,
+                     fmt::format("read the header: in its row {}, at byte {} of that, is {}",
+                                 lines + 1, fault->at, fault->what),
+                     "", "no --header, if its first line is none; --format lines, if it is no CSV");
+    }
+    if (lines == 0) first = without_line_end(format, row);
+    rest.remove_prefix(row.size());
+  }
   if (format.columns == nullptr) return format;
   TextOptions options = *format.columns;
-  const char separator = format.csv.value_or(',');
-  const auto* const begin = reinterpret_cast<const std::byte*>(header.data());
-  std::string_view row = without_line_end(format, item_at(format, begin, begin + header.size()));
-  if (row.empty()) row = header;
-  if (const auto fault = fault_of(format, row)) {
-    return failure(ErrorCode::corrupt,
-                   fmt::format("read the header: at its byte {} is {}", fault->at, fault->what),
-                   "");
-  }
-  options.header = fields_of_row(row, separator);
+  options.header = fields_of_row(first, format.csv.value_or(','));
   auto order = TextOrder::make(options);
   if (!order) return std::unexpected(order.error());
   Format made = format;

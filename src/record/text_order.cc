@@ -541,7 +541,8 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
     std::string columns;
     for (const std::string& column : header) columns += (columns.empty() ? "" : ", ") + column;
     return misuse("find this column", "--key " + std::string(spec),
-                  header.empty() ? "a number, from 1 on; a name with --header"
+                  header.empty() ? "a number from 1 on, and letters behind a colon, as in --key "
+                                   "2:n; a name with --header"
                                  : "one of " + columns + ", or a number");
   }
   return written;
@@ -580,6 +581,7 @@ std::string name_of(const TextOptions& options) {
   if (options.stable) name += " stable";
   if (options.unique) name += " unique";
   if (options.csv) name += " csv";
+  if (options.random_seed != 0) name += " seed " + std::to_string(options.random_seed);
   return name;
 }
 
