@@ -296,7 +296,12 @@ TEST_P(FileReaderTest, WithARecoveryPointAnErrorLeavesTheCode) {
     });
     ASSERT_FALSE(sum);
     EXPECT_EQ(sum.error().system_errno, EIO);
-    EXPECT_EQ(read, round == 0 ? 4u : 0u) << "nothing is read again after an error";
+    // Of two reads in flight, threads may make either first.
+    if (round == 0) {
+      EXPECT_TRUE(read == 3 || read == 4) << read;
+    } else {
+      EXPECT_EQ(read, 0u) << "nothing is read again after an error";
+    }
   }
   auto prepared =
       RecoveryPoint::run([&] { (*reader)->prepare((*reader)->begin() + 10 * block_bytes, 1); });
