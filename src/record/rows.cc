@@ -44,78 +44,76 @@ size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bo
   return 0;
 }
 
+namespace {
+
+// Where a field stands in its row, quotes included.
+struct Place {
+  size_t begin = 0;
+  size_t end = 0;  // past the end of the row where nothing closes its quotes
+  bool is_quoted = false;
+  bool has_quotes = false;  // in quotes, and each written twice
+};
+
+// The field that begins at `at`. The next one begins behind its end and the separator.
+Place field_at(std::string_view row, char separator, size_t at) {
+  Place field{.begin = at, .is_quoted = at < row.size() && row[at] == quote};
+  field.end = field.is_quoted ? end_of_quoted(row, at, field.has_quotes) : find(row, separator, at);
+  return field;
+}
+
+// A part of the row, or made in `room`.
+std::string_view value_of(std::string_view row, const Place& field, std::string& room) {
+  if (!field.is_quoted) return row.substr(field.begin, field.end - field.begin);
+  std::string_view text = row.substr(field.begin + 1, field.end - field.begin - 2);
+  if (!field.has_quotes) return text;
+  room.clear();
+  while (!text.empty()) {
+    const size_t pair = find(text, quote, 0);
+    room.append(text.substr(0, std::min(pair + 1, text.size())));
+    text.remove_prefix(std::min(pair + 2, text.size()));
+  }
+  return room;
+}
+
+}  // namespace
+
 std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end) {
   if (std::memchr(row.data(), quote, row.size()) == nullptr) return {};
   if (row.ends_with(line_end)) row.remove_suffix(1);
   row = without_return(row);
   for (size_t at = 0; at <= row.size();) {
-    if (at == row.size() || row[at] != quote) {
-      const size_t end = find(row, separator, at);
-      const size_t stray = find(row.substr(0, end), quote, at);
-      if (stray < end) return RowFault{stray, "a quote inside of a field that has none in front"};
-      at = end + 1;
-      continue;
+    const Place field = field_at(row, separator, at);
+    if (field.is_quoted) {
+      if (field.end > row.size()) return RowFault{at, "a quote that nothing closes"};
+      if (field.end < row.size() && row[field.end] != separator)
+        return RowFault{field.end, "text behind the quote that closes a field"};
+    } else if (const size_t stray = find(row.substr(0, field.end), quote, at); stray < field.end) {
+      return RowFault{stray, "a quote inside of a field that has none in front"};
     }
-    bool has_quotes = false;
-    const size_t end = end_of_quoted(row, at, has_quotes);
-    if (end > row.size()) return RowFault{at, "a quote that nothing closes"};
-    if (end < row.size() && row[end] != separator)
-      return RowFault{end, "text behind the quote that closes a field"};
-    at = end + 1;
+    at = field.end + 1;
   }
   return {};
 }
-
-namespace {
-
-// What stands between the quotes, of which each is written twice there.
-void append_unquoted(std::string_view text, std::string& to) {
-  while (!text.empty()) {
-    const size_t pair = find(text, quote, 0);
-    to.append(text.substr(0, std::min(pair + 1, text.size())));
-    text.remove_prefix(std::min(pair + 2, text.size()));
-  }
-}
-
-}  // namespace
 
 std::string_view field_of_row(std::string_view row, char separator, size_t column,
                               std::string& room) {
   row = without_return(row);
   for (size_t at = 0; at <= row.size(); --column) {
-    const bool is_quoted = at < row.size() && row[at] == quote;
-    bool has_quotes = false;
-    const size_t end = is_quoted ? std::min(end_of_quoted(row, at, has_quotes), row.size())
-                                 : find(row, separator, at);
-    if (column > 0) {
-      at = end + 1;
-      continue;
-    }
-    if (!is_quoted) return row.substr(at, end - at);
-    const std::string_view text = row.substr(at + 1, end - at - 2);
-    if (!has_quotes) return text;
-    room.clear();
-    append_unquoted(text, room);
-    return room;
+    const Place field = field_at(row, separator, at);
+    if (column == 0) return value_of(row, field, room);
+    at = field.end + 1;
   }
   return {};
 }
 
 std::vector<std::string> fields_of_row(std::string_view row, char separator) {
   std::vector<std::string> fields;
+  std::string room;
   row = without_return(row);
   for (size_t at = 0; at <= row.size();) {
-    const bool is_quoted = at < row.size() && row[at] == quote;
-    bool has_quotes = false;
-    const size_t end = is_quoted ? std::min(end_of_quoted(row, at, has_quotes), row.size())
-                                 : find(row, separator, at);
-    std::string& field = fields.emplace_back();
-    if (is_quoted) {
-      append_unquoted(row.substr(at + 1, end - at - 2), field);
-    } else {
-      field = row.substr(at, end - at);
-    }
-    at = end + 1;
+    const Place field = field_at(row, separator, at);
+    fields.emplace_back(value_of(row, field, room));
+    at = field.end + 1;
   }
   return fields;
 }

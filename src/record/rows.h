@@ -26,8 +26,8 @@ struct RowFault {
 std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end);
 
 // The value of field `column` (from 0 on) of a row without its end: a part of it, or made in
-// `room`. Empty where the row has not so many. A carriage return at the end is no part of it.
-// REQUIRES: the row has no fault.
+// `room`. Empty where the row has not so many. A carriage return at the end is no part of it. Of a row
+// with a fault it is any text.
 std::string_view field_of_row(std::string_view row, char separator, size_t column,
                               std::string& room);
 std::vector<std::string> fields_of_row(std::string_view row, char separator);
