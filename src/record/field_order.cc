@@ -81,6 +81,20 @@ bool is_number_of(FieldKind kind, uint32_t bytes) {
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
 }
 
+// The letters of numbers are NumPy's and ours.
+std::optional<FieldKind> number_kind(char letter) {
+  switch (letter) {
+    case 'u':
+      return FieldKind::unsigned_integer;
+    case 'i':
+      return FieldKind::signed_integer;
+    case 'f':
+      return FieldKind::floating;
+    default:
+      return {};
+  }
+}
+
 // "<u4", "S10", "V4", "?".
 bool parse_numpy_type(std::string_view text, Field& field) {
   if (text == "?" || text == "|b1") {
@@ -93,51 +107,24 @@ bool parse_numpy_type(std::string_view text, Field& field) {
     text.remove_prefix(1);
   }
   if (text.empty()) return false;
-  const char kind = text.front();
+  const char letter = text.front();
   text.remove_prefix(1);
   if (!take_number(text, field.bytes) || !text.empty() || field.bytes == 0) return false;
-  switch (kind) {
-    case 'S':
-    case 'V':
-      field.kind = FieldKind::bytes;
-      return true;
-    case 'u':
-      field.kind = FieldKind::unsigned_integer;
-      break;
-    case 'i':
-      field.kind = FieldKind::signed_integer;
-      break;
-    case 'f':
-      field.kind = FieldKind::floating;
-      break;
-    default:
-      return false;
-  }
+  field.kind = number_kind(letter).value_or(FieldKind::bytes);
+  if (field.kind == FieldKind::bytes) return letter == 'S' || letter == 'V';
   return is_number_of(field.kind, field.bytes);
 }
 
 // "u32", "i64be", or NumPy's.
 bool parse_type(std::string_view text, Field& field) {
-  if (parse_numpy_type(text, field)) {
-    // u8 is a number of 8 bits here, and one of 8 bytes there: without a byte order it is ours.
-    if (std::string_view("<>=|?S").contains(text.front())) return true;
-  }
+  // u8 is a number of 8 bits here, and one of 8 bytes there: without a byte order it is ours.
+  if (!text.empty() && std::string_view("<>=|?S").contains(text.front()))
+    return parse_numpy_type(text, field);
   field.big_endian = text.ends_with("be");
   if (field.big_endian || text.ends_with("le")) text.remove_suffix(2);
-  if (text.empty()) return false;
-  switch (text.front()) {
-    case 'u':
-      field.kind = FieldKind::unsigned_integer;
-      break;
-    case 'i':
-      field.kind = FieldKind::signed_integer;
-      break;
-    case 'f':
-      field.kind = FieldKind::floating;
-      break;
-    default:
-      return false;
-  }
+  const auto kind = text.empty() ? std::nullopt : number_kind(text.front());
+  if (!kind) return false;
+  field.kind = *kind;
   text.remove_prefix(1);
   uint32_t bits = 0;
   if (!take_number(text, bits) || !text.empty() || bits % 8 != 0) return false;
@@ -210,7 +197,7 @@ bool take_shape(std::string_view& text, uint64_t& count) {
     count *= dimension;
     if (count > UINT32_MAX) return false;
     skip_blanks(text);
-  } while (is_tuple && take(text, ",") && count <= UINT32_MAX);
+  } while (is_tuple && take(text, ","));
   if (is_tuple && !take(text, ")")) return false;
   skip_blanks(text);
   return true;
