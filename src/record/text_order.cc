@@ -394,7 +394,7 @@ void TextOrder::append_key(const TextKey& key, std::string_view text, bool last,
 }
 
 void TextOrder::append(std::string_view line, std::string& to) const {
-  const bool whole_line = keys_.empty() || last_resort_;
+  const bool whole_line = keys_.empty() || is_total();
   thread_local std::string unquoted;
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
@@ -507,45 +507,36 @@ std::unexpected<Error> bad_key(std::string_view spec, std::string_view why) {
                 "-k FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][bdfghiMnRrV]]");
 }
 
-// "price:nr": a column, and letters behind the last colon, if they are all letters of orders. (One
-// whose name ends so is named by its number.)
+// "price", "price:nr", "price:n:r": a column, and letters behind colons. (A column whose own name ends
+// like that is found first.)
 Result<Written> read_column(std::string_view spec, const std::vector<std::string>& header) {
   Written written;
   TextKey& key = written.key;
   std::string_view name = spec;
-  auto place = std::ranges::find(header, name);
-  if (const size_t colon = name.rfind(':'); place == header.end() && colon != name.npos) {
+  for (;;) {
+    const auto place = std::ranges::find(header, name);
+    if (place != header.end()) {
+      key.start_field = static_cast<size_t>(place - header.begin());
+      return written;
+    }
+    const size_t colon = name.rfind(':');
+    if (colon == name.npos) break;
     std::string_view letters = name.substr(colon + 1);
     read_letters(letters, written, true, true);
     if (!letters.empty()) {
       return misuse("sort by a column whose letters are not of bdfghiMnRrV",
                     "--key " + std::string(spec), "NAME or NUMBER, as in --key price:n:r");
     }
-    // "price:n:r": letters may stand one by one.
-    auto deeper = read_column(name.substr(0, colon), header);
-    if (!deeper) return deeper;
-    Written& all = *deeper;
-    all.compares |= written.compares;
-    all.key.skips_blanks_at_start |= key.skips_blanks_at_start;
-    all.key.only_letters |= key.only_letters;
-    all.key.only_printable |= key.only_printable && !all.key.only_letters;
-    all.key.ignores_case |= key.ignores_case;
-    all.key.reverse |= key.reverse;
-    return deeper;
+    name = name.substr(0, colon);
   }
-  if (place != header.end()) {
-    key.start_field = static_cast<size_t>(place - header.begin());
-    return written;
-  }
-  if (!read_count(name, key.start_field) || !name.empty() || key.start_field-- == 0) {
-    std::string columns;
-    for (const std::string& column : header) columns += (columns.empty() ? "" : ", ") + column;
-    return misuse("find this column", "--key " + std::string(spec),
-                  header.empty() ? "a number from 1 on, and letters behind a colon, as in --key "
-                                   "2:n; a name with --header"
-                                 : "one of " + columns + ", or a number");
-  }
-  return written;
+  if (read_count(name, key.start_field) && name.empty() && key.start_field-- > 0) return written;
+  std::string columns;
+  for (const std::string& column : header) columns += (columns.empty() ? "" : ", ") + column;
+  return misuse("find this column", "--key " + std::string(spec),
+                header.empty()
+                    ? "a number from 1 on, and letters behind a colon, as in --key 2:n; a "
+                      "name with --header"
+                    : "one of " + columns + ", or a number");
 }
 
 Result<Written> read_key(std::string_view spec) {
@@ -591,7 +582,6 @@ TextOrder::TextOrder(const TextOptions& options, bool reverse)
     : KeyOrder(name_of(options), !options.stable && !options.unique),
       separator_(options.separator),
       csv_(options.csv),
-      last_resort_(is_total()),
       reverse_(reverse),
       random_seed_(options.random_seed) {}
 

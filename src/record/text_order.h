@@ -82,7 +82,6 @@ class TextOrder final : public KeyOrder {
   std::vector<TextKey> keys_;  // the first counts most; none: the whole line
   std::optional<char> separator_;
   bool csv_;
-  bool last_resort_;
   bool reverse_;  // of whole lines: where there is no key, and as the last resort
   uint64_t random_seed_;
 };
