@@ -38,6 +38,13 @@ Result<record::Format> record_format(const FormatOptions& options) {
   return format;
 }
 
+// One of those that were given, for messages.
+const char* text_option(const TextWords& text) {
+  if (text.zero) return "-z";
+  if (text.rows()) return "--csv";
+  return text.header.empty() ? "an order of text" : "--header";
+}
+
 }  // namespace
 
 bool FormatOptions::orders_text() const {
@@ -51,12 +58,7 @@ Result<record::Format> FormatOptions::format(const OrderRules& rules) const {
   };
   if (record_bytes == 0u) return misuse("be the bytes of a record", "--record 0", "1 or more");
   if (name == "record") {
-    if (orders_text())
-      return needs(text.zero              ? "-z"
-                   : text.rows()          ? "--csv"
-                   : !text.header.empty() ? "--header"
-                                          : "an order of text",
-                   "lines");
+    if (orders_text()) return needs(text_option(text), "lines");
     return record_format(*this);
   }
   if (record_bytes) return needs("--record", "record");
@@ -65,12 +67,7 @@ Result<record::Format> FormatOptions::format(const OrderRules& rules) const {
   if (!format) return format;
   if (format->fixed()) {
     if (!keys.empty()) return needs("--key", "record");
-    if (orders_text())
-      return needs(text.zero              ? "-z"
-                   : text.rows()          ? "--csv"
-                   : !text.header.empty() ? "--header"
-                                          : "an order of text",
-                   "lines");
+    if (orders_text()) return needs(text_option(text), "lines");
     return format;
   }
   if (const auto place = std::ranges::find_if(keys, is_place); place != keys.end() && !text.rows())

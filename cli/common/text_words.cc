@@ -1,5 +1,6 @@
 #include "cli/common/text_words.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <memory>
@@ -90,6 +91,17 @@ Result<uint32_t> header_lines(const TextWords& words) {
                 "--header, or --header=2 for two lines");
 }
 
+// Chance is asked for where an order may be -R.
+uint64_t seed_of(const OrderRules& rules, const std::string& letters,
+                 const std::vector<std::string>& keys) {
+  const bool may_shuffle =
+      letters.contains('R') ||
+      std::ranges::any_of(keys, [](const std::string& key) { return key.contains('R'); });
+  if (rules.random_seed || rules.repeatable || !may_shuffle) return rules.random_seed.value_or(0);
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
+}
+
 }  // namespace
 
 Status apply_text_words(const TextWords& words, const std::vector<std::string>& keys,
@@ -114,24 +126,14 @@ Status apply_text_words(const TextWords& words, const std::vector<std::string>& 
                               .separator = words.rows() ? format.csv : *separator,
                               .stable = rules.stable,
                               .unique = rules.unique,
-                              .random_seed = rules.random_seed.value_or(0),
+                              .random_seed = seed_of(rules, *letters, keys),
                               .csv = words.rows()};
-  auto add_chance = [&] {
-    if (rules.repeatable || rules.random_seed) return;
-    std::random_device random;
-    options.random_seed = (uint64_t{random()} << 32) | random();
-  };
+  // Names of columns are looked up in the header, when it is known.
   if (words.rows() && *header > 0) {
-    // Names of columns are looked up in the header, when it is known.
-    add_chance();
     format.columns = std::make_shared<const record::TextOptions>(std::move(options));
     return {};
   }
   auto order = record::TextOrder::make(options);
-  if (order && (*order)->is_random() && !rules.random_seed) {
-    add_chance();
-    order = record::TextOrder::make(options);
-  }
   if (!order) return std::unexpected(order.error());
   format.keys = *order;
   return {};

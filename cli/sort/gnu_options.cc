@@ -3,58 +3,60 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "base/misuse.h"
 #include "base/random.h"
-#include "file/file.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
 namespace {
 
-constexpr std::array long_options = {"ignore-leading-blanks",
-                                     "dictionary-order",
-                                     "ignore-case",
-                                     "general-numeric-sort",
-                                     "ignore-nonprinting",
-                                     "month-sort",
-                                     "human-numeric-sort",
-                                     "numeric-sort",
-                                     "random-sort",
-                                     "random-source",
-                                     "reverse",
-                                     "sort",
-                                     "version-sort",
-                                     "batch-size",
-                                     "check",
-                                     "compress-program",
-                                     "debug",
-                                     "files0-from",
-                                     "key",
-                                     "merge",
-                                     "output",
-                                     "stable",
-                                     "buffer-size",
-                                     "field-separator",
-                                     "temporary-directory",
-                                     "parallel",
-                                     "unique",
-                                     "zero-terminated",
-                                     "help",
-                                     "version"};
+struct LongOption {
+  std::string_view name;
+  bool takes_word = false;
+};
+constexpr std::array long_options = {LongOption{"ignore-leading-blanks"},
+                                     LongOption{"dictionary-order"},
+                                     LongOption{"ignore-case"},
+                                     LongOption{"general-numeric-sort"},
+                                     LongOption{"ignore-nonprinting"},
+                                     LongOption{"month-sort"},
+                                     LongOption{"human-numeric-sort"},
+                                     LongOption{"numeric-sort"},
+                                     LongOption{"random-sort"},
+                                     LongOption{"random-source", true},
+                                     LongOption{"reverse"},
+                                     LongOption{"sort", true},
+                                     LongOption{"version-sort"},
+                                     LongOption{"batch-size", true},
+                                     LongOption{"check"},
+                                     LongOption{"compress-program", true},
+                                     LongOption{"debug"},
+                                     LongOption{"files0-from", true},
+                                     LongOption{"key", true},
+                                     LongOption{"merge"},
+                                     LongOption{"output", true},
+                                     LongOption{"stable"},
+                                     LongOption{"buffer-size", true},
+                                     LongOption{"field-separator", true},
+                                     LongOption{"temporary-directory", true},
+                                     LongOption{"parallel", true},
+                                     LongOption{"unique"},
+                                     LongOption{"zero-terminated"},
+                                     LongOption{"help"},
+                                     LongOption{"version"}};
 
 // "--rev" is "--reverse".
 std::string completed(const std::string& word) {
   const std::string_view name = std::string_view(word).substr(2, word.find('=') - 2);
   std::string_view found;
-  for (const std::string_view option : long_options) {
-    if (option == name) return word;
-    if (name.empty() || !option.starts_with(name)) continue;
+  for (const LongOption& option : long_options) {
+    if (option.name == name) return word;
+    if (name.empty() || !option.name.starts_with(name)) continue;
     if (!found.empty()) return word;
-    found = option;
+    found = option.name;
   }
   if (found.empty()) return word;
   return "--" + std::string(found) + word.substr(2 + name.size());
@@ -97,11 +99,9 @@ std::string key_of(const OldPlace& from, const std::optional<OldPlace>& to) {
 // The next word is the option's, whatever it looks like.
 bool takes_a_word(const std::string& word) {
   if (word.starts_with("--")) {
-    constexpr std::array taking = {
-        "--key",         "--output",     "--buffer-size",     "--field-separator",
-        "--files0-from", "--sort",       "--random-source",   "--temporary-directory",
-        "--parallel",    "--batch-size", "--compress-program"};
-    return std::ranges::find(taking, word) != taking.end();
+    const auto* const option =
+        std::ranges::find(long_options, std::string_view(word).substr(2), &LongOption::name);
+    return option != long_options.end() && option->takes_word;
   }
   // Of letters in one word, the first that takes a value: what follows it, or the next word.
   return word.size() > 1 && word.front() == '-' &&
@@ -142,8 +142,7 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
       "compress temporaries: with LZ4, whatever program is named (--compress-temporaries always)");
   sort.refuse("--debug", false,
               "--debug: cannot be obeyed: this option of GNU sort is not supported (try: --json, "
-              "which tells the plan "
-              "and what happened)");
+              "which tells the plan and what happened)");
 }
 
 Status check_gnu_options(const GnuOptions& options) {
