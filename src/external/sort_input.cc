@@ -19,7 +19,6 @@ constexpr size_t long_key_bytes = 128 * KiB;
 constexpr uint32_t looks_max = 8;
 
 constexpr size_t header_look_bytes = 64 * KiB;
-constexpr size_t header_bytes_max = 4 * MiB;
 
 // The first one is the output's; the others are to be the same.
 Status keep_header(SortInput& input, const std::string& header, const std::string& path) {
@@ -212,10 +211,9 @@ Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
         !status)
       return status;
     const auto header = record::header_bytes(options.format, head);
-    if (!header && head.size() < piece.bytes && bytes < header_bytes_max) continue;
     if (!header && head.size() < piece.bytes) {
-      return failure(ErrorCode::corrupt, "find the end of its header", piece.file->path(),
-                     "no --header, if its first line is none");
+      if (bytes < record::header_bytes_max) continue;
+      return endless_header(piece.file->path());
     }
     head.resize(header.value_or(head.size()));
     piece.offset = head.size();

@@ -3,12 +3,11 @@
 #include <optional>
 #include <string>
 
+#include "files/input.h"
 #include "source/in_order.h"
 
 namespace penstock::files {
 namespace {
-
-constexpr size_t header_bytes_max = 4 * MiB;
 
 // A header is taken off first: what follows is of the format that it makes.
 class CheckSink final : public Sink {
@@ -25,9 +24,7 @@ class CheckSink final : public Sink {
     head_.append(reinterpret_cast<const char*>(from.data()), from.size());
     const auto bytes = record::header_bytes(options_.format, head_);
     if (bytes) return take_header(*bytes);
-    if (head_.size() < header_bytes_max) return {};
-    return failure(ErrorCode::corrupt, "find the end of its header", "",
-                   "no --header, if its first line is none");
+    return head_.size() < record::header_bytes_max ? Status{} : endless_header("");
   }
   // Where the header has not ended, there is nothing else.
   Result<record::CheckResult> finish() {

@@ -55,6 +55,11 @@ Result<std::string> PieceReader::take_header(const record::Format& format,
   return header;
 }
 
+std::unexpected<Error> endless_header(const std::string& file) {
+  return failure(ErrorCode::corrupt, "find the end of its header", file,
+                 "no --header, if its first line is none");
+}
+
 std::unexpected<Error> other_header(const std::string& file) {
   return failure(ErrorCode::unsupported, "sort files whose headers differ", file,
                  "files with the same columns");

@@ -71,7 +71,8 @@ class PieceReader {
   uint64_t offset_ = 0;
 };
 
-// The error of a header that is another one than the first.
+// The errors of a header that does not end where a file's may, and of one that is not the first one's.
+std::unexpected<Error> endless_header(const std::string& file);
 std::unexpected<Error> other_header(const std::string& file);
 
 // Pieces one after the other, in so many blocks of memory. Thread safety: one thread.

@@ -49,6 +49,8 @@ struct Format {
 
 // The format of what follows this header, of which all lines are there.
 Result<Format> with_header(const Format& format, std::string_view header);
+// No header is longer: a quote in it that nothing closes would take the whole file.
+inline constexpr size_t header_bytes_max = 4 << 20;
 // The bytes of the header that begins at `data`; nothing if it does not end there. REQUIRES: the
 // format has one.
 std::optional<size_t> header_bytes(const Format& format, std::string_view data);
