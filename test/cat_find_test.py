@@ -10,52 +10,29 @@ import os
 import pathlib
 import random
 import re
-import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
 import end_to_end
+from end_to_end import SEED, run
 
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 TINY_BLOCK = 4096
-
-
-def run(*words, code=0, stdin=b"", **options):
-    """Runs the program and checks its exit code."""
-    done = subprocess.run([PROGRAM, *map(os.fspath, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=300, **options)
-    if done.returncode != code:
-        raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n"
-                             f"{done.stderr.decode(errors='replace')}")
-    return done
 
 
 def compress_with(tool, data, *words):
     return subprocess.run([tool, "-c", *words], input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-cat-find-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
-
+class Case(end_to_end.Case):
     def text(self, size):
         """Few letters and lines of very different lengths, so that there is much to find."""
         lines = []

@@ -16,22 +16,19 @@ import pty
 import random
 import resource
 import select
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
-import unittest
 
 import end_to_end
+from end_to_end import SEED, run
 
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
 # A sanitizer needs memory of its own, and time.
 SANITIZED = "ASAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 
 NUMBERS = {"u32": "I", "u64": "Q", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
 DISTRIBUTIONS = ("uniform", "sorted", "reverse", "all-equal", "almost-sorted", "rootdup", "twodup", "eightdup", "zipf",
@@ -41,16 +38,6 @@ DISTRIBUTIONS = ("uniform", "sorted", "reverse", "all-equal", "almost-sorted", "
 LARGE_BYTES = 128 * MIB
 SMALL_MIB = 48 if SANITIZED else 40
 SMALL_MEMORY = f"{SMALL_MIB}M"
-
-
-def run(*words, code=0, stdin=b"", **options):
-    """Runs the program and checks its exit code, which may be one of several."""
-    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=300, **options)
-    if done.returncode not in (code if isinstance(code, tuple) else (code,)):
-        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
-                             f"{done.stderr.decode(errors='replace')}")
-    return done
 
 
 def check(path, format_name="u64", *more):
@@ -76,23 +63,15 @@ def gnu_sort(*words, data):
                           env=dict(os.environ, LC_ALL="C")).stdout
 
 
-class Case(unittest.TestCase):
+class Case(end_to_end.Case):
     def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-cli-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.temporaries = self.folder / "temporaries"
         self.temporaries.mkdir()
 
     def gen(self, name, format_name, count, *more):
         path = self.folder / name
         run("gen", "--format", format_name, "--count", count, *more, "-o", path)
-        return path
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
         return path
 
     def large(self):

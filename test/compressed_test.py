@@ -10,22 +10,19 @@ import gzip
 import json
 import lzma
 import os
-import pathlib
 import random
 import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-import unittest
 
 import end_to_end
+from end_to_end import SEED
 
 PROGRAM = os.path.abspath(sys.argv[1])
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 # A sanitizer needs memory of its own.
 SMALL_MEMORY = "1G" if SANITIZED else "48M"
 ROUNDS = 3 if SANITIZED else 12
@@ -66,12 +63,9 @@ def check_code(done, words, code):
     return done
 
 
-class Case(unittest.TestCase):
+class Case(end_to_end.Case):
     def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-compressed-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.names = 0
 
     def write(self, data):

@@ -5,28 +5,16 @@ import csv
 import gzip
 import io
 import os
-import pathlib
 import random
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import end_to_end
+from end_to_end import SEED, run
 
-PROGRAM = os.path.abspath(sys.argv[1])
 SANITIZED = "ASAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 SMALL_MEMORY = "1G" if SANITIZED else "40M"
 CASES = 40 if SANITIZED else 150
-
-
-def run(*words, code=0, stdin=b""):
-    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, capture_output=True, timeout=300)
-    if done.returncode != code:
-        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
-                             f"{done.stderr.decode(errors='replace')}")
-    return done
 
 
 def rows_of(data, delimiter=","):
@@ -47,18 +35,7 @@ def rows_of(data, delimiter=","):
     return rows
 
 
-class Csv(unittest.TestCase):
-    def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-csv-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
-
+class Csv(end_to_end.Case):
     def value(self):
         rng = self.random
         return rng.choice([str(rng.randrange(-50, 50)), "", "a,b", 'say "hi"', "two\nlines", "x" * rng.randrange(20), "é",

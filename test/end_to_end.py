@@ -1,11 +1,42 @@
-"""What the end-to-end tests share: they report each case in a JUnit file, as GoogleTest does, where ctest's run asks for one."""
+"""What the end-to-end tests share: how the program is run, a folder and chance for each case, and a JUnit file as GoogleTest's, where
+ctest's run asks for one."""
 
 import os
 import pathlib
+import random
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import xml.sax.saxutils
+
+SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
+
+
+def run(*words, code=0, stdin=b"", **options):
+    """Runs the program that the command line names, and checks its exit code, which may be one of several."""
+    words = [word if isinstance(word, bytes) else str(word) for word in words]
+    done = subprocess.run([os.path.abspath(sys.argv[1]), *words], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=300, **options)
+    if done.returncode not in (code if isinstance(code, tuple) else (code,)):
+        raise AssertionError(f"penstock {words}: exit code {done.returncode}, wanted {code}\n{done.stderr.decode(errors='replace')}")
+    return done
+
+
+class Case(unittest.TestCase):
+    """A folder that goes when the case ends, and random numbers that SEED repeats."""
+
+    def setUp(self):
+        self.random = random.Random(SEED)
+        folder = tempfile.TemporaryDirectory(prefix="penstock-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, name, data):
+        path = self.folder / name
+        path.write_bytes(data)
+        return path
 
 
 class JUnitResult(unittest.TextTestResult):

@@ -13,28 +13,17 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import unittest
 
 import end_to_end
+from end_to_end import SEED, run
 
 PROGRAM = os.path.abspath(sys.argv[1])
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 # A sanitizer needs memory of its own.
 SMALL_MEMORY = "1G" if SANITIZED else "40M"
-
-
-def run(*words, code=0, stdin=b"", **options):
-    done = subprocess.run([PROGRAM, *map(str, words)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=300, **options)
-    if done.returncode != code:
-        raise AssertionError(f"penstock {' '.join(map(str, words))}: exit code {done.returncode}, wanted {code}\n"
-                             f"{done.stderr.decode(errors='replace')}")
-    return done
 
 
 def pairs_of(data):
@@ -57,22 +46,14 @@ def part_of(key, parts):
     return (mix64(h ^ len(key)) >> 32) * parts >> 32
 
 
-class Case(unittest.TestCase):
+class Case(end_to_end.Case):
     def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-files-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.temporaries = self.folder / "temporaries"
         self.temporaries.mkdir()
 
     def lines(self, count, keys=10**9):
         return [b"%d\n" % self.random.randrange(keys) for _ in range(count)]
-
-    def write(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
 
     def assert_only(self, *names):
         self.assertEqual(sorted(path.name for path in self.folder.rglob("*") if path.is_file()), sorted(names))
