@@ -18,7 +18,7 @@
 #include "penstock/error.h"
 #include "pool/pool.h"
 #include "scatter/lines.h"
-#include "sort/cache_sort.h"
+#include "sort/cache/cache_sort.h"
 #include "sort/item.h"
 
 namespace penstock::papers {

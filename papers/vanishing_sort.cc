@@ -7,7 +7,7 @@
 
 #include "papers/radix_sort.h"
 #include "pool/pool.h"
-#include "sort/kernels.h"
+#include "sort/kernels/kernels.h"
 #include "sort/key_order_of.h"
 
 namespace penstock::papers {

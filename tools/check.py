@@ -261,6 +261,12 @@ def unit_tests():
     return layers | others
 
 
+def layer_of(path):
+    """What stands first: src/external/split/split.cc is of external, cli/sort/sort.cc of cli."""
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
 def folder_of_test(name):
     """Where a build has it: beside its layer's library."""
     layer = name.partition("_")[0]
@@ -276,7 +282,7 @@ def unprivileged_programs():
 def threaded_tests(full):
     left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS
     return [name for name, path in unit_tests().items()
-            if (path.parent.name in THREADED_LAYERS or name in ("test_stream_stress_test", "test_sort_property_test"))
+            if (layer_of(path) in THREADED_LAYERS or name in ("test_stream_stress_test", "test_sort_property_test"))
             and name not in left_out]
 
 
@@ -292,7 +298,7 @@ def parts_of(full):
     if full:
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
-    of_library = [name for name, path in units.items() if path.parent.name != "cli" and name != "test_third_party_test"]
+    of_library = [name for name, path in units.items() if layer_of(path) != "cli" and name != "test_third_party_test"]
     for_dev = [name for name, path in units.items() if name not in of_library or leaves_out(path)]
     not_for_dev = [name for name in units if name not in for_dev]
     return [("dev", ("end_to_end", *for_dev), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),

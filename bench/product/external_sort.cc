@@ -32,7 +32,7 @@
 #include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
 #include "bench/rivals/external_rivals.h"
-#include "external/probe.h"
+#include "external/plan/probe.h"
 #include "os/sanitizer.h"
 #include "penstock/units.h"
 

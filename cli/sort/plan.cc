@@ -26,7 +26,7 @@
 #include "cli/sort/sort_stats.h"
 #include "cli/sort/sort_words.h"
 #include "external/external_sort.h"
-#include "external/probe.h"
+#include "external/plan/probe.h"
 #include "file/emulation.h"
 #include "file/temporaries.h"
 

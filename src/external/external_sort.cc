@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "external/bucket_sort.h"
-#include "external/merge_only.h"
-#include "external/resume.h"
-#include "external/sort_planner.h"
-#include "external/sort_prediction.h"
-#include "external/sorted_stretches.h"
-#include "external/top_items.h"
+#include "external/bucket/bucket_sort.h"
+#include "external/plan/sort_planner.h"
+#include "external/plan/sort_prediction.h"
+#include "external/resume/resume.h"
+#include "external/ways/merge_only.h"
+#include "external/ways/sorted_stretches.h"
+#include "external/ways/top_items.h"
 #include "file/emulation.h"
 #include "file/file.h"
 #include "file/temporaries.h"

@@ -14,7 +14,7 @@
 
 #include "record/items.h"
 #include "sort/item_mix.h"
-#include "sort/kernels.h"
+#include "sort/kernels/kernels.h"
 
 namespace penstock::external {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "external/bucket_sort.h"
+#include "external/bucket/bucket_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
 #include "sort/item.h"

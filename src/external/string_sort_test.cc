@@ -9,9 +9,9 @@
 #include <cstring>
 
 #include "base/random.h"
-#include "external/bucket_sort.h"
+#include "external/bucket/bucket_sort.h"
 #include "external/sort_fixture.h"
-#include "external/spill_codec.h"
+#include "external/spill/spill_codec.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/sanitizer.h"

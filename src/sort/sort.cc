@@ -9,7 +9,7 @@
 #include "penstock/units.h"
 #include "scatter/key_order.h"
 #include "sort/count_sort.h"
-#include "sort/in_place_sort.h"
+#include "sort/in_place/in_place_sort.h"
 #include "sort/key_order_of.h"
 
 // The public calls: each type is an unsigned word, or a pair of words, in some KeyOrder.

@@ -1,0 +1,279 @@
+#include "external/plan/sort_input.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/bits.h"
+#include "bowtie/addresses.h"
+#include "files/memory_plan.h"
+#include "os/memory.h"
+#include "source/in_order.h"
+
+namespace penstock::external {
+namespace {
+
+// Of a sample's keys: what the C library maps for itself instead of taking it from the heap.
+constexpr size_t long_key_bytes = 128 * KiB;
+
+// Of what comes in order, how many inputs are looked at.
+constexpr uint32_t looks_max = 8;
+
+constexpr size_t header_look_bytes = 64 * KiB;
+
+// The first one is the output's; the others are to be the same.
+Status keep_header(SortInput& input, const std::string& header, const std::string& path) {
+  if (header.empty()) return {};
+  if (input.header.empty()) {
+    input.header = header;
+    Status taken = input.take_header(header);
+    if (!taken && taken.error().subject.empty()) taken.error().subject = path;
+    return taken;
+  }
+  if (input.header == header) return {};
+  return other_header(path);
+}
+
+class Look {
+ public:
+  Look(Context& context, const std::optional<bowtie::DeviceProfile>& device, SortInput& input)
+      : context_(context), options_(context.options), device_(device), input_(input) {}
+
+  Status at_all();
+  Status at_files();
+
+ private:
+  Status check_usable_memory(uint64_t least_bytes) const;
+  Status look_at_what_comes_in_order();
+  Result<bool> look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max);
+  void add_sample(Sample sample);
+  Status sample_files();
+  Status count_memory_again();
+
+  Context& context_;
+  const SortOptions& options_;
+  const std::optional<bowtie::DeviceProfile>& device_;
+  SortInput& input_;
+};
+
+Status Look::at_all() {
+  input_.usable_bytes = usable_memory(options_.memory_bytes);
+  if (auto status = check_usable_memory(usable_bytes_min); !status) return status;
+  if (auto status = look_at_what_comes_in_order(); !status) return status;
+  return at_files();
+}
+
+Status Look::at_files() {
+  if (auto status = sample_files(); !status) return status;
+  if (auto status = count_memory_again(); !status) return status;
+  if (input_.sample.item_bytes == 0)
+    input_.sample.item_bytes = options_.format.fixed() ? options_.format.record_bytes : 4 * KiB;
+  return {};
+}
+
+Status Look::check_usable_memory(uint64_t least_bytes) const {
+  if (input_.usable_bytes >= least_bytes) return {};
+  return failure(ErrorCode::out_of_memory,
+                 "sort within " + std::to_string(options_.memory_bytes / MiB) +
+                     " MiB, of which the program itself takes " +
+                     std::to_string(os::resident_memory().bytes / MiB),
+                 "-S", "at least " + std::to_string(budget_for(usable_bytes_min) / MiB + 1) + "M");
+}
+
+// What comes in order is read as far as a quarter of the memory goes before anything is decided; the
+// reader can come back that far. The first few such inputs share that quarter. The others are opened
+// when their turn comes: each costs a thread, a decoder and addresses.
+Status Look::look_at_what_comes_in_order() {
+  const auto in_order =
+      static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
+  if (in_order == 0) return {};
+  const size_t block_bytes =
+      std::clamp<size_t>(std::bit_floor(input_.usable_bytes / 128), 64 * KiB, MiB);
+  auto blocks_left = static_cast<uint32_t>(input_.usable_bytes / 4 / block_bytes);
+  const uint32_t looks = std::min(in_order, looks_max);
+  uint32_t looked_at = 0;
+  for (Piece& piece : input_.pieces) {
+    if (!piece.in_order) continue;
+    input_.known = false;
+    if (looked_at == looks || blocks_left == 0) continue;
+    ++looked_at;
+    auto ended = look_at(piece, block_bytes, blocks_left, bowtie::stream_address_bytes / looks);
+    if (!ended) return std::unexpected(ended.error());
+    input_.known = *ended && looked_at == in_order;
+    const auto blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);
+    blocks_left = *ended && blocks_left > blocks ? blocks_left - blocks : 0;
+  }
+  std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
+  for (Piece& piece : input_.pieces) {
+    if (piece.has_header) piece.header = input_.header;
+  }
+  // What decoders take that are not there yet.
+  if (looked_at < in_order) input_.ahead_bytes += input_.decoding_bytes;
+  return {};
+}
+
+// The first blocks of a piece, or all of it: true.
+Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max) {
+  constexpr uint32_t read_ahead_blocks = 4;
+  auto reader = PieceReader::open_in_order(*piece.file, options_, block_bytes, read_ahead_blocks,
+                                           blocks, bytes_max);
+  if (!reader) return std::unexpected(reader.error());
+  piece.reader = *reader;
+  size_t head_bytes = 0;
+  if (piece.has_header) {
+    auto header = piece.reader->take_header(options_.format, piece.file->path());
+    if (!header) return std::unexpected(header.error());
+    head_bytes = piece.reader->offset();
+    if (auto status = keep_header(input_, *header, piece.file->path()); !status)
+      return std::unexpected(status.error());
+  }
+  const std::byte* const begin = piece.reader->begin();
+  bool ended = false;
+  for (uint32_t block = 0; block < blocks && !ended; ++block) {
+    // To the end of the block: the reader comes back so many of them.
+    const size_t wanted = block == 0 ? block_bytes - head_bytes % block_bytes : block_bytes;
+    const size_t bytes = piece.reader->available(begin + piece.bytes, wanted);
+    piece.bytes += bytes;
+    ended = bytes < wanted;
+    if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+  }
+  if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
+  add_sample(sample_memory(options_.order(), begin, piece.bytes, sample_places(piece.bytes)));
+  input_.bytes += piece.bytes;
+  const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
+  const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
+  input_.usable_bytes -= std::min(input_.usable_bytes, held_bytes + ahead_bytes);
+  input_.ahead_bytes += ahead_bytes;
+  if (ended && options_.format.fixed() && piece.bytes % options_.format.record_bytes != 0) {
+    return failure(ErrorCode::corrupt,
+                   "read its " + std::to_string(piece.bytes) + " bytes as items of " +
+                       std::to_string(options_.format.record_bytes),
+                   piece.file->path(), "another --format or --record");
+  }
+  return ended;
+}
+
+void Look::add_sample(Sample sample) {
+  Sample& all = input_.sample;
+  sample.numbers.insert(sample.numbers.end(), all.numbers.begin(), all.numbers.end());
+  sample.strings.insert(sample.strings.end(), all.strings.begin(), all.strings.end());
+  if (all.item_bytes > 0) {
+    sample.item_bytes =
+        sample.item_bytes > 0 ? std::min(sample.item_bytes, all.item_bytes) : all.item_bytes;
+  }
+  all = std::move(sample);
+}
+
+// What comes in order has been sampled already, where it was looked at.
+Status Look::sample_files() {
+  std::vector<Piece> files;
+  uint64_t bytes = 0;
+  for (const Piece& piece : input_.pieces) {
+    if (piece.in_order) continue;
+    files.push_back(piece);
+    bytes += piece.bytes;
+  }
+  if (files.empty()) return {};
+  const SamplePlan looks = plan_sample(bytes, device_ ? &*device_ : nullptr);
+  auto sample = take_sample(context_, options_.order(), files, looks);
+  if (!sample) return std::unexpected(sample.error());
+  add_sample(std::move(*sample));
+  return {};
+}
+
+// A sample is thousands of strings, which leave the heap larger than it was. Long ones do not: they
+// have pages of their own, which go back before anything else is held. (The blocks of what comes in
+// order are resident by now as far as it has been read, and counted with the rest.)
+Status Look::count_memory_again() {
+  uint64_t usable_bytes = usable_memory(options_.memory_bytes);
+  for (const std::string& key : input_.sample.strings) {
+    if (key.size() >= long_key_bytes) usable_bytes += key.size();
+  }
+  input_.usable_bytes =
+      std::min(input_.usable_bytes, usable_bytes - std::min(usable_bytes, input_.ahead_bytes));
+  return check_usable_memory(planned_bytes_min);
+}
+
+}  // namespace
+
+bool SortInput::any_in_order() const {
+  return std::ranges::any_of(pieces, &Piece::in_order);
+}
+
+namespace {
+
+// Of a file.
+Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
+  std::string head;
+  for (size_t bytes = header_look_bytes;; bytes *= 4) {
+    head.resize(std::min<uint64_t>(bytes, piece.bytes));
+    if (auto status = file::read_exactly(*piece.file, 0, reinterpret_cast<std::byte*>(head.data()),
+                                         head.size());
+        !status)
+      return status;
+    const auto header = record::header_bytes(options.format, head);
+    if (!header && head.size() < piece.bytes) {
+      if (bytes < record::header_bytes_max) continue;
+      return endless_header(piece.file->path());
+    }
+    head.resize(header.value_or(head.size()));
+    piece.offset = head.size();
+    piece.bytes -= head.size();
+    if (!head.ends_with(options.format.line_end)) head += options.format.line_end;
+    return keep_header(input, head, piece.file->path());
+  }
+}
+
+}  // namespace
+
+Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
+  SortInput input;
+  input.take_header = std::move(take);
+  auto guard = std::make_shared<file::InputGuard>();
+  input.guard = guard;
+  for (const std::string& path : options.inputs) {
+    auto file = file::File::open_read(path);
+    if (!file) return std::unexpected(file.error());
+    input.files.push_back(std::make_unique<file::File>(std::move(*file)));
+    const file::File& opened = *input.files.back();
+    if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
+    const auto arrival = source::arrival_of(opened, options.source);
+    if (!arrival) return std::unexpected(arrival.error());
+    const bool has_header = options.format.header_lines > 0;
+    if (arrival->in_order) {
+      input.known = false;
+      input.decoding_bytes = std::max(input.decoding_bytes, arrival->decoding_bytes);
+      input.pieces.push_back({.file = &opened, .in_order = true, .has_header = has_header});
+      continue;
+    }
+    auto size = opened.size();
+    if (!size) return std::unexpected(size.error());
+    if (options.format.fixed() && *size % options.format.record_bytes != 0) {
+      return failure(ErrorCode::corrupt,
+                     "read its " + std::to_string(*size) + " bytes as items of " +
+                         std::to_string(options.format.record_bytes),
+                     path, "another --format or --record");
+    }
+    if (*size == 0) continue;
+    Piece piece{.file = &opened, .bytes = *size};
+    if (has_header) {
+      if (auto status = take_header(options, input, piece); !status)
+        return std::unexpected(status.error());
+      if (piece.bytes == 0) continue;
+    }
+    input.bytes += piece.bytes;
+    input.pieces.push_back(std::move(piece));
+  }
+  return input;
+}
+
+Status look_at_input(Context& context, const std::optional<bowtie::DeviceProfile>& device,
+                     SortInput& input) {
+  return Look(context, device, input).at_all();
+}
+
+Status look_at_files(Context& context, const std::optional<bowtie::DeviceProfile>& device,
+                     SortInput& input) {
+  return Look(context, device, input).at_files();
+}
+
+}  // namespace penstock::external

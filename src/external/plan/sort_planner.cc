@@ -1,0 +1,468 @@
+#include "external/plan/sort_planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/bits.h"
+#include "external/bucket/bucket_reader.h"
+#include "external/plan/bucket_plan.h"
+#include "external/plan/probe.h"
+#include "external/plan/sort_prediction.h"
+#include "external/spill/spill.h"
+#include "external/spill/spill_codec.h"
+#include "external/ways/top_items.h"
+#include "file/file.h"
+#include "file/temporaries.h"
+#include "files/space.h"
+#include "os/limits.h"
+
+namespace penstock::external {
+namespace {
+
+constexpr uint64_t probe_input_bytes_min = 512 * MiB;
+// What an input of unknown length is taken for.
+constexpr uint64_t pipe_memory_multiple = 8;
+// The executor's distribution has to be so much faster than the usual one, by the model: it has a
+// higher price per item, of which the model knows nothing.
+constexpr double long_runs_gain_min = 1.25;
+// Of the first K items: with more than this share of the input, looking which they may be saves
+// less than it costs; and how much more than the share is kept, beside what a sample may err.
+constexpr double top_share_max = 0.5;
+constexpr double top_margin = 1.05;
+// Of fewer keys descents tell nothing.
+constexpr size_t sample_size_min = 1024;
+
+// What a distribution is planned for. The output, which is not open yet, is looked at as bucket.h
+// says.
+BucketInput distributed(const SortOptions& options, const SortInput& input, uint64_t bytes) {
+  return {.bytes = bytes,
+          .known = input.known,
+          .item_bytes = input.sample.item_bytes,
+          .in_order = options.unique || !file::names_a_file(options.output)};
+}
+
+class Planner {
+ public:
+  Planner(Context& context, const std::optional<bowtie::DeviceProfile>& device,
+          const SortInput& input)
+      : context_(context), options_(context.options), input_(input) {
+    plan_.device = device;
+  }
+
+  SortDecision decide_all();
+
+ private:
+  void plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs);
+  void sum_up_plan();
+  void look_at_disk();
+  void assume_disk();
+  void decide();
+  bool first_items_fit() const;
+  bool decide_top();
+  SortPhase predict_in_memory() const;
+  uint32_t writers(const BucketPlan& plan) const;
+  void decide_output();
+  void decide_distribution(uint64_t bytes);
+  void look_for_fewer_passes();
+  void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
+                          uint64_t spilled);
+
+  Context& context_;
+  const SortOptions& options_;
+  const SortInput& input_;
+  SortDecision decision_;
+  SortPlan& plan_ = decision_.plan;
+};
+
+SortDecision Planner::decide_all() {
+  plan_phase(
+      {.name = "sample", .bytes_read = input_.sample.bytes_read, .seeks = input_.sample.places}, 1,
+      0);
+  look_at_disk();
+  decide();
+  look_for_fewer_passes();
+  decide_output();
+  if (!input_.known) plan_.phases.clear();
+  if (!plan_.device) assume_disk();
+  sum_up_plan();
+  return std::move(decision_);
+}
+
+// One whose name comes again is the same phase, of another level.
+void Planner::plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs) {
+  if (plan_.device) phase.seconds = seconds_of(phase, *plan_.device, inputs, outputs);
+  auto same = std::ranges::find(plan_.phases, phase.name, &SortPhase::name);
+  if (same == plan_.phases.end()) {
+    plan_.phases.push_back(std::move(phase));
+    return;
+  }
+  same->seconds += phase.seconds;
+  same->bytes_read += phase.bytes_read;
+  same->bytes_written += phase.bytes_written;
+  same->seeks += phase.seeks;
+}
+
+void Planner::sum_up_plan() {
+  for (const SortPhase& phase : plan_.phases) {
+    plan_.bytes_read += phase.bytes_read;
+    plan_.bytes_written += phase.bytes_written;
+    plan_.seeks += phase.seeks;
+    plan_.seconds += plan_.device ? phase.seconds : 0;
+  }
+}
+
+// Where nobody said what the disk can do: the speeds that the temporary directory's has now. Not of
+// a run that has no temporaries.
+void Planner::look_at_disk() {
+  if (plan_.device || !input_.known || input_.bytes < probe_input_bytes_min) return;
+  if (options_.top == 0u || first_items_fit()) return;
+  const std::string directory =
+      file::temp_directories_or_default(options_.temp_directories, options_.output).front();
+  context_.set_step("probe the disk");
+  auto speed = probe_disk(directory, {.depth = 4});
+  context_.set_step("sample");
+  if (!speed) return;
+  plan_.device = {.name = "the disk of " + directory,
+                  .source = "a short look, with the switch delay taken for 0",
+                  .read_bytes_per_s = speed->read_bytes_per_s,
+                  .write_bytes_per_s = speed->write_bytes_per_s};
+  // By now it is known what these two took.
+  for (SortPhase& planned : plan_.phases)
+    planned.seconds = seconds_of(planned, *plan_.device, 1, 0);
+  for (SortPhase& done : context_.phases()) {
+    if (done.name == "probe the disk") plan_.phases.push_back(std::move(done));
+  }
+}
+
+// So that small sorts have a prediction, too.
+void Planner::assume_disk() {
+  if (plan_.phases.empty() || plan_.method == Method::empty) return;
+  const bowtie::DeviceProfile* published = bowtie::find_profile("nvme-ssd");
+  if (published == nullptr) return;
+  plan_.device = {.name = "a usual disk (not measured)",
+                  .source = "assumed: " + published->name + " as published, with no switch delay",
+                  .read_bytes_per_s = published->read_bytes_per_s,
+                  .write_bytes_per_s = published->write_bytes_per_s};
+  plan_.device_is_assumed = true;
+  for (SortPhase& phase : plan_.phases) phase.seconds = seconds_of(phase, *plan_.device, 1, 1);
+}
+
+void Planner::decide() {
+  plan_.input_bytes = input_.known ? input_.bytes : 0;
+  plan_.memory_bytes = options_.memory_bytes;
+  if (input_.known && input_.bytes == 0) {
+    plan_.why = "the input is empty";
+    return;
+  }
+  if (options_.top == 0u) {
+    plan_.why = "none of the items is wanted";
+    return;
+  }
+  if (decide_top()) return;
+  const auto files = static_cast<uint32_t>(input_.pieces.size());
+  // (Merging them has no steps that could be taken over.)
+  bool few_stretches = !options_.resume && input_.known && !input_.any_in_order() &&
+                       input_.sample.size() >= sample_size_min &&
+                       input_.sample.descents <= sample_descents_max;
+  if (fits_in_memory(options_, input_)) {
+    plan_.method = Method::in_memory;
+    plan_.why = "the input and what sorting it takes fit in memory";
+    plan_.passes = 1;
+    plan_.buckets = 1;
+    plan_phase({.name = "read", .bytes_read = input_.bytes, .seeks = files}, files, 0);
+    plan_phase(predict_in_memory(), 0, 1);
+  } else if (few_stretches) {
+    plan_.method = Method::merge;
+    plan_.why =
+        "a sample found a few sorted stretches: they are looked for, and merged where they lie";
+    plan_.buckets = static_cast<uint32_t>(input_.sample.descents) + 1;
+    plan_.passes = 2;
+    plan_phase({.name = "look for sorted stretches", .bytes_read = input_.bytes, .seeks = files}, 1,
+               0);
+    const bowtie::Bowtie bowtie{
+        .inputs = plan_.buckets, .outputs = 1, .memory_bytes = input_.usable_bytes};
+    const auto moved = 2 * static_cast<double>(input_.bytes);
+    plan_phase({.name = "merge",
+                .bytes_read = input_.bytes,
+                .bytes_written = input_.bytes,
+                .seeks = static_cast<uint64_t>(moved / std::min(moved, best_run_bytes(bowtie))) +
+                         plan_.buckets},
+               plan_.buckets, 1);
+    // Should there be more of them than the sample saw, the input is distributed after all.
+    plan_.temp_bytes = input_.bytes;
+  } else {
+    plan_.method = Method::distribute;
+    plan_.why = input_.known ? "the input is larger than memory; a sample gives buckets that fit"
+                             : "the input is longer than was looked at, nobody knows how long";
+    decide_distribution(expected_bytes(options_, input_));
+  }
+}
+
+// The first K items are not all of them, and memory holds them.
+bool Planner::first_items_fit() const {
+  if (!options_.top) return false;
+  if (input_.known && *options_.top >= input_.bytes / options_.format.record_bytes) return false;
+  return top_fits(options_, input_.usable_bytes, input_.sample.item_bytes, *options_.top);
+}
+
+// False: the first K items are nothing special, because they are all.
+bool Planner::decide_top() {
+  if (!options_.top) return false;
+  const uint64_t count = *options_.top;
+  const uint64_t items_max = input_.bytes / options_.format.record_bytes;
+  if (input_.known && count >= items_max) return false;
+  const auto files = static_cast<uint32_t>(input_.pieces.size());
+  const double top_bytes = static_cast<double>(count) * input_.sample.item_bytes;
+  if (first_items_fit()) {
+    plan_.method = Method::top;
+    plan_.why = "the items that are wanted fit in memory, and the others are passed over";
+    plan_.passes = 1;
+    plan_.buckets = 1;
+    const auto written = static_cast<uint64_t>(top_bytes);
+    plan_phase({.name = "read", .bytes_read = input_.bytes, .seeks = files}, files, 0);
+    plan_phase({.name = "write",
+                .bytes_written = input_.known ? std::min(written, input_.bytes) : written,
+                .seeks = 1},
+               0, 1);
+    return true;
+  }
+  decision_.cuts = true;
+  if (fits_in_memory(options_, input_)) return false;
+  const auto bytes = static_cast<double>(expected_bytes(options_, input_));
+  // Of repeats a sample does not know how many there are.
+  const bool can_tell =
+      input_.known && !input_.any_in_order() && !options_.unique && input_.sample.size() > 0;
+  if (const double share = top_bytes / bytes; can_tell && share < top_share_max) {
+    decision_.kept_share = std::min(
+        1.0, top_margin * share + 3 * std::sqrt(share / static_cast<double>(input_.sample.size())));
+  }
+  plan_.method = Method::distribute;
+  if (decision_.kept_share < 1) {
+    plan_.why =
+        "more items are wanted than memory holds: what may be among them goes to a temporary, and "
+        "is sorted from there";
+    const auto kept = static_cast<uint64_t>(decision_.kept_share * bytes);
+    plan_phase({.name = "keep what may be first",
+                .bytes_read = input_.bytes,
+                .bytes_written = kept,
+                .seeks = files + 2 * kept / (2 * MiB)},
+               1, 1);
+    decide_distribution(kept);
+    ++plan_.passes;
+    plan_.temp_bytes += kept;
+  } else {
+    plan_.why = "so many items are wanted that all are sorted, and the rest is cut off";
+    decide_distribution(expected_bytes(options_, input_));
+  }
+  return true;
+}
+
+// The buckets of an input that fits, which are written as they become sorted, unless in order.
+SortPhase Planner::predict_in_memory() const {
+  const BucketInput input = distributed(options_, input_, input_.bytes);
+  const BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
+  BucketTraffic traffic{.output_bytes = input_.bytes, .buckets = 1};
+  if (options_.format.numeric()) {
+    if (!input.in_order) traffic.buckets = plan.buckets;
+  } else {
+    traffic.request_bytes = plan.output_block_bytes;
+    traffic.writers = writers(plan);
+    if (traffic.writers > 1) traffic.buckets = plan.buckets;
+  }
+  return predict_buckets("sort and write", traffic);
+}
+
+// Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
+uint32_t Planner::writers(const BucketPlan& plan) const {
+  const bool in_order = distributed(options_, input_, 0).in_order;
+  return options_.format.numeric() || in_order || seeks_slowly(plan_.device) ? 1 : plan.sorters;
+}
+
+// What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
+// what is no file gets its items from another temporary, which has them instead.
+void Planner::decide_output() {
+  if (plan_.method == Method::empty) return;
+  decision_.output_bytes_max = input_.bytes;
+  if (plan_.method == Method::top) {
+    decision_.output_bytes_max = 0;
+    for (const SortPhase& phase : plan_.phases) {
+      if (phase.name == "write") decision_.output_bytes_max += phase.bytes_written;
+    }
+  } else if (decision_.kept_share < 1) {
+    decision_.output_bytes_max =
+        static_cast<uint64_t>(decision_.kept_share * static_cast<double>(input_.bytes));
+  }
+  if (decision_.cuts && input_.known && !file::names_a_file(options_.output))
+    plan_.temp_bytes += decision_.output_bytes_max;
+}
+
+void Planner::decide_distribution(uint64_t bytes) {
+  const BucketInput input = distributed(options_, input_, bytes);
+  BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
+  // (Of numbers that are written from the arena, requests of their own are in flight.)
+  BucketTraffic sorted{.output_bytes = bytes,
+                       .request_bytes = plan.output_block_bytes,
+                       .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max,
+                       .writers = writers(plan)};
+  if (!options_.format.numeric())
+    sorted.in_flight_bytes = plan.output_blocks * plan.output_block_bytes;
+  plan_.buckets = plan.buckets;
+  plan_.passes = 1 + std::max(1u, splits_of(options_, plan, input));
+  if (options_.resume) plan.kept_bytes = 0;
+  uint64_t spilled = bytes - std::min(bytes, plan.kept_bytes);  // at once, at most
+  const uint32_t spill_files = std::min(spill_parts_max, plan.buckets);
+  SplitTraffic traffic{.input_bytes = bytes,
+                       .input_files = static_cast<uint32_t>(input_.pieces.size()),
+                       .spilled_bytes = spilled,
+                       .kept_bytes = plan.kept_bytes,
+                       .read_block_bytes = plan.read_block_bytes,
+                       .write_block_bytes = plan.block_bytes,
+                       .spill_files = spill_files,
+                       .buckets = plan.buckets};
+  std::vector<SortPhase> splits = {predict_split("distribute", traffic)};
+  traffic.input_bytes = traffic.spilled_bytes = bytes;
+  traffic.kept_bytes = 0;
+  traffic.read_block_bytes = plan.block_bytes;
+  while (splits.size() + 1 < plan_.passes) {
+    spilled = bytes;
+    splits.push_back(predict_split("distribute", traffic));
+  }
+  sorted.spilled_bytes = spilled;
+  sorted.spilled_block_bytes = plan.block_bytes;
+  sorted.buckets = plan.buckets;
+  sorted.buckets_per_spill_file = static_cast<uint32_t>(ceil_div(plan.buckets, spill_files));
+  SortPhase buckets_phase = predict_buckets("sort", sorted);
+  if (!input_.known) return;
+  plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * file::sector_bytes;
+  plan_.spilled_bytes = spilled;
+
+  // Or by the executor, where the device says that seeks are what it costs.
+  if (seeks_slowly(plan_.device) && !input_.any_in_order() && !decision_.cuts && !options_.resume) {
+    double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
+    for (const SortPhase& split : splits)
+      usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
+    auto long_runs = plan_long_runs(options_, input_.usable_bytes, bytes, input_.sample,
+                                    input.in_order, *plan_.device);
+    if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
+      plan_.long_runs = true;
+      plan_.why += "; in long runs, because this disk seeks slowly";
+      plan_.buckets = long_runs->buckets;
+      plan_.passes = 2;
+      plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes;
+      plan_.spilled_bytes = bytes;
+      plan_phase({.name = "distribute",
+                  .bytes_read = bytes,
+                  .bytes_written = bytes,
+                  .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)},
+                 1, plan_.buckets);
+      plan_phase({.name = "sort",
+                  .bytes_read = bytes,
+                  .bytes_written = bytes,
+                  .seeks = long_runs->sort_switches},
+                 1, 1);
+      decision_.long_runs = std::move(long_runs);
+      return;
+    }
+  }
+  decide_compression(splits, buckets_phase, bytes, spilled);
+  for (SortPhase& split : splits) plan_phase(std::move(split), 1, plan_.buckets);
+  plan_phase(std::move(buckets_phase), 1, 1);
+}
+
+// Looked for between what it has and what the machine has: by halves, since more memory never
+// makes more passes.
+void Planner::look_for_fewer_passes() {
+  if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
+  const uint64_t machine_bytes = os::limits().memory_bytes;
+  if (machine_bytes <= options_.memory_bytes) return;
+  const BucketInput input = distributed(options_, input_, input_.bytes);
+  auto saves = [&](uint64_t more) {
+    const BucketPlan plan = plan_buckets(options_, input_.usable_bytes + more, input);
+    return 1 + splits_of(options_, plan, input) < plan_.passes;
+  };
+  // What the program itself takes differs a little from run to run.
+  const uint64_t spare_bytes = 16 * MiB;
+  uint64_t too_little = 0, enough = machine_bytes - options_.memory_bytes;
+  if (enough <= spare_bytes || !saves(enough - spare_bytes)) return;
+  enough -= spare_bytes;
+  while (enough - too_little > (options_.memory_bytes + enough) / 64 + MiB) {
+    const uint64_t middle = too_little + (enough - too_little) / 2;
+    (saves(middle) ? enough : too_little) = middle;
+  }
+  plan_.fewer_passes_memory_bytes = options_.memory_bytes + enough + spare_bytes;
+}
+
+// Of numbers nothing is compressed (they are written and read where they lie), nor where the sort
+// can be resumed, nor what is distributed more than once (bucket_sort.cc): only if it was asked
+// for.
+void Planner::decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase,
+                                 uint64_t bytes, uint64_t spilled) {
+  const bool always = options_.compression == Compression::always;
+  if (options_.format.numeric() || options_.resume || options_.compression == Compression::never)
+    return;
+  plan_.compresses = always;
+  if (!input_.known || spilled == 0 || input_.any_in_order()) return;
+  if (!always && (!plan_.device || splits.size() > 1)) return;
+  auto trial = try_compression(context_, input_.pieces);
+  if (!trial) return;  // the sort will tell what is wrong with the input
+  SortPhase split = splits.front();
+  SortPhase sorted = buckets_phase;
+  auto shrunk = [&](uint64_t of) {
+    return static_cast<uint64_t>(static_cast<double>(of) * trial->ratio);
+  };
+  split.bytes_written = shrunk(split.bytes_written);
+  sorted.bytes_read = shrunk(sorted.bytes_read);
+  if (!always) {
+    const bowtie::DeviceProfile& device = *plan_.device;
+    plan_.compresses =
+        compression_pays({.trial = *trial,
+                          .bytes = bytes,
+                          .spilled_bytes = spilled,
+                          .threads = options_.threads,
+                          .split_seconds = seconds_of(splits.front(), device, 1, plan_.buckets),
+                          .split_seconds_compressed = seconds_of(split, device, 1, plan_.buckets),
+                          .sort_seconds = seconds_of(buckets_phase, device, 1, 1),
+                          .sort_seconds_compressed = seconds_of(sorted, device, 1, 1)});
+  }
+  if (!plan_.compresses) return;
+  plan_.why += "; temporaries are compressed";
+  plan_.temp_bytes = shrunk(spilled) + uint64_t{plan_.buckets} * file::sector_bytes;
+  decision_.temp_bytes_spared = spilled - shrunk(spilled);
+  splits.front() = split;
+  buckets_phase = sorted;
+}
+
+}  // namespace
+
+uint64_t expected_bytes(const SortOptions& options, const SortInput& input) {
+  return input.known ? input.bytes : pipe_memory_multiple * options.memory_bytes;
+}
+
+bool fits_in_memory(const SortOptions& options, const SortInput& input) {
+  if (!input.known) return false;
+  return plan_buckets(options, input.usable_bytes, distributed(options, input, input.bytes)).fits;
+}
+
+Status check_memory(const SortOptions& options, const SortInput& input, const SortPlan& plan) {
+  if (plan.method != Method::distribute || plan.long_runs) return {};
+  const uint64_t input_bytes = expected_bytes(options, input);
+  auto holds = [&](uint64_t usable_bytes) {
+    const BucketInput all = distributed(options, input, input_bytes);
+    return plan_levels(options, usable_bytes, all).back().holds;
+  };
+  uint64_t least_bytes = input.usable_bytes;
+  while (!holds(least_bytes)) least_bytes += least_bytes / 16;
+  if (least_bytes == input.usable_bytes) return {};
+  return failure(ErrorCode::out_of_memory,
+                 "sort " + std::to_string(input_bytes / GiB) + " GiB within " +
+                     std::to_string(options.memory_bytes / MiB) +
+                     " MiB: the lists of what lies in temporaries need more",
+                 "-S", "at least " + std::to_string(budget_for(least_bytes) / MiB + 1) + "M");
+}
+
+SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,
+                         const SortInput& input) {
+  return Planner(context, device, input).decide_all();
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,399 @@
+// What a sort says that it will do, beside what its requests really did.
+
+#include "external/plan/sort_prediction.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "external/sort_fixture.h"
+#include "external/ways/long_runs.h"
+#include "file/emulation.h"
+#include "file/file.h"
+#include "file/temporaries.h"
+#include "files/space.h"
+#include "os/memory.h"
+#include "record/checker.h"
+#include "record/generator.h"
+
+namespace penstock::external {
+namespace {
+
+using record::Distribution;
+using record::Format;
+using record::Type;
+
+const Format u64 = {Type::u64, 8};
+const Format records = {Type::record, 100, 0, 10};
+const Format lines = {Type::lines, 1};
+
+bowtie::DeviceProfile hard_disk() {
+  return *bowtie::find_profile("hard-disk");
+}
+
+class PredictionTest : public SortFixture {
+ protected:
+  void generate(const std::string& name, const Format& format, uint64_t bytes,
+                Distribution distribution = Distribution::uniform) const {
+    std::ofstream file(path(name), std::ios::binary);
+    SortFixture::generate(format, distribution, bytes,
+                          [&](std::string_view piece) { file << piece; });
+  }
+  SortOptions options(const Format& format) const {
+    ::malloc_trim(0);
+    // A 32nd of a budget is kept back.
+    const uint64_t needed_bytes = os::resident_memory().bytes + 28 * MiB;
+    SortOptions options = SortFixture::options(format);
+    options.memory_bytes = std::max<uint64_t>(32 * MiB, needed_bytes + needed_bytes / 31);
+    return options;
+  }
+  void expect_sorted(const SortOptions& chosen) const {
+    const auto before = check(chosen.format, read(chosen.inputs[0]));
+    const auto after = check(chosen.format, read(chosen.output), chosen.descending);
+    EXPECT_TRUE(after.sorted());
+    EXPECT_EQ(after.count, before.count);
+    EXPECT_EQ(after.checksum_hex(), before.checksum_hex());
+  }
+  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
+    const auto found = std::ranges::find(phases, name, &SortPhase::name);
+    return found == phases.end() ? nullptr : &*found;
+  }
+  // Bytes within a twentieth, seeks within a factor.
+  static void expect_as_predicted(const SortStats& stats, const std::string& name,
+                                  double seeks_factor) {
+    expect_at_most_as_predicted(stats, name, seeks_factor);
+    if (testing::Test::HasFatalFailure()) return;
+    EXPECT_GE(few + seeks_factor * static_cast<double>(find(stats.phases, name)->seeks),
+              static_cast<double>(find(stats.predicted.phases, name)->seeks))
+        << name;
+  }
+  // Seeks that may be fewer: where the prediction is the most that there can be.
+  static void expect_at_most_as_predicted(const SortStats& stats, const std::string& name,
+                                          double seeks_factor = 1) {
+    SCOPED_TRACE(name);
+    const SortPhase* planned = find(stats.predicted.phases, name);
+    const SortPhase* done = find(stats.phases, name);
+    ASSERT_NE(planned, nullptr);
+    ASSERT_NE(done, nullptr);
+    auto near = [](uint64_t expected, uint64_t measured) {
+      const auto tolerance = 0.05 * static_cast<double>(expected) + 2e6;
+      EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(expected), tolerance);
+    };
+    near(planned->bytes_read, done->bytes_read);
+    near(planned->bytes_written, done->bytes_written);
+    EXPECT_LE(static_cast<double>(done->seeks),
+              few + seeks_factor * static_cast<double>(planned->seeks));
+  }
+  static constexpr double few = 8;
+};
+
+TEST_F(PredictionTest, PhasesAddUpToTheRun) {
+  for (const Format& format : {u64, records, lines}) {
+    for (const uint64_t bytes : {48 * MiB, 1 * MiB}) {
+      generate("in", format, bytes);
+      auto stats = sort_files(options(format));
+      ASSERT_TRUE(stats) << stats.error().message();
+      for (const auto& [phases, read, written, seeks] :
+           {std::tuple{stats->phases, stats->bytes_read, stats->bytes_written, stats->seeks},
+            std::tuple{stats->predicted.phases, stats->predicted.bytes_read,
+                       stats->predicted.bytes_written, stats->predicted.seeks}}) {
+        SortPhase sum;
+        for (const SortPhase& phase : phases) {
+          sum.bytes_read += phase.bytes_read;
+          sum.bytes_written += phase.bytes_written;
+          sum.seeks += phase.seeks;
+        }
+        EXPECT_EQ(sum.bytes_read, read);
+        EXPECT_EQ(sum.bytes_written, written);
+        EXPECT_EQ(sum.seeks, seeks);
+      }
+      for (const SortPhase& planned : stats->predicted.phases)
+        EXPECT_NE(find(stats->phases, planned.name), nullptr) << planned.name;
+    }
+  }
+}
+
+TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
+  for (const Format& format : {u64, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 64 * MiB);
+    auto stats = sort_files(options(format));
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_EQ(stats->method, Method::distribute);
+    EXPECT_FALSE(stats->predicted.long_runs);
+    expect_as_predicted(*stats, "distribute", 1.5);
+    if (format.numeric()) {
+      expect_as_predicted(*stats, "sort", 2);
+      continue;
+    }
+    // Of texts several sorters read and write side by side: who is when at it is nobody's plan. On
+    // a busy machine it may be one after the other, a run to read and one to write for each bucket.
+    const SortPhase* sort = find(stats->phases, "sort");
+    ASSERT_NE(sort, nullptr);
+    EXPECT_LE(sort->seeks, 5 * find(stats->predicted.phases, "sort")->seeks);
+    EXPECT_GE(sort->seeks, stats->predicted.buckets / 2);
+  }
+}
+
+TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
+  for (const Format& format : {u64, records, lines}) {
+    generate("in", format, 2 * MiB);
+    SortOptions chosen = options(format);
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_EQ(stats->method, Method::in_memory);
+    EXPECT_EQ(find(stats->predicted.phases, "sort and write")->seeks, 1u);
+    expect_as_predicted(*stats, "read", 1);
+    expect_as_predicted(*stats, "sort and write", 1);
+  }
+}
+
+// On a disk that does not seek slowly sorters write when they have something, each at its place.
+TEST_F(PredictionTest, WhatFitsIsWrittenInNoMoreRunsThanThereAreRequests) {
+  for (const unsigned threads : {1u, 2u, 8u}) {
+    for (const Format& format : {u64, records, lines}) {
+      generate("in", format, 2 * MiB);
+      SortOptions chosen = options(format);
+      chosen.threads = threads;
+      auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      EXPECT_EQ(stats->method, Method::in_memory);
+      expect_as_predicted(*stats, "read", 1);
+      expect_at_most_as_predicted(*stats, "sort and write");
+    }
+  }
+}
+
+TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
+  for (const Format& format :
+       {u64, Format{Type::i32, 4, 0, 4}, Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 48 * MiB);
+    SortOptions chosen = options(format);
+    chosen.descending = format.type == Type::i32 || format.type == Type::lines;
+    auto usual = sort_files(chosen);
+    ASSERT_TRUE(usual) << usual.error().message();
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(stats->predicted.long_runs);
+    EXPECT_EQ(stats->passes, 2u);
+    expect_sorted(chosen);
+    expect_as_predicted(*stats, "distribute", 2);
+    expect_as_predicted(*stats, "sort", 2);
+    EXPECT_LT(4 * stats->seeks, usual->seeks);
+  }
+}
+
+TEST_F(PredictionTest, LongRunsKeepTheOrderOfEqualKeysAndDropRepeats) {
+  Random random(3);
+  std::vector<std::pair<uint64_t, uint64_t>> pairs(48 * MiB / 16);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    // A key that is a third of all is more than a bucket.
+    pairs[i] = {random.below(3) == 0 ? 2500 : random.below(5000), i};
+  }
+  auto text = [&] {
+    return std::string(reinterpret_cast<const char*>(pairs.data()), pairs.size() * 16);
+  };
+  std::ofstream(path("in"), std::ios::binary) << text();
+  std::ranges::stable_sort(pairs, {}, &std::pair<uint64_t, uint64_t>::first);
+  for (const bool unique : {false, true}) {
+    SortOptions chosen = options({Type::kv64, 16});
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    chosen.unique = unique;
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(stats->predicted.long_runs);
+    if (unique) {
+      pairs.erase(std::ranges::unique(pairs, {}, &std::pair<uint64_t, uint64_t>::first).begin(),
+                  pairs.end());
+    }
+    EXPECT_TRUE(read(path("out")) == text());
+    EXPECT_EQ(stats->items, pairs.size());
+  }
+}
+
+TEST_F(PredictionTest, SeveralInputsOfAnyDistributionInLongRuns) {
+  for (const Format& format : {u64, lines}) {
+    for (const Distribution distribution :
+         {Distribution::all_equal, Distribution::zipf, Distribution::low_bits_only,
+          Distribution::one_bucket, Distribution::common_prefix}) {
+      if (std::ranges::count(record::distributions_of(format.type), distribution) == 0) continue;
+      SCOPED_TRACE(record::name_of(distribution));
+      generate("in", format, 32 * MiB, distribution);
+      const std::string all = read(path("in"));
+      size_t cut = all.size() / 3 / 8 * 8;
+      if (!format.fixed()) cut = all.find('\n', cut) + 1;
+      std::ofstream(path("a"), std::ios::binary) << all.substr(0, cut);
+      std::ofstream(path("b"), std::ios::binary);
+      std::ofstream(path("c"), std::ios::binary) << all.substr(cut);
+      SortOptions chosen = options(format);
+      chosen.inputs = {path("a"), path("b"), path("c")};
+      chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+      auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      const auto sorted = check(format, read(path("out")));
+      EXPECT_TRUE(sorted.sorted());
+      EXPECT_EQ(sorted.checksum_hex(), check(format, all).checksum_hex());
+    }
+  }
+}
+
+// What the plan says of more memory is true, and of a little less it is not.
+TEST_F(PredictionTest, TheMemoryThatSavesAPassDoesSo) {
+  for (const Format& format : {u64, records}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 160 * MiB);
+    SortOptions chosen = options(format);
+    auto plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    ASSERT_EQ(plan->passes, 2u);
+    const uint64_t enough = plan->fewer_passes_memory_bytes;
+    if (enough == 0) GTEST_SKIP() << "this machine has no memory for the whole input";
+    EXPECT_GT(enough, chosen.memory_bytes);
+    EXPECT_LT(enough, 160 * MiB * 3 + 256 * MiB);
+    chosen.memory_bytes = enough;
+    plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->passes, 1u);
+    EXPECT_EQ(plan->fewer_passes_memory_bytes, 0u);
+    chosen.memory_bytes = enough * 4 / 5;
+    plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_EQ(plan->passes, 2u);
+  }
+}
+
+TEST_F(PredictionTest, AMergeSaysItsSeeks) {
+  SortOptions chosen = options(u64);
+  chosen.inputs.clear();
+  chosen.merge_only = true;
+  for (int i = 0; i < 6; ++i) {
+    chosen.inputs.push_back(path(fmt::format("in{}", i)));
+    generate(fmt::format("in{}", i), u64, 8 * MiB, Distribution::sorted);
+  }
+  chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->method, Method::merge);
+  EXPECT_GT(stats->predicted.seconds, 0);
+  expect_as_predicted(*stats, "merge", 2.5);
+}
+
+TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
+  const Format format = {Type::u64, 8};
+  generate("in", format, 1 * MiB);
+  SortOptions chosen = options(format);
+  const auto plan = plan_sort(chosen);
+  ASSERT_TRUE(plan) << plan.error().message();
+  ASSERT_TRUE(plan->device);
+  EXPECT_TRUE(plan->device_is_assumed);
+  EXPECT_NE(plan->device->name.find("not measured"), std::string::npos) << plan->device->name;
+  // The disk alone: the input once, the output once, at its speeds.
+  EXPECT_GE(plan->seconds, static_cast<double>(MiB) / plan->device->read_bytes_per_s +
+                               static_cast<double>(MiB) / plan->device->write_bytes_per_s);
+  EXPECT_LT(plan->seconds, 0.1);
+  for (const SortPhase& phase : plan->phases) EXPECT_NE(phase.name, "probe the disk");
+  chosen.device = std::make_shared<bowtie::DeviceProfile>(*bowtie::find_profile("nvme-ssd"));
+  const auto known = plan_sort(chosen);
+  ASSERT_TRUE(known) << known.error().message();
+  EXPECT_FALSE(known->device_is_assumed);
+  EXPECT_EQ(known->method, plan->method);
+  // Of nothing there is nothing to predict.
+  std::ofstream(path("in"), std::ios::binary | std::ios::trunc);
+  const auto empty = plan_sort(options(format));
+  ASSERT_TRUE(empty) << empty.error().message();
+  EXPECT_EQ(empty->seconds, 0);
+}
+
+TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
+  const std::string memory = "/dev/shm";
+  const uint64_t input_bytes = 48 * MiB;
+  if (!file::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
+  if (file::lies_in_memory(path("temporaries"))) GTEST_SKIP() << "the test's folder is one, too";
+  if (auto space = file::space_of(memory); !space || space->free_bytes < 2 * input_bytes)
+    GTEST_SKIP() << memory << " is too small";
+  const Format format = {Type::u64, 8};
+  generate("in", format, input_bytes);
+  SortOptions chosen = options(format);
+  std::vector<std::string> told;
+  chosen.notice = [&](const std::string& text) { told.push_back(text); };
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_GT(stats->temp_bytes, 0u);
+  EXPECT_EQ(stats->temp_memory_bytes, 0u);
+  EXPECT_EQ(stats->predicted.temp_memory_bytes, 0u);
+  EXPECT_TRUE(told.empty());
+
+  chosen.temp_directories = {memory};
+  stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  expect_sorted(chosen);
+  EXPECT_EQ(stats->temp_memory_bytes, stats->temp_bytes);
+  EXPECT_EQ(stats->predicted.temp_memory_bytes, stats->predicted.temp_bytes);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find(memory), std::string::npos) << told[0];
+
+  // A plan for more than there is does not begin.
+  const auto refused = check_space({.output = path("out"),
+                                    .temp_directories = {memory},
+                                    .temp_bytes = 1024 * TiB,
+                                    .memory_bytes = chosen.memory_bytes});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
+}
+
+// The lists of what lies in temporaries are memory, too: eight terabytes have 4 million blocks of
+// 2 MiB, and little memory has smaller ones.
+TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) {
+  std::ofstream(path("in"), std::ios::binary);
+  std::error_code refused;
+  std::filesystem::resize_file(path("in"), 8 * TiB, refused);
+  if (refused) GTEST_SKIP() << "no file of 8 TiB here: " << refused.message();
+  SortOptions chosen = options({record::Type::u64, 8});
+  chosen.resume = true;  // zeros are sorted, and would be merged
+  chosen.device = std::make_shared<bowtie::DeviceProfile>(*bowtie::find_profile("nvme-ssd"));
+  const auto plan = plan_sort(chosen);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::out_of_memory) << plan.error().message();
+  EXPECT_EQ(plan.error().subject, "-S");
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  // What it asks for suffices. (There may be no disk for it.)
+  const std::string& hint = plan.error().hint;
+  const size_t digit = hint.find_first_of("0123456789");
+  ASSERT_NE(digit, std::string::npos) << hint;
+  chosen.memory_bytes = (std::stoull(hint.substr(digit)) + 2) * MiB;
+  const auto again = plan_sort(chosen);
+  EXPECT_TRUE(again || again.error().code == ErrorCode::out_of_space) << again.error().message();
+}
+
+// The look at the input must not cost more than what it is for.
+TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
+  const bowtie::DeviceProfile disk = hard_disk();
+  bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
+  for (const uint64_t bytes : {uint64_t{64} * MiB, 1 * GiB, 8 * GiB, 1 * TiB}) {
+    const SamplePlan usual = plan_sample(bytes, nullptr);
+    const SamplePlan slow = plan_sample(bytes, &disk);
+    EXPECT_EQ(plan_sample(1 * TiB, &fast).places, plan_sample(1 * TiB, nullptr).places);
+    EXPECT_LE(slow.places, usual.places);
+    EXPECT_GE(slow.stretch_bytes, usual.stretch_bytes);
+    const uint64_t keys = uint64_t{usual.places} * usual.items_per_stretch;
+    EXPECT_GE(2 * uint64_t{slow.places} * slow.items_per_stretch, keys);
+    const double read_seconds = static_cast<double>(bytes) / disk.read_bytes_per_s;
+    const double look_seconds = slow.places * disk.switch_seconds.at(1, 0) +
+                                static_cast<double>(slow.bytes()) / disk.read_bytes_per_s;
+    if (bytes >= 8 * GiB) {
+      EXPECT_LT(look_seconds, 0.1 * read_seconds);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::external

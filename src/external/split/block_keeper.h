@@ -1,0 +1,88 @@
+#pragma once
+
+// Buckets that grow in blocks of an arena while a distribution goes on: what memory holds is kept,
+// the rest goes to temporaries, the last buckets first. What a block holds is the caller's
+// business: numbers or bytes of items that span blocks.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "external/context.h"
+#include "external/spill/block_arena.h"
+#include "external/split/split.h"
+#include "file/engine.h"
+
+namespace penstock::external {
+
+struct BlockKeeperOptions {
+  uint32_t buckets = 1;
+  uint32_t write_blocks = 0;     // free or being written, at least, while something is spilled
+  bool expects_to_spill = true;  // otherwise temporaries are opened when they are needed after all
+  bool compresses = false;
+  uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
+};
+
+// Thread safety: one thread. Invariants: each bucket fills one block at most; buckets from
+// spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
+class BlockKeeper {
+ public:
+  BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& place, BlockArena& arena);
+
+  Status open();
+
+  // The bucket's block is full, or it has none yet: a block to fill. Waits for the disk where all
+  // are being written. After an error what the blocks hold is thrown away.
+  std::byte* next_block(uint32_t bucket);
+  bool has_block(uint32_t bucket) const { return growing_[bucket].current != BlockArena::no_block; }
+  // Nothing more comes: the present block holds so many bytes.
+  void close(uint32_t bucket, uint64_t block_bytes);
+  // The same, and what it holds is not wanted.
+  void drop(uint32_t bucket);
+  uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
+
+  // What a bucket takes of the arena while it is sorted; nothing: more than there is, so that it is
+  // sorted from temporaries, and all behind it.
+  using RegionBytes = std::function<std::optional<uint64_t>(uint32_t bucket)>;
+  // When all are closed: where each bucket lies, empty ones too. What else there is to say of them
+  // is the caller's business. Each that is spilled keeps its part of the spills.
+  Result<Split> finish(const RegionBytes& region_bytes);
+
+  // The first write that failed.
+  Status status() const;
+
+ private:
+  struct Growing {
+    uint32_t current = BlockArena::no_block;
+    uint64_t bytes = 0;  // of full blocks; when it is closed, all
+    std::vector<uint32_t> kept;
+    std::vector<uint32_t> spilled;
+    std::vector<uint32_t> stored_bytes;
+  };
+
+  uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
+  uint32_t take_block();
+  void spill_down_to(uint32_t bucket);
+  void spill_rest(uint32_t bucket);
+  void write(uint32_t bucket, uint32_t block, uint64_t bytes);
+  uint32_t compress(uint32_t block, uint64_t bytes, uint64_t* stored_bytes);
+  void finish_write();
+  Status open_spills();
+
+  const BlockKeeperOptions options_;
+  const SpillPlace& place_;
+  BlockArena& arena_;
+  std::vector<Growing> growing_;
+  uint32_t spilled_from_;  // buckets from here on go to temporaries
+  SpillSet spills_;
+  uint64_t written_blocks_ = 0;
+  uint64_t spilled_bytes_ = 0;
+  uint64_t stored_bytes_ = 0;            // of these, on the disk
+  std::vector<file::Request> requests_;  // one for each block
+  uint32_t in_flight_ = 0;
+  std::optional<Error> error_;            // the first
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+}  // namespace penstock::external

@@ -1,0 +1,226 @@
+#include "external/ways/long_runs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/bits.h"
+#include "bowtie/addresses.h"
+#include "bowtie/computations.h"
+#include "external/number_type.h"
+#include "external/plan/bucket_plan.h"
+#include "files/file_run.h"
+#include "os/limits.h"
+#include "record/codec.h"
+
+// The other distribution (split.cc) writes a bucket's block as soon as it
+// is full, and reads on: a seek for every two megabytes at best. Where a seek takes 50 us that is a
+// few per cent, and what they save in return (no call per item, memory kept between the phases) is
+// worth more. Where it takes 10 ms it is half of the time, and on an array of disks nine tenths.
+//
+// Here all memory is shared by the buckets, and the policy A2 of src/bowtie writes the fullest ones
+// whole before it reads on: runs of about M / sqrt(m) bytes. Then each bucket, which fits in
+// memory, is read in one run and written in one. The price: items go through an output stream each,
+// and every item is written to a temporary.
+//
+// Which of the two it shall be is asked of the model (sort_planner.cc): both are predicted for the
+// device.
+//
+// Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
+// the sort then does with it what it does with any input. Of numbers that costs nothing: what has
+// one key is sorted. Texts would be distributed once more, while their first file still lies there:
+// where the sample shows such a key, these buckets are not made.
+
+namespace penstock::external {
+namespace {
+
+// Of the sample's estimate of a bucket.
+constexpr double size_error = 1.15;
+
+// The largest bucket that is sorted in memory, in one piece.
+uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
+                          bool ordered) {
+  auto fits = [&](uint64_t bytes) {
+    return plan_buckets(options, memory_bytes,
+                        {.bytes = bytes, .item_bytes = item_bytes, .in_order = ordered})
+        .fits;
+  };
+  uint64_t bytes = memory_bytes;
+  while (bytes > MiB && !fits(bytes)) bytes -= bytes / 16;
+  return bytes;
+}
+
+// The share of the sample that the most frequent text has. What came once says nothing.
+double heaviest_text(const Sample& sample) {
+  std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
+  std::ranges::sort(texts);
+  size_t most = 0;
+  for (size_t from = 0, to = 0; from < texts.size(); from = to) {
+    while (to < texts.size() && texts[to] == texts[from]) ++to;
+    most = std::max(most, to - from);
+  }
+  return most > 1 ? static_cast<double>(most) / static_cast<double>(texts.size()) : 0;
+}
+
+// The sample cut where the buckets are: parts, and the first key of each but the first.
+struct Cuts {
+  std::vector<Sample> parts;
+  std::vector<std::string> texts;
+  std::vector<uint64_t> numbers;
+};
+
+// A key belongs to one bucket: the cut is before the first that is equal. Of a sample with few keys
+// there are fewer buckets.
+template <class Key>
+void cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t buckets, Cuts& cuts,
+         std::vector<Key>& bounds) {
+  size_t from = 0;
+  auto end_part = [&](size_t to) {
+    (cuts.parts.emplace_back().*of_sample)
+        .assign(std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(from)),
+                std::make_move_iterator(keys.begin() + static_cast<ptrdiff_t>(to)));
+    from = to;
+  };
+  for (uint32_t j = 1; j < buckets && !keys.empty(); ++j) {
+    auto at = static_cast<size_t>(uint64_t{j} * keys.size() / buckets);
+    while (at > from && keys[at - 1] == keys[at]) --at;
+    if (at <= from) continue;
+    bounds.push_back(keys[at]);
+    end_part(at);
+  }
+  end_part(keys.size());
+}
+
+Cuts cut(const SortOptions& options, Sample sample, uint32_t buckets) {
+  Cuts cuts;
+  if (options.format.numeric()) {
+    std::ranges::sort(sample.numbers);
+    cut(std::move(sample.numbers), &Sample::numbers, buckets, cuts, cuts.numbers);
+  } else {
+    std::ranges::sort(sample.strings);
+    if (options.descending) std::ranges::reverse(sample.strings);
+    cut(std::move(sample.strings), &Sample::strings, buckets, cuts, cuts.texts);
+  }
+  for (Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
+  return cuts;
+}
+
+bowtie::ToOutput by_text(const SortOptions& options, std::vector<std::string> texts) {
+  const record::ItemOrder order = options.order();
+  std::vector<record::ItemKey> bounds;
+  for (std::string& text : texts) bounds.push_back(order.key_of_bytes(std::move(text)));
+  return bowtie::by_range(order, std::move(bounds));
+}
+
+// Of numbers, by their encoded keys.
+ItemSum sum_of_encoded(record::Type type, const std::byte* encoded, size_t items) {
+  return with_number_type(type, [&]<class T>() {
+    return sum_of(std::span(reinterpret_cast<const T*>(encoded), items));
+  });
+}
+
+// As by_range, by the map that the sort in memory has for numbers: some nanoseconds an item. `sum`:
+// of all items that passed.
+bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bounds, ItemSum* sum) {
+  return [sum, type = options.format.type, descending = options.descending,
+          map = scatter::BucketMap::by_splitters(std::move(bounds)),
+          encoded = std::vector<std::byte>()](const bowtie::Items& items, uint32_t* to) mutable {
+    const size_t item_bytes = record::item_bytes_of(type);
+    encoded.assign(items.data(), items.data() + items.size() * item_bytes);
+    record::encode_keys(type, encoded.data(), items.size(), descending);
+    *sum += sum_of_encoded(type, encoded.data(), items.size());
+    const std::byte* at = encoded.data();
+    for (size_t i = 0; i < items.size(); ++i, at += item_bytes) {
+      to[i] = map(item_bytes == sizeof(uint32_t) ? record::load<uint32_t>(at)
+                                                 : record::load<uint64_t>(at));
+    }
+  };
+}
+
+}  // namespace
+
+std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
+                                           uint64_t input_bytes, const Sample& sample, bool ordered,
+                                           const bowtie::DeviceProfile& device) {
+  const auto bytes = static_cast<double>(input_bytes);
+  const uint64_t most = bucket_bytes_max(options, memory_bytes, sample.item_bytes, ordered);
+  const double wanted = std::ceil(size_error * bytes / static_cast<double>(most));
+  const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
+  if (wanted + static_cast<double>(options.inputs.size()) > static_cast<double>(streams_max))
+    return {};
+  if (heaviest_text(sample) * bytes > static_cast<double>(most)) return {};
+  LongRunsPlan plan;
+  plan.buckets = std::max(2u, static_cast<uint32_t>(wanted));
+  const bowtie::Bowtie bowtie{
+      .inputs = 1, .outputs = plan.buckets, .input_share = 0.5, .memory_bytes = memory_bytes};
+  plan.distribution = bowtie::predict(bowtie, 2 * bytes, device);
+  // Of numbers several sorters write parts of a bucket, and overtake each other now and then.
+  plan.sort_switches = (options.format.numeric() ? 4 : 2) * uint64_t{plan.buckets};
+  plan.sort_seconds = bowtie::seconds_of({.read_bytes = bytes,
+                                          .written_bytes = bytes,
+                                          .switches = static_cast<double>(plan.sort_switches)},
+                                         device, 1, 1);
+  return plan;
+}
+
+Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
+                                            uint64_t memory_bytes, Sample sample,
+                                            const LongRunsPlan& plan,
+                                            const std::vector<std::string>& temp_directories) {
+  const SortOptions& options = context.options;
+  FilesOptions files = options;
+  files.temp_directories = temp_directories;
+  files.progress = [&](const Progress&) { (void)context.pulse(); };
+  files.notice = {};
+  FileRun run(files, "sort");
+  std::vector<bowtie::Input> inputs;
+  for (const Piece& piece : pieces)
+    inputs.push_back({.file = piece.file, .offset = piece.offset, .bytes = piece.bytes});
+  run.start_with(std::move(inputs));
+  // Each bucket has two descriptors.
+  (void)os::raise_open_files_limit();
+
+  Cuts cuts = cut(options, std::move(sample), plan.buckets);
+  std::vector<LongBucket> buckets(cuts.parts.size());
+  std::vector<bowtie::Output> outputs;
+  for (size_t j = 0; j < buckets.size(); ++j) {
+    auto file = run.temporary();
+    if (!file) return std::unexpected(file.error());
+    buckets[j].file = std::move(*file);
+    buckets[j].sample = std::move(cuts.parts[j]);
+    if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
+    if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
+    outputs.push_back({.file = buckets[j].file.get(),
+                       .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
+  }
+  ItemSum read;
+  const bowtie::ToOutput to_bucket = options.format.numeric()
+                                         ? by_number(options, cuts.numbers, &read)
+                                         : by_text(options, std::move(cuts.texts));
+  auto count_and_route = [&](const bowtie::Items& items, uint32_t* to) {
+    to_bucket(items, to);
+    for (size_t i = 0; i < items.size(); ++i) ++buckets[to[i]].items;
+    if (!options.format.numeric()) {
+      for (size_t i = 0; i < items.size(); ++i) read += sum_of_item(options.format, items[i]);
+    }
+    if (options.format.fixed()) return;
+    for (size_t i = 0; i < items.size(); ++i) {
+      const std::string_view item = items[i];
+      buckets[to[i]].bytes += item.size() + (lacks_line_end(options.format, item) ? 1 : 0);
+    }
+  };
+  auto status = run.pass(run.inputs(), std::move(outputs),
+                         bowtie::distribute(options.format, count_and_route),
+                         {.format = options.format,
+                          .memory_bytes = memory_bytes,
+                          .inputs_in_turn = true,
+                          .phase = "distribute"});
+  if (!status) return std::unexpected(status.error());
+  context.occupancy().add(run.stats().staircases);
+  if (options.format.fixed()) {
+    for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
+  }
+  std::erase_if(buckets, [](const LongBucket& bucket) { return bucket.items == 0; });
+  return LongBuckets{std::move(buckets), read};
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,672 @@
+#include "sort/in_place/in_place_sort.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "scatter/lines.h"
+#include "sort/cache/cache_sort.h"
+#include "sort/cache/quick_sort.h"
+#include "sort/in_place/choose_map.h"
+#include "sort/in_place/chunk_space.h"
+#include "sort/in_place/heavy_keys.h"
+#include "sort/in_place/in_place_plan.h"
+#include "sort/kernels/kernels.h"
+#include "sort/on_all_threads.h"
+
+// The outline:
+//
+//   in order already, or backwards?        nothing, or a reversal
+//   in order but for what was appended?    that is sorted, and merged
+//   fits the cache?                        CacheSort
+//   otherwise, all threads:
+//     sample                               bounds of buckets, and about where they will be; keys
+//                                          that are so many that they are better counted
+//     distribute: every chunk of input     to lists of chunks, a bucket for each thread (ChunkSpace)
+//     for each bucket, in order:
+//       small                              read it into the cache, sort it there, store it
+//       one key                            store it
+//       large                              distribute it again, and so on
+//
+// Memory beside the array: the spare chunks of ChunkSpace, and for each thread a line per bucket
+// and the slots of one bucket. Threads share the chunks and nothing else: the first pass hands out
+// chunks of input, the second one buckets.
+//
+// Order and speed. Items of equal keys keep their order when input is read in order: then a thread
+// reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.
+// Otherwise input is read in the order that frees chunks where they are needed, by whichever thread
+// comes.
+
+namespace penstock::sorting {
+namespace {
+
+// Chunks that a thread takes at a time: about 2 MiB of the default size.
+constexpr uint32_t job_chunks = 128;
+constexpr size_t read_chunks_max = 4;           // kept by a thread until it needs a free chunk
+constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
+constexpr size_t chunk_table_bytes = 48;        // of ChunkSpace, lists and orders, for each chunk
+constexpr size_t nested_sample_items = 8192;
+constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
+
+template <class T>
+uint64_t extra_bytes_of(const InPlacePlan& plan, uint64_t items) {
+  uint64_t bytes = plan.threads * CacheSort<T>::bytes_needed(plan.cache_items_max);
+  if (plan.buckets == 0) return bytes;
+  bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
+  bytes += plan.threads * LineScatter<T>::bytes_needed(plan.buckets);
+  bytes += ceil_div(items * sizeof(T), plan.chunk_bytes) * chunk_table_bytes;
+  if (std::is_integral_v<T>) bytes += plan.threads * sizeof(HeavyTally) + sizeof(HeavyKeys);
+  return bytes;
+}
+
+// As many threads as have enough work, and memory within what is promised.
+template <class T>
+InPlacePlan plan_for(uint64_t items, const InPlaceOptions& options) {
+  const uint64_t bytes = items * sizeof(T);
+  auto threads = static_cast<unsigned>(
+      std::clamp<uint64_t>(bytes / thread_bytes_min, 1, std::max(options.threads, 1u)));
+  for (;; --threads) {
+    InPlacePlan plan = plan_in_place(items, sizeof(T), threads, options.stable);
+    if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes)) return plan;
+  }
+}
+
+template <class T>
+class InPlaceSort {
+ public:
+  using List = ChunkSpace::List;
+
+  InPlaceSort(const T* in, size_t count, T* out, const InPlaceOptions& options,
+              const InPlacePlan& plan)
+      : in_(in),
+        out_(out),
+        count_(count),
+        options_(options),
+        plan_(plan),
+        threads_(plan_.threads),
+        in_order_(options.stable) {}
+
+  // `sample`: encoded keys, sorted.
+  Status run(std::span<const uint64_t> sample) {
+    try {
+      if (auto status = open(); !status) return status;
+      choose_buckets(sample);
+    } catch (const std::bad_alloc&) {
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
+    }
+    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
+    place_buckets();
+    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
+    for (const auto& worker : workers_) {
+      if (options_.sum != nullptr) *options_.sum += worker->sum;
+    }
+    return {};
+  }
+
+ private:
+  // What a thread works with.
+  struct Worker {
+    Worker(unsigned number, CacheSort<T> sorter, uint32_t buckets)
+        : index(number), cache(std::move(sorter)), scatter(buckets) {}
+
+    unsigned index;
+    CacheSort<T> cache;
+    LineScatter<T> scatter;
+    std::vector<List> lists;
+    std::vector<uint64_t> counts;  // of items, by bucket
+    std::vector<Piece<T>> pieces;
+    std::vector<T> chunk;  // where a chunk is kept while its place is cleared
+    ItemSum sum;           // of what stands in its place, if it is asked for
+  };
+
+  // A bucket's items: the lists of all threads, one behind the other.
+  struct Bucket {
+    std::vector<List*> lists;
+    std::vector<uint64_t> items;  // of each list
+    uint64_t count = 0;
+    KeyRange keys;
+    bool open_ended = false;  // `keys` is wider than the keys
+  };
+
+  bool in_place() const { return in_ == out_; }
+
+  Status open() {
+    // Chunks begin where a line may: at a multiple of 64 bytes, if items allow it.
+    T* grid = out_;
+    while (reinterpret_cast<uintptr_t>(grid) % 64 != 0 && grid < out_ + 64 / sizeof(T)) ++grid;
+    aligned_ = reinterpret_cast<uintptr_t>(grid) % 64 == 0;
+    if (!aligned_) grid = out_;
+    chunk_items_ = plan_.chunk_bytes / sizeof(T);
+    head_items_ = static_cast<size_t>(grid - out_);
+    uint64_t chunks = (count_ - head_items_) / chunk_items_;
+    tail_start_ = head_items_ + chunks * chunk_items_;
+    auto space = ChunkSpace::open({.array = reinterpret_cast<std::byte*>(grid),
+                                   .array_bytes = chunks * plan_.chunk_bytes,
+                                   .chunk_bytes = plan_.chunk_bytes,
+                                   .spare_chunks = plan_.spare_chunks,
+                                   .array_is_input = in_place()});
+    if (!space) return std::unexpected(space.error());
+    space_ = std::move(*space);
+    for (unsigned i = 0; i < threads_; ++i) {
+      auto cache = CacheSort<T>::open(plan_.cache_items_max, options_.order);
+      if (!cache) return std::unexpected(cache.error());
+      workers_.push_back(std::make_unique<Worker>(i, std::move(*cache), plan_.buckets));
+    }
+    return {};
+  }
+
+  void choose_buckets(std::span<const uint64_t> sample) {
+    map_ = choose_map(sample, plan_.buckets,
+                      static_cast<double>(plan_.cache_items_max) / static_cast<double>(count_));
+    std::vector<uint64_t> shares(map_.buckets, 0);
+    for (uint64_t key : sample) ++shares[map_(key)];
+    space_->divide(shares, plan_.shift_chunks);
+    starts_.assign(map_.buckets + 1, 0);
+    for (auto& worker : workers_) {
+      open_lists(worker->scatter, worker->lists, map_);
+      worker->counts.resize(map_.buckets);
+      worker->chunk.resize(chunk_items_);
+    }
+    if (!in_place()) return;
+    if (!in_order_) {
+      order_ = space_->interleaved();
+    } else {
+      order_.resize(space_->array_chunks());
+      for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    }
+  }
+
+  void open_lists(LineScatter<T>& scatter, std::vector<List>& lists, const BucketMap& map) {
+    lists.resize(map.buckets);
+    for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
+    if (!aligned_) scatter.expect_unaligned();
+  }
+
+  struct Appender {
+    InPlaceSort* sort;
+    std::vector<List>* lists;
+    bool stays;  // other threads may call clear() at the same time
+    // Chunks of the input that were read, and are not yet free for others.
+    uint32_t read[read_chunks_max] = {};
+    size_t read_count = 0;
+
+    static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
+      auto* appender = static_cast<Appender*>(self);
+      std::byte* chunk = appender->sort->space_->append_after(
+          (*appender->lists)[bucket], appender->stays, {appender->read, appender->read_count});
+      appender->read_count = 0;
+      room = {chunk, chunk + appender->sort->plan_.chunk_bytes};
+    }
+    RoomMaker maker() { return {make_room, this}; }
+    void release(uint32_t chunk) {
+      if (read_count == read_chunks_max) release_all();
+      read[read_count++] = chunk;
+    }
+    void release_all() {
+      sort->space_->release_input({read, read_count});
+      read_count = 0;
+    }
+  };
+
+  // Writes what lines still hold, and counts.
+  uint64_t close_list(LineScatter<T>& scatter, uint32_t bucket, const List& list) {
+    scatter.flush(bucket);
+    return list.chunks.size() * chunk_items_ - scatter.items_left(bucket);
+  }
+
+  // From here on items are on their way: what throws stops the program.
+  void distribute(Worker& worker) noexcept {
+    Appender appender = {.sort = this, .lists = &worker.lists, .stays = false};
+    worker.scatter.ask_for_room(appender.maker());
+    auto add = [&](const T* items, size_t count, const T* ahead) {
+      worker.scatter.add(items, count, map_, options_.order, ahead);
+    };
+    if (!in_place()) {
+      distribute_from_outside(worker, add);
+    } else {
+      if (worker.index == 0) add(in_, head_items_, in_);
+      auto chunks = static_cast<uint32_t>(order_.size());
+      auto read = [&](uint32_t place) {
+        uint32_t chunk = order_[place];
+        uint32_t next = order_[std::min(place + 1, chunks - 1)];
+        add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
+            reinterpret_cast<const T*>(space_->address(next)));
+        appender.release(chunk);
+      };
+      if (in_order_) {
+        auto share = [&](unsigned part) {
+          return static_cast<uint32_t>(uint64_t{chunks} * part / threads_);
+        };
+        for (uint32_t i = share(worker.index); i < share(worker.index + 1); ++i) read(i);
+      } else {
+        for (;;) {
+          uint32_t first = next_.fetch_add(job_chunks, std::memory_order_relaxed);
+          if (first >= chunks) break;
+          for (uint32_t i = first; i < std::min(first + job_chunks, chunks); ++i) read(i);
+        }
+      }
+      if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
+    }
+    for (uint32_t j = 0; j < map_.buckets; ++j)
+      worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
+    finish_stores();
+    appender.release_all();
+  }
+
+  template <class Add>
+  void distribute_from_outside(Worker& worker, Add add) {
+    uint64_t jobs = ceil_div(count_, job_items);
+    auto read = [&](uint64_t job) {
+      uint64_t start = job * job_items;
+      auto here = std::min<uint64_t>(job_items, count_ - start);
+      add(in_ + start, here, in_ + start + here);
+    };
+    if (in_order_) {
+      for (uint64_t i = jobs * worker.index / threads_; i < jobs * (worker.index + 1) / threads_;
+           ++i)
+        read(i);
+      return;
+    }
+    for (;;) {
+      uint64_t job = next_.fetch_add(1, std::memory_order_relaxed);
+      if (job >= jobs) return;
+      read(job);
+    }
+  }
+
+  void place_buckets() {
+    for (uint32_t j = 0; j < map_.buckets; ++j) {
+      starts_[j + 1] = starts_[j];
+      for (unsigned t = 0; t < threads_; ++t) starts_[j + 1] += workers_[t]->counts[j];
+    }
+    PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost items");
+    next_ = 0;
+  }
+
+  void finish_buckets(Worker& worker) noexcept {
+    for (;;) {
+      uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
+      if (j >= map_.buckets) return;
+      Bucket bucket;
+      for (unsigned t = 0; t < threads_; ++t) {
+        if (workers_[t]->counts[j] == 0) continue;
+        bucket.lists.push_back(&workers_[t]->lists[j]);
+        bucket.items.push_back(workers_[t]->counts[j]);
+        bucket.count += workers_[t]->counts[j];
+      }
+      bucket.keys = map_.keys_of(j);
+      bucket.open_ended = j == 0 || j + 1 == map_.buckets;
+      finish(worker, bucket, starts_[j], 0);
+    }
+  }
+
+  // Stores the bucket's items in order at out_ + start.
+  void finish(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    if (bucket.count == 0) return;
+    if (start >= options_.first) {
+      copy_out(worker, bucket, start);
+    } else if (bucket.keys.low == bucket.keys.high) {
+      store_one_key(worker, bucket, start);
+    } else if (bucket.count <= worker.cache.items_max()) {
+      sort_in_cache(worker, bucket, start);
+    } else if (depth == 2) {
+      sort_apart(worker, bucket, start);
+    } else {
+      return divide_again(worker, bucket, start, depth);
+    }
+    if (options_.sum != nullptr) kernels_.add_to_sum(out_ + start, bucket.count, worker.sum);
+  }
+
+  void list_pieces(Worker& worker, Bucket& bucket) {
+    worker.pieces.clear();
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      space_->begin_reading(*bucket.lists[l]);
+      for (uint32_t chunk : bucket.lists[l]->chunks) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        worker.pieces.push_back({reinterpret_cast<const T*>(space_->address(chunk)), here});
+        left -= here;
+      }
+    }
+  }
+
+  void sort_in_cache(Worker& worker, Bucket& bucket, uint64_t start) {
+    list_pieces(worker, bucket);
+    if (bucket.open_ended) bucket.keys = range_of(worker.pieces);
+    worker.cache.load(worker.pieces, bucket.count, bucket.keys);
+    for (List* list : bucket.lists) space_->release(*list);
+    clear(start, bucket.count);
+    worker.cache.store(out_ + start);
+  }
+
+  KeyRange range_of(const std::vector<Piece<T>>& pieces) const {
+    KeyRange keys = {~uint64_t{0}, 0};
+    for (const Piece<T>& piece : pieces) {
+      if (piece.count == 0) continue;
+      KeyRange here = kernels_.range_of(piece.items, piece.count, options_.order);
+      keys = {std::min(keys.low, here.low), std::max(keys.high, here.high)};
+    }
+    return keys;
+  }
+
+  void clear(uint64_t start, uint64_t count) {
+    space_->clear(reinterpret_cast<const std::byte*>(out_ + start),
+                  reinterpret_cast<const std::byte*>(out_ + start + count));
+  }
+
+  // Without values nothing needs to be read. Keys of 128 bits that have one high word are pairs by
+  // their low ones, and their place is now an array of its own.
+  void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
+    if constexpr (std::is_integral_v<T>) {
+      for (List* list : bucket.lists) {
+        space_->begin_reading(*list);
+        space_->release(*list);
+      }
+      clear(start, bucket.count);
+      std::fill_n(out_ + start, bucket.count,
+                  decode(static_cast<T>(bucket.keys.low), options_.order));
+    } else {
+      copy_out(worker, bucket, start);
+    }
+    if constexpr (std::is_same_v<T, Key128>) {
+      auto* pairs = reinterpret_cast<KeyValue*>(out_ + start);
+      const Status sorted = sort_in_place(
+          pairs, bucket.count, {.order = {.flip = options_.order.flip != 0 ? ~uint64_t{0} : 0}});
+      PENSTOCK_CHECK(sorted.has_value(), "no memory in the middle of a sort");
+    }
+  }
+
+  // Items whose order is right, or of no interest.
+  void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      for (size_t i = 0; left != 0; ++i) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        std::memcpy(worker.chunk.data(), space_->begin_reading(*bucket.lists[l], i),
+                    here * sizeof(T));
+        space_->release(*bucket.lists[l], i);
+        clear(start, here);
+        std::memcpy(static_cast<void*>(out_ + start), worker.chunk.data(), here * sizeof(T));
+        start += here;
+        left -= here;
+      }
+    }
+  }
+
+  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    std::vector<uint64_t> sample;
+    {
+      list_pieces(worker, bucket);
+      Random random(start + bucket.count);
+      size_t wanted = std::min<size_t>(nested_sample_items, bucket.count / 4);
+      for (size_t i = 0; i < wanted; ++i) {
+        const Piece<T>& piece = worker.pieces[random.below(worker.pieces.size())];
+        sample.push_back(key_of(encode(piece.items[random.below(piece.count)], options_.order)));
+      }
+    }
+    sort_sample(sample);
+    BucketMap map = choose_map(
+        sample, plan_.nested_buckets,
+        static_cast<double>(worker.cache.items_max()) / static_cast<double>(bucket.count));
+    LineScatter<T> scatter(map.buckets);
+    std::vector<List> lists;
+    open_lists(scatter, lists, map);
+    for (List& list : lists) list.region = bucket.lists.front()->region;
+    Appender appender = {.sort = this, .lists = &lists, .stays = true};
+    scatter.ask_for_room(appender.maker());
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      for (size_t i = 0; left != 0; ++i) {
+        uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        const auto* chunk = reinterpret_cast<const T*>(space_->begin_reading(*bucket.lists[l], i));
+        scatter.add(chunk, here, map, options_.order, chunk + here);
+        space_->release(*bucket.lists[l], i);
+        left -= here;
+      }
+      bucket.lists[l]->chunks.clear();
+    }
+    std::vector<uint64_t> counts(map.buckets);
+    for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
+    finish_stores();
+    for (List& list : lists) space_->end_reading(list);
+    for (uint32_t j = 0; j < map.buckets; ++j) {
+      Bucket part;
+      part.lists = {&lists[j]};
+      part.items = {counts[j]};
+      part.count = counts[j];
+      part.keys = map.keys_of(j);
+      part.open_ended = j == 0 || j + 1 == map.buckets;
+      if (part.count != 0) finish(worker, part, start, depth + 1);
+      start += part.count;
+    }
+  }
+
+  // The last resort: a bucket that two more distributions have not made small. Takes its size of
+  // memory once more; samples would have to miss again and again.
+  void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
+    std::unique_ptr<T[]> items(new (std::nothrow) T[bucket.count]);
+    PENSTOCK_CHECK(items != nullptr, "no memory in the middle of a sort");
+    list_pieces(worker, bucket);
+    T* to = items.get();
+    for (const Piece<T>& piece : worker.pieces) {
+      kernels_.encode(piece.items, piece.count, options_.order, to);
+      to += piece.count;
+    }
+    for (List* list : bucket.lists) space_->release(*list);
+    clear(start, bucket.count);
+    quick_sort_to(items.get(), bucket.count, out_ + start);
+    kernels_.decode(out_ + start, bucket.count, options_.order);
+  }
+
+  static constexpr uint64_t job_items = (2u << 20) / sizeof(T);
+
+  const T* in_;
+  T* out_;
+  size_t count_;
+  InPlaceOptions options_;
+  InPlacePlan plan_;
+  unsigned threads_;
+  bool in_order_;
+  const Kernels<T>& kernels_ = kernels<T>();
+
+  bool aligned_ = true;
+  size_t chunk_items_ = 0;
+  size_t head_items_ = 0;  // before the first chunk
+  size_t tail_start_ = 0;  // behind the last
+  std::unique_ptr<ChunkSpace> space_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  BucketMap map_;
+  std::vector<uint32_t> order_;  // of the input's chunks
+  std::atomic<uint32_t> next_{0};
+  std::vector<uint64_t> starts_;
+};
+
+// An array that is backwards, as far as `k.ascending` said that it is not in order.
+template <class T>
+bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  const Kernels<T>& k = kernels<T>();
+  KeyOrder backwards = options.order;
+  backwards.flip ^= ~uint64_t{0};
+  if (k.ascending(in, count, backwards) != count) return false;
+  if (out != in) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  k.reverse(out, count);
+  if (!options.stable || !std::is_same_v<T, KeyValue>) return true;
+  // Equal keys have changed places, too.
+  for (size_t start = 0; start < count;) {
+    const uint64_t key = key_of(out[start]);
+    size_t end = start + 1;
+    while (end < count && key_of(out[end]) == key) ++end;
+    std::reverse(out + start, out + end);
+    start = end;
+  }
+  return true;
+}
+
+// What was appended to an array in order, if it is little: sorted apart and merged, from the end.
+constexpr size_t appended_share = 64;
+
+template <class T>
+Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptions& options) {
+  const size_t appended = count - in_order;
+  std::unique_ptr<T[]> more(new (std::nothrow) T[appended]);
+  if (more == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "appended items");
+  InPlaceOptions all = options;
+  all.first = ~uint64_t{0};
+  if (auto status = sort_in_place(items + in_order, appended, all); !status) return status;
+  std::memcpy(static_cast<void*>(more.get()), items + in_order, appended * sizeof(T));
+  const auto above = [&](const T& item, const T& other) {
+    return less(encode(other, options.order), encode(item, options.order));
+  };
+  size_t end = in_order;  // [0, end) is not merged yet
+  for (size_t left = appended; left > 0; --left) {
+    const T& item = more[left - 1];
+    // The first one above the item, looked for in steps that double.
+    size_t step = 1;
+    while (step < end && above(items[end - step], item)) step *= 2;
+    size_t low = step < end ? end - step : 0;
+    size_t high = end - step / 2;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (above(items[middle], item)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    std::memmove(static_cast<void*>(items + low + left), items + low, (end - low) * sizeof(T));
+    end = low;
+    items[end + left - 1] = item;
+  }
+  return {};
+}
+
+// So few that slots would cost more than quick sort's passes.
+template <class T>
+constexpr size_t quick_items_max = quick_bytes_max / sizeof(T);
+
+template <class T>
+void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
+  alignas(64) std::byte spare[quick_bytes_max];
+  if (!order.plain()) {
+    kernels<T>().encode(in, count, order, out);
+  } else if (out != in) {
+    std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  }
+  quick_sort(out, count, reinterpret_cast<T*>(spare), kernels<T>().range_of(out, count, {}));
+  if (!order.plain()) kernels<T>().decode(out, count, order);
+}
+
+// On the stack, or with one allocation: no set-up that a small sort would feel.
+template <class T>
+Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  if (count <= quick_items_max<T>) {
+    sort_quickly(in, count, out, options.order);
+    return {};
+  }
+  const KeyRange keys = kernels<T>().range_of(in, count, options.order);
+  const Piece<T> piece = {in, count};
+  size_t bytes = CacheSort<T>::bytes_needed(count);
+  std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(64, round_up(bytes, 64)),
+                                                     &std::free);
+  if (memory == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "scratch memory");
+  CacheSort<T> sorter(static_cast<std::byte*>(memory.get()), count, options.order);
+  sorter.load({&piece, 1}, count, keys);
+  sorter.store(out);
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+// Without the heavy keys; with them, put back behind the others, when that fails.
+template <class T>
+Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& options,
+                    std::unique_ptr<HeavyKeys> keys) try {
+  HeavyCounts<T> heavy(std::move(keys), plan_for<T>(count, options).threads);
+  const size_t others = heavy.take_out(in, count, out);
+  InPlaceOptions all = options;
+  all.first = ~uint64_t{0};
+  const Status status = sort_to<T>(out, others, out, all);
+  heavy.put_back(out, others, options.order);
+  return status;
+} catch (const std::bad_alloc&) {
+  return failure(ErrorCode::out_of_memory, "get memory to sort in", "counts of keys");
+}
+
+}  // namespace
+
+// Order that is there already is found at the cost of reading as far as it goes.
+template <class T>
+Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  if (count == 0) return {};
+  const size_t in_order = kernels<T>().ascending(in, count, options.order);
+  if (in_order < count && sort_reversed(in, count, out, options)) return {};
+  const size_t appended = count - in_order;
+  const bool few = appended <= count / appended_share;
+  if (few && in != out) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+  if (appended == 0) return {};
+  if (few) return sort_appended(out, in_order, count, options);
+
+  const InPlacePlan plan = plan_for<T>(count, options);
+  if (plan.buckets == 0) return sort_small(in, count, out, options);
+  std::vector<uint64_t> sample;
+  try {
+    sample.resize(plan.sample_items);
+    Random random(count);
+    for (uint64_t& key : sample) key = key_of(encode(in[random.below(count)], options.order));
+    sort_sample(sample);
+    if constexpr (std::is_integral_v<T>) {
+      if (auto heavy = find_heavy_keys<T>(sample, options.order))
+        return sort_counted(in, count, out, options, std::move(heavy));
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "a sample");
+  }
+  InPlaceSort<T> sorter(in, count, out, options, plan);
+  return sorter.run(sample);
+}
+
+template <class T>
+Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
+  if (options.sum == nullptr) return sort_to<T>(items, count, items, options);
+  ItemSum sum;
+  InPlaceOptions summed = options;
+  summed.sum = &sum;
+  if (auto status = sort_to<T>(items, count, items, summed); !status) return status;
+  // The shorter ways do not add up, or not all.
+  if (sum.items != count) {
+    sum = {};
+    kernels<T>().add_to_sum(items, count, sum);
+  }
+  *options.sum += sum;
+  return {};
+}
+
+template <class T>
+uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
+  // The copy of what was appended is written when the sort of it is done.
+  return std::max<uint64_t>(extra_bytes_of<T>(plan_for<T>(count, options), count),
+                            count / appended_share * sizeof(T));
+}
+
+#define PENSTOCK_INSTANTIATE(T)                                         \
+  template Status sort_in_place(T*, size_t, const InPlaceOptions&);     \
+  template Status sort_to(const T*, size_t, T*, const InPlaceOptions&); \
+  template uint64_t extra_bytes<T>(size_t, const InPlaceOptions&);
+PENSTOCK_INSTANTIATE(uint32_t)
+PENSTOCK_INSTANTIATE(uint64_t)
+PENSTOCK_INSTANTIATE(KeyValue)
+PENSTOCK_INSTANTIATE(Key128)
+
+}  // namespace penstock::sorting

@@ -1,0 +1,336 @@
+// Included once per instruction set, with PENSTOCK_TIER as the name of a namespace.
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "sort/item_mix.h"
+#include "sort/kernels/kernels.h"
+
+namespace penstock::sorting::PENSTOCK_TIER {
+
+#include "scatter/key_kernel.h"
+
+namespace {
+
+constexpr size_t read_ahead_bytes = 2048;
+
+template <class T>
+void encode_items(const T* from, size_t count, const KeyOrder& key_order, T* to) {
+  const KeyOrder order = key_order;
+  for (size_t i = 0; i < count; ++i) to[i] = encode(from[i], order);
+}
+
+template <class T>
+void decode_items(T* items, size_t count, const KeyOrder& key_order) {
+  const KeyOrder order = key_order;
+  for (size_t i = 0; i < count; ++i) items[i] = decode(items[i], order);
+}
+
+template <class T>
+KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order) {
+  const KeyOrder order = key_order;
+  uint64_t low = ~uint64_t{0};
+  uint64_t high = 0;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  __m512i lows = _mm512_set1_epi64(-1);
+  __m512i highs = _mm512_setzero_si512();
+  for (; i + 8 <= count; i += 8) {
+    const __m512i keys = encode_keys(load_keys(items + i), order, items);
+    lows = _mm512_min_epu64(lows, keys);
+    highs = _mm512_max_epu64(highs, keys);
+  }
+  low = _mm512_reduce_min_epu64(lows);
+  high = _mm512_reduce_max_epu64(highs);
+#endif
+  for (; i < count; ++i) {
+    const uint64_t key = key_of(encode(items[i], order));
+    low = low < key ? low : key;
+    high = high > key ? high : key;
+  }
+  return {low, high};
+}
+
+#if defined(__AVX512F__)
+// Whether the keys of items [i, i + 128) are in order, and the last of those before them, which is
+// in `before`.
+template <bool plain, class T>
+[[gnu::always_inline]] inline bool block_ascends(const T* items, const KeyOrder& order,
+                                                 __m512i& before) {
+  __mmask8 wrong = 0;
+#pragma GCC unroll 16
+  for (size_t k = 0; k < 128; k += 8) {
+    __m512i keys = load_keys(items + k);
+    if constexpr (!plain) keys = encode_keys(keys, order, items);
+    const __m512i shifted = _mm512_alignr_epi64(keys, before, 7);
+    wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, shifted));
+    before = keys;
+  }
+  return wrong == 0;
+}
+
+template <bool plain, class T>
+size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order) {
+  const KeyOrder order = key_order;
+  __m512i before = _mm512_setzero_si512();
+  size_t i = 0;
+  for (; i + 128 <= count; i += 128) {
+    __builtin_prefetch(items + i + read_ahead_bytes / sizeof(T));
+    if (!block_ascends<plain>(items + i, order, before)) break;
+  }
+  return i;
+}
+#endif
+
+// By blocks without branches; the end of the order is then looked for within one.
+template <class T>
+size_t ascending_items(const T* items, size_t count, const KeyOrder& key_order) {
+  const KeyOrder order = key_order;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  if constexpr (!std::is_same_v<T, Key128>) {
+    i = order.plain() ? ascending_blocks<true>(items, count, order)
+                      : ascending_blocks<false>(items, count, order);
+  } else
+#endif
+  {
+    constexpr size_t block = 64;
+    for (; i + block < count; i += block) {
+      unsigned wrong = 0;
+      for (size_t k = i; k < i + block; ++k)
+        wrong |= less(encode(items[k + 1], order), encode(items[k], order));
+      if (wrong != 0) break;
+    }
+  }
+  for (i = std::max<size_t>(i, 1); i < count; ++i) {
+    if (less(encode(items[i], order), encode(items[i - 1], order))) return i;
+  }
+  return count;
+}
+
+template <class T>
+void reverse_items(T* items, size_t count) {
+  T* front = items;
+  T* back = items + count;
+#if defined(__AVX512F__)
+  // A vector from either end at a time.
+  constexpr size_t lanes = 64 / sizeof(T);
+  alignas(64) constexpr uint32_t reversed32[16] = {15, 14, 13, 12, 11, 10, 9, 8,
+                                                   7,  6,  5,  4,  3,  2,  1, 0};
+  alignas(64) constexpr uint64_t reversed64[8] = {7, 6, 5, 4, 3, 2, 1, 0};
+  alignas(64) constexpr uint64_t reversed128[8] = {6, 7, 4, 5, 2, 3, 0, 1};
+  const auto reversed = [&](const T* from) __attribute__((always_inline)) {
+    const __m512i vector = _mm512_loadu_si512(from);
+    if constexpr (sizeof(T) == 4)
+      return _mm512_permutexvar_epi32(_mm512_load_si512(reversed32), vector);
+    if constexpr (sizeof(T) == 8)
+      return _mm512_permutexvar_epi64(_mm512_load_si512(reversed64), vector);
+    return _mm512_permutexvar_epi64(_mm512_load_si512(reversed128), vector);
+  };
+  for (; static_cast<size_t>(back - front) >= 2 * lanes; front += lanes) {
+    back -= lanes;
+    const __m512i last = reversed(back);
+    _mm512_storeu_si512(back, reversed(front));
+    _mm512_storeu_si512(front, last);
+  }
+#endif
+  std::reverse(front, back);
+}
+
+// A vector at a time: eight places, one gather, and one compression of what is not found there. The
+// counters are incremented one by one, those of what was not found as well, so that no branch
+// depends on the data.
+template <class T>
+size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
+                      T* out) {
+  constexpr uint32_t turns = HeavyTally::turns;
+  constexpr uint32_t nowhere = HeavyKeys::places;
+  uint64_t* const counts = tally.counts;
+  size_t others = 0;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  const __m512i factor = _mm512_set1_epi64(0x9e3779b1u);
+  const __m512i last = _mm512_set1_epi64(HeavyKeys::places - 1);
+  const __m512i not_found = _mm512_set1_epi64(nowhere);
+  const __m512i turn = _mm512_set_epi64(3, 2, 1, 0, 3, 2, 1, 0);
+  const auto step = [&](const T* items) __attribute__((always_inline)) {
+    const __m512i keys = load_keys(items);
+    const __m512i folded = _mm512_add_epi64(keys, _mm512_srli_epi64(keys, 32));
+    const __m512i places =
+        _mm512_and_si512(_mm512_srli_epi64(_mm512_mul_epu32(folded, factor), 20), last);
+    const __m512i found = _mm512_i64gather_epi64(places, heavy.keys, 8);
+    const __mmask8 missing = _mm512_cmpneq_epi64_mask(found, keys);
+    const __m512i rest = _mm512_maskz_compress_epi64(missing, keys);
+    if constexpr (sizeof(T) == 8) {
+      _mm512_storeu_si512(out + others, rest);
+    } else {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + others), _mm512_cvtepi64_epi32(rest));
+    }
+    others += static_cast<size_t>(__builtin_popcount(missing));
+    alignas(64) uint64_t at[8];
+    const __m512i counted = _mm512_mask_mov_epi64(places, missing, not_found);
+    _mm512_store_si512(at, _mm512_or_si512(_mm512_slli_epi64(counted, 2), turn));
+#pragma GCC unroll 8
+    for (const uint64_t counter : at) ++counts[counter];
+  };
+  static_assert(turns == 4);
+  for (; i + 16 <= count; i += 16) {
+    __builtin_prefetch(in + i + read_ahead_bytes / sizeof(T));
+    step(in + i);
+    step(in + i + 8);
+  }
+#endif
+  for (; i < count; ++i) {
+    const T item = in[i];
+    const uint32_t place = HeavyKeys::place_of(item);
+    const bool missing = heavy.keys[place] != item;
+    out[others] = item;
+    others += missing;
+    ++counts[(missing ? nowhere : place) * turns + i % turns];
+  }
+  return others;
+}
+
+#if defined(__AVX512F__)
+// Words and squares of some items, whose words of 64 bits are added up apart: the even ones and the
+// odd ones.
+struct VectorSum {
+  __m512i words = _mm512_setzero_si512();
+  __m512i halves = _mm512_setzero_si512();  // the upper ones of these
+  __m512i squares = _mm512_setzero_si512();
+
+  [[gnu::always_inline]] void add(__m512i items, const uint32_t*) {
+    const __m512i upper = _mm512_srli_epi64(items, 32);
+    words = _mm512_add_epi64(words, items);
+    halves = _mm512_add_epi64(halves, upper);
+    squares = _mm512_add_epi64(
+        squares, _mm512_add_epi64(_mm512_mul_epu32(items, items), _mm512_mul_epu32(upper, upper)));
+  }
+  [[gnu::always_inline]] void add(__m512i items, const uint64_t*) {
+    const __m512i fold = _mm512_add_epi64(items, _mm512_shuffle_epi32(items, _MM_PERM_ENUM(0xb1)));
+    words = _mm512_add_epi64(words, items);
+    squares = _mm512_add_epi64(squares, _mm512_mul_epu32(fold, fold));
+  }
+  // Pairs: each square twice.
+  template <class Pair>
+  [[gnu::always_inline]] void add(__m512i items, const Pair*) {
+    const __m512i fold = _mm512_add_epi32(items, _mm512_shuffle_epi32(items, _MM_PERM_ENUM(0xb1)));
+    const __m512i both = _mm512_add_epi32(fold, _mm512_shuffle_epi32(fold, _MM_PERM_ENUM(0x4e)));
+    words = _mm512_add_epi64(words, items);
+    squares = _mm512_add_epi64(squares, _mm512_mul_epu32(both, both));
+  }
+
+  static uint64_t total(__m512i numbers, __mmask8 of = 0xff) {
+    return static_cast<uint64_t>(_mm512_mask_reduce_add_epi64(of, numbers));
+  }
+  ItemSum sum(const uint32_t*) const {
+    const uint64_t upper = total(halves);
+    return {0, total(words) - (upper << 32) + upper, total(squares)};
+  }
+  ItemSum sum(const uint64_t*) const { return {0, total(words), total(squares)}; }
+  template <class Pair>
+  ItemSum sum(const Pair*) const {
+    constexpr __mmask8 even = 0x55;
+    constexpr __mmask8 odd = 0xaa;
+    // Of a Key128 the low word comes first.
+    const bool swapped = std::is_same_v<Pair, Key128>;
+    return {0, total(words, swapped ? odd : even) + total(words, swapped ? even : odd) * mix_factor,
+            total(squares, even)};
+  }
+};
+#endif
+
+template <class T>
+void add_items_to_sum(const T* items, size_t count, ItemSum& sum) {
+  ItemSum here;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  constexpr size_t step = 64 / sizeof(T);
+  if (count >= 2 * step) {
+    VectorSum first;
+    VectorSum second;
+    for (; i + 2 * step <= count; i += 2 * step) {
+      __builtin_prefetch(items + i + read_ahead_bytes / sizeof(T));
+      first.add(_mm512_loadu_si512(items + i), items);
+      __builtin_prefetch(items + i + step + read_ahead_bytes / sizeof(T));
+      second.add(_mm512_loadu_si512(items + i + step), items);
+    }
+    here = first.sum(items);
+    here += second.sum(items);
+  }
+#endif
+  for (; i < count; ++i) here += sum_of_one(items[i]);
+  here.items = count;
+  sum += here;
+}
+
+// A text as words of 64 bits, the last ones filled up with zeros, eight words a block. The sum over a
+// block, of each word and the product of its halves, to each of which a key of its place is added
+// first: so a change of one half shows whatever the other one is.
+constexpr size_t block_words = 8;
+alignas(64) constexpr uint64_t text_keys[block_words] = {
+    0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
+    0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u};
+
+// REQUIRES: at most a block.
+[[gnu::always_inline]] inline uint64_t sum_of_block(const char* at, size_t bytes) {
+#if defined(__AVX512F__)
+  const __mmask64 mask = bytes == 0 ? 0 : ~uint64_t{0} >> (64 - bytes);
+  const __m512i words = _mm512_maskz_loadu_epi8(mask, at);
+  const __m512i keyed = _mm512_add_epi32(words, _mm512_load_si512(text_keys));
+  const __m512i products = _mm512_mul_epu32(keyed, _mm512_srli_epi64(keyed, 32));
+  return static_cast<uint64_t>(_mm512_reduce_add_epi64(_mm512_add_epi64(words, products)));
+#else
+  uint64_t words[block_words] = {};
+  if (bytes > 0) std::memcpy(words, at, bytes);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < block_words; ++i) {
+    const auto low = static_cast<uint32_t>(words[i]) + static_cast<uint32_t>(text_keys[i]);
+    const auto high =
+        static_cast<uint32_t>(words[i] >> 32) + static_cast<uint32_t>(text_keys[i] >> 32);
+    sum += words[i] + uint64_t{low} * high;
+  }
+  return sum;
+#endif
+}
+
+template <class T>
+constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy) {
+  if constexpr (std::is_integral_v<T>) return take_out_heavy<T>;
+  return nullptr;
+}
+
+template <class T>
+constexpr Kernels<T> table = {encode_items<T>,    decode_items<T>,  range_of_items<T>,
+                              ascending_items<T>, reverse_items<T>, take_out_heavy_if_number<T>(),
+                              add_items_to_sum<T>};
+
+}  // namespace
+
+uint64_t mix_of_bytes(const char* at, size_t bytes) {
+  constexpr size_t block_bytes = block_words * sizeof(uint64_t);
+  uint64_t mix = (bytes + 1) * mix_offset;  // never what mix_of() would make a zero
+  for (; bytes > block_bytes; at += block_bytes, bytes -= block_bytes)
+    mix = mix_of(sum_of_block(at, block_bytes), mix);
+  return mix_of(sum_of_block(at, bytes), mix);
+}
+
+const Kernels<uint32_t>& kernels_u32() {
+  return table<uint32_t>;
+}
+const Kernels<uint64_t>& kernels_u64() {
+  return table<uint64_t>;
+}
+const Kernels<KeyValue>& kernels_kv() {
+  return table<KeyValue>;
+}
+const Kernels<Key128>& kernels_key128() {
+  return table<Key128>;
+}
+
+}  // namespace penstock::sorting::PENSTOCK_TIER

@@ -1,0 +1,75 @@
+#pragma once
+
+// The leaf by digests in plain C++, around any sort of words: what leaf_portable.cc and
+// leaf_avx2.cc share. Everything is in an unnamed namespace: each of them compiles its own copy for
+// its own instruction set, and the linker must not take one for the other.
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "sort/leaf/leaf.h"
+#include "sort/leaf/leaf_ties.h"
+
+namespace penstock::sorting {
+namespace {
+
+template <WordSort sort_words, class T>
+void leaf_by_digests(const T* in, size_t count, uint64_t base, unsigned bits, T* out,
+                     LeafSort<T> self) {
+  if constexpr (std::is_same_v<T, uint32_t>) {
+    for (size_t i = 0; i < count; ++i) out[i] = in[i];
+    sort_words(out, count);
+  } else {
+    constexpr uint32_t index_mask = (uint32_t{1} << index_bits) - 1;
+    uint32_t words[leaf_items_max];
+    const unsigned down = bits <= digest_bits ? 0 : bits - digest_bits;
+    const unsigned up = bits <= digest_bits ? 32 - bits : index_bits;
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t digest = ((key_of(in[i]) - base) >> down) << up;
+      words[i] = (static_cast<uint32_t>(digest) & ~index_mask) | static_cast<uint32_t>(i);
+    }
+    sort_words(words, count);
+    uint32_t ties = 0;
+    for (size_t i = 1; i < count; ++i) ties |= (words[i] ^ words[i - 1]) <= index_mask;
+    for (size_t i = 0; i < count; ++i) out[i] = in[words[i] & index_mask];
+    if (ties != 0) order_ties<T>(out, count, base, bits, self);
+  }
+}
+
+// Merges two sorted runs of `half` words each, from both ends at once: neither end can run past the
+// words in `half` steps, so no step looks for the end, and the two chains of dependent loads
+// overlap.
+inline void merge_halves(const uint32_t* runs, size_t half, uint32_t* out) {
+  const uint32_t* a = runs;
+  const uint32_t* b = runs + half;
+  const uint32_t* a_back = b - 1;
+  const uint32_t* b_back = b + half - 1;
+  for (size_t i = 0; i < half; ++i) {
+    const size_t take_b = *b < *a;
+    out[i] = *b < *a ? *b : *a;
+    b += take_b;
+    a += 1 - take_b;
+    const size_t take_a_back = *b_back < *a_back;
+    out[2 * half - 1 - i] = *b_back < *a_back ? *a_back : *b_back;
+    a_back -= take_a_back;
+    b_back -= 1 - take_a_back;
+  }
+}
+
+// Sorts two halves by `sort_half` and merges them.
+template <WordSort sort_half>
+void sort_by_merge(uint32_t* words, size_t count) {
+  uint32_t runs[leaf_items_max];
+  uint32_t merged[leaf_items_max];
+  const size_t half = (count + 1) / 2;
+  for (size_t i = 0; i < count; ++i) runs[i] = words[i];
+  if (count % 2 != 0) runs[count] = ~uint32_t{0};
+  sort_half(runs, half);
+  sort_half(runs + half, half);
+  merge_halves(runs, half, merged);
+  for (size_t i = 0; i < count; ++i) words[i] = merged[i];
+}
+
+}  // namespace
+}  // namespace penstock::sorting

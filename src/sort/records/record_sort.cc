@@ -1,0 +1,868 @@
+#include "sort/records/record_sort.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "penstock/units.h"
+#include "scatter/bucket_map.h"
+#include "sort/cache/cache_sort.h"
+#include "sort/in_place/choose_map.h"
+#include "sort/in_place/chunk_space.h"
+#include "sort/in_place/in_place_sort.h"
+#include "sort/item.h"
+#include "sort/on_all_threads.h"
+
+// From the naive way upward. A sort by comparison moves whole records log n times, and misses the
+// cache in most of its levels. Sorting pairs of a key's prefix and a pointer moves each record
+// once, but from anywhere: a miss or two for each record, and a second array for the result. The
+// idea is to do that where everything is in the cache:
+//
+//   in order already, or backwards?     nothing, or a reversal
+//   otherwise:
+//     distribute                        records to lists of chunks, by 8 bytes of their keys
+//                                       (ChunkSpace)
+//     for each bucket, in order:
+//       small                           its pairs are sorted (CacheSort), and its records gathered
+//       equal keys                      stored
+//       large                           distributed again, by the first 8 bytes that differ
+//
+// Each record is read twice and written twice. Two differences to the sort of keys:
+//
+// 1. A record is as large as a cache line or larger, so there are no lines that gather items: it
+//    goes straight to its chunk. What it costs is the miss when a bucket comes to its next cache
+//    line; bucket numbers are computed for a whole chunk first, and the places of the records some
+//    way ahead are prefetched for writing: 44 ns a record of 100 bytes for the whole sort instead
+//    of 51.
+// 2. A bucket's own place is cleared first and its records go there straight from the chunks where
+//    they lie. For that the regions of ChunkSpace are shifted by a bucket more, so that few chunks
+//    are in their own bucket's way. (Stores past the caches gained nothing here.)
+//
+// Prefixes. At a position `pos` of the key, the prefix of a record is the 8 bytes from there, as a
+// big-endian number, filled with zeros beyond the key's end. What all records of a bucket have in
+// common is found in one pass, however long, and skipped. Pairs of equal prefixes make a run; runs
+// are sorted by what follows in the same way, the common part skipped, from a stack of runs of our
+// own. Every prefix that is loaded decides something or is followed by bytes that do, so that the
+// work is linear in the bytes of the records, whatever they hold.
+//
+// Worst cases. A bucket that two more distributions have left large is stored in any order, and its
+// pairs sorted apart (16 bytes a record); then the records are permuted along the cycles. Large
+// records, with one thread, are sorted like that in the first place: a random access to 2 KiB costs
+// little, and records move once.
+
+namespace penstock::sorting {
+
+#include "scatter/search_kernel.h"
+
+namespace {
+
+constexpr size_t prefix_bytes = 8;
+constexpr size_t cycle_record_bytes_min = 2 * KiB;  // from here on records are sorted by permuting
+constexpr size_t bucket_bytes_wanted = MiB;         // with pairs and slots, in a second-level cache
+constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
+constexpr uint64_t bucket_bytes_max = 4 * MiB;
+constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
+constexpr size_t chunk_bytes_min = 2 * KiB;
+constexpr size_t chunk_bytes_max = 16 * KiB;
+constexpr size_t nested_bytes = 2 * MiB;  // of chunks, at most, that a distribution leaves unfilled
+constexpr unsigned depth_max = 2;
+constexpr size_t nested_sample_records = 8192;
+constexpr uint64_t bytes_per_thread_min = 8 * MiB;
+constexpr size_t job_bytes = 2 * MiB;
+constexpr size_t read_ahead_bytes = 2048;
+constexpr size_t numbers_max = 256;   // records whose buckets are computed before any is stored
+constexpr size_t places_ahead = 8;    // records
+constexpr size_t gather_ahead = 12;   // records
+constexpr size_t prefetch_lines = 4;  // of a record
+constexpr size_t insertion_records_max = 12;
+constexpr size_t skip_bytes_min = 4;  // a common prefix of the sample that is worth a pass
+constexpr size_t line_bytes = 64;
+
+[[gnu::always_inline]] inline void copy_record(std::byte* to, const std::byte* from, size_t bytes) {
+#if defined(__x86_64__)
+  if (bytes - 16 <= 512 - 16) {
+    const auto load = [](const std::byte* at) {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    };
+    const auto store = [](std::byte* at, __m128i words) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(at), words);
+    };
+    const __m128i last = load(from + bytes - 16);
+    std::byte* const last_to = to + bytes - 16;
+    for (; to < last_to; to += 16, from += 16) store(to, load(from));
+    store(last_to, last);
+    return;
+  }
+#endif
+  std::memcpy(to, from, bytes);
+}
+
+// Where keys are, and how they compare.
+class Keys {
+ public:
+  Keys(const RecordLayout& layout, bool descending) : layout_(layout), descending_(descending) {}
+
+  size_t bytes() const { return layout_.key_bytes; }
+  const std::byte* of(const std::byte* record) const { return record + layout_.key_offset; }
+
+  // How many bytes two keys have in common, of those from `pos` up to `end`; counted from the
+  // front.
+  size_t common(const std::byte* a, const std::byte* b, size_t pos, size_t end) const {
+    a = of(a);
+    b = of(b);
+    for (; pos + 8 <= end; pos += 8) {
+      uint64_t x;
+      uint64_t y;
+      std::memcpy(&x, a + pos, 8);
+      std::memcpy(&y, b + pos, 8);
+      if (x != y) {
+        const uint64_t differ = x ^ y;
+        return pos + static_cast<size_t>(std::endian::native == std::endian::little
+                                             ? std::countr_zero(differ)
+                                             : std::countl_zero(differ)) /
+                         8;
+      }
+    }
+    while (pos < end && a[pos] == b[pos]) ++pos;
+    return pos;
+  }
+
+  // In the order that was asked for: negative, zero, positive.
+  int compare(const std::byte* a, const std::byte* b, size_t pos) const {
+    if (pos >= layout_.key_bytes) return 0;
+    const int order = std::memcmp(of(a) + pos, of(b) + pos, layout_.key_bytes - pos);
+    return descending_ ? -order : order;
+  }
+
+  bool descending() const { return descending_; }
+  const RecordLayout& layout() const { return layout_; }
+
+ private:
+  RecordLayout layout_;
+  bool descending_;
+};
+
+// Loads the prefix at one position of the key, without a byte from outside of the record.
+class PrefixLoad {
+ public:
+  PrefixLoad(const Keys& keys, size_t pos) {
+    const RecordLayout& layout = keys.layout();
+    const size_t at = layout.key_offset + pos;
+    const size_t left = layout.key_bytes - pos;
+    record_bytes_ = layout.record_bytes;
+    offset_ = record_bytes_ >= prefix_bytes ? std::min(at, record_bytes_ - prefix_bytes) : 0;
+    shift_ = static_cast<unsigned>(8 * (at - offset_));
+    mask_ = left >= prefix_bytes ? ~uint64_t{0} : ~(~uint64_t{0} >> (8 * left));
+    flip_ = keys.descending() ? ~uint64_t{0} : 0;
+  }
+
+  [[gnu::always_inline]] uint64_t operator()(const std::byte* record) const {
+    uint64_t word = 0;
+    if (record_bytes_ >= prefix_bytes) [[likely]] {
+      std::memcpy(&word, record + offset_, prefix_bytes);
+    } else {
+      std::memcpy(&word, record, record_bytes_);
+    }
+    if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
+    return ((word << shift_) ^ flip_) & mask_;
+  }
+
+ private:
+  size_t record_bytes_;
+  size_t offset_;
+  unsigned shift_;
+  uint64_t mask_;
+  uint64_t flip_;
+};
+
+const std::byte* record_of(const KeyValue& pair) {
+  return reinterpret_cast<const std::byte*>(pair.value);
+}
+uint64_t value_of(const std::byte* record) {
+  return reinterpret_cast<uint64_t>(record);
+}
+
+// Pairs of a prefix and a record's address, that are in order by the prefixes at `pos`, into the
+// order of their whole keys. `sort_run(pairs, count, keys)` sorts pairs by their key, stably.
+template <class SortRun>
+Status sort_ties(KeyValue* pairs, size_t count, const Keys& keys, size_t pos, SortRun sort_run) {
+  struct Run {
+    size_t begin;
+    size_t end;
+    size_t pos;
+  };
+  std::vector<Run> runs;
+  auto find_runs = [&](size_t begin, size_t end, size_t at) {
+    const size_t behind = at + prefix_bytes;
+    if (behind >= keys.bytes()) return;
+    for (size_t i = begin; i + 1 < end; ++i) {
+      if (pairs[i].key != pairs[i + 1].key) continue;
+      size_t run_end = i + 2;
+      while (run_end < end && pairs[run_end].key == pairs[i].key) ++run_end;
+      if (run_end - i > insertion_records_max) {
+        runs.push_back({i, run_end, behind});
+      } else {
+        for (size_t j = i + 1; j < run_end; ++j) {
+          const KeyValue pair = pairs[j];
+          size_t k = j;
+          while (k > i && keys.compare(record_of(pair), record_of(pairs[k - 1]), behind) < 0) {
+            pairs[k] = pairs[k - 1];
+            --k;
+          }
+          pairs[k] = pair;
+        }
+      }
+      i = run_end - 1;
+    }
+  };
+  find_runs(0, count, pos);
+  while (!runs.empty()) {
+    const Run run = runs.back();
+    runs.pop_back();
+    size_t common = keys.bytes();
+    for (size_t i = run.begin + 1; i < run.end && common > run.pos; ++i)
+      common = keys.common(record_of(pairs[run.begin]), record_of(pairs[i]), run.pos, common);
+    if (common == keys.bytes()) continue;
+    const PrefixLoad prefix(keys, common);
+    KeyRange range = {~uint64_t{0}, 0};
+    for (size_t i = run.begin; i < run.end; ++i) {
+      pairs[i].key = prefix(record_of(pairs[i]));
+      range = {std::min(range.low, pairs[i].key), std::max(range.high, pairs[i].key)};
+    }
+    if (auto status = sort_run(pairs + run.begin, run.end - run.begin, range); !status)
+      return status;
+    find_runs(run.begin, run.end, common);
+  }
+  return {};
+}
+
+// The sort that moves each record once, along the cycles of the permutation.
+Status sort_by_cycles(std::byte* records, size_t count, const Keys& keys, size_t pos,
+                      unsigned threads) {
+  const size_t record_bytes = keys.layout().record_bytes;
+  std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
+  std::unique_ptr<std::byte[]> kept(new (std::nothrow) std::byte[record_bytes]);
+  if (pairs == nullptr || kept == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
+  const PrefixLoad prefix(keys, pos);
+  for (size_t i = 0; i < count; ++i) {
+    const std::byte* record = records + i * record_bytes;
+    pairs[i] = {prefix(record), value_of(record)};
+  }
+  auto sort_run = [threads](KeyValue* run, size_t run_count, const KeyRange&) {
+    return sort_in_place(run, run_count, {.order = {}, .stable = true, .threads = threads});
+  };
+  if (auto status = sort_run(pairs.get(), count, {}); !status) return status;
+  if (auto status = sort_ties(pairs.get(), count, keys, pos, sort_run); !status) return status;
+  for (size_t i = 0; i < count; ++i) {
+    std::byte* const first = records + i * record_bytes;
+    if (record_of(pairs[i]) == first) continue;
+    std::memcpy(kept.get(), first, record_bytes);
+    for (size_t at = i;;) {
+      std::byte* const to = records + at * record_bytes;
+      const std::byte* const from = record_of(pairs[at]);
+      pairs[at].value = value_of(to);
+      if (from == first) {
+        std::memcpy(to, kept.get(), record_bytes);
+        break;
+      }
+      std::memcpy(to, from, record_bytes);
+      at = static_cast<size_t>(from - records) / record_bytes;
+    }
+  }
+  return {};
+}
+
+struct RecordPlan {
+  uint32_t buckets = 0;  // 0: everything at once
+  size_t chunk_records = 0;
+  uint32_t spare_chunks = 0;
+  uint32_t shift_chunks = 0;
+  size_t bucket_records_max = 0;  // larger buckets are divided again
+  uint32_t nested_buckets = 0;
+  uint32_t sample_records = 0;
+};
+
+RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order) {
+  RecordPlan plan;
+  const uint64_t bytes = count * record_bytes;
+  const uint64_t wanted = std::max<uint64_t>(bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
+  if (count <= wanted) {
+    plan.bucket_records_max = count;
+    return plan;
+  }
+  const uint64_t allowed = std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 8, 24 * MiB));
+  uint64_t buckets = std::clamp<uint64_t>(ceil_div(count, wanted), 4, 1024);
+  if (count / buckets > 4 * wanted) buckets = 2048;
+  // A chunk holds a record at least.
+  buckets = std::clamp<uint64_t>(allowed / (uint64_t{threads + 1} * record_bytes), 4, buckets);
+  plan.buckets = static_cast<uint32_t>(buckets);
+  // Twice the mean: an uneven bucket is better gathered at once than divided again.
+  const uint64_t most =
+      std::max(wanted, std::min(bucket_growth_max * wanted, bucket_bytes_max / record_bytes));
+  plan.bucket_records_max = std::clamp<uint64_t>(2 * count / buckets, wanted, most);
+
+  const uint64_t lists = uint64_t{threads + 1} * buckets;
+  const uint64_t chunk_bytes =
+      std::clamp<uint64_t>(allowed / lists, chunk_bytes_min, chunk_bytes_max);
+  plan.chunk_records = std::max<uint64_t>(chunk_bytes / record_bytes, 1);
+  const uint64_t chunks = count / plan.chunk_records;
+  plan.nested_buckets = static_cast<uint32_t>(
+      std::clamp<uint64_t>(std::min<uint64_t>(nested_bytes, allowed / (4 * threads)) /
+                               (plan.chunk_records * record_bytes),
+                           8, 256));
+  plan.sample_records =
+      static_cast<uint32_t>(std::clamp<uint64_t>(bytes / (25 * KiB), 1024, 65536));
+  const double error = 1.5 / std::sqrt(static_cast<double>(plan.sample_records)) / 2;
+  const uint64_t bucket_chunks = plan.bucket_records_max / plan.chunk_records + 1;
+  // Towards the end by what the sample may be wrong, and by a bucket: see above.
+  plan.shift_chunks =
+      in_order ? 0
+               : static_cast<uint32_t>(static_cast<double>(chunks) * error) +
+                     static_cast<uint32_t>(ceil_div(count, buckets * plan.chunk_records)) + 1;
+  plan.spare_chunks = static_cast<uint32_t>(
+      lists + threads * (depth_max * (plan.nested_buckets + 4) + bucket_chunks + threads + 8) + 8 +
+      plan.shift_chunks);
+  return plan;
+}
+
+unsigned threads_for(size_t count, size_t record_bytes, unsigned threads) {
+  const uint64_t most = uint64_t{count} * record_bytes / bytes_per_thread_min;
+  return static_cast<unsigned>(std::clamp<uint64_t>(most, 1, std::max(threads, 1u)));
+}
+
+class RecordSort {
+ public:
+  using List = ChunkSpace::List;
+
+  RecordSort(std::byte* records, size_t count, const Keys& keys, const SortOptions& options)
+      : records_(records),
+        count_(count),
+        record_bytes_(keys.layout().record_bytes),
+        keys_(keys),
+        threads_(threads_for(count, record_bytes_, options.threads)),
+        in_order_(options.stable),
+        plan_(plan_records(count, record_bytes_, threads_, in_order_)) {}
+
+  Status run() {
+    if (plan_.buckets == 0) return sort_small();
+    if (auto status = open(); !status) return status;
+    if (!choose_buckets()) return {};
+    on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
+    place_buckets();
+    on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
+    for (const auto& worker : workers_) {
+      if (!worker->status) return worker->status;
+    }
+    return {};
+  }
+
+ private:
+  struct Piece {
+    const std::byte* records;
+    size_t count;
+  };
+
+  // What a thread works with.
+  struct Worker {
+    Worker(unsigned number, CacheSort<KeyValue> sorter, std::unique_ptr<KeyValue[]> memory)
+        : index(number), cache(std::move(sorter)), pairs(std::move(memory)) {}
+
+    unsigned index;
+    CacheSort<KeyValue> cache;
+    std::unique_ptr<KeyValue[]> pairs;
+    std::vector<List> lists;
+    std::vector<uint64_t> counts;  // records in each list
+    std::vector<Piece> pieces;
+    std::vector<std::byte> chunk;  // where a chunk is kept while its place is cleared
+    Status status;
+  };
+
+  // A bucket's records: the lists of all threads, one behind the other.
+  struct Bucket {
+    std::vector<List*> lists;
+    std::vector<uint64_t> records;  // of each list
+    uint64_t count = 0;
+    bool one_prefix = false;
+  };
+
+  // Where a distribution writes.
+  struct Destination {
+    std::byte* next = nullptr;
+    std::byte* limit = nullptr;
+  };
+
+  size_t chunk_bytes() const { return plan_.chunk_records * record_bytes_; }
+
+  Status open() {
+    const uint64_t chunks = count_ / plan_.chunk_records;
+    tail_start_ = chunks * plan_.chunk_records;
+    auto space = ChunkSpace::open({.array = records_,
+                                   .array_bytes = chunks * chunk_bytes(),
+                                   .chunk_bytes = chunk_bytes(),
+                                   .spare_chunks = plan_.spare_chunks,
+                                   .array_is_input = true});
+    if (!space) return std::unexpected(space.error());
+    space_ = std::move(*space);
+    for (unsigned i = 0; i < threads_; ++i) {
+      if (auto status = open_worker(); !status) return status;
+    }
+    return {};
+  }
+
+  Status open_worker() {
+    auto cache = CacheSort<KeyValue>::open(plan_.bucket_records_max, {});
+    if (!cache) return std::unexpected(cache.error());
+    std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[plan_.bucket_records_max]);
+    if (pairs == nullptr)
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
+    workers_.push_back(std::make_unique<Worker>(static_cast<unsigned>(workers_.size()),
+                                                std::move(*cache), std::move(pairs)));
+    return {};
+  }
+
+  // Few records: their pairs are sorted, and they are gathered in memory of their own.
+  Status sort_small() {
+    if (auto status = open_worker(); !status) return status;
+    const size_t bytes = count_ * record_bytes_;
+    std::unique_ptr<std::byte[]> gathered(new (std::nothrow) std::byte[bytes]);
+    if (gathered == nullptr)
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "records");
+    Worker& worker = *workers_.front();
+    worker.pieces = {{records_, count_}};
+    sort_pairs(worker, count_, 0);
+    gather_pairs(worker, count_, gathered.get());
+    std::memcpy(records_, gathered.get(), bytes);
+    return {};
+  }
+
+  // False: all keys are equal.
+  bool choose_buckets() {
+    Random random(count_);
+    std::vector<const std::byte*> sampled(plan_.sample_records);
+    for (auto& record : sampled) record = records_ + random.below(count_) * record_bytes_;
+    size_t common = keys_.bytes();
+    for (const std::byte* record : sampled)
+      common = keys_.common(sampled.front(), record, 0, common);
+    pos_ = 0;
+    if (common >= skip_bytes_min || common == keys_.bytes()) {
+      const std::byte* record = records_;
+      for (size_t i = 0; i < count_ && common != 0; ++i, record += record_bytes_)
+        common = keys_.common(sampled.front(), record, 0, common);
+      if (common == keys_.bytes()) return false;
+      pos_ = common;
+    }
+    const PrefixLoad prefix(keys_, pos_);
+    std::vector<uint64_t> sample(sampled.size());
+    for (size_t i = 0; i < sample.size(); ++i) sample[i] = prefix(sampled[i]);
+    sort_sample(sample);
+    map_ = map_for(sample, plan_.buckets, count_);
+    std::vector<uint64_t> shares(map_.buckets, 0);
+    for (uint64_t key : sample) ++shares[map_(key)];
+    space_->divide(shares, plan_.shift_chunks);
+    if (!in_order_) order_ = space_->interleaved();
+    return true;
+  }
+
+  BucketMap map_for(std::span<const uint64_t> sample, uint32_t buckets, uint64_t count) const {
+    return choose_map(sample, buckets,
+                      static_cast<double>(plan_.bucket_records_max) / static_cast<double>(count));
+  }
+
+  static void search_all(const uint64_t* prefixes, size_t count, const BucketMap& map,
+                         uint32_t* numbers) {
+    constexpr size_t group = 16;
+    const SearchTree<uint64_t> tree = {map.tree.data(), map.tree_levels, map.buckets - 1};
+    size_t i = 0;
+    for (; i + group <= count; i += group) search<group>(prefixes + i, tree, numbers + i);
+    for (; i < count; ++i) search<1>(prefixes + i, tree, numbers + i);
+  }
+
+  static void number(const std::byte* records, size_t count, size_t record_bytes,
+                     const PrefixLoad& prefix, const BucketMap& map, uint32_t* numbers) {
+    if (map.searches()) {
+      uint64_t prefixes[numbers_max];
+      for (size_t i = 0; i < count; ++i) prefixes[i] = prefix(records + i * record_bytes);
+      return search_all(prefixes, count, map, numbers);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t key = prefix(records + i * record_bytes);
+      const uint64_t place =
+          (std::clamp(key, map.range.low, map.range.high) - map.zero) >> map.shift;
+      numbers[i] = static_cast<uint32_t>(place * map.multiplier >> 32);
+    }
+  }
+
+  // A distribution to lists of its own.
+  struct Scatter {
+    RecordSort* sort;
+    const BucketMap& map;
+    PrefixLoad prefix;
+    std::vector<List>& lists;
+    std::vector<Destination> destinations;
+    bool stays;  // others may clear places meanwhile
+
+    Scatter(RecordSort* owner, const BucketMap& bucket_map, size_t pos, std::vector<List>& to,
+            std::optional<uint32_t> region)
+        : sort(owner),
+          map(bucket_map),
+          prefix(owner->keys_, pos),
+          lists(to),
+          destinations(bucket_map.buckets),
+          stays(region.has_value()) {
+      lists.resize(map.buckets);
+      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = region ? *region : j;
+    }
+
+    void add(const std::byte* records, size_t count, const std::byte* ahead) {
+      const size_t bytes = sort->record_bytes_;
+      uint32_t numbers[numbers_max];
+      for (size_t start = 0; start < count; start += numbers_max) {
+        const size_t here = std::min(numbers_max, count - start);
+        number(records, here, bytes, prefix, map, numbers);
+        // Meanwhile what will be read next comes into the cache.
+        const std::byte* next = start + here < count ? records + here * bytes : ahead;
+        const size_t next_bytes = std::min(here * bytes, chunk_bytes_max);
+        size_t fetched = 0;
+        for (size_t i = 0; i < here; ++i, records += bytes) {
+          if (next != nullptr) {
+            for (; fetched < next_bytes && fetched < (i + 1) * bytes; fetched += line_bytes)
+              __builtin_prefetch(next + fetched, 0, 2);
+          }
+          if (i + places_ahead < here) {
+            const auto place =
+                reinterpret_cast<uintptr_t>(destinations[numbers[i + places_ahead]].next);
+            for (size_t k = 1; k <= prefetch_lines && (k - 1) * line_bytes < bytes; ++k)
+              __builtin_prefetch(reinterpret_cast<const void*>(place + k * line_bytes), 1, 3);
+          }
+          Destination& destination = destinations[numbers[i]];
+          if (destination.next == destination.limit) [[unlikely]] {
+            destination.next = sort->space_->append(lists[numbers[i]], stays);
+            destination.limit = destination.next + sort->chunk_bytes();
+          }
+          copy_record(destination.next, records, bytes);
+          destination.next += bytes;
+        }
+      }
+    }
+
+    std::vector<uint64_t> counts() const {
+      std::vector<uint64_t> counts(map.buckets);
+      for (uint32_t j = 0; j < map.buckets; ++j) {
+        const auto room = static_cast<size_t>(destinations[j].limit - destinations[j].next);
+        counts[j] = lists[j].chunks.size() * sort->plan_.chunk_records - room / sort->record_bytes_;
+      }
+      return counts;
+    }
+  };
+
+  void distribute(Worker& worker) {
+    Scatter scatter(this, map_, pos_, worker.lists, {});
+    const uint32_t chunks = space_->array_chunks();
+    auto read = [&](uint32_t place) {
+      const uint32_t chunk = in_order_ ? place : order_[place];
+      const uint32_t next_place = std::min(place + 1, chunks - 1);
+      const uint32_t next = in_order_ ? next_place : order_[next_place];
+      scatter.add(space_->address(chunk), plan_.chunk_records, space_->address(next));
+      space_->release_input({&chunk, 1});
+    };
+    if (in_order_) {
+      auto share = [&](unsigned part) {
+        return static_cast<uint32_t>(uint64_t{chunks} * part / threads_);
+      };
+      for (uint32_t i = share(worker.index); i < share(worker.index + 1); ++i) read(i);
+    } else {
+      const auto job_chunks = static_cast<uint32_t>(std::max<size_t>(job_bytes / chunk_bytes(), 1));
+      for (;;) {
+        const uint32_t first = next_.fetch_add(job_chunks, std::memory_order_relaxed);
+        if (first >= chunks) break;
+        for (uint32_t i = first; i < std::min(first + job_chunks, chunks); ++i) read(i);
+      }
+    }
+    if (worker.index + 1 == threads_)
+      scatter.add(records_ + tail_start_ * record_bytes_, count_ - tail_start_, nullptr);
+    worker.counts = scatter.counts();
+  }
+
+  void place_buckets() {
+    starts_.assign(map_.buckets + 1, 0);
+    for (uint32_t j = 0; j < map_.buckets; ++j) {
+      starts_[j + 1] = starts_[j];
+      for (const auto& worker : workers_) starts_[j + 1] += worker->counts[j];
+    }
+    PENSTOCK_CHECK(starts_.back() == count_, "a sort has lost records");
+    next_ = 0;
+  }
+
+  static bool one_prefix(const BucketMap& map, uint32_t bucket) {
+    const KeyRange keys = map.keys_of(bucket);
+    return keys.low == keys.high;
+  }
+
+  void finish_buckets(Worker& worker) {
+    for (;;) {
+      const uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
+      if (j >= map_.buckets) return;
+      Bucket bucket;
+      for (const auto& from : workers_) {
+        if (from->counts[j] == 0) continue;
+        bucket.lists.push_back(&from->lists[j]);
+        bucket.records.push_back(from->counts[j]);
+        bucket.count += from->counts[j];
+      }
+      bucket.one_prefix = one_prefix(map_, j);
+      finish(worker, bucket, starts_[j], pos_, 0);
+    }
+  }
+
+  // Stores the bucket's records in order, from the start-th place on. They share the first `pos`
+  // bytes of their keys.
+  void finish(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
+    if (bucket.count == 0) return;
+    if (bucket.one_prefix && pos + prefix_bytes >= keys_.bytes())
+      return copy_out(worker, bucket, start);
+    if (bucket.count <= plan_.bucket_records_max) return gather(worker, bucket, start, pos);
+    if (depth < depth_max) return divide_again(worker, bucket, start, pos, depth);
+    copy_out(worker, bucket, start);
+    auto status = sort_by_cycles(records_ + start * record_bytes_, bucket.count, keys_, pos, 1);
+    if (!status) worker.status = status;
+  }
+
+  void list_pieces(Worker& worker, Bucket& bucket) {
+    worker.pieces.clear();
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.records[l];
+      space_->begin_reading(*bucket.lists[l]);
+      for (uint32_t chunk : bucket.lists[l]->chunks) {
+        const uint64_t here = std::min<uint64_t>(left, plan_.chunk_records);
+        worker.pieces.push_back({space_->address(chunk), here});
+        left -= here;
+      }
+    }
+  }
+
+  // The pairs of the records of all pieces, in order.
+  void sort_pairs(Worker& worker, size_t count, size_t pos) {
+    const PrefixLoad prefix(keys_, pos);
+    KeyRange range = {~uint64_t{0}, 0};
+    KeyValue* pair = worker.pairs.get();
+    for (size_t p = 0; p < worker.pieces.size(); ++p) {
+      const Piece& piece = worker.pieces[p];
+      const std::byte* record = piece.records;
+      const std::byte* const end = record + piece.count * record_bytes_;
+      // All of it comes to the cache, not only the keys.
+      const std::byte* fetch = record;
+      for (; record < end; record += record_bytes_, ++pair) {
+        for (; fetch < end && fetch < record + read_ahead_bytes; fetch += line_bytes)
+          __builtin_prefetch(fetch, 0, 2);
+        *pair = {prefix(record), value_of(record)};
+        range = {std::min(range.low, pair->key), std::max(range.high, pair->key)};
+      }
+    }
+    auto sort_run = [&worker](KeyValue* run, size_t run_count, const KeyRange& keys) -> Status {
+      const sorting::Piece<KeyValue> input = {run, run_count};
+      worker.cache.load({&input, 1}, run_count, keys);
+      worker.cache.store(run);
+      return {};
+    };
+    (void)sort_run(worker.pairs.get(), count, range);
+    (void)sort_ties(worker.pairs.get(), count, keys_, pos, sort_run);
+  }
+
+  void gather_pairs(const Worker& worker, size_t count, std::byte* to) const {
+    const KeyValue* pairs = worker.pairs.get();
+    for (size_t i = 0; i < count; ++i, to += record_bytes_) {
+      if (i + gather_ahead < count) {
+        const std::byte* ahead = record_of(pairs[i + gather_ahead]);
+        for (size_t k = 0; k < prefetch_lines && k * line_bytes < record_bytes_ + line_bytes; ++k)
+          __builtin_prefetch(ahead + k * line_bytes, 0, 3);
+      }
+      copy_record(to, record_of(pairs[i]), record_bytes_);
+    }
+  }
+
+  // A bucket that fits the cache. Its place is cleared before it is read: what is read stays where
+  // it is, and nobody waits for a reader that waits.
+  void gather(Worker& worker, Bucket& bucket, uint64_t start, size_t pos) {
+    clear(start, bucket.count);
+    list_pieces(worker, bucket);
+    sort_pairs(worker, bucket.count, pos);
+    gather_pairs(worker, bucket.count, records_ + start * record_bytes_);
+    for (List* list : bucket.lists) space_->release(*list);
+  }
+
+  void clear(uint64_t start, uint64_t count) {
+    space_->clear(records_ + start * record_bytes_, records_ + (start + count) * record_bytes_);
+  }
+
+  // Records whose order is right, or does not matter yet.
+  void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
+    worker.chunk.resize(chunk_bytes());
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.records[l];
+      for (size_t i = 0; left != 0; ++i) {
+        const uint64_t here = std::min<uint64_t>(left, plan_.chunk_records);
+        std::memcpy(worker.chunk.data(), space_->begin_reading(*bucket.lists[l], i),
+                    here * record_bytes_);
+        space_->release(*bucket.lists[l], i);
+        clear(start, here);
+        std::memcpy(records_ + start * record_bytes_, worker.chunk.data(), here * record_bytes_);
+        start += here;
+        left -= here;
+      }
+      bucket.lists[l]->chunks.clear();
+    }
+  }
+
+  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
+    list_pieces(worker, bucket);
+    // Skips what all have in common.
+    const std::byte* const first = worker.pieces.front().records;
+    size_t common = keys_.bytes();
+    for (const Piece& piece : worker.pieces) {
+      for (size_t i = 0; i < piece.count && common > pos; ++i)
+        common = keys_.common(first, piece.records + i * record_bytes_, pos, common);
+    }
+    if (common == keys_.bytes()) {
+      // What is read would stand in the way of its own output.
+      for (List* list : bucket.lists) space_->end_reading(*list);
+      return copy_out(worker, bucket, start);
+    }
+    const BucketMap map = nested_map(worker, bucket, start, common);
+    std::vector<List> lists;
+    Scatter scatter(this, map, common, lists, bucket.lists.front()->region);
+    size_t piece = 0;
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      const size_t chunks = bucket.lists[l]->chunks.size();
+      for (size_t i = 0; i < chunks; ++i, ++piece) {
+        const bool more = piece + 1 < worker.pieces.size();
+        scatter.add(worker.pieces[piece].records, worker.pieces[piece].count,
+                    more ? worker.pieces[piece + 1].records : nullptr);
+        space_->release(*bucket.lists[l], i);
+      }
+      bucket.lists[l]->chunks.clear();
+    }
+    const std::vector<uint64_t> counts = scatter.counts();
+    for (List& list : lists) space_->end_reading(list);
+    for (uint32_t j = 0; j < map.buckets; ++j) {
+      Bucket part;
+      part.lists = {&lists[j]};
+      part.records = {counts[j]};
+      part.count = counts[j];
+      part.one_prefix = one_prefix(map, j);
+      finish(worker, part, start, common, depth + 1);
+      start += part.count;
+    }
+  }
+
+  BucketMap nested_map(const Worker& worker, const Bucket& bucket, uint64_t seed,
+                       size_t pos) const {
+    const PrefixLoad prefix(keys_, pos);
+    Random random(seed + bucket.count);
+    std::vector<uint64_t> sample(std::min<size_t>(nested_sample_records, bucket.count / 4 + 1));
+    for (uint64_t& key : sample) {
+      const Piece& piece = worker.pieces[random.below(worker.pieces.size())];
+      key = prefix(piece.records + random.below(piece.count) * record_bytes_);
+    }
+    sort_sample(sample);
+    return map_for(sample, plan_.nested_buckets, bucket.count);
+  }
+
+  std::byte* records_;
+  size_t count_;
+  size_t record_bytes_;
+  Keys keys_;
+  unsigned threads_;
+  bool in_order_;
+  RecordPlan plan_;
+
+  size_t tail_start_ = 0;  // records behind the last whole chunk
+  std::unique_ptr<ChunkSpace> space_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  size_t pos_ = 0;  // bytes that all keys have in common
+  BucketMap map_;
+  std::vector<uint32_t> order_;  // of the input's chunks
+  std::atomic<uint32_t> next_{0};
+  std::vector<uint64_t> starts_;
+};
+
+// Records that are in order, or backwards without equal keys (or with, where order does not
+// matter).
+bool sort_monotone(std::byte* records, size_t count, const Keys& keys, bool stable) {
+  const size_t bytes = keys.layout().record_bytes;
+  auto runs_while = [&](auto holds) {
+    const std::byte* record = records + bytes;
+    for (size_t i = 1; i < count; ++i, record += bytes) {
+      if (!holds(keys.compare(record - bytes, record, 0))) return false;
+    }
+    return true;
+  };
+  if (runs_while([](int order) { return order <= 0; })) return true;
+  if (!runs_while([stable](int order) { return stable ? order > 0 : order >= 0; })) return false;
+  std::byte* front = records;
+  std::byte* back = records + (count - 1) * bytes;
+  for (; front < back; front += bytes, back -= bytes) std::swap_ranges(front, front + bytes, back);
+  return true;
+}
+
+}  // namespace
+
+uint64_t record_extra_bytes(size_t count, const RecordLayout& layout, const SortOptions& options) {
+  const size_t bytes = layout.record_bytes;
+  const unsigned threads = threads_for(count, bytes, options.threads);
+  if (bytes >= cycle_record_bytes_min && options.threads <= 1) {
+    return count * sizeof(KeyValue) + bytes +
+           extra_bytes<KeyValue>(count, {.order = {}, .stable = true});
+  }
+  const RecordPlan plan = plan_records(count, bytes, threads, options.stable);
+  const uint64_t worker = CacheSort<KeyValue>::bytes_needed(plan.bucket_records_max) +
+                          plan.bucket_records_max * sizeof(KeyValue);
+  if (plan.buckets == 0) return worker + count * bytes;
+  const size_t chunk_bytes = plan.chunk_records * bytes;
+  return threads * (worker + chunk_bytes + uint64_t{plan.buckets} * 64) +
+         uint64_t{plan.spare_chunks} * chunk_bytes + ceil_div(count, plan.chunk_records) * 48;
+}
+
+}  // namespace penstock::sorting
+
+namespace penstock {
+
+Status sort_records(void* records, size_t count, const RecordLayout& layout,
+                    const SortOptions& options) {
+  auto refuse = [](const char* subject, std::string hint) {
+    return failure(ErrorCode::invalid_argument, "sort records", subject, std::move(hint));
+  };
+  if (layout.record_bytes == 0) return refuse("a record of 0 bytes", "a size of records");
+  if (layout.record_bytes > record_bytes_max)
+    return refuse("a record's size", "records of at most 64 KiB; sort an index of larger ones");
+  if (layout.key_bytes == 0) return refuse("a key of 0 bytes", "a key of a byte or more");
+  if (layout.key_offset >= layout.record_bytes ||
+      layout.key_bytes > layout.record_bytes - layout.key_offset)
+    return refuse("a key outside of the record",
+                  "a key that ends where the record ends, or before");
+  if (count < 2) return {};
+  auto* bytes = static_cast<std::byte*>(records);
+  const sorting::Keys keys(layout, options.descending);
+  if (sorting::sort_monotone(bytes, count, keys, options.stable)) return {};
+  if (layout.record_bytes >= sorting::cycle_record_bytes_min && options.threads <= 1)
+    return sorting::sort_by_cycles(bytes, count, keys, 0, 1);
+  return sorting::RecordSort(bytes, count, keys, options).run();
+}
+
+}  // namespace penstock
