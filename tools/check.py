@@ -2,8 +2,8 @@
 """The parts of ./check; a part that fails does not keep the others from running.
 
 Three builds, each for what it finds:
-  dev         as users run it, but for its assertions: the program from end to end, the examples, some benches, and the
-              tests that leave something out under a sanitizer.
+  dev         as users run it, but for its assertions: the program from end to end, the examples, some benches, and what
+              the tests of the library leave out under a sanitizer.
   asan-ubsan  every test of a module, under the address and undefined-behaviour sanitizers.
   tsan        the tests that run threads against each other, under the thread sanitizer.
 `check.py full` runs every test in each build, all benches, and more seeds: nothing is left out for the sake of time.
@@ -42,13 +42,17 @@ UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulato
                     "papers_forked_child_test")
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
 LONG_TESTS = ("external_damage_test", "external_resume_test", "external_sort_prediction_test",
-              "external_string_sort_test", "external_top_items_test")
+              "external_string_sort_test", "external_top_items_test", "papers_partition_methods_test",
+              "papers_radix_sort_test", "papers_scheduler_test")
+
+# Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
+TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", "test_third_party_test")
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
 NOBODY = 65534
 
-# A test that leaves something out under a sanitizer. (Where one only tries less often, the other builds see enough.)
+# A case that is left out under a sanitizer. (Where one only tries less often, the other builds see enough.)
 LEAVES_OUT = re.compile(r"shadowed\) GTEST_SKIP|if \(!os::shadowed\)|GTEST_SKIP\(\)[^;]*sanitizer")
 
 # What makes random tests short enough for the gate; ./check full leaves their own measure.
@@ -200,41 +204,62 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
             tally.add(f"{preset}: {name}")
 
 
-def run_unprivileged(tally, clock, programs):
+def run_programs(tally, clock, name, runs):
+    """Runs test programs beside ctest, two at a time: of each its path, its folder and how it is started."""
+    start = time.monotonic()
+    failures = 0
+
+    def run(one):
+        program, folder, options = one
+        results = pathlib.Path(folder) / f"{program.name}.xml"
+        options["env"] = dict(os.environ, GTEST_OUTPUT=f"xml:{results}", GTEST_COLOR="no", **options["env"])
+        done = subprocess.run([program], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", **options)
+        return program, results, done
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
+        for program, results, done in two.map(run, runs):
+            failed = count_cases(tally, name, results) if results.exists() else 0
+            if done.returncode != 0:
+                failures += 1
+                print(done.stdout, end="", flush=True)
+                if failed == 0:
+                    tally.add(f"{name}: {program.name}", failure=f"exit code {done.returncode}")
+    print(f"test {name}: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    clock.part(f"test {name}", time.monotonic() - start)
+
+
+def run_unprivileged(tally, clock):
     """Runs test programs as the user nobody, from copies: the working tree need not be readable to everybody."""
     if os.geteuid() != 0:
         tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
         return
-    start = time.monotonic()
-    failures = 0
     # Root copies to a folder that is its own: in one that everybody may write, somebody else's link could be in the way.
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as programs_folder, \
             tempfile.TemporaryDirectory(prefix="penstock-check-nobody-") as folder:
         os.chmod(programs_folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
+        environment = dict(TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, PENSTOCK_STRESS_TRIALS="100",
+                           **SANITIZER_ENVIRONMENT, **SHORTER)
 
-        def run(program):
-            copy = pathlib.Path(shutil.copy(program, programs_folder))
-            copy.chmod(0o755)
-            results = pathlib.Path(folder) / f"{program.name}.xml"
-            environment = dict(os.environ, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, GTEST_OUTPUT=f"xml:{results}",
-                               GTEST_COLOR="no", PENSTOCK_STRESS_TRIALS="100", **SANITIZER_ENVIRONMENT)
-            done = subprocess.run([copy], env=environment, cwd=folder, user=NOBODY, group=NOBODY, extra_groups=[],
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  errors="replace")
-            copy.unlink()
-            return program, results, done
+        left_out = left_out_tests()
 
-        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
-            for program, results, done in two.map(run, programs):
-                failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
-                if done.returncode != 0:
-                    failures += 1
-                    print(done.stdout, end="", flush=True)
-                    if failed == 0:
-                        tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
-    print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
-    clock.part("test unprivileged", time.monotonic() - start)
+        def runs():
+            for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests()):
+                preset = "dev" if name in left_out else "asan-ubsan"  # the one in which it looks at most
+                copy = pathlib.Path(shutil.copy(program_of(preset, name), programs_folder))
+                copy.chmod(0o755)
+                yield copy, folder, dict(env=environment, user=NOBODY, group=NOBODY, extra_groups=[])
+
+        run_programs(tally, clock, "unprivileged", runs())
+
+
+def run_left_out(tally, clock):
+    """Runs, in the build without sanitizers, the cases that the others leave out."""
+    with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
+        run_programs(tally, clock, "dev, what sanitizers leave out",
+                     [(program_of("dev", name), folder, dict(env=dict(SHORTER, GTEST_FILTER=":".join(cases))))
+                      for name, cases in left_out_tests().items()])
 
 
 def check_readme(tally):
@@ -244,11 +269,24 @@ def check_readme(tally):
     tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
 
 
-def leaves_out(test):
-    """Whether the test, or those that it shares with others, leave something out under a sanitizer."""
+def cases_left_out(test):
+    """The cases of a test, or of those that it shares with others, that are left out under a sanitizer, as GoogleTest's filter
+    takes them."""
     text = test.read_text()
-    shared = [ROOT / "src" / name for name in re.findall(r'#include "(.*_(?:suite|fixture)\.h)"', text)]
-    return any(LEAVES_OUT.search(part) for part in [text, *(path.read_text() for path in shared)])
+    shared = [(ROOT / "src" / name).read_text() for name in re.findall(r'#include "(.*_(?:suite|fixture)\.h)"', text)]
+    cases = set()
+    for part in [text, *shared]:
+        for case in filter(LEAVES_OUT.search, re.split(r"^(?=\w*TEST\w*\()", part, flags=re.MULTILINE)):
+            found = re.match(r"\w+\(\s*\w+,\s*(\w+)\)", case)
+            # What stands in front of all cases is for all of them.
+            cases |= {f"*.{found.group(1)}", f"*.{found.group(1)}/*"} if found else {"*"}
+    return sorted(cases)
+
+
+def left_out_tests():
+    """By the names of tests, their cases that need a build without sanitizers."""
+    cases = {name: cases_left_out(path) for name, path in unit_tests().items() if name not in TESTS_AS_USERS_HAVE_IT}
+    return {name: found for name, found in cases.items() if found}
 
 
 def unit_tests():
@@ -273,10 +311,8 @@ def folder_of_test(name):
     return layer if layer in ("papers", "cli", "test") else f"src/{layer}"
 
 
-def unprivileged_programs():
-    """Each of the build in which it looks at most."""
-    return [ROOT / "build" / ("dev" if leaves_out(path) else "asan-ubsan") / folder_of_test(name) / name
-            for name, path in unit_tests().items() if UNPRIVILEGED_TESTS.fullmatch(name)]
+def program_of(preset, name):
+    return ROOT / "build" / preset / folder_of_test(name) / name
 
 
 def threaded_tests(full):
@@ -299,9 +335,9 @@ def parts_of(full):
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
     of_library = [name for name, path in units.items() if layer_of(path) != "cli" and name != "test_third_party_test"]
-    for_dev = [name for name, path in units.items() if name not in of_library or leaves_out(path)]
-    not_for_dev = [name for name in units if name not in for_dev]
-    return [("dev", ("end_to_end", *for_dev), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),
+    of_program = [name for name in units if name not in of_library or name in TESTS_AS_USERS_HAVE_IT]
+    not_for_dev = [name for name in units if name not in of_program]
+    return [("dev", ("end_to_end", *of_program, *left_out_tests()), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),
             ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),
             ("tsan", threaded, only(threaded))]
 
@@ -323,8 +359,10 @@ def main():
             build = Build(*parts[i + 1][:2])
         if built:
             run_tests(tally, preset, selection, {} if full else SHORTER, clock)
+            if preset == "dev" and not full:
+                run_left_out(tally, clock)
             if preset == "asan-ubsan":
-                run_unprivileged(tally, clock, unprivileged_programs())
+                run_unprivileged(tally, clock)
     clock.print()
     tally.print()
     return 1 if tally.failed else 0

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "base/trials.h"
 #include "bowtie/device_profile.h"
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
@@ -50,6 +51,8 @@ class Damage : public SortFixture {
       std::filesystem::remove(entry.path());
   }
 
+  // From one that is damaged to the next.
+  static uint64_t step() { return 12 / trials(4); }
   // In one read after the other, until the run reads less often. `streams`: it works with the start
   // of a block before the block's end has come, and may stumble over the bit before.
   template <class Run>
@@ -59,7 +62,7 @@ class Damage : public SortFixture {
     const std::string wanted = outputs();
     uint64_t noticed = 0;
     uint64_t untouched = 0;
-    for (uint64_t flip = 1; untouched < 2; flip = 3 * flip + 1) {
+    for (uint64_t flip = 1; untouched < 2; flip = step() * flip + 1) {
       SCOPED_TRACE(flip);
       clear();
       file::inject({.seed = flip, .flip = flip});
@@ -90,7 +93,7 @@ class Damage : public SortFixture {
     ASSERT_TRUE(first) << first.error().message();
     const std::string wanted = outputs();
     uint64_t noticed = 0;
-    for (uint64_t forget = 1;; forget = 2 * forget + 1) {
+    for (uint64_t forget = 1;; forget = step() * forget + 1) {
       SCOPED_TRACE(forget);
       clear();
       file::inject({.seed = forget, .forget = forget});
@@ -263,7 +266,7 @@ TEST_F(Damage, OfMemoryIsNoticedByARunThatGoesOn) {
     for (const bool in_the_first : {true, false}) {
       SCOPED_TRACE(in_the_first);
       const file::Injection forget = {.seed = 5, .forget = 1};
-      for (uint64_t syncs = 1;; syncs += 5) {
+      for (uint64_t syncs = 1;; syncs += 20 / trials(4)) {
         SCOPED_TRACE(syncs);
         clear();
         file::Injection cut_off = in_the_first ? forget : file::Injection{};

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/trials.h"
 #include "os/sanitizer.h"
 #include "partition/partition_oracle.h"
 #include "penstock/units.h"
@@ -144,6 +145,7 @@ TYPED_TEST(RewiredPartitionOf, DoesWhatTheModelDoes) {
         const auto items = make_items<T>(count, keys, random.next());
         const unsigned threads = 1 + static_cast<unsigned>(random.below(4));
         for (const bool stable : {false, true}) {
+          if (!tried()) continue;
           const RewiredPartitionOptions options{
               .by = by, .threads = stable ? 1 : threads, .stable = stable};
           const PagePool pool =
@@ -164,6 +166,7 @@ TYPED_TEST(RewiredPartitionOf, DoesWhatTheModelDoesOnHugePages) {
   const PagePool pool = open_pool(2 * MiB, bytes_for(count * sizeof(T), 16, 4, 2 * MiB));
   for (const unsigned threads : {1u, 2u, 3u, 4u}) {
     for (const Keys keys : {Keys::uniform, Keys::skewed}) {
+      if (!tried()) continue;
       const auto items = make_items<T>(count, keys, seed + threads);
       partition_and_look<T>(pool, items, {.by = ByHash{.bits = 4}, .threads = threads});
       partition_and_look<T>(pool, items, {.by = ByLowBits{.bits = 1}, .threads = threads});

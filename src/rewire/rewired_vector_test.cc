@@ -20,6 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/trials.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -523,6 +525,7 @@ TEST(VectorCore, MovesPagesAndHalfAPageAtMost) {
          {uint64_t{0}, uint64_t{1}, half - 1, half, half + 1, uint64_t{page_bytes} - 1}) {
       for (const uint64_t gap : {1, 2, 5}) {
         for (const uint64_t tail : {uint64_t{0}, uint64_t{1}, half, uint64_t{page_bytes}}) {
+          if (!tried()) continue;
           SCOPED_TRACE(testing::Message() << page_bytes << " " << cut << " " << gap << " " << tail);
           auto core = rewire::VectorCore::open(pool.internal(), {});
           ASSERT_TRUE(core);
