@@ -66,7 +66,8 @@ function(penstock_layer name)
 endfunction()
 
 # penstock_kernels(STEM TIERS...): inner loops, STEM_TIER.cc, each compiled for its instruction set. Under sanitizers, -O3
-# takes clang more than a minute for some of these files, and -O1 a third of that.
+# takes clang more than a minute for some of these files, and -O1 a third of that. Of what is one text for all tiers, undefined
+# behaviour is looked for in the portable one.
 function(penstock_kernels stem)
   set(tier_portable)
   set(tier_avx2 -mavx2 -mbmi2)
@@ -75,6 +76,9 @@ function(penstock_kernels stem)
     set(options -O3)
     if(PENSTOCK_SANITIZE)
       set(options -O1)
+      if(PENSTOCK_SANITIZE MATCHES "undefined" AND NOT tier STREQUAL "portable")
+        list(APPEND options -fno-sanitize=undefined)
+      endif()
     endif()
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
       # The warnings are about gcc 12's own intrinsics headers (its bug 105593).

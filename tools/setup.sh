@@ -8,12 +8,12 @@ build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev liblzma-dev libbz2-dev libpcre2-dev)
 check_packages=(libbpf-dev libgtest-dev librapidcheck-dev clang-19 clang-format-19 lld-19 libclang-rt-19-dev rapidjson-dev
   libsimdjson-dev libboost-dev zstd lz4 fio strace)
-bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv python3-matplotlib fio)
+bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv fio)
 
 packages=("${build_packages[@]}")
 case "${1:-run}" in
   check) packages+=("${check_packages[@]}" "${bench_packages[@]}") ;;
-  bench) packages+=("${bench_packages[@]}") ;;
+  bench) packages+=("${bench_packages[@]}" python3-matplotlib) ;;
 esac
 if [ "${1:-run}" = check ]; then
   # Node and a browser may have come from elsewhere than Debian.
