@@ -41,12 +41,13 @@ UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulato
                     # Of its children the sanitizer has memory of its own where the parent's was.
                     "papers_forked_child_test")
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
-LONG_TESTS = ("external_damage_test", "external_resume_test", "external_sort_prediction_test",
-              "external_string_sort_test", "external_top_items_test", "papers_partition_methods_test",
-              "papers_radix_sort_test", "papers_scheduler_test")
+LONG_TESTS = ("external_sort_prediction_test", "external_string_sort_test", "external_top_items_test",
+              "papers_partition_methods_test", "papers_radix_sort_test", "papers_scheduler_test")
+# Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: in the gate they run without.
+FAULT_TESTS = ("external_damage_test", "external_resume_test")
 
 # Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
-TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", "test_third_party_test")
+TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", "test_third_party_test", *FAULT_TESTS)
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
@@ -316,7 +317,7 @@ def program_of(preset, name):
 
 
 def threaded_tests(full):
-    left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS
+    left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS + FAULT_TESTS
     return [name for name, path in unit_tests().items()
             if (layer_of(path) in THREADED_LAYERS or name in ("test_stream_stress_test", "test_sort_property_test"))
             and name not in left_out]
@@ -334,7 +335,8 @@ def parts_of(full):
     if full:
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
-    of_library = [name for name, path in units.items() if layer_of(path) != "cli" and name != "test_third_party_test"]
+    of_library = [name for name, path in units.items()
+                  if layer_of(path) != "cli" and name not in ("test_third_party_test", *FAULT_TESTS)]
     of_program = [name for name in units if name not in of_library or name in TESTS_AS_USERS_HAVE_IT]
     not_for_dev = [name for name in units if name not in of_program]
     return [("dev", ("end_to_end", *of_program, *left_out_tests()), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),

@@ -7,7 +7,7 @@
 #     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
-set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|record|scatter|partition|sort|papers|bowtie|files|external)$")
+set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|scatter|partition|sort|papers|bowtie|files|external)$")
 
 # Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
 # test itself, and are to be looked at as users compile them; with sanitizers those whose own loops would take minutes.
