@@ -93,7 +93,7 @@ class Damage : public SortFixture {
     ASSERT_TRUE(first) << first.error().message();
     const std::string wanted = outputs();
     uint64_t noticed = 0;
-    for (uint64_t forget = 1;; forget = step() * forget + 1) {
+    for (uint64_t forget = 1;; forget = 2 * forget + 1) {
       SCOPED_TRACE(forget);
       clear();
       file::inject({.seed = forget, .forget = forget});
