@@ -190,7 +190,8 @@ class AgainstAModel(Case):
 
                 left, right = (sorted(set(lines(3000, self.random))) for _ in range(2))
                 right = sorted({*right, *self.random.sample(left, min(500, len(left)))})
-                done = self.run_with(["join"], [self.stored(b"".join(left)), self.stored(b"".join(right))])
+                whole = self.random.choice([["--format", "lines"], ["-t", ""]])
+                done = self.run_with(["join", *whole], [self.stored(b"".join(left)), self.stored(b"".join(right))])
                 self.assertTrue(done.stdout == b"".join(sorted({*left} & {*right})))
 
                 pattern = self.folder / "part-{}"

@@ -22,15 +22,15 @@ constexpr std::array<std::pair<std::string_view, char>, 6> sorts = {{{"general-n
                                                                      {"random", 'R'},
                                                                      {"version", 'V'}}};
 
-Result<std::optional<char>> separator_of(const TextWords& words) {
-  if (!words.separator) return std::optional<char>();
-  if (*words.separator == "\\0") return std::optional<char>('\0');
-  if (words.separator->size() == 1) return std::optional<char>(words.separator->front());
-  return misuse("separate fields by other than one byte", "-t '" + *words.separator + "'",
+}  // namespace
+
+Result<std::optional<char>> TextWords::separating() const {
+  if (!separator) return std::optional<char>();
+  if (*separator == "\\0") return std::optional<char>('\0');
+  if (separator->size() == 1) return std::optional<char>(separator->front());
+  return misuse("separate fields by other than one byte", "-t '" + *separator + "'",
                 "-t, or -t '\\0'");
 }
-
-}  // namespace
 
 Result<std::string> TextWords::letters() const {
   std::string letters;
@@ -48,8 +48,7 @@ Result<std::string> TextWords::letters() const {
                 "general-numeric, human-numeric, month, numeric, random or version");
 }
 
-void add_text_words(Parser& parser, TextWords& words, bool short_human) {
-  if (short_human) parser.give_up_short_help();
+void add_line_words(Parser& parser, TextWords& words) {
   parser.add_option("-t,--field-separator", words.separator,
                     "lines: what separates fields (default: blanks before each)");
   parser.add_flag(
@@ -60,6 +59,11 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   parser.add_flag("--header", words.header,
                   "lines: the first one of each file stays in front; --header=N: the first N");
   parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline");
+}
+
+void add_text_words(Parser& parser, TextWords& words, bool short_human) {
+  if (short_human) parser.give_up_short_help();
+  add_line_words(parser, words);
   parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning");
   parser.add_flag("-g,--general-numeric-sort", words.general,
                   "lines: by a number as in 1e3, 0x1F, inf, nan");
@@ -108,7 +112,7 @@ Status apply_text_words(const TextWords& words, const std::vector<std::string>& 
                         const OrderRules& rules, record::Format& format) {
   auto letters = words.letters();
   if (!letters) return std::unexpected(letters.error());
-  auto separator = separator_of(words);
+  auto separator = words.separating();
   if (!separator) return std::unexpected(separator.error());
   auto header = header_lines(words);
   if (!header) return std::unexpected(header.error());

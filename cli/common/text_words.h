@@ -35,9 +35,13 @@ struct TextWords {
   bool rows() const { return csv || tsv; }
   // As they stand behind a key. Errors: no such --sort.
   Result<std::string> letters() const;
+  // What separates fields; nothing: blanks. Errors: more than a byte.
+  Result<std::optional<char>> separating() const;
 };
 
-// `words` must outlive the parsing. `short_human`: -h is an order, and not the help.
+// What lines are: -t, -z, --csv, --tsv, --header. `words` must outlive the parsing.
+void add_line_words(Parser& parser, TextWords& words);
+// The same, and how they are ordered. `short_human`: -h is an order, and not the help.
 void add_text_words(Parser& parser, TextWords& words, bool short_human);
 
 // Makes lines what the words say. Errors: what is wrong with them.

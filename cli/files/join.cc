@@ -1,4 +1,4 @@
-// penstock join: two sorted files, by key.
+// penstock join: two files, by key: lines by fields, as POSIX join, or items by their format.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,9 @@
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
+#include "external/external_sort.h"
 #include "files/join_files.h"
+#include "files/join_lines.h"
 
 namespace penstock::cli {
 namespace {
@@ -16,43 +18,188 @@ struct JoinArguments : FilesWords {
   std::optional<uint32_t> right_record_bytes;
   std::optional<std::string> right_key;
   bool descending = false;
+  // Of lines.
+  std::vector<std::string> left_fields, right_fields, fields;  // -1, -2, -j
+  std::vector<std::string> alone, alone_only;                  // -a, -v
+  std::vector<std::string> outputs;                            // -o: lists, and the output's name
+  std::string empty;
+  bool ignore_case = false;
+  bool check_order = false;
+  bool nocheck_order = false;
+  bool has_format = false;  // --format was given
+
+  // Without a format, files are lines that are joined by their fields.
+  bool joins_lines() const {
+    return !has_format || !left_fields.empty() || !right_fields.empty() || !fields.empty() ||
+           !alone.empty() || !alone_only.empty() || format.text.separator || format.text.rows() ||
+           format.text.zero || !format.text.header.empty() || ignore_case || !empty.empty();
+  }
 };
 
-int run_join(const JoinArguments& arguments) {
-  return run_files("join", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
-    if (files.format.keys != nullptr)
-      return misuse("join by such a key", "--key", "--format record --key OFFSET:LENGTH");
-    FormatOptions right = arguments.format;
-    if (arguments.right_record_bytes) right.record_bytes = arguments.right_record_bytes;
-    if (arguments.right_key) right.keys = {*arguments.right_key};
-    auto right_format = right.format();
-    if (!right_format) return std::unexpected(right_format.error());
-    auto done = files::join_files(
-        {.files = files, .right = *right_format, .descending = arguments.descending});
-    if (!done) return std::unexpected(done.error());
-    told["items"] = done->items;
-    told["bytes"] = done->bytes;
-    told.update(files_json(*done));
-    return {};
+Status join_items(const JoinArguments& arguments, files::FilesOptions& files,
+                  nlohmann::ordered_json& told) {
+  if (files.format.keys != nullptr)
+    return misuse("join by such a key", "--key", "--format record --key OFFSET:LENGTH");
+  FormatOptions right = arguments.format;
+  if (arguments.right_record_bytes) right.record_bytes = arguments.right_record_bytes;
+  if (arguments.right_key) right.keys = {*arguments.right_key};
+  auto right_format = right.format();
+  if (!right_format) return std::unexpected(right_format.error());
+  auto done = files::join_files(
+      {.files = files, .right = *right_format, .descending = arguments.descending});
+  if (!done) return std::unexpected(done.error());
+  told["items"] = done->items;
+  told["bytes"] = done->bytes;
+  told.update(files_json(*done));
+  return {};
+}
+
+// "1" or "2", given with -a or -v.
+Result<std::array<bool, 2>> sides_of(const std::vector<std::string>& words, const char* option) {
+  std::array<bool, 2> sides = {};
+  for (const std::string& word : words) {
+    if (word != "1" && word != "2")
+      return misuse("find this file", option + (" " + word), "1, the left file, or 2");
+    sides[static_cast<size_t>(word[0] - '1')] = true;
+  }
+  return sides;
+}
+
+// What lines are, without an order: that is each side's own.
+Result<record::Format> lines_of(const JoinArguments& arguments) {
+  FormatOptions lines = arguments.format;
+  lines.keys.clear();
+  if (lines.text.separator && lines.text.separator->empty()) lines.text.separator.reset();
+  auto format = lines.format();
+  if (!format) return format;
+  if (format->fixed())
+    return misuse("join such items by fields", "--format " + lines.name, "--format lines");
+  format->columns = nullptr;
+  format->keys = nullptr;
+  if (format->header_lines > 1)
+    return misuse("join a header of several lines", "--header=" + arguments.format.text.header,
+                  "--header");
+  return format;
+}
+
+Status join_text(const JoinArguments& arguments, files::FilesOptions& files,
+                 nlohmann::ordered_json& told) {
+  const TextWords& text = arguments.format.text;
+  files::JoinLinesOptions options{.files = files, .empty = arguments.empty};
+  // -t '': the whole line is the field.
+  const bool whole = text.separator && text.separator->empty();
+  auto separator = whole ? Result<std::optional<char>>(files.format.line_end) : text.separating();
+  if (!separator) return std::unexpected(separator.error());
+  options.separator = *separator;
+  options.letters =
+      std::string(arguments.ignore_case ? "f" : "") + (arguments.descending ? "r" : "");
+  const std::vector<std::string>& both =
+      arguments.fields.empty() ? arguments.format.keys : arguments.fields;
+  for (size_t side = 0; side < 2; ++side) {
+    const auto& own = side == 0 ? arguments.left_fields : arguments.right_fields;
+    options.keys[side] = !own.empty() ? own : !both.empty() ? both : std::vector<std::string>{"1"};
+    for (const std::string& key : options.keys[side]) {
+      if (!text.rows() && key.find_first_not_of("0123456789") != key.npos)
+        return misuse("join by this field", key, "a number from 1 on; --csv, for columns");
+    }
+  }
+  auto alone = sides_of(arguments.alone, "-a");
+  auto alone_only = sides_of(arguments.alone_only, "-v");
+  if (!alone) return std::unexpected(alone.error());
+  if (!alone_only) return std::unexpected(alone_only.error());
+  options.pairs = arguments.alone_only.empty();
+  for (size_t side = 0; side < 2; ++side)
+    options.alone[side] = (*alone)[side] || (*alone_only)[side];
+  for (const std::string& word : arguments.outputs) {
+    if (!files::is_field_list(word)) continue;
+    if (!options.list.empty() && (word == "auto" || options.list == "auto"))
+      return misuse("write fields in two ways", "-o auto", "one list");
+    options.list += (options.list.empty() ? "" : ",") + word;
+  }
+  if (!arguments.check_order) {
+    options.sort = [&](const std::string& input,
+                       const record::Format& format) -> Result<std::shared_ptr<const file::File>> {
+      external::SortOptions sort;
+      static_cast<files::FilesOptions&>(sort) = files;
+      sort.inputs = {input};
+      sort.format = format;
+      sort.stable = true;
+      auto sorted = external::sort_to_temporary(sort);
+      if (!sorted) return std::unexpected(sorted.error());
+      return std::make_shared<const file::File>(std::move(*sorted));
+    };
+  }
+  auto done = files::join_lines(options);
+  if (!done) return std::unexpected(done.error());
+  told["items"] = done->items;
+  told["bytes"] = done->bytes;
+  told["sorted_inputs"] = done->sorted_inputs;
+  told.update(files_json(*done));
+  return {};
+}
+
+// What -o says is either a list of fields or the output's name.
+Status take_outputs(JoinArguments& arguments) {
+  for (const std::string& word : arguments.outputs) {
+    if (arguments.joins_lines() && files::is_field_list(word)) continue;
+    if (arguments.output != "-") return misuse("write two outputs", "-o " + word, "one");
+    arguments.output = word;
+  }
+  return {};
+}
+
+int run_join(JoinArguments& arguments, const Parser& parser) {
+  arguments.has_format = parser.given("--format");
+  if (Status status = take_outputs(arguments); !status) return report("join", status.error());
+  if (!arguments.joins_lines()) {
+    return run_files("join", arguments, [&](files::FilesOptions& files, auto& told) {
+      return join_items(arguments, files, told);
+    });
+  }
+  auto lines = lines_of(arguments);
+  if (!lines) return report("join", lines.error());
+  FilesWords words = arguments;
+  words.format.keys.clear();
+  words.format.text = {};
+  return run_files("join", words, [&](files::FilesOptions& files, auto& told) {
+    files.format = *lines;
+    return join_text(arguments, files, told);
   });
 }
 
 }  // namespace
 
 Command add_join(Parser& program) {
-  Parser parser = program.add_subcommand("join", "join two sorted files by key");
+  Parser parser = program.add_subcommand("join", "join two files by key");
   auto arguments = std::make_shared<JoinArguments>();
   JoinArguments& a = *arguments;
-  add_files_words(parser, a, "the left and the right file, both sorted; one may be -");
-  parser.add_option("-o,--output", a.output,
+  add_files_words(parser, a, "the left and the right file; one may be -");
+  parser
+      .add_option("-o", a.outputs,
+                  "a LIST of the fields to write, as in 0,1.2,2.3, or auto; any other word is the "
+                  "output's name")
+      .one_word();
+  parser.add_option("--output", a.output,
                     "where the result goes; may be an input (default: standard output)");
+  add_line_words(parser, a.format.text);
+  parser.add_option("-1", a.left_fields, "the field of the left file, or with --csv its column")
+      .one_word();
+  parser.add_option("-2", a.right_fields, "the field of the right file, or its column").one_word();
+  parser.add_option("-j", a.fields, "-1 and -2; so does --key").one_word();
+  parser.add_option("-a", a.alone, "1 or 2: also lines of this file that have no other").one_word();
+  parser.add_option("-v", a.alone_only, "1 or 2: such lines alone").one_word();
+  parser.add_option("-e", a.empty, "what is written for fields that are empty or not there");
+  parser.add_flag("-i,--ignore-case", a.ignore_case, "capitals and small letters are equal");
+  parser.add_flag("--check-order", a.check_order,
+                  "lines: nothing is sorted, and what is not in order is an error");
+  parser.add_flag("--nocheck-order", a.nocheck_order, "lines: sort what is not in order (default)");
   parser.add_option("--right-record", a.right_record_bytes,
                     "bytes of a record of the right file (default: as the left one)");
   parser.add_option("--right-key", a.right_key,
                     "OFFSET:LENGTH of the key in the right file's records (default: as the left "
                     "one's)");
   parser.add_flag("-r,--reverse", a.descending, "the files are in descending order");
-  return {parser, [arguments] { return run_join(*arguments); }};
+  return {parser, [arguments, parser] { return run_join(*arguments, parser); }};
 }
 
 }  // namespace penstock::cli

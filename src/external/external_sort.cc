@@ -46,6 +46,8 @@ class Run {
 
   Status prepare();
   Result<SortStats> go();
+  // To a temporary.
+  Result<file::File> go_to_temporary();
   const SortPlan& plan() const { return decision_.plan; }
 
  private:
@@ -62,7 +64,9 @@ class Run {
   Result<Stored> sort_and_cut(const Target& target);
   Status keep_what_may_be_first();
   std::vector<SortPhase> measured_phases();
+  Result<file::File> open_output();
   Result<Stored> sort_to_output();
+  Result<Stored> sort_to(file::File& output);
   Status compare(const ItemSum& sorted) const;
   SortStats stats_of(const Stored& stored);
   void remove_stale() const;
@@ -412,26 +416,47 @@ Status Run::compare(const ItemSum& sorted) const {
                  options_.output, "the same once more; if it happens again, a test of the memory");
 }
 
-Result<Stored> Run::sort_to_output() {
-  if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
+Result<file::File> Run::open_output() {
   const bool all = input_.known && !options_.unique && !options_.top;
   const file::OutputOptions how{
       .rules = options_.output_rules, .inputs = input_.guard, .bytes = all ? input_.bytes : 0};
-  auto output = resume_ != nullptr ? resume_->open_output(how)
-                                   : file::File::create_output(options_.output, how);
-  if (!output) return std::unexpected(output.error());
+  return resume_ != nullptr ? resume_->open_output(how)
+                            : file::File::create_output(options_.output, how);
+}
+
+// The header, and what is sorted.
+Result<Stored> Run::sort_to(file::File& output) {
   const std::string& header = input_.header;
   if (!header.empty()) {
     if (auto status = file::write_exactly(
-            *output, 0, reinterpret_cast<const std::byte*>(header.data()), header.size());
+            output, 0, reinterpret_cast<const std::byte*>(header.data()), header.size());
         !status)
       return std::unexpected(status.error());
   }
-  auto stored = sort_input({&*output, header.size()});
+  auto stored = sort_input({&output, header.size()});
   if (!stored) return stored;
   if (auto status = compare(stored->sum); !status) return std::unexpected(status.error());
   stored->bytes += header.size();
   if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+  return stored;
+}
+
+Result<file::File> Run::go_to_temporary() {
+  remove_stale();
+  tell_about_temporaries();
+  auto output = file::File::create_temporary(temp_directories_.front());
+  if (!output) return output;
+  output->keep_checks();
+  if (auto stored = sort_to(*output); !stored) return std::unexpected(stored.error());
+  return output;
+}
+
+Result<Stored> Run::sort_to_output() {
+  if (resume_ != nullptr && resume_->completed()) return *resume_->completed();
+  auto output = open_output();
+  if (!output) return std::unexpected(output.error());
+  auto stored = sort_to(*output);
+  if (!stored) return stored;
   if (resume_ != nullptr) {
     if (auto status = resume_->publish(*output, *stored); !status)
       return std::unexpected(status.error());
@@ -521,6 +546,17 @@ Result<SortStats> sort_files(const SortOptions& options) {
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
   return run.go();
+}
+
+Result<file::File> sort_to_temporary(const SortOptions& given) {
+  SortOptions options = given;
+  options.temp_directories =
+      file::temp_directories_or_default(given.temp_directories, given.output);
+  // A name that the disk has to have room for, and that messages show.
+  options.output = options.temp_directories.front() + "/sorted";
+  Run run(options);
+  if (auto status = run.prepare(); !status) return std::unexpected(status.error());
+  return run.go_to_temporary();
 }
 
 }  // namespace penstock::external

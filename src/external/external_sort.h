@@ -9,6 +9,7 @@
 
 #include "bowtie/device_profile.h"
 #include "external/occupancy.h"
+#include "file/file.h"
 #include "files/merge_files.h"
 #include "penstock/error.h"
 #include "penstock/units.h"
@@ -134,6 +135,10 @@ Result<SortPlan> plan_sort(const SortOptions& options);
 // gone; but with `resume`, what a later run goes on with stays in resume_folder(). Thread safety:
 // runs of different threads share nothing but the memory of the process.
 Result<SortStats> sort_files(const SortOptions& options);
+
+// The same to a temporary, in the first of the temporary directories; the output of the options counts for nothing.
+// It is open for reading, and gone when it is closed. Not with `merge_only` or `resume`.
+Result<file::File> sort_to_temporary(const SortOptions& options);
 
 // Where a sort with `resume` keeps its state: it is there while there is something to go on with.
 std::string resume_folder(const SortOptions& options);

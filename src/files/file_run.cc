@@ -114,10 +114,10 @@ const bowtie::DeviceProfile& FileRun::device() const {
   return usual != nullptr ? *usual : bowtie::published_profiles().back();
 }
 
-Status FileRun::start(const std::vector<record::Format>& formats) {
+Status FileRun::start(const StartOptions& how) {
   if (options_.inputs.empty())
     return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
-  if (options_.format.header_lines > 0) {
+  if (options_.format.header_lines > 0 && !how.takes_headers) {
     return failure(ErrorCode::unsupported, fmt::format("{} files with a header", verb_), "--header",
                    "penstock sort, which keeps it; or tail -n +2");
   }
@@ -131,40 +131,65 @@ Status FileRun::start(const std::vector<record::Format>& formats) {
                    fmt::format("at least {}M", needed_bytes / MiB));
   }
   for (size_t i = 0; i < options_.inputs.size(); ++i) {
-    const std::string& path = options_.inputs[i];
-    const record::Format& format = i < formats.size() ? formats[i] : options_.format;
-    auto file = file::File::open_read(path);
-    if (!file) return std::unexpected(file.error());
-    if (auto added = guard_->add(*file); !added) return added;
-    const auto arrival = source::arrival_of(*file, options_.source);
-    if (!arrival) return std::unexpected(arrival.error());
-    if (arrival->in_order) {
-      in_order_bytes_ = std::max(in_order_bytes_, bytes_of_thread + arrival->decoding_bytes);
-      input_bytes_ = bowtie::unknown_bytes;
-      bowtie::Input& input = inputs_.emplace_back(
-          bowtie::Input{.source = source::within_memory(options_.source, options_.memory_bytes),
-                        .decoding_bytes = arrival->decoding_bytes});
-      if (file->kind() == file::Kind::regular && path != "-") {
-        input.path = path;
-        continue;
-      }
-      streams_.push_back(std::make_unique<file::File>(std::move(*file)));
-      input.file = streams_.back().get();
-      continue;
-    }
-    auto size = file->size();
-    if (!size) return std::unexpected(size.error());
-    if (format.fixed() && *size % format.record_bytes != 0) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("read its {} bytes as items of {}", *size, format.record_bytes),
-                     path, "another --format or --record");
-    }
-    if (*size == 0) continue;
-    if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-    inputs_.push_back({.path = path, .bytes = *size});
+    const auto place = static_cast<uint32_t>(inputs_.size());
+    const file::File* const instead = i < how.instead.size() ? how.instead[i] : nullptr;
+    auto added =
+        instead != nullptr
+            ? add_instead(options_.inputs[i], *instead)
+            : add(options_.inputs[i], i < how.formats.size() ? how.formats[i] : options_.format);
+    if (!added) return added;
+    places_.push_back(inputs_.size() > place ? std::optional(place) : std::nullopt);
   }
   for (const std::string& directory : temp_directories_) file::remove_stale_temporaries(directory);
   return interrupted();
+}
+
+Status FileRun::add(const std::string& path, const record::Format& format) {
+  auto file = file::File::open_read(path);
+  if (!file) return std::unexpected(file.error());
+  if (auto added = guard_->add(*file); !added) return added;
+  const auto arrival = source::arrival_of(*file, options_.source);
+  if (!arrival) return std::unexpected(arrival.error());
+  if (arrival->in_order) {
+    in_order_bytes_ = std::max(in_order_bytes_, bytes_of_thread + arrival->decoding_bytes);
+    input_bytes_ = bowtie::unknown_bytes;
+    bowtie::Input& input = inputs_.emplace_back(
+        bowtie::Input{.source = source::within_memory(options_.source, options_.memory_bytes),
+                      .decoding_bytes = arrival->decoding_bytes});
+    if (file->kind() == file::Kind::regular && path != "-") {
+      input.path = path;
+      return {};
+    }
+    streams_.push_back(std::make_unique<file::File>(std::move(*file)));
+    input.file = streams_.back().get();
+    return {};
+  }
+  auto size = file->size();
+  if (!size) return std::unexpected(size.error());
+  if (format.fixed() && *size % format.record_bytes != 0) {
+    return failure(ErrorCode::corrupt,
+                   fmt::format("read its {} bytes as items of {}", *size, format.record_bytes),
+                   path, "another --format or --record");
+  }
+  if (*size == 0) return {};
+  if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
+  inputs_.push_back({.path = path, .bytes = *size});
+  return {};
+}
+
+Status FileRun::add_instead(const std::string& path, const file::File& file) {
+  std::error_code ignored;
+  if (path != "-" && std::filesystem::is_regular_file(path, ignored)) {
+    auto original = file::File::open_read(path);
+    if (!original) return std::unexpected(original.error());
+    if (auto added = guard_->add(*original); !added) return added;
+  }
+  auto size = file.size();
+  if (!size) return std::unexpected(size.error());
+  if (*size == 0) return {};
+  if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
+  inputs_.push_back({.file = &file, .bytes = *size});
+  return {};
 }
 
 void FileRun::start_with(std::vector<bowtie::Input> inputs) {

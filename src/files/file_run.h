@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,19 @@ class FileRun {
 
   // The inputs, looked at: those that hold anything, with their sizes where they have one. Fails
   // where the memory is too small, and on what cannot be opened or does not hold whole items.
-  // `formats`: of each input, where they differ from each other.
-  Status start(const std::vector<record::Format>& formats = {});
+  struct StartOptions {
+    std::vector<record::Format> formats = {};  // of each input, where they differ from each other
+    // Read in place of an input that somebody else has read; nullptr, or none: the input is read.
+    std::vector<const file::File*> instead = {};
+    bool takes_headers = false;  // the computation does
+  };
+  Status start(const StartOptions& how);
+  Status start() { return start({}); }
   // Instead: these, which somebody else has opened and knows.
   void start_with(std::vector<bowtie::Input> inputs);
   const std::vector<bowtie::Input>& inputs() const { return inputs_; }
+  // Where among these each of the options' inputs is; nothing: it holds nothing.
+  const std::vector<std::optional<uint32_t>>& places() const { return places_; }
   // For a result that is written beside the inputs. `bytes`: as much as is known before.
   file::OutputOptions output_options(uint64_t bytes = 0) const {
     return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
@@ -88,6 +97,8 @@ class FileRun {
   FilesStats stats() const;
 
  private:
+  Status add(const std::string& path, const record::Format& format);
+  Status add_instead(const std::string& path, const file::File& file);
   void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
@@ -102,6 +113,7 @@ class FileRun {
   std::vector<std::string> temp_directories_;
   std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
   std::vector<bowtie::Input> inputs_;
+  std::vector<std::optional<uint32_t>> places_;
   std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;
   uint64_t in_order_bytes_ = 0;  // what one that comes in order takes beside its blocks; 0: none

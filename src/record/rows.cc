@@ -22,13 +22,12 @@ size_t end_of_quoted(std::string_view row, size_t at, bool& has_quotes) {
   }
 }
 
-// The row without a carriage return at its end.
+}  // namespace
+
 std::string_view without_return(std::string_view row) {
   if (row.ends_with('\r')) row.remove_suffix(1);
   return row;
 }
-
-}  // namespace
 
 // A line end is the row's if the quotes in front of it are even in number: so quotes are counted,
 // and fields are not looked at.
@@ -104,6 +103,10 @@ std::string_view field_of_row(std::string_view row, char separator, size_t colum
     at = field.end + 1;
   }
   return {};
+}
+
+size_t end_of_field(std::string_view row, char separator, size_t at) {
+  return std::min(field_at(row, separator, at).end, row.size());
 }
 
 std::vector<std::string> fields_of_row(std::string_view row, char separator) {

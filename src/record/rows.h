@@ -31,5 +31,9 @@ std::optional<RowFault> fault_of_row(std::string_view row, char separator, char 
 std::string_view field_of_row(std::string_view row, char separator, size_t column,
                               std::string& room);
 std::vector<std::string> fields_of_row(std::string_view row, char separator);
+// Where the field that begins at `at` ends, its quotes included: at a separator, or at the row's end.
+size_t end_of_field(std::string_view row, char separator, size_t at);
+// The row without the carriage return that may be its last byte.
+std::string_view without_return(std::string_view row);
 
 }  // namespace penstock::record

@@ -516,6 +516,10 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
   for (;;) {
     const auto place = std::ranges::find(header, name);
     if (place != header.end()) {
+      if (std::find(place + 1, header.end(), name) != header.end()) {
+        return misuse("choose between columns of the same name", "--key " + std::string(spec),
+                      "other names in the header; or no --header, and the column's number");
+      }
       key.start_field = static_cast<size_t>(place - header.begin());
       return written;
     }
@@ -584,6 +588,12 @@ TextOrder::TextOrder(const TextOptions& options, bool reverse)
       csv_(options.csv),
       reverse_(reverse),
       random_seed_(options.random_seed) {}
+
+std::vector<size_t> TextOrder::fields() const {
+  std::vector<size_t> fields;
+  for (const TextKey& key : keys_) fields.push_back(key.start_field);
+  return fields;
+}
 
 Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& options) {
   Written whole;

@@ -70,6 +70,8 @@ class TextOrder final : public KeyOrder {
   static Result<std::shared_ptr<const TextOrder>> make(const TextOptions& options);
 
   void append(std::string_view line, std::string& to) const override;
+  // Where each key begins: of rows its column. From 0 on.
+  std::vector<size_t> fields() const;
   // Other seeds, other orders.
   bool is_random() const {
     return std::ranges::find(keys_, TextCompare::random, &TextKey::compare) != keys_.end();

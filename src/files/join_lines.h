@@ -1,0 +1,56 @@
+#pragma once
+
+// Joins two files of lines, or rows of CSV, by fields: join(1) of POSIX and GNU, of inputs in any
+// order.
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/options.h"
+#include "record/text_order.h"
+
+namespace penstock::files {
+
+struct JoinLinesOptions {
+  // Exactly two inputs. Its format: lines, with what ends and separates them, and a header of at
+  // most one line; no keys.
+  FilesOptions files;
+  // Of each side the fields or columns by which it is joined, as many on both: "2", and of columns
+  // "price", "price:n" (record/text_order.h).
+  std::array<std::vector<std::string>, 2> keys = {};
+  std::optional<char> separator = {};  // of fields; none: blanks
+  std::string letters = {};            // of fields: "f" and "r"
+  bool pairs = true;                   // are written
+  std::array<bool, 2> alone = {};      // so are lines of this side that have no other
+  // What is written: "0" is the key, "1.2" the left side's second field, "2.price" the right one's
+  // column; "auto": the key and all others, as many as the first line of each side has. Empty: the
+  // key and all others.
+  std::string list = {};
+  std::string empty = {};  // in place of fields that are empty or not there
+  // Makes a sorted file of an input that is not in the order of this format, or of which nobody can
+  // know before it was read. Nothing: the inputs are said to be sorted.
+  using Sort = std::function<Result<std::shared_ptr<const file::File>>(
+      const std::string& input, const record::Format& format)>;
+  Sort sort = {};
+};
+
+struct JoinLinesStats : FilesStats {
+  uint64_t items = 0;  // of the output, without its header
+  uint64_t bytes = 0;
+  uint32_t sorted_inputs = 0;  // that were not in order
+};
+
+// The lines of equal keys in the order of their files, each left one with all right ones; lines
+// without another where they stand between them. See join_sides.h for what of a key may be held.
+//
+// Errors: as join_files().
+Result<JoinLinesStats> join_lines(const JoinLinesOptions& options);
+
+// Whether a word is a list of fields as above.
+bool is_field_list(std::string_view word);
+
+}  // namespace penstock::files
