@@ -253,6 +253,28 @@ class Group(Case):
         self.assertEqual(keys, sorted(set(keys)))
         self.assert_only("in", "out")
 
+    def test_the_most_frequent(self):
+        lines = self.lines(5000, 300) + [b"most\n"] * 99 + [b"second\n"] * 98
+        counts = sorted(collections.Counter(lines).items(), key=lambda one: (-one[1], one[0]))
+        source = self.write("in", b"".join(lines))
+        for top in (0, 1, 2, 100, 10**6):
+            done = run("group", "--count", "--top", top, "-S", SMALL_MEMORY, source)
+            self.assertEqual(done.stdout, b"".join(b"%d\t%s" % (count, line) for line, count in counts[:top]))
+            done = run("group", "--format", "uniq", "--top", top, "-S", SMALL_MEMORY, source)
+            self.assertEqual(done.stdout, b"".join(b"%7d %s" % (count, line) for line, count in counts[:top]))
+        done = run("group", "--format", "uniq", "--sorted", "-S", SMALL_MEMORY, source)
+        self.assertEqual(done.stdout, subprocess.run(["uniq", "-c"], input=b"".join(sorted(lines)), capture_output=True).stdout)
+        # Of numbers, more than memory holds at a time.
+        keys = [self.random.randrange(10**6) for _ in range(1_500_000)] + [7] * 50 + [8] * 50 + [5] * 70
+        source = self.write("in", struct.pack(f"<{len(keys)}Q", *keys))
+        out = self.folder / "out"
+        run("group", "--format", "u64", "--count", "--top", 1000, source, "-o", out, "-S", SMALL_MEMORY)
+        wanted = sorted(collections.Counter(keys).items(), key=lambda one: (-one[1], one[0]))[:1000]
+        self.assertEqual(pairs_of(out.read_bytes()), wanted)
+        words = ["group", "--format", "u64", "--count", "--top", 10**6, source, "-o", self.folder / "none"]
+        if not SANITIZED:
+            self.assertIn(b"hold the first", run(*words, "-S", "32M", code=2).stderr)
+
     def test_overflow_names_the_key(self):
         source = self.write("in", struct.pack("<QQQQ", 4711, 2**64 - 1, 4711, 1))
         done = run("group", source, "-o", self.folder / "out", "--format", "kv64", "--sum", "-S", SMALL_MEMORY, code=2)
@@ -262,7 +284,8 @@ class Group(Case):
     def test_misuse(self):
         for words, hint in (((), b"--count"), (("--sum",), b"--count"), (("--count", "--distinct"), b"alone"),
                             (("--count", "--value", "0:4"), b"--sum"), (("--sum", "--signed"), b"--value"),
-                            (("--sum", "--value", "x"), b"OFFSET:LENGTH")):
+                            (("--sum", "--value", "x"), b"OFFSET:LENGTH"), (("--distinct", "--top", 3), b"--count"),
+                            (("--count", "--sorted", "--top", 3), b"--sorted")):
             self.assertIn(hint, run("group", *words, "-S", SMALL_MEMORY, code=2, stdin=b"a\n").stderr)
 
     def test_a_full_disk_and_a_signal_leave_nothing(self):

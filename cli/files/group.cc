@@ -20,6 +20,7 @@ struct GroupArguments : FilesWords {
   bool is_signed = false;
   bool big_endian = false;
   bool sorted = false;
+  std::optional<uint64_t> top;
 };
 
 // "8:4".
@@ -36,7 +37,12 @@ Result<files::ValueField> parse_value(const std::string& text) {
   return value;
 }
 
-int run_group(const GroupArguments& arguments) {
+int run_group(GroupArguments& arguments) {
+  // Lines that are counted, as uniq -c writes them.
+  if (arguments.format.name == "uniq") {
+    arguments.format.name = "lines";
+    arguments.aggregates.count = arguments.aggregates.like_uniq = true;
+  }
   return run_files("group", arguments, [&](files::FilesOptions& files, auto& told) -> Status {
     if (files.format.keys != nullptr)
       return misuse("group by such a key", "--key", "--format record --key OFFSET:LENGTH");
@@ -62,8 +68,10 @@ int run_group(const GroupArguments& arguments) {
       aggregates.value->is_signed = arguments.is_signed;
       aggregates.value->big_endian = arguments.big_endian;
     }
-    auto done =
-        files::group_files({.files = files, .aggregates = aggregates, .sorted = arguments.sorted});
+    auto done = files::group_files({.files = files,
+                                    .aggregates = aggregates,
+                                    .sorted = arguments.sorted,
+                                    .top = arguments.top});
     if (!done) return std::unexpected(done.error());
     told["items"] = done->items;
     told["groups"] = done->groups;
@@ -97,6 +105,9 @@ Command add_group(Parser& program) {
   parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
   parser.add_flag("--sorted", a.sorted,
                   "results in the order of their keys (default: in any order)");
+  parser.add_option("--top", a.top,
+                    "with --count: the N keys that are most frequent alone, by count, descending; "
+                    "--format uniq: lines, counted and written as uniq -c does");
   return {parser, [arguments] { return run_group(*arguments); }};
 }
 

@@ -11,6 +11,9 @@ struct GroupFilesOptions {
   FilesOptions files;
   Aggregates aggregates;
   bool sorted = false;  // by key; otherwise the results come in any order
+  // The results with the highest counts alone, so many at most, by count, descending; those of equal
+  // counts by key. With a count, and not `sorted`.
+  std::optional<uint64_t> top = {};
 };
 
 struct GroupFilesStats : FilesStats {
@@ -22,7 +25,8 @@ struct GroupFilesStats : FilesStats {
 
 // What a result is: GroupLayout::result_format().
 //
-// Errors: unsupported with the key, where a sum does not fit 64 bits; otherwise as sort_files().
+// Errors: unsupported with the key, where a sum does not fit 64 bits; out_of_memory where an eighth
+// of the memory does not hold the `top` results; otherwise as sort_files().
 // After any error the output's name is untouched and nothing else is left.
 Result<GroupFilesStats> group_files(const GroupFilesOptions& options);
 

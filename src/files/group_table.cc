@@ -117,6 +117,11 @@ std::string_view GroupLayout::key_of_partial(std::string_view partial) const {
   return record::without_line_end(item_, partial);
 }
 
+uint64_t GroupLayout::count_of_partial(std::string_view partial) const {
+  if (lines()) return count_of_line(partial).first;
+  return record::load<uint64_t>(partial.data() + aggregates_offset());
+}
+
 uint64_t GroupLayout::prefix_of_key(std::string_view key) const {
   if (!item_.numeric())
     return record::prefix_of(reinterpret_cast<const std::byte*>(key.data()), key.size());
@@ -185,6 +190,12 @@ void GroupLayout::combine(Values& into, const Values& values) const {
 
 Status append_result(const GroupLayout& layout, std::string_view partial, std::string& to) {
   const Aggregates& aggregates = layout.aggregates_;
+  if (aggregates.like_uniq) {
+    const auto [count, bytes] = count_of_line(partial);
+    fmt::format_to(std::back_inserter(to), "{:7} ", count);
+    to.append(partial.substr(bytes));
+    return {};
+  }
   if (!aggregates.sum || !layout.sum_is_wide()) {
     to.append(partial);
     return {};

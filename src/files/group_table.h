@@ -39,6 +39,8 @@ struct Aggregates {
   bool max = false;
   // Alone: the first item of each key, whole.
   bool distinct = false;
+  // Of lines with a count: results as uniq(1) writes them, "      3 line".
+  bool like_uniq = false;
   // What sum, min and max are of. Nothing: of kv64 the value, of integers the number itself.
   std::optional<ValueField> value = {};
 };
@@ -59,6 +61,8 @@ class GroupLayout {
 
   std::string_view key_of_item(std::string_view item) const;
   std::string_view key_of_partial(std::string_view partial) const;
+  // REQUIRES: there is a count.
+  uint64_t count_of_partial(std::string_view partial) const;
   // Order of these is order of keys, up to ties that comparing the bytes decides. Of numbers there
   // are none.
   uint64_t prefix_of_key(std::string_view key) const;
