@@ -10,7 +10,7 @@
 
 #include "cli/common/parser.h"
 #include "cli/common/text_words.h"
-#include "record/format.h"
+#include "penstock/files.h"
 
 namespace penstock::cli {
 
@@ -21,16 +21,8 @@ struct FormatOptions {
   std::vector<std::string> keys;
   TextWords text;
 
-  // The words made a format, or what is wrong with them. Keys of text have `rules.descending` in them: see below.
-  Result<record::Format> format(const OrderRules& rules = {}) const;
-  // Whether items are to be in the reverse order of the format's.
-  bool descending(const OrderRules& rules, const record::Format& format) const {
-    return rules.descending &&
-           (format.fixed() || (format.keys == nullptr && format.columns == nullptr));
-  }
-
- private:
-  bool orders_text() const;
+  // As the library has them, or what is wrong with the words.
+  Result<ItemFormat> items(bool descending = false) const;
 };
 
 // `options` must outlive the parsing. Returns the --format option, so that a subcommand can make it required.

@@ -13,7 +13,7 @@
 namespace penstock::cli {
 
 // `rules` must outlive the parsing.
-inline void add_output_words(Parser& parser, file::OutputRules& rules) {
+inline void add_output_words(Parser& parser, OutputRules& rules) {
   parser.add_flag("--overwrite-device", rules.overwrite_device,
                   "the output may be a block device: all that is on it is lost");
   parser.add_flag_that_clears(
@@ -24,7 +24,7 @@ inline void add_output_words(Parser& parser, file::OutputRules& rules) {
 // What a stopped run tells. A file is written anew, and the inputs stay what they are; what is
 // written as it is, is half written, and nothing more is known.
 inline StopOptions stop_options(const std::string& command, const std::string& output,
-                                const file::OutputRules& rules) {
+                                const OutputRules& rules) {
   const bool anew = !rules.overwrite_device && file::names_a_file(output);
   StopOptions options{.command = command,
                       .outcome = "the output is not complete",

@@ -4,13 +4,10 @@
 #include <array>
 #include <charconv>
 #include <memory>
-#include <random>
 #include <string_view>
 #include <utility>
 
 #include "base/misuse.h"
-#include "record/rows.h"
-#include "record/text_order.h"
 
 namespace penstock::cli {
 namespace {
@@ -22,31 +19,34 @@ constexpr std::array<std::pair<std::string_view, char>, 6> sorts = {{{"general-n
                                                                      {"random", 'R'},
                                                                      {"version", 'V'}}};
 
-}  // namespace
-
-Result<std::optional<char>> TextWords::separating() const {
-  if (!separator) return std::optional<char>();
-  if (*separator == "\\0") return std::optional<char>('\0');
-  if (separator->size() == 1) return std::optional<char>(separator->front());
-  return misuse("separate fields by other than one byte", "-t '" + *separator + "'",
+Result<std::optional<char>> separator_of(const TextWords& words) {
+  if (!words.separator) return std::optional<char>();
+  if (*words.separator == "\\0") return std::optional<char>('\0');
+  if (words.separator->size() == 1) return std::optional<char>(words.separator->front());
+  return misuse("separate fields by other than one byte", "-t '" + *words.separator + "'",
                 "-t, or -t '\\0'");
 }
 
-Result<std::string> TextWords::letters() const {
+// As they stand behind a key. Errors: no such --sort.
+Result<std::string> letters_of(const TextWords& words) {
   std::string letters;
-  const std::pair<bool, char> flags[] = {
-      {blanks, 'b'}, {dictionary, 'd'}, {ignore_case, 'f'}, {printable, 'i'}, {general, 'g'},
-      {human, 'h'},  {month, 'M'},      {numeric, 'n'},     {random, 'R'},    {version, 'V'}};
+  const std::pair<bool, char> flags[] = {{words.blanks, 'b'},      {words.dictionary, 'd'},
+                                         {words.ignore_case, 'f'}, {words.printable, 'i'},
+                                         {words.general, 'g'},     {words.human, 'h'},
+                                         {words.month, 'M'},       {words.numeric, 'n'},
+                                         {words.random, 'R'},      {words.version, 'V'}};
   for (const auto& [given, letter] : flags) {
     if (given) letters += letter;
   }
-  if (sort.empty()) return letters;
+  if (words.sort.empty()) return letters;
   for (const auto& [word, letter] : sorts) {
-    if (word == sort) return letters + letter;
+    if (word == words.sort) return letters + letter;
   }
-  return misuse("sort in this way", "--sort=" + sort,
+  return misuse("sort in this way", "--sort=" + words.sort,
                 "general-numeric, human-numeric, month, numeric, random or version");
 }
+
+}  // namespace
 
 void add_line_words(Parser& parser, TextWords& words) {
   parser.add_option("-t,--field-separator", words.separator,
@@ -95,51 +95,22 @@ Result<uint32_t> header_lines(const TextWords& words) {
                 "--header, or --header=2 for two lines");
 }
 
-// Chance is asked for where an order may be -R.
-uint64_t seed_of(const OrderRules& rules, const std::string& letters,
-                 const std::vector<std::string>& keys) {
-  const bool may_shuffle =
-      letters.contains('R') ||
-      std::ranges::any_of(keys, [](const std::string& key) { return key.contains('R'); });
-  if (rules.random_seed || rules.repeatable || !may_shuffle) return rules.random_seed.value_or(0);
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
-
 }  // namespace
 
-Status apply_text_words(const TextWords& words, const std::vector<std::string>& keys,
-                        const OrderRules& rules, record::Format& format) {
-  auto letters = words.letters();
+Status apply_text_words(const TextWords& words, ItemFormat& items) {
+  auto letters = letters_of(words);
   if (!letters) return std::unexpected(letters.error());
-  auto separator = words.separating();
+  auto separator = separator_of(words);
   if (!separator) return std::unexpected(separator.error());
   auto header = header_lines(words);
   if (!header) return std::unexpected(header.error());
   if (words.csv && words.tsv) return misuse("be both", "--csv --tsv", "one of them");
-  if (words.zero && words.rows())
-    return misuse("end rows of CSV with NUL", "-z", "--csv without -z");
-  if (words.zero) format.line_end = '\0';
-  if (words.rows()) format.csv = separator->value_or(words.csv ? ',' : '\t');
-  if (format.csv == record::quote || format.csv == '\n')
-    return misuse("separate fields by what quotes them or ends rows", "-t", "another character");
-  format.header_lines = *header;
-  if (letters->empty() && keys.empty()) return {};
-  record::TextOptions options{.keys = keys,
-                              .letters = *letters + (rules.descending ? "r" : ""),
-                              .separator = words.rows() ? format.csv : *separator,
-                              .stable = rules.stable,
-                              .unique = rules.unique,
-                              .random_seed = seed_of(rules, *letters, keys),
-                              .csv = words.rows()};
-  // Names of columns are looked up in the header, when it is known.
-  if (words.rows() && *header > 0) {
-    format.columns = std::make_shared<const record::TextOptions>(std::move(options));
-    return {};
-  }
-  auto order = record::TextOrder::make(options);
-  if (!order) return std::unexpected(order.error());
-  format.keys = *order;
+  items.letters = *letters;
+  items.separator = *separator;
+  items.csv = words.rows();
+  if (words.tsv && !items.separator) items.separator = '\t';
+  items.header_lines = *header;
+  items.zero_terminated = words.zero;
   return {};
 }
 

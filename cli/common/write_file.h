@@ -18,7 +18,7 @@ inline Status write_file(file::File& file, const std::string& text) {
 
 // The whole file or none: it has its name only when it is complete. "-" is stdout.
 inline Status write_file(const std::string& path, const std::string& text,
-                         const file::OutputRules& rules = {}) {
+                         const OutputRules& rules = {}) {
   auto file = file::File::create_output(path, {.caching = file::Caching::buffered, .rules = rules});
   if (!file) return std::unexpected(file.error());
   return write_file(*file, text);

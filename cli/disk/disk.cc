@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "api/profile_json.h"
 #include "base/printable.h"
 #include "bowtie/device_measurement.h"
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
-#include "cli/common/profile_json.h"
 #include "cli/common/progress_line.h"
 #include "cli/common/size.h"
 #include "cli/common/stop_signals.h"
@@ -44,14 +44,14 @@ struct DiskArguments {
   std::string output;
   bool quick = false;
   bool json = false;
-  file::OutputRules output_rules;
+  OutputRules output_rules;
 };
 
 // What was measured, and where.
 struct Found {
   Measurement measurement;
   std::vector<std::optional<FileDevice::Place>> places;
-  ProfileFile file;
+  api::ProfileFile file;
   uint64_t bytes = 0;
 };
 
@@ -153,14 +153,14 @@ void print_table(const DiskArguments& arguments, const Found& found) {
 }
 
 Json json_of(const Found& found) {
-  Json measurement = measurement_json(found.measurement);
+  Json measurement = api::measurement_json(found.measurement);
   measurement["bytes"] = found.bytes;
   for (size_t i = 0; i < found.places.size(); ++i) {
     const auto& place = found.places[i];
     measurement["zones"][i]["pieces"] = place ? Json(place->pieces) : Json(nullptr);
     measurement["zones"][i]["place_bytes"] = place ? Json(place->begin) : Json(nullptr);
   }
-  return profile_json(found.file, measurement);
+  return api::profile_json(found.file, measurement);
 }
 
 std::string today() {

@@ -23,7 +23,7 @@ struct CatArguments {
   std::vector<std::string> inputs;
   std::string output = "-";
   SourceOptions source;
-  file::OutputRules output_rules;
+  OutputRules output_rules;
 };
 
 // Whoever read our output has what he wanted ("penstock cat FILE | head"): end as other filters do.

@@ -2,9 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/printable.h"
@@ -12,7 +10,7 @@
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
-#include "files/check_input.h"
+#include "penstock/files.h"
 
 namespace penstock::cli {
 namespace {
@@ -20,34 +18,13 @@ namespace {
 struct CheckArguments {
   std::string input = "-";
   FormatOptions format;
-  // Equal keys are duplicates, and no disorder.
-  OrderRules order = {.stable = true};
+  bool descending = false;
   bool json = false;
   unsigned threads = 2;
   SourceOptions source;
 };
 
-void print_json(const CheckArguments& arguments, const record::CheckResult& result,
-                double seconds) {
-  nlohmann::ordered_json json = {{"version", 1},
-                                 {"file", arguments.input},
-                                 {"format", arguments.format.name},
-                                 {"sorted", result.sorted()},
-                                 {"count", result.count},
-                                 {"duplicates", nullptr},
-                                 {"checksum", result.checksum_hex()},
-                                 {"first_unsorted", nullptr},
-                                 {"seconds", seconds}};
-  if (result.sorted()) {
-    json["duplicates"] = result.duplicates;
-  } else {
-    json["first_unsorted"] = *result.first_unsorted;
-  }
-  // A path need not be UTF-8.
-  print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-void print_text(const CheckArguments& arguments, const record::CheckResult& result) {
+void print_text(const CheckArguments& arguments, const FileCheck& result) {
   std::string order = "sorted";
   std::string duplicates = fmt::format("{} duplicates", result.duplicates);
   if (!result.sorted()) {
@@ -56,22 +33,18 @@ void print_text(const CheckArguments& arguments, const record::CheckResult& resu
     duplicates = "duplicates are counted in sorted files only";
   }
   print("{}: {}; {} items, {}, checksum {}\n", printable(arguments.input), order, result.count,
-        duplicates, result.checksum_hex());
+        duplicates, result.checksum);
 }
 
 int run_check(const CheckArguments& arguments) {
-  const auto format = arguments.format.format(arguments.order);
-  if (!format) return report("check", format.error());
-  const auto begin = std::chrono::steady_clock::now();
+  const auto items = arguments.format.items(arguments.descending);
+  if (!items) return report("check", items.error());
   const auto result =
-      files::check_input(arguments.input,
-                         {.check = {*format, arguments.format.descending(arguments.order, *format)},
-                          .threads = arguments.threads},
-                         arguments.source);
+      check_file({.inputs = {arguments.input}, .items = *items, .source = arguments.source},
+                 arguments.threads);
   if (!result) return report("check", result.error());
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (arguments.json) {
-    print_json(arguments, *result, elapsed.count());
+    print("{}\n", to_json(*result, arguments.input, *items));
   } else {
     print_text(arguments, *result);
   }
@@ -87,7 +60,7 @@ Command add_check(Parser& program) {
   parser.add_option("file", arguments->input, "the file to read; - (default) is stdin");
   add_format_options(parser, arguments->format);
   add_text_words(parser, arguments->format.text, false);
-  parser.add_flag("-r,--reverse", arguments->order.descending, "sorted means descending");
+  parser.add_flag("-r,--reverse", arguments->descending, "sorted means descending");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
   parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
   add_source_words(parser, arguments->source);

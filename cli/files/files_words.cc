@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
@@ -19,42 +19,30 @@
 namespace penstock::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Where nothing but files is written, stdout belongs to --json.
 bool writes_stdout(const FilesWords& words) {
   return file::output_descriptor(words.output) == STDOUT_FILENO;
 }
 
-Result<files::FilesOptions> files_options(const FilesWords& words) {
-  auto misuse = [](std::string attempted, std::string subject, std::string hint) {
-    return failure(ErrorCode::invalid_argument, std::move(attempted), std::move(subject),
-                   std::move(hint));
-  };
-  if (std::ranges::find(words.inputs, "") != words.inputs.end())
-    return misuse("read a file without a name", "FILE ''", "- for standard input");
-  if (std::ranges::count(words.inputs, "-") > 1)
-    return misuse("read standard input twice", "-", "one -");
-  if (words.output.empty())
-    return misuse("write a file without a name", "-o ''", "- for standard output");
+Result<FilesOptions> files_options(const FilesWords& words) {
   if (words.json && writes_stdout(words))
     return misuse("print statistics between the output's items", "--json", "-o FILE");
-  auto format = words.format.format(words.order);
-  if (!format) return std::unexpected(format.error());
+  auto items = words.format.items(words.descending);
+  if (!items) return std::unexpected(items.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  files::FilesOptions options{
+  FilesOptions options{
       .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
       .output = words.output,
-      .format = *format,
+      .items = std::move(*items),
       .memory_bytes = *memory_bytes,
       .temp_directories = words.temp_directories,
       .output_rules = words.output_rules,
       .source = words.source};
   if (!words.device.empty()) {
-    auto loaded = load_device(words.device);
+    auto loaded = load_profile(words.device);
     if (!loaded) return std::unexpected(loaded.error());
-    options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(loaded->profile));
+    options.device = std::make_shared<const DeviceProfile>(std::move(*loaded));
   }
   return options;
 }
@@ -85,12 +73,11 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   stop.reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end();
   StopSignals signals(stop);
   options->cancel = &signals.flag();
-  Json told = {{"version", 1}, {"command", command}};
-  Status done = [&] {
+  const Result<std::string> done = [&] {
     ProgressLine line;
     options->notice = [&](const std::string& text) { line.tell(command, text); };
-    if (line.wanted()) options->progress = [&](const files::Progress& now) { line.show(now); };
-    return work(*options, told);
+    if (line.wanted()) options->progress = [&](const FilesProgress& now) { line.show(now); };
+    return work(*options);
   }();
   if (!done) {
     if (done.error().code == ErrorCode::interrupted && signals.caught() != 0) return signals.die();
@@ -98,20 +85,8 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
     if (done.error().system_errno == EPIPE) return die_by(SIGPIPE);
     return report(command, done.error());
   }
-  // A path need not be UTF-8.
-  if (words.json) print("{}\n", told.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (words.json) print("{}\n", *done);
   return exit_ok;
-}
-
-Json files_json(const files::FilesStats& stats) {
-  Json json = {
-      {"seconds", stats.seconds},           {"passes", stats.passes},
-      {"bytes_read", stats.bytes_read},     {"bytes_written", stats.bytes_written},
-      {"temp_bytes", stats.temp_bytes},     {"switches", stats.switches},
-      {"run_bytes", stats.run_bytes},       {"peak_rss_bytes", stats.peak_rss_bytes},
-      {"budget_bytes", stats.budget_bytes}, {"temp_memory_bytes", stats.temp_memory_bytes}};
-  if (!stats.emulated.empty()) json["emulated"] = stats.emulated;
-  return json;
 }
 
 }  // namespace penstock::cli

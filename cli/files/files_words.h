@@ -4,15 +4,13 @@
 // temporaries, the device; the signals, the progress line and the statistics of a run.
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
-#include "cli/common/profile_json.h"
 #include "cli/sort/sort_words.h"
-#include "files/options.h"
+#include "penstock/files.h"
 
 namespace penstock::cli {
 
@@ -20,10 +18,10 @@ struct FilesWords : MemoryWords {
   std::vector<std::string> inputs;
   std::string output = "-";
   FormatOptions format;
-  OrderRules order;
+  bool descending = false;
   std::string device;
   bool json = false;
-  file::OutputRules output_rules;
+  OutputRules output_rules;
   SourceOptions source;
 };
 
@@ -31,12 +29,16 @@ struct FilesWords : MemoryWords {
 void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help);
 extern const char* const files_words_footer;
 
-// One run: the words made options, signals and progress around `work`, which fills in what it found
-// for --json; or the message of what went wrong. Returns the exit code.
-using FilesWork = std::function<Status(files::FilesOptions& options, nlohmann::ordered_json& told)>;
+// One run: the words made options, signals and progress around `work`, which tells what it did as
+// JSON; or the message of what went wrong. Returns the exit code.
+using FilesWork = std::function<Result<std::string>(const FilesOptions& options)>;
 int run_files(const std::string& command, const FilesWords& words, const FilesWork& work);
 
-// What --json tells of every run.
-nlohmann::ordered_json files_json(const files::FilesStats& stats);
+// What an operation returns, told.
+template <class Stats>
+Result<std::string> told(const Result<Stats>& done) {
+  if (!done) return std::unexpected(done.error());
+  return to_json(*done);
+}
 
 }  // namespace penstock::cli

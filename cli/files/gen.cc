@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/item_format.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
@@ -37,7 +38,7 @@ struct GenArguments {
   std::optional<double> skew;
   std::optional<double> t;
   unsigned threads = 2;
-  file::OutputRules output_rules;
+  OutputRules output_rules;
 };
 
 // "1000000" or "1e6".
@@ -74,7 +75,9 @@ Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& f
 }
 
 Result<record::Generator> generator_of(const GenArguments& arguments) {
-  auto format = arguments.format.format();
+  const auto items = arguments.format.items();
+  if (!items) return std::unexpected(items.error());
+  auto format = api::format_of(*items);
   if (!format) return std::unexpected(format.error());
   if (!arguments.format.keys.empty() &&
       (format->keys != nullptr || format->key_offset != 0 || format->key_bytes != 10))

@@ -1,23 +1,17 @@
 // penstock join: two files, by key: lines by fields, as POSIX join, or items by their format.
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/files/files_words.h"
-#include "external/external_sort.h"
-#include "files/join_files.h"
 #include "files/join_lines.h"
 
 namespace penstock::cli {
 namespace {
 
 struct JoinArguments : FilesWords {
-  // Of the right side, where it differs.
-  std::optional<uint32_t> right_record_bytes;
-  std::optional<std::string> right_key;
-  bool descending = false;
+  JoinFilesOptions join;
   // Of lines.
   std::vector<std::string> left_fields, right_fields, fields;  // -1, -2, -j
   std::vector<std::string> alone, alone_only;                  // -a, -v
@@ -36,24 +30,6 @@ struct JoinArguments : FilesWords {
   }
 };
 
-Status join_items(const JoinArguments& arguments, files::FilesOptions& files,
-                  nlohmann::ordered_json& told) {
-  if (files.format.keys != nullptr)
-    return misuse("join by such a key", "--key", "--format record --key OFFSET:LENGTH");
-  FormatOptions right = arguments.format;
-  if (arguments.right_record_bytes) right.record_bytes = arguments.right_record_bytes;
-  if (arguments.right_key) right.keys = {*arguments.right_key};
-  auto right_format = right.format();
-  if (!right_format) return std::unexpected(right_format.error());
-  auto done = files::join_files(
-      {.files = files, .right = *right_format, .descending = arguments.descending});
-  if (!done) return std::unexpected(done.error());
-  told["items"] = done->items;
-  told["bytes"] = done->bytes;
-  told.update(files_json(*done));
-  return {};
-}
-
 // "1" or "2", given with -a or -v.
 Result<std::array<bool, 2>> sides_of(const std::vector<std::string>& words, const char* option) {
   std::array<bool, 2> sides = {};
@@ -65,41 +41,17 @@ Result<std::array<bool, 2>> sides_of(const std::vector<std::string>& words, cons
   return sides;
 }
 
-// What lines are, without an order: that is each side's own.
-Result<record::Format> lines_of(const JoinArguments& arguments) {
-  FormatOptions lines = arguments.format;
-  lines.keys.clear();
-  if (lines.text.separator && lines.text.separator->empty()) lines.text.separator.reset();
-  auto format = lines.format();
-  if (!format) return format;
-  if (format->fixed())
-    return misuse("join such items by fields", "--format " + lines.name, "--format lines");
-  format->columns = nullptr;
-  format->keys = nullptr;
-  if (format->header_lines > 1)
-    return misuse("join a header of several lines", "--header=" + arguments.format.text.header,
-                  "--header");
-  return format;
-}
-
-Status join_text(const JoinArguments& arguments, files::FilesOptions& files,
-                 nlohmann::ordered_json& told) {
-  const TextWords& text = arguments.format.text;
-  files::JoinLinesOptions options{.files = files, .empty = arguments.empty};
-  // -t '': the whole line is the field.
-  const bool whole = text.separator && text.separator->empty();
-  auto separator = whole ? Result<std::optional<char>>(files.format.line_end) : text.separating();
-  if (!separator) return std::unexpected(separator.error());
-  options.separator = *separator;
-  options.letters =
-      std::string(arguments.ignore_case ? "f" : "") + (arguments.descending ? "r" : "");
+Result<JoinLinesOptions> lines_options(const JoinArguments& arguments) {
+  JoinLinesOptions options{.ignore_case = arguments.ignore_case,
+                           .empty = arguments.empty,
+                           .inputs_sorted = arguments.check_order};
   const std::vector<std::string>& both =
       arguments.fields.empty() ? arguments.format.keys : arguments.fields;
   for (size_t side = 0; side < 2; ++side) {
     const auto& own = side == 0 ? arguments.left_fields : arguments.right_fields;
-    options.keys[side] = !own.empty() ? own : !both.empty() ? both : std::vector<std::string>{"1"};
+    if (!own.empty() || !both.empty()) options.keys[side] = !own.empty() ? own : both;
     for (const std::string& key : options.keys[side]) {
-      if (!text.rows() && key.find_first_not_of("0123456789") != key.npos)
+      if (!arguments.format.text.rows() && key.find_first_not_of("0123456789") != key.npos)
         return misuse("join by this field", key, "a number from 1 on; --csv, for columns");
     }
   }
@@ -116,26 +68,7 @@ Status join_text(const JoinArguments& arguments, files::FilesOptions& files,
       return misuse("write fields in two ways", "-o auto", "one list");
     options.list += (options.list.empty() ? "" : ",") + word;
   }
-  if (!arguments.check_order) {
-    options.sort = [&](const std::string& input,
-                       const record::Format& format) -> Result<std::shared_ptr<const file::File>> {
-      external::SortOptions sort;
-      static_cast<files::FilesOptions&>(sort) = files;
-      sort.inputs = {input};
-      sort.format = format;
-      sort.stable = true;
-      auto sorted = external::sort_to_temporary(sort);
-      if (!sorted) return std::unexpected(sorted.error());
-      return std::make_shared<const file::File>(std::move(*sorted));
-    };
-  }
-  auto done = files::join_lines(options);
-  if (!done) return std::unexpected(done.error());
-  told["items"] = done->items;
-  told["bytes"] = done->bytes;
-  told["sorted_inputs"] = done->sorted_inputs;
-  told.update(files_json(*done));
-  return {};
+  return options;
 }
 
 // What -o says is either a list of fields or the output's name.
@@ -152,18 +85,21 @@ int run_join(JoinArguments& arguments, const Parser& parser) {
   arguments.has_format = parser.given("--format");
   if (Status status = take_outputs(arguments); !status) return report("join", status.error());
   if (!arguments.joins_lines()) {
-    return run_files("join", arguments, [&](files::FilesOptions& files, auto& told) {
-      return join_items(arguments, files, told);
+    return run_files("join", arguments, [&](const FilesOptions& files) {
+      return told(join_files(files, arguments.join));
     });
   }
-  auto lines = lines_of(arguments);
-  if (!lines) return report("join", lines.error());
+  const auto options = lines_options(arguments);
+  if (!options) return report("join", options.error());
   FilesWords words = arguments;
   words.format.keys.clear();
-  words.format.text = {};
-  return run_files("join", words, [&](files::FilesOptions& files, auto& told) {
-    files.format = *lines;
-    return join_text(arguments, files, told);
+  // -t '': the whole line is the field.
+  std::optional<std::string>& separator = words.format.text.separator;
+  const bool whole = separator && separator->empty();
+  if (whole) separator.reset();
+  return run_files("join", words, [&](FilesOptions files) {
+    if (whole) files.items.separator = files.items.zero_terminated ? '\0' : '\n';
+    return told(join_lines(files, *options));
   });
 }
 
@@ -193,9 +129,9 @@ Command add_join(Parser& program) {
   parser.add_flag("--check-order", a.check_order,
                   "lines: nothing is sorted, and what is not in order is an error");
   parser.add_flag("--nocheck-order", a.nocheck_order, "lines: sort what is not in order (default)");
-  parser.add_option("--right-record", a.right_record_bytes,
+  parser.add_option("--right-record", a.join.right_record_bytes,
                     "bytes of a record of the right file (default: as the left one)");
-  parser.add_option("--right-key", a.right_key,
+  parser.add_option("--right-key", a.join.right_key,
                     "OFFSET:LENGTH of the key in the right file's records (default: as the left "
                     "one's)");
   parser.add_flag("-r,--reverse", a.descending, "the files are in descending order");

@@ -1,7 +1,7 @@
 // penstock plan: what a sort, a merge, a distribution or any bowtie would do and cost, before
 // anything is written.
 //
-// Two views. For files there is the sort's own plan (external::plan_sort), which looks at them. And
+// Two views. For files there is the sort's own plan (plan_sort_files()), which looks at them. And
 // there is the device's: the planner of src/bowtie asks in how many passes the same data would best
 // go through one device with a switch delay, and what other choices would cost. Without files only
 // the latter is possible, and takes a size.
@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "api/json.h"
+#include "api/profile_json.h"
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "bowtie/planner.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
-#include "cli/common/profile_json.h"
 #include "cli/common/size.h"
-#include "cli/sort/sort_stats.h"
 #include "cli/sort/sort_words.h"
 #include "external/external_sort.h"
 #include "external/plan/probe.h"
@@ -67,7 +67,7 @@ struct Choice {
 };
 
 struct DeviceView {
-  ProfileFile device;
+  api::ProfileFile device;
   std::string how_known;  // where the profile is from, when not from a file
   uint64_t memory_bytes = 0;
   double bytes = 0;
@@ -81,7 +81,7 @@ struct DeviceView {
 };
 
 struct Plans {
-  std::optional<external::SortPlan> sort;
+  std::optional<SortPlan> sort;
   DeviceView view;
 };
 
@@ -215,16 +215,16 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
 
 // --- What is asked. ---
 
-std::string temp_directory_of(const external::SortOptions& options) {
+std::string temp_directory_of(const FilesOptions& options) {
   return file::temp_directories_or_default(options.temp_directories, options.output).front();
 }
 
 // The device that was named, or the disk of the temporaries with what a short look at it tells.
-Result<DeviceView> device_for(const PlanArguments& arguments, const external::SortOptions* options,
-                              const external::SortPlan* sort) {
+Result<DeviceView> device_for(const PlanArguments& arguments, const FilesOptions* options,
+                              const SortPlan* sort) {
   DeviceView view;
   if (!arguments.device.empty()) {
-    auto device = load_device(arguments.device);
+    auto device = api::load_device(arguments.device);
     if (!device) return std::unexpected(device.error());
     view.device = std::move(*device);
     return view;
@@ -259,16 +259,16 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   if (std::ranges::find(arguments.inputs, "-") != arguments.inputs.end()) {
     return misuse("plan for standard input", "-", "a FILE, or --size");
   }
-  auto options = sort_options(arguments);
-  if (!options) return std::unexpected(options.error());
-  auto sort = external::plan_sort(*options);
+  auto request = sort_request(arguments);
+  if (!request) return std::unexpected(request.error());
+  const FilesOptions* const options = &request->files;
+  auto sort = plan_sort_files(request->files, request->sort);
   if (!sort) return std::unexpected(sort.error());
-  auto view = device_for(arguments, &*options, &*sort);
+  auto view = device_for(arguments, options, &*sort);
   if (!view) return std::unexpected(view.error());
   Plans plans{*sort, std::move(*view)};
   // What the planner could choose otherwise is how to move all of the data.
-  if (sort->method == external::Method::empty || sort->method == external::Method::top)
-    return plans;
+  if (sort->method == SortMethod::empty || sort->method == SortMethod::top) return plans;
 
   Shape shape{.inputs = 1,
               .outputs = 1,
@@ -279,17 +279,17 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
                   arguments.inputs.front(), "--size");
   }
   switch (sort->method) {
-    case external::Method::empty:
-    case external::Method::top:
+    case SortMethod::empty:
+    case SortMethod::top:
       break;
-    case external::Method::in_memory:
+    case SortMethod::in_memory:
       shape.distributes = false;
       shape.buckets = 1;
       break;
-    case external::Method::merge:
+    case SortMethod::merge:
       shape.inputs = std::max(1u, sort->buckets);
       break;
-    case external::Method::distribute: {
+    case SortMethod::distribute: {
       // More passes than two: buckets of buckets.
       const uint64_t full = (sort->input_bytes + options->memory_bytes - 1) / options->memory_bytes;
       shape.outputs = static_cast<uint32_t>(std::max<uint64_t>(sort->buckets, full));
@@ -365,9 +365,9 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
 
 // --- Out. ---
 
-void print_sort(const external::SortPlan& plan) {
-  print("sort: {}\n", plan.method == external::Method::empty ? "nothing to do" : plan.why);
-  print("  method {}, {} of input, {} passes, {} buckets\n", external::name_of(plan.method),
+void print_sort(const SortPlan& plan) {
+  print("sort: {}\n", plan.method == SortMethod::empty ? "nothing to do" : plan.why);
+  print("  method {}, {} of input, {} passes, {} buckets\n", name_of(plan.method),
         in_bytes(plan.input_bytes), plan.passes, plan.buckets);
   print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
         in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
@@ -489,10 +489,10 @@ Json choice_json(const Choice& choice, double best_seconds) {
 
 Json plans_json(const Plans& plans) {
   const DeviceView& view = plans.view;
-  Json device = profile_json(view.device, nullptr);
+  Json device = api::profile_json(view.device, nullptr);
   device["delay_known"] = view.how_known.empty();
   Json json = {{"version", 1},
-               {"sort", plans.sort ? plan_object(*plans.sort) : Json(nullptr)},
+               {"sort", plans.sort ? api::plan_object(*plans.sort) : Json(nullptr)},
                {"device", std::move(device)},
                {"inputs", view.inputs},
                {"outputs", view.outputs},

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/options.h"
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/common/command.h"
@@ -24,9 +25,7 @@
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
 #include "cli/sort/sort_report.h"
-#include "cli/sort/sort_stats.h"
 #include "cli/sort/sort_words.h"
-#include "external/external_sort.h"
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "files/merge_files.h"
@@ -35,7 +34,7 @@ namespace penstock::cli {
 namespace {
 
 struct SortArguments : SortWords {
-  file::OutputRules output_rules;
+  OutputRules output_rules;
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
@@ -93,7 +92,7 @@ int report_failure(const Error& error, const StopSignals& signals) {
 }
 
 // What is told of a sort must not take the place of what it reads or writes.
-Status check_told_apart(const SortArguments& arguments, const external::SortOptions& options) {
+Status check_told_apart(const SortArguments& arguments, const FilesOptions& options) {
   file::InputGuard taken;
   for (const std::string& input : options.inputs) taken.add(input);
   if (file::names_a_file(options.output)) taken.add(options.output);
@@ -106,8 +105,10 @@ Status check_told_apart(const SortArguments& arguments, const external::SortOpti
   return {};
 }
 
-int check_order(const SortArguments& arguments, external::SortOptions& options) {
-  Result<std::optional<files::Disorder>> found = files::find_disorder(options);
+int check_order(const SortArguments& arguments, const SortRequest& request) {
+  const auto options = api::sort_options(request.files, request.sort);
+  if (!options) return report("sort", options.error());
+  Result<std::optional<files::Disorder>> found = files::find_disorder(*options);
   if (!found) return report("sort", found.error());
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
@@ -119,8 +120,7 @@ int check_order(const SortArguments& arguments, external::SortOptions& options) 
 }
 
 // The plan and what happened, where they were asked for.
-int tell(const SortArguments& arguments, const external::SortOptions& options,
-         const std::string& json) {
+int tell(const SortArguments& arguments, const FilesOptions& options, const std::string& json) {
   if (arguments.json) print("{}\n", json);
   Status written;
   if (!arguments.stats_path.empty()) written = write_file(arguments.stats_path, json + "\n");
@@ -133,33 +133,34 @@ int tell(const SortArguments& arguments, const external::SortOptions& options,
   return written ? exit_ok : report("sort", written.error());
 }
 
-int sort(const SortArguments& arguments, external::SortOptions& options) {
+int sort(const SortArguments& arguments, SortRequest& request) {
+  FilesOptions& options = request.files;
   StopOptions stop = stop_options("sort", options.output, options.output_rules);
   stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
   StopSignals signals(stop);
   options.cancel = &signals.flag();
-  Result<external::SortStats> stats = [&] {
+  Result<SortStats> stats = [&] {
     ProgressLine line;
     options.notice = [&](const std::string& text) { line.tell("sort", text); };
-    if (line.wanted()) options.progress = [&](const files::Progress& now) { line.show(now); };
-    return external::sort_files(options);
+    if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
+    return sort_files(options, request.sort);
   }();
   if (!stats) return report_failure(stats.error(), signals);
 
-  return tell(arguments, options, stats_json(*stats));
+  return tell(arguments, options, to_json(*stats));
 }
 
 int run(const SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
-  Result<external::SortOptions> options = sort_options(arguments, arguments.resume);
-  if (!options) return report("sort", options.error());
-  options->resume = arguments.resume;
-  options->output_rules = arguments.output_rules;
-  if (Status apart = check_told_apart(arguments, *options); !apart)
+  Result<SortRequest> request = sort_request(arguments);
+  if (!request) return report("sort", request.error());
+  request->sort.resume = arguments.resume;
+  request->files.output_rules = arguments.output_rules;
+  if (Status apart = check_told_apart(arguments, request->files); !apart)
     return report("sort", apart.error());
-  options->record_staircases =
+  request->files.record_staircases =
       arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
-  return arguments.checks() ? check_order(arguments, *options) : sort(arguments, *options);
+  return arguments.checks() ? check_order(arguments, *request) : sort(arguments, *request);
 }
 
 }  // namespace

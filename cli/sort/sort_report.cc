@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/sort/occupancy_json.h"
+#include "api/occupancy_json.h"
 
 namespace penstock::cli {
 namespace {
@@ -102,9 +102,9 @@ double drawable_of(const Json& object, const char* key) {
 }
 
 // The parts of a list of numbers, in order; less than wanted: nothing.
-std::optional<external::Occupancy::Bucket> bucket_of(const Json& row) {
-  if (!row.is_array() || row.size() != bucket_columns.size()) return std::nullopt;
-  external::Occupancy::Bucket bucket;
+std::optional<Occupancy::Bucket> bucket_of(const Json& row) {
+  if (!row.is_array() || row.size() != api::bucket_columns.size()) return std::nullopt;
+  Occupancy::Bucket bucket;
   bucket.offset_bytes = static_cast<uint64_t>(drawable(row[0]));
   bucket.bytes = static_cast<uint64_t>(drawable(row[1]));
   bucket.begin_s = drawable(row[2]);
@@ -116,8 +116,8 @@ std::optional<external::Occupancy::Bucket> bucket_of(const Json& row) {
   return bucket;
 }
 
-external::Occupancy occupancy_of(const Json& object) {
-  external::Occupancy occupancy;
+Occupancy occupancy_of(const Json& object) {
+  Occupancy occupancy;
   if (const Json* staircases = list_of(object, "staircases")) {
     for (const Json& one : *staircases) {
       if (!one.is_object() || occupancy.staircases.size() == staircases_max) continue;
@@ -135,8 +135,8 @@ external::Occupancy occupancy_of(const Json& object) {
   occupancy.bin_s = drawable_of(told, "bin_seconds");
   occupancy.memory_bytes = static_cast<uint64_t>(drawable_of(told, "memory_bytes"));
   size_t bins = 0;
-  for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
-    occupancy.stage_bytes[stage] = numbers_of(told, stage_keys[stage]);
+  for (size_t stage = 0; stage < bucket_stages; ++stage) {
+    occupancy.stage_bytes[stage] = numbers_of(told, api::stage_keys[stage]);
     bins = std::max(bins, occupancy.stage_bytes[stage].size());
   }
   for (std::vector<double>& bytes : occupancy.stage_bytes) bytes.resize(bins);
@@ -145,7 +145,7 @@ external::Occupancy occupancy_of(const Json& object) {
       if (const auto bucket = bucket_of(row)) occupancy.buckets.push_back(*bucket);
     }
   }
-  std::ranges::stable_sort(occupancy.buckets, {}, &external::Occupancy::Bucket::offset_bytes);
+  std::ranges::stable_sort(occupancy.buckets, {}, &Occupancy::Bucket::offset_bytes);
   occupancy.buckets_seen = std::max<uint64_t>(
       occupancy.buckets.size(), static_cast<uint64_t>(drawable_of(told, "buckets_seen")));
   return occupancy;

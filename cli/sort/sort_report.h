@@ -7,7 +7,7 @@
 
 namespace penstock::cli {
 
-// What a page shows of a sort, from the JSON of `penstock sort --stats` (stats_json()). Fields that
+// What a page shows of a sort, from the JSON of `penstock sort --stats` (to_json()). Fields that
 // are not there are shown as not known. `name` is what to call it: the file's path. Errors: corrupt
 // (no JSON, not an object, or of another version).
 //

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/misuse.h"
-#include "cli/common/profile_json.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
 #include "os/limits.h"
+#include "pool/pool.h"
 
 namespace penstock::cli {
 namespace {
@@ -36,17 +36,17 @@ std::string what_is_wrong_with_a_count(const std::string& text) {
   return "cannot take " + text + " items (try: a whole number)";
 }
 
-Result<pool::Mechanism> parse_mechanism(std::string_view name) {
-  using enum pool::Mechanism;
-  for (pool::Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
+Result<Mechanism> parse_mechanism(std::string_view name) {
+  using enum Mechanism;
+  for (Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
     if (name == pool::name_of(mechanism)) return mechanism;
   }
   return misuse("move memory in this way", "--pool " + std::string(name),
                 "automatic, mremap, uffd_move or shared");
 }
 
-Result<external::Compression> parse_compression(std::string_view name) {
-  using enum external::Compression;
+Result<Compression> parse_compression(std::string_view name) {
+  using enum Compression;
   if (name == "auto") return automatic;
   if (name == "always") return always;
   if (name == "never") return never;
@@ -112,15 +112,8 @@ Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
   return std::min(default_memory_bytes, machine_memory_bytes() / 2);
 }
 
-Result<external::SortOptions> sort_options(const SortWords& words, bool resume) {
-  if (std::ranges::find(words.inputs, "") != words.inputs.end()) {
-    return misuse("sort a file without a name", "FILE ''", "- for standard input");
-  }
-  if (words.output.empty()) {
-    return misuse("write a file without a name", "-o ''", "- for standard output");
-  }
+Result<SortRequest> sort_request(const SortWords& words) {
   if (auto status = check_gnu_options(words.gnu); !status) return std::unexpected(status.error());
-  if (words.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
   std::vector<std::string> inputs = words.inputs;
   if (!words.gnu.files0_from.empty()) {
     if (!inputs.empty())
@@ -130,48 +123,41 @@ Result<external::SortOptions> sort_options(const SortWords& words, bool resume) 
     if (!names) return std::unexpected(names.error());
     inputs = std::move(*names);
   }
-  std::optional<uint64_t> random_seed;
+  auto items = words.format.items(words.descending);
+  if (!items) return std::unexpected(items.error());
   if (!words.gnu.random_source.empty()) {
     auto seed = random_seed_from(words.gnu.random_source);
     if (!seed) return std::unexpected(seed.error());
-    random_seed = *seed;
+    items->random_seed = *seed;
   }
-  const OrderRules rules{.descending = words.descending,
-                         .stable = words.stable,
-                         .unique = words.unique,
-                         .repeatable = resume,
-                         .random_seed = random_seed};
-  Result<record::Format> format = words.format.format(rules);
-  if (!format) return std::unexpected(format.error());
   Result<uint64_t> memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  Result<pool::Mechanism> mechanism = parse_mechanism(words.pool);
+  Result<Mechanism> mechanism = parse_mechanism(words.pool);
   if (!mechanism) return std::unexpected(mechanism.error());
-  Result<external::Compression> compression = parse_compression(words.compression);
+  Result<Compression> compression = parse_compression(words.compression);
   if (!compression) return std::unexpected(compression.error());
 
-  external::SortOptions options;
-  options.inputs = inputs.empty() ? std::vector<std::string>{"-"} : std::move(inputs);
-  options.output = words.output;
-  options.format = *format;
-  options.memory_bytes = *memory_bytes;
-  options.temp_directories = words.temp_directories;
-  options.threads = words.threads;
-  options.descending = words.format.descending(rules, *format);
-  options.unique = words.unique;
-  options.stable = words.stable;
-  options.merge_only = words.merge_only;
-  options.mechanism = *mechanism;
-  options.compression =
-      words.gnu.compress_program.empty() ? *compression : external::Compression::always;
-  options.source = words.source;
-  options.top = words.top;
+  SortRequest request{
+      .files = {.inputs = inputs.empty() ? std::vector<std::string>{"-"} : std::move(inputs),
+                .output = words.output,
+                .items = std::move(*items),
+                .memory_bytes = *memory_bytes,
+                .temp_directories = words.temp_directories,
+                .mechanism = *mechanism,
+                .source = words.source},
+      .sort = {
+          .threads = words.threads,
+          .stable = words.stable,
+          .unique = words.unique,
+          .merge_only = words.merge_only,
+          .top = words.top,
+          .compression = words.gnu.compress_program.empty() ? *compression : Compression::always}};
   if (!words.device.empty()) {
-    auto device = load_device(words.device);
+    auto device = load_profile(words.device);
     if (!device) return std::unexpected(device.error());
-    options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(device->profile));
+    request.files.device = std::make_shared<const DeviceProfile>(std::move(*device));
   }
-  return options;
+  return request;
 }
 
 }  // namespace penstock::cli

@@ -10,8 +10,7 @@
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
 #include "cli/sort/gnu_options.h"
-#include "external/external_sort.h"
-#include "penstock/source.h"
+#include "penstock/files.h"
 
 namespace penstock::cli {
 
@@ -47,8 +46,11 @@ struct SortWords : MemoryWords {
 void add_sort_words(Parser& parser, SortWords& words);
 extern const char* const sort_words_footer;
 
-// The words made options, or what is wrong with them.
-// `resume`: a later run must find the same order.
-Result<external::SortOptions> sort_options(const SortWords& words, bool resume = false);
+// The words as the library takes them, or what is wrong with them.
+struct SortRequest {
+  FilesOptions files;
+  SortFilesOptions sort;
+};
+Result<SortRequest> sort_request(const SortWords& words);
 
 }  // namespace penstock::cli

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/profile_json.h"
 #include "base/misuse.h"
-#include "cli/common/profile_json.h"
 #include "cli/common/progress_line.h"
 #include "file/file.h"
 #include "report/text.h"
@@ -86,7 +86,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
           std::pair(!words.emulate.empty(), "--emulate"), std::pair(words.no_fill, "--no-fill")}) {
       if (given) return misuse("simulate and use a disk", name, "without it, or --on");
     }
-    auto device = load_device(words.simulate);
+    auto device = api::load_device(words.simulate);
     if (!device) return std::unexpected(device.error());
     stage.profile_ = std::move(device->profile);
     return stage;
@@ -108,7 +108,7 @@ Result<Stage> Stage::choose(const StageWords& words) {
     if (!device) return std::unexpected(device.error());
     stage.emulated_ = *device;
   } else {
-    auto device = load_device(words.emulate);
+    auto device = api::load_device(words.emulate);
     if (!device) return std::unexpected(device.error());
     stage.emulated_profile_ = std::move(device->profile);
   }

@@ -39,7 +39,7 @@ struct ReportArguments {
   std::string under;
   std::string requests;
   std::optional<size_t> width;
-  file::OutputRules output_rules;
+  OutputRules output_rules;
 };
 
 // What the locale says of characters beyond ASCII.

@@ -78,6 +78,15 @@ std::unique_ptr<Source> callback_source(
 std::unique_ptr<Source> decompress(std::unique_ptr<Source> compressed, std::string name,
                                    const SourceOptions& options = {});
 
+// What is said of an output, whatever writes it.
+struct OutputRules {
+  // A block device may be written over: all that is on it is lost.
+  bool overwrite_device = false;
+  // It is complete when it is on the disk. Without that the system may lose it for half a minute, or
+  // find out later that it cannot write it.
+  bool sync = true;
+};
+
 struct SinkOptions {
   bool sync = true;               // close() returns when the file and its name are on the disk
   bool overwrite_device = false;  // or a block device is refused

@@ -8,7 +8,7 @@
 
 #include "penstock/units.h"
 
-namespace penstock::bowtie {
+namespace penstock {
 namespace {
 
 bool rises(const std::vector<uint32_t>& numbers) {
@@ -139,4 +139,4 @@ const DeviceProfile& paper_array() {
   return profiles().front();
 }
 
-}  // namespace penstock::bowtie
+}  // namespace penstock

@@ -128,10 +128,10 @@ class Damage : public SortFixture {
   static uint64_t files_budget_bytes() { return budget_bytes() + 8 * MiB; }
   FilesOptions files_options(const Format& format, std::vector<std::string> inputs,
                              const std::string& output) {
-    return {.inputs = std::move(inputs),
-            .output = path(output),
-            .format = format,
-            .temp_directories = {path("temporaries")}};
+    return {{.inputs = std::move(inputs),
+             .output = path(output),
+             .temp_directories = {path("temporaries")}},
+            format};
   }
 };
 
@@ -321,9 +321,9 @@ TEST_F(Damage, BetweenThePassesOfAMergeIsNoticed) {
 
 TEST_F(Damage, BetweenThePassesOfAPartitionIsNoticed) {
   write(path("in"), generate(lines, Distribution::uniform, 2 * MiB));
-  PartitionFilesOptions options{.files = files_options(lines, {path("in")}, "out/part-{}"),
-                                .by = PartitionBy::hash,
-                                .parts = 300};
+  files::PartitionFilesOptions options{.files = files_options(lines, {path("in")}, "out/part-{}"),
+                                       .by = files::PartitionBy::hash,
+                                       .parts = 300};
   expect_noticed(
       [&] {
         options.files.memory_bytes = files_budget_bytes();
@@ -337,9 +337,9 @@ TEST_F(Damage, BetweenThePassesOfAPartitionIsNoticed) {
 TEST_F(Damage, OfGroupsIsNoticed) {
   const Format pairs = {Type::kv64, 16};
   write(path("in"), generate(pairs, Distribution::uniform, 30 * MiB));
-  GroupFilesOptions options{.files = files_options(pairs, {path("in")}, "out/groups"),
-                            .aggregates = {.count = true},
-                            .sorted = true};
+  files::GroupFilesOptions options{.files = files_options(pairs, {path("in")}, "out/groups"),
+                                   .aggregates = {.count = true},
+                                   .sorted = true};
   expect_noticed(
       [&] {
         options.files.memory_bytes = files_budget_bytes();

@@ -507,22 +507,6 @@ SortStats Run::stats_of(const Stored& stored) {
 
 }  // namespace
 
-const char* name_of(Method method) {
-  switch (method) {
-    case Method::empty:
-      return "empty";
-    case Method::in_memory:
-      return "in_memory";
-    case Method::distribute:
-      return "distribute";
-    case Method::merge:
-      return "merge";
-    case Method::top:
-      return "top";
-  }
-  return "?";
-}
-
 uint64_t minimum_memory_bytes(const SortOptions&) {
   return minimum_bytes;
 }
@@ -560,3 +544,23 @@ Result<file::File> sort_to_temporary(const SortOptions& given) {
 }
 
 }  // namespace penstock::external
+
+namespace penstock {
+
+const char* name_of(SortMethod method) {
+  switch (method) {
+    case SortMethod::empty:
+      return "empty";
+    case SortMethod::in_memory:
+      return "in_memory";
+    case SortMethod::distribute:
+      return "distribute";
+    case SortMethod::merge:
+      return "merge";
+    case SortMethod::top:
+      return "top";
+  }
+  return "?";
+}
+
+}  // namespace penstock

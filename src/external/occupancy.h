@@ -20,29 +20,10 @@
 
 namespace penstock::external {
 
-using files::Staircase;
-
-// What the bytes of a bucket wait for, from the moment it has memory until it has none.
-enum class BucketStage { reading, waiting, sorting, writing };
-inline constexpr size_t bucket_stages = 4;
-
-// Plain figures. Seconds count from the beginning of the sort.
-struct Occupancy {
-  struct Bucket {
-    uint64_t offset_bytes = 0;  // its place in the output
-    uint64_t bytes = 0;
-    // It has room; its stages end. The last one ends when it is written and its memory is free.
-    double begin_s = 0, read_s = 0, waited_s = 0, sorted_s = 0, written_s = 0;
-  };
-  // Memory that each stage holds, mean over a bin. [stage][bin]
-  std::array<std::vector<double>, bucket_stages> stage_bytes;
-  double start_s = 0;  // of the first bin
-  double bin_s = 0;
-  uint64_t memory_bytes = 0;  // that buckets may have
-  std::vector<Bucket> buckets;
-  uint64_t buckets_seen = 0;  // `buckets` are some of so many
-  std::vector<Staircase> staircases;
-};
+using penstock::bucket_stages;
+using penstock::BucketStage;
+using penstock::Occupancy;
+using penstock::Staircase;
 
 // Thread safety: all members from any thread. Costs: some hundred additions for each bucket.
 class OccupancyRecord {

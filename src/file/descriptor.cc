@@ -24,7 +24,19 @@ bool try_again(int error) {
   return error == EINTR || error == EAGAIN || error == EWOULDBLOCK;
 }
 
+// What an ordinary user may ask for (/proc/sys/fs/pipe-max-size).
+constexpr int pipe_bytes = 1 << 20;
+
 }  // namespace
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return system_error(errno, "make a pipe", "this process", "a higher limit (ulimit -n)");
+  Pipe pipe{os::Fd(ends[0]), os::Fd(ends[1])};
+  (void)::fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes);  // a smaller one is slower, and does
+  return pipe;
+}
 
 Result<Descriptor> Descriptor::duplicate(int fd, std::string name, std::optional<uint64_t> offset) {
   struct stat status;

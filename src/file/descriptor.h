@@ -18,9 +18,16 @@
 #include <string>
 
 #include "os/event.h"
+#include "os/fd.h"
 #include "penstock/error.h"
 
 namespace penstock::file {
+
+// A pipe of this process, as large as the system gives to anybody; closed on exec.
+struct Pipe {
+  os::Fd readable, writable;
+};
+Result<Pipe> make_pipe();
 
 class Descriptor {
  public:

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "os/generation.h"
 #include "penstock/error.h"
+#include "penstock/source.h"
 
 namespace penstock::file {
 
@@ -43,14 +44,7 @@ struct FileIdentity {
 
 class InputGuard;  // input_guard.h
 
-// What users decide about an output.
-struct OutputRules {
-  // A block device may be written over: all that is on it is lost.
-  bool overwrite_device = false;
-  // publish() returns when the output is on the disk. Without it the system may lose it for half a
-  // minute, or find out later that it cannot write it.
-  bool sync = true;
-};
+using penstock::OutputRules;
 
 struct OutputOptions {
   Caching caching = Caching::direct;

@@ -145,11 +145,11 @@ std::string joined(const Items& items) {
 
 FilesOptions files_options(const Folder& folder, const record::Format& format,
                            std::vector<std::string> inputs, const std::string& output = "out") {
-  return {.inputs = std::move(inputs),
-          .output = folder.file(output),
-          .format = format,
-          .memory_bytes = least_memory_bytes(),
-          .temp_directories = {folder.temporaries()}};
+  return {{.inputs = std::move(inputs),
+           .output = folder.file(output),
+           .memory_bytes = least_memory_bytes(),
+           .temp_directories = {folder.temporaries()}},
+          format};
 }
 
 struct Injected {

@@ -7,6 +7,8 @@
 
 namespace penstock::files {
 
+using penstock::GroupFilesStats;
+
 struct GroupFilesOptions {
   FilesOptions files;
   Aggregates aggregates;
@@ -14,13 +16,6 @@ struct GroupFilesOptions {
   // The results with the highest counts alone, so many at most, by count, descending; those of equal
   // counts by key. With a count, and not `sorted`.
   std::optional<uint64_t> top = {};
-};
-
-struct GroupFilesStats : FilesStats {
-  uint64_t items = 0;    // of the inputs
-  uint64_t groups = 0;   // of the output
-  uint64_t bytes = 0;    // of the output
-  uint32_t buckets = 0;  // of the first split; 0: all groups fitted
 };
 
 // What a result is: GroupLayout::result_format().

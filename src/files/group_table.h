@@ -19,31 +19,13 @@
 #include <string_view>
 
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/files.h"
 #include "record/items.h"
 
 namespace penstock::files {
 
-// An integer in an item.
-struct ValueField {
-  uint32_t offset = 0;
-  uint32_t bytes = 8;  // 1 to 8
-  bool is_signed = false;
-  bool big_endian = false;
-};
-
-struct Aggregates {
-  bool count = false;
-  bool sum = false;
-  bool min = false;
-  bool max = false;
-  // Alone: the first item of each key, whole.
-  bool distinct = false;
-  // Of lines with a count: results as uniq(1) writes them, "      3 line".
-  bool like_uniq = false;
-  // What sum, min and max are of. Nothing: of kv64 the value, of integers the number itself.
-  std::optional<ValueField> value = {};
-};
+using penstock::Aggregates;
+using penstock::ValueField;
 
 // Where what lies in items, partials and results. Thread safety: a value.
 class GroupLayout {

@@ -7,6 +7,8 @@
 
 namespace penstock::files {
 
+using penstock::JoinFilesStats;
+
 // The key of both sides is that of their formats: of one type (numbers), or of as many bytes
 // (records), or both whole lines. Each pair of items with equal keys, one from each side, becomes
 // one item of the output: the left one, followed by the right one without its key. (So pairs of
@@ -15,11 +17,6 @@ struct JoinFilesOptions {
   FilesOptions files;       // exactly two inputs; its format is the left one's
   record::Format right;     // of the right one
   bool descending = false;  // how both are sorted
-};
-
-struct JoinFilesStats : FilesStats {
-  uint64_t items = 0;  // of the output
-  uint64_t bytes = 0;
 };
 
 // What an item of the output is.

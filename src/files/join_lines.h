@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "file/file.h"
 #include "files/options.h"
 #include "record/text_order.h"
 
 namespace penstock::files {
+
+using penstock::JoinLinesStats;
 
 struct JoinLinesOptions {
   // Exactly two inputs. Its format: lines, with what ends and separates them, and a header of at
@@ -36,12 +39,6 @@ struct JoinLinesOptions {
   using Sort = std::function<Result<std::shared_ptr<const file::File>>(
       const std::string& input, const record::Format& format)>;
   Sort sort = {};
-};
-
-struct JoinLinesStats : FilesStats {
-  uint64_t items = 0;  // of the output, without its header
-  uint64_t bytes = 0;
-  uint32_t sorted_inputs = 0;  // that were not in order
 };
 
 // The lines of equal keys in the order of their files, each left one with all right ones; lines

@@ -16,24 +16,8 @@ struct MergeFilesOptions : FilesOptions {
   record::ItemOrder order() const { return record::ItemOrder(format, descending); }
 };
 
-// What a merge will do.
-struct MergeFilesPlan {
-  uint32_t files = 0;  // that hold anything
-  uint32_t passes = 0;
-  uint64_t input_bytes = 0;  // 0 with pipes: not known
-  std::string factors;       // of the passes: "90 x 89"
-  uint64_t temp_bytes = 0;   // on disk at once, beside the output, at most
-  uint64_t bytes_read = 0;   // in all passes; 0: not known, or only the first items are wanted
-  uint64_t bytes_written = 0;
-  uint64_t switches = 0;
-  double seconds = 0;  // by equation 1 of FilesOptions::device; 0: not predicted
-};
-
-struct MergeFilesStats : FilesStats {
-  MergeFilesPlan planned;
-  uint64_t items = 0;  // of the output
-  uint64_t bytes = 0;  // of the output
-};
+using penstock::MergeFilesPlan;
+using penstock::MergeFilesStats;
 
 // Errors: as merge_files(), before it begins.
 Result<MergeFilesPlan> plan_merge(const MergeFilesOptions& options);

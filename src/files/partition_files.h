@@ -13,11 +13,9 @@
 
 namespace penstock::files {
 
-enum class PartitionBy {
-  range,  // part j holds what is not before bound j - 1 and before bound j
-  hash,   // of the key, stable between runs and versions: docs/files.md says how it is computed
-  bits,   // the first bits of the key in its order: 2^bits parts
-};
+using Part = FilePart;
+using PartitionBy = PartitionFilesBy;
+using penstock::PartitionFilesResult;
 
 struct PartitionFilesOptions {
   FilesOptions files;  // its output: "out-{}.bin", the number of the part stands for {}
@@ -25,19 +23,6 @@ struct PartitionFilesOptions {
   uint32_t parts = 0;       // range with bounds: 0, or one more than there are bounds
   std::string bounds_path;  // range: the bounds, items in order; empty: from a sample
   bool checksums = false;   // as `penstock check` tells them
-};
-
-struct Part {
-  std::string path;
-  uint64_t items = 0;
-  uint64_t bytes = 0;
-  std::string checksum;  // empty: not asked for
-};
-
-struct PartitionFilesResult {
-  FilesStats stats;
-  std::vector<Part> parts;
-  std::vector<std::string> bounds;  // range: as they are told to people
 };
 
 inline constexpr uint32_t parts_max = 1 << 16;

@@ -14,7 +14,7 @@ namespace penstock::record {
 
 struct GenerateOptions {
   unsigned threads = 2;
-  file::OutputRules output_rules = {};
+  OutputRules output_rules = {};
   const std::atomic<bool>* stop = nullptr;  // becomes true: end with the error `interrupted`
 };
 

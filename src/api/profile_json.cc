@@ -1,4 +1,4 @@
-#include "cli/common/profile_json.h"
+#include "api/profile_json.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include <sstream>
 #include <vector>
 
-namespace penstock::cli {
+namespace penstock::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -250,4 +250,14 @@ Result<ProfileFile> load_device(const std::string& name) {
   return parse_profile(*text, name);
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::api
+
+namespace penstock {
+
+Result<DeviceProfile> load_profile(const std::string& name) {
+  auto loaded = api::load_device(name);
+  if (!loaded) return std::unexpected(loaded.error());
+  return std::move(loaded->profile);
+}
+
+}  // namespace penstock

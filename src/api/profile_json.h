@@ -8,7 +8,7 @@
 #include "bowtie/device_measurement.h"
 #include "bowtie/device_profile.h"
 
-namespace penstock::cli {
+namespace penstock::api {
 
 // What a saved profile says beside the profile itself.
 struct ProfileFile {
@@ -29,4 +29,4 @@ Result<ProfileFile> parse_profile(const std::string& text, const std::string& su
 // or a file.
 Result<ProfileFile> load_device(const std::string& name);
 
-}  // namespace penstock::cli
+}  // namespace penstock::api

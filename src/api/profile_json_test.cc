@@ -1,10 +1,10 @@
-#include "cli/common/profile_json.h"
+#include "api/profile_json.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-namespace penstock::cli {
+namespace penstock::api {
 namespace {
 
 using bowtie::DeviceProfile;
@@ -115,4 +115,4 @@ TEST(ProfileJson, BadFilesAreToldApart) {
 }
 
 }  // namespace
-}  // namespace penstock::cli
+}  // namespace penstock::api

@@ -1,9 +1,9 @@
-#include "cli/common/json_text.h"
+#include "api/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace penstock::cli {
+namespace penstock::api {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -40,4 +40,4 @@ std::string json_text(const Json& value) {
   return text;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::api

@@ -1,0 +1,212 @@
+// The operations of penstock/files.h: words made options, sources and sinks made pipes.
+
+#include "penstock/files.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "api/item_format.h"
+#include "api/options.h"
+#include "api/pipes.h"
+#include "base/misuse.h"
+#include "files/check_input.h"
+#include "files/group_files.h"
+#include "files/join_files.h"
+#include "files/join_lines.h"
+#include "files/merge_files.h"
+#include "files/partition_files.h"
+
+namespace penstock {
+namespace {
+
+Result<files::FilesOptions> files_options(const FilesOptions& given, const api::ItemRules& rules) {
+  if (std::ranges::find(given.inputs, "") != given.inputs.end())
+    return misuse("read a file without a name", "FILE ''", "- for standard input");
+  if (given.output.empty())
+    return misuse("write a file without a name", "-o ''", "- for standard output");
+  auto format = api::format_of(given.items, rules);
+  if (!format) return std::unexpected(format.error());
+  return files::FilesOptions{given, std::move(*format)};
+}
+
+// Of operations that open all inputs at once.
+Result<files::FilesOptions> options_at_once(const FilesOptions& given,
+                                            const api::ItemRules& rules) {
+  if (std::ranges::count(given.inputs, "-") > 1)
+    return misuse("read standard input twice", "-", "one -");
+  return files_options(given, rules);
+}
+
+// Keys that are made have no bytes of their own that a result could begin with.
+Status check_key_lies_in_item(const record::Format& format, const char* attempted) {
+  if (format.keys == nullptr) return {};
+  return misuse(attempted, "--key", "--format record --key OFFSET:LENGTH");
+}
+
+}  // namespace
+
+Result<external::SortOptions> api::sort_options(const FilesOptions& files,
+                                                const SortFilesOptions& options) {
+  if (options.threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  auto made = files_options(
+      files, {.stable = options.stable, .unique = options.unique, .repeatable = options.resume});
+  if (!made) return std::unexpected(made.error());
+  external::SortOptions sort{{std::move(*made)}};
+  sort.descending = is_reversed(files.items, sort.format);
+  sort.unique = options.unique;
+  sort.top = options.top;
+  sort.threads = options.threads;
+  sort.stable = options.stable;
+  sort.merge_only = options.merge_only;
+  sort.resume = options.resume;
+  sort.compression = options.compression;
+  return sort;
+}
+
+Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options) {
+  if (!files.sources.empty())
+    return failure(ErrorCode::unsupported, "plan for what can be read once", "a source", "a file");
+  auto sort = api::sort_options(files, options);
+  if (!sort) return std::unexpected(sort.error());
+  return external::plan_sort(*sort);
+}
+
+Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options) {
+  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<SortStats> {
+    auto sort = api::sort_options(each, options);
+    if (!sort) return std::unexpected(sort.error());
+    return external::sort_files(*sort);
+  });
+}
+
+Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
+                            const SortFilesOptions& options) {
+  SortFilesOptions top = options;
+  top.top = count;
+  return sort_files(files, top);
+}
+
+Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
+  if (files.inputs.size() + files.sources.size() != 1)
+    return misuse("check other than one file", "check", "one run for each file");
+  if (threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+  // Equal keys are duplicates, and no disorder.
+  const auto format = api::format_of(files.items, {.stable = true});
+  if (!format) return std::unexpected(format.error());
+  const auto begin = std::chrono::steady_clock::now();
+  return api::with_pipes(files, true, [&](const FilesOptions& each) -> Result<FileCheck> {
+    const auto done = files::check_input(
+        each.inputs.front(),
+        {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads},
+        each.source);
+    if (!done) return std::unexpected(done.error());
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    return FileCheck{.count = done->count,
+                     .duplicates = done->duplicates,
+                     .first_unsorted = done->first_unsorted,
+                     .checksum = done->checksum_hex(),
+                     .seconds = elapsed.count()};
+  });
+}
+
+Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesOptions& options) {
+  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<MergeFilesStats> {
+    auto made = options_at_once(each, {.stable = options.stable, .unique = options.unique});
+    if (!made) return std::unexpected(made.error());
+    files::MergeFilesOptions merge{std::move(*made)};
+    merge.descending = api::is_reversed(each.items, merge.format);
+    merge.unique = options.unique;
+    return files::merge_files(merge);
+  });
+}
+
+Result<PartitionFilesResult> partition_files(const FilesOptions& files,
+                                             const PartitionFilesOptions& options) {
+  if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
+  if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
+    return misuse("use bounds", "--bounds", "--by range");
+  return api::with_pipes(
+      files, false, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
+        auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
+        if (!made) return std::unexpected(made.error());
+        auto done = files::partition_files({.files = std::move(*made),
+                                            .by = options.by,
+                                            .parts = options.parts,
+                                            .bounds_path = options.bounds_path,
+                                            .checksums = options.checksums});
+        if (!done) return done;
+        done->by = options.by;
+        done->format = each.items.name;
+        return done;
+      });
+}
+
+Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
+  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
+    auto made = options_at_once(each, {});
+    if (!made) return std::unexpected(made.error());
+    if (auto fine = check_key_lies_in_item(made->format, "group by such a key"); !fine)
+      return std::unexpected(fine.error());
+    return files::group_files({.files = std::move(*made),
+                               .aggregates = options.aggregates,
+                               .sorted = options.sorted,
+                               .top = options.top});
+  });
+}
+
+Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOptions& options) {
+  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
+    auto made = options_at_once(each, {});
+    if (!made) return std::unexpected(made.error());
+    if (auto fine = check_key_lies_in_item(made->format, "join by such a key"); !fine)
+      return std::unexpected(fine.error());
+    ItemFormat right = each.items;
+    if (options.right_record_bytes) right.record_bytes = options.right_record_bytes;
+    if (options.right_key) right.keys = {*options.right_key};
+    auto right_format = api::format_of(right);
+    if (!right_format) return std::unexpected(right_format.error());
+    return files::join_files({.files = std::move(*made),
+                              .right = std::move(*right_format),
+                              .descending = each.items.descending});
+  });
+}
+
+Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options) {
+  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
+    auto made = options_at_once(each, {});
+    if (!made) return std::unexpected(made.error());
+    if (made->format.fixed())
+      return misuse("join such items by fields", "--format " + each.items.name, "--format lines");
+    if (each.items.header_lines > 1)
+      return misuse("join a header of several lines",
+                    "--header=" + std::to_string(each.items.header_lines), "--header");
+    // Each side has an order of its own.
+    made->format.keys = nullptr;
+    made->format.columns = nullptr;
+    files::JoinLinesOptions join{
+        .files = std::move(*made),
+        .keys = options.keys,
+        .separator = each.items.separator,
+        .letters = std::string(options.ignore_case ? "f" : "") + (each.items.descending ? "r" : ""),
+        .pairs = options.pairs,
+        .alone = options.alone,
+        .list = options.list,
+        .empty = options.empty};
+    if (!options.inputs_sorted) {
+      join.sort = [&](const std::string& input,
+                      const record::Format& format) -> Result<std::shared_ptr<const file::File>> {
+        external::SortOptions sort;
+        static_cast<files::FilesOptions&>(sort) = join.files;
+        sort.inputs = {input};
+        sort.format = format;
+        sort.stable = true;
+        auto sorted = external::sort_to_temporary(sort);
+        if (!sorted) return std::unexpected(sorted.error());
+        return std::make_shared<const file::File>(std::move(*sorted));
+      };
+    }
+    return files::join_lines(join);
+  });
+}
+
+}  // namespace penstock

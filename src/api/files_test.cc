@@ -1,0 +1,278 @@
+#include "penstock/files.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "os/memory.h"
+
+namespace penstock {
+namespace {
+
+class PublicFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ / "temporaries");
+    uint64_t state = 1;
+    for (uint64_t& number : numbers_)
+      number = state = state * 6364136223846793005u + 1442695040888963407u;
+    write("in", numbers_);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(std::filesystem::is_empty(folder_ / "temporaries")) << "temporaries were left";
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void write(const std::string& name, const std::vector<uint64_t>& numbers) const {
+    std::ofstream(path(name), std::ios::binary)
+        .write(reinterpret_cast<const char*>(numbers.data()),
+               static_cast<std::streamsize>(8 * numbers.size()));
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(path(name), std::ios::binary) << text;
+  }
+  std::string text(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<uint64_t> numbers(const std::string& name) const {
+    const std::string bytes = text(name);
+    std::vector<uint64_t> read(bytes.size() / 8);
+    std::memcpy(read.data(), bytes.data(), 8 * read.size());
+    return read;
+  }
+  std::vector<uint64_t> sorted() const {
+    std::vector<uint64_t> copy = numbers_;
+    std::ranges::sort(copy);
+    return copy;
+  }
+  FilesOptions options(const std::string& input = "in", const std::string& format = "u64") const {
+    return {.inputs = {path(input)},
+            .output = path("out"),
+            .items = {.name = format},
+            .memory_bytes = os::resident_memory().bytes + 64 * MiB,
+            .temp_directories = {path("temporaries")}};
+  }
+  // So many bytes a call, and an error behind them if there is one.
+  std::shared_ptr<Source> source(size_t piece_bytes, std::optional<Error> error = {}) const {
+    return callback_source([this, piece_bytes, error,
+                            done = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
+      const auto all = std::as_bytes(std::span(numbers_));
+      const size_t bytes = std::min({piece_bytes, into.size(), all.size() - done});
+      if (bytes == 0 && error) return std::unexpected(*error);
+      std::memcpy(into.data(), all.data() + done, bytes);
+      done += bytes;
+      return bytes;
+    });
+  }
+
+  std::vector<uint64_t> numbers_ = std::vector<uint64_t>(300'000);
+  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
+                                        ("penstock-public-files-" + std::to_string(getpid()));
+};
+
+TEST_F(PublicFiles, AFileIsSortedAndTold) {
+  const auto plan = plan_sort_files(options());
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_EQ(plan->input_bytes, 8 * numbers_.size());
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+  const auto done = sort_files(options(), {.threads = 1});
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(numbers("out"), sorted());
+  EXPECT_EQ(done->items, numbers_.size());
+  EXPECT_EQ(done->method, SortMethod::in_memory);
+  const std::string json = to_json(*done);
+  EXPECT_NE(json.find("\"items\": 300000"), std::string::npos) << json;
+  EXPECT_NE(to_json(*plan).find("\"version\": 1"), std::string::npos);
+}
+
+TEST_F(PublicFiles, TheFirstItemsAloneAreASortOfTheirOwn) {
+  const auto done = top_items(options(), 5);
+  ASSERT_TRUE(done) << done.error().message();
+  auto first = sorted();
+  first.resize(5);
+  EXPECT_EQ(numbers("out"), first);
+}
+
+TEST_F(PublicFiles, WordsThatMakeNoSenseAreNamedAsOptions) {
+  FilesOptions given = options();
+  given.items.csv = true;
+  const auto done = sort_files(given);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(done.error().message().find("--csv"), std::string::npos) << done.error().message();
+}
+
+TEST_F(PublicFiles, LinesAreOrderedByTheLettersOfGnuSort) {
+  write("text", "b 10\na 9\nc 100\n");
+  FilesOptions given = options("text", "lines");
+  given.items.keys = {"2"};
+  given.items.letters = "n";
+  ASSERT_TRUE(sort_files(given));
+  EXPECT_EQ(text("out"), "a 9\nb 10\nc 100\n");
+  given.items.descending = true;
+  ASSERT_TRUE(sort_files(given));
+  EXPECT_EQ(text("out"), "c 100\nb 10\na 9\n");
+}
+
+TEST_F(PublicFiles, SourcesAreInputsToo) {
+  FilesOptions given = options();
+  given.sources = {source(12'345), source(100)};
+  const auto done = sort_files(given);
+  ASSERT_TRUE(done) << done.error().message();
+  std::vector<uint64_t> all;
+  for (int i = 0; i < 3; ++i) all.insert(all.end(), numbers_.begin(), numbers_.end());
+  std::ranges::sort(all);
+  EXPECT_EQ(numbers("out"), all);
+}
+
+// The data that came before the error are a whole number of items: nothing but the error tells.
+TEST_F(PublicFiles, ASourceThatFailsIsNoEndOfItsData) {
+  write("out", std::string("before"));
+  for (const char* operation : {"sort", "merge", "partition", "group", "check"}) {
+    SCOPED_TRACE(operation);
+    FilesOptions given = options();
+    given.inputs.clear();
+    given.sources = {source(80'000, Error{ErrorCode::io, "receive", "peer 7"})};
+    const std::string what = operation;
+    std::optional<Error> error;
+    auto keep = [&](const auto& done) {
+      if (!done) error = done.error();
+    };
+    if (what == "sort") keep(sort_files(given));
+    if (what == "merge") {
+      std::ranges::sort(numbers_);
+      keep(merge_files(given));
+    }
+    if (what == "partition") {
+      given.output = path("part-{}");
+      keep(partition_files(given, {.parts = 3}));
+      EXPECT_FALSE(std::filesystem::exists(path("part-0")));
+    }
+    if (what == "group") keep(group_files(given, {.aggregates = {.count = true}}));
+    if (what == "check") keep(check_file(given));
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, ErrorCode::io) << error->message();
+    EXPECT_EQ(error->subject, "peer 7");
+    EXPECT_EQ(text("out"), "before");
+  }
+}
+
+TEST_F(PublicFiles, ASinkGetsTheOutputAndIsClosed) {
+  struct Gathered final : Sink {
+    std::string bytes;
+    int closed = 0;
+    Status write(std::span<const std::byte> from) override {
+      bytes.append(reinterpret_cast<const char*>(from.data()), from.size());
+      return {};
+    }
+    Status close() override {
+      ++closed;
+      return {};
+    }
+  };
+  const auto gathered = std::make_shared<Gathered>();
+  FilesOptions given = options();
+  given.sink = gathered;
+  const auto done = sort_files(given);
+  ASSERT_TRUE(done) << done.error().message();
+  const auto expected = sorted();
+  ASSERT_EQ(gathered->bytes.size(), 8 * expected.size());
+  EXPECT_EQ(std::memcmp(gathered->bytes.data(), expected.data(), gathered->bytes.size()), 0);
+  EXPECT_EQ(gathered->closed, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+
+  const auto fails = std::make_shared<Gathered>();
+  given.inputs = {path("missing")};
+  given.sink = fails;
+  EXPECT_EQ(sort_files(given).error().code, ErrorCode::not_found);
+  EXPECT_EQ(fails->closed, 0);
+}
+
+TEST_F(PublicFiles, ASinkThatFailsEndsTheRun) {
+  FilesOptions given = options();
+  given.sink = callback_sink([](std::span<const std::byte>) -> Status {
+    return failure(ErrorCode::out_of_space, "keep", "the other side");
+  });
+  const auto done = sort_files(given);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().subject, "the other side") << done.error().message();
+}
+
+TEST_F(PublicFiles, DescriptorsHavePaths) {
+  const int out = ::open(path("by-descriptor").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(out, 0);
+  FilesOptions given = options();
+  given.output = "/dev/fd/" + std::to_string(out);
+  ASSERT_TRUE(sort_files(given));
+  ::close(out);
+  EXPECT_EQ(numbers("by-descriptor"), sorted());
+}
+
+TEST_F(PublicFiles, ARunThatIsCancelledLeavesNothing) {
+  std::atomic<bool> cancel{true};
+  FilesOptions given = options();
+  given.cancel = &cancel;
+  EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
+  given.sources = {source(100)};  // and where the wish takes another way
+  EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
+TEST_F(PublicFiles, ProgressIsTold) {
+  std::atomic<int> calls{0};
+  FilesOptions given = options();
+  given.progress = [&](const FilesProgress& now) { calls += now.phase[0] != '\0'; };
+  ASSERT_TRUE(sort_files(given));
+  EXPECT_GT(calls, 0);
+}
+
+TEST_F(PublicFiles, TheOtherOperationsTellWhatTheyDid) {
+  const auto check = check_file(options());
+  ASSERT_TRUE(check) << check.error().message();
+  EXPECT_FALSE(check->sorted());
+  ASSERT_TRUE(sort_files(options()));
+  std::filesystem::rename(path("out"), path("sorted"));
+  const auto again = check_file(options("sorted"));
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->sorted());
+  EXPECT_EQ(again->checksum, check->checksum);
+
+  FilesOptions two = options("sorted");
+  two.inputs.push_back(path("sorted"));
+  const auto merged = merge_files(two, {.unique = true});
+  ASSERT_TRUE(merged) << merged.error().message();
+  EXPECT_EQ(merged->items, numbers_.size());
+  EXPECT_NE(to_json(*merged).find("\"command\": \"merge\""), std::string::npos);
+
+  const auto joined = join_files(two);
+  ASSERT_TRUE(joined) << joined.error().message();
+  EXPECT_EQ(joined->items, numbers_.size());
+
+  const auto groups = group_files(two, {.aggregates = {.count = true}, .sorted = true});
+  ASSERT_TRUE(groups) << groups.error().message();
+  EXPECT_EQ(groups->groups, numbers_.size());
+  EXPECT_EQ(numbers("out").at(1), 2u);
+
+  FilesOptions parted = options();
+  parted.output = path("part-{}");
+  const auto parts = partition_files(parted, {.by = PartitionFilesBy::range, .parts = 3});
+  ASSERT_TRUE(parts) << parts.error().message();
+  uint64_t items = 0;
+  for (const FilePart& part : parts->parts) items += part.items;
+  EXPECT_EQ(items, numbers_.size());
+  EXPECT_NE(to_json(*parts).find("\"by\": \"range\""), std::string::npos);
+  parted.sink = callback_sink([](std::span<const std::byte>) -> Status { return {}; });
+  EXPECT_FALSE(partition_files(parted, {.parts = 3}));
+}
+
+}  // namespace
+}  // namespace penstock

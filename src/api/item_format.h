@@ -1,0 +1,22 @@
+#pragma once
+
+// The words that say what the bytes of files are, made a format.
+
+#include "penstock/files.h"
+#include "record/format.h"
+
+namespace penstock::api {
+
+// What of an operation says how items with equal keys stand.
+struct ItemRules {
+  bool stable = false;
+  bool unique = false;
+  bool repeatable = true;  // another run must find the same order
+};
+
+// The format, or what is wrong with the words. Keys of text have `descending` in them.
+Result<record::Format> format_of(const ItemFormat& items, const ItemRules& rules = {});
+// Whether items are to be in the reverse order of that format's.
+bool is_reversed(const ItemFormat& items, const record::Format& format);
+
+}  // namespace penstock::api

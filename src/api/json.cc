@@ -1,0 +1,248 @@
+#include "api/json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "api/json_text.h"
+#include "api/occupancy_json.h"
+
+namespace penstock::api {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What both a planned phase and one that was carried out have.
+Json phase_object(const SortPhase& phase) {
+  return {{"phase", phase.name},
+          {"seconds", phase.seconds},
+          {"bytes_read", phase.bytes_read},
+          {"bytes_written", phase.bytes_written},
+          {"seeks", phase.seeks},
+          {"run_bytes", phase.run_bytes()}};
+}
+
+uint64_t whole(double bytes) {
+  return static_cast<uint64_t>(std::llround(bytes));
+}
+
+// To the microsecond.
+double rounded(double seconds) {
+  return std::round(seconds * 1e6) / 1e6;
+}
+
+Json whole_list(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(whole(value));
+  return list;
+}
+
+Json occupancy_object(const Occupancy& occupancy) {
+  Json object = {{"memory_bytes", occupancy.memory_bytes},
+                 {"start_seconds", rounded(occupancy.start_s)},
+                 {"bin_seconds", occupancy.bin_s}};
+  for (size_t stage = 0; stage < bucket_stages; ++stage)
+    object[stage_keys[stage]] = whole_list(occupancy.stage_bytes[stage]);
+  object["buckets_seen"] = occupancy.buckets_seen;
+  object["bucket_columns"] = bucket_columns;
+  object["buckets"] = Json::array();
+  for (const Occupancy::Bucket& bucket : occupancy.buckets) {
+    object["buckets"].push_back(Json::array(
+        {bucket.offset_bytes, bucket.bytes, rounded(bucket.begin_s), rounded(bucket.read_s),
+         rounded(bucket.waited_s), rounded(bucket.sorted_s), rounded(bucket.written_s)}));
+  }
+  return object;
+}
+
+Json staircase_object(const Staircase& stairs) {
+  return {{"title", stairs.title},
+          {"streams", stairs.streams},
+          {"steps", stairs.steps},
+          {"measured_bytes", whole_list(stairs.measured_bytes)},
+          {"predicted_bytes", whole_list(stairs.predicted_bytes)}};
+}
+
+// What is told of every operation but a sort, and of this one.
+std::string files_json(const char* command, const Json& own, const FilesStats& stats) {
+  Json object = {{"version", 1}, {"command", command}};
+  object.update(own);
+  object.update({{"seconds", stats.seconds},
+                 {"passes", stats.passes},
+                 {"bytes_read", stats.bytes_read},
+                 {"bytes_written", stats.bytes_written},
+                 {"temp_bytes", stats.temp_bytes},
+                 {"switches", stats.switches},
+                 {"run_bytes", stats.run_bytes},
+                 {"peak_rss_bytes", stats.peak_rss_bytes},
+                 {"budget_bytes", stats.budget_bytes},
+                 {"temp_memory_bytes", stats.temp_memory_bytes}});
+  if (!stats.emulated.empty()) object["emulated"] = stats.emulated;
+  return json_text(object);
+}
+
+}  // namespace
+
+Json plan_object(const SortPlan& plan) {
+  Json phases = Json::array();
+  for (const SortPhase& phase : plan.phases) {
+    phases.push_back(phase_object(phase));
+    if (!plan.device) phases.back()["seconds"] = nullptr;
+  }
+  Json device = nullptr;
+  if (plan.device) {
+    device = {{"name", plan.device->name},
+              {"source", plan.device->source},
+              {"assumed", plan.device_is_assumed},
+              {"read_bytes_per_s", plan.device->read_bytes_per_s},
+              {"write_bytes_per_s", plan.device->write_bytes_per_s},
+              {"switch_seconds", plan.device->switch_seconds.at(1, 1)}};
+  }
+  return {{"method", name_of(plan.method)},
+          {"why", plan.why},
+          // null: not predicted.
+          {"seconds", plan.seconds > 0 ? Json(plan.seconds) : Json(nullptr)},
+          {"passes", plan.passes},
+          {"seeks", plan.seeks},
+          {"run_bytes", plan.seeks > 0 ? static_cast<double>(plan.bytes_read + plan.bytes_written) /
+                                             static_cast<double>(plan.seeks)
+                                       : 0},
+          {"buckets", plan.buckets},
+          {"input_bytes", plan.input_bytes},
+          {"bytes_read", plan.bytes_read},
+          {"bytes_written", plan.bytes_written},
+          {"temp_bytes", plan.temp_bytes},
+          {"temp_memory_bytes", plan.temp_memory_bytes},
+          {"spilled_bytes", plan.spilled_bytes},
+          {"compresses", plan.compresses},
+          {"memory_bytes", plan.memory_bytes},
+          {"fewer_passes_memory_bytes", plan.fewer_passes_memory_bytes},
+          {"long_runs", plan.long_runs},
+          {"device", std::move(device)},
+          {"phases", std::move(phases)}};
+}
+
+}  // namespace penstock::api
+
+namespace penstock {
+
+std::string to_json(const SortStats& stats) {
+  api::Json object = {
+      {"version", 1},
+      {"method", name_of(stats.method)},
+      {"items", stats.items},
+      {"bytes", stats.bytes},
+      {"seconds", stats.seconds},
+      {"peak_rss_bytes", stats.peak_rss_bytes},
+      {"budget_bytes", stats.budget_bytes},
+      {"passes", stats.passes},
+      {"seeks", stats.seeks},
+      {"run_bytes", stats.run_bytes()},
+      {"bytes_read", stats.bytes_read},
+      {"bytes_written", stats.bytes_written},
+      {"temp_bytes", stats.temp_bytes},
+      {"temp_memory_bytes", stats.temp_memory_bytes},
+      {"spilled_bytes", stats.spilled_bytes},
+      {"kept_bytes", stats.kept_bytes},
+      {"pool", stats.pool},
+      {"engine", stats.engine},
+      {"emulated", stats.emulated.empty() ? api::Json(nullptr) : api::Json(stats.emulated)},
+      {"phases", api::Json::array()},
+      {"phase_seconds", api::Json::object()},
+      {"predicted", api::plan_object(stats.predicted)}};
+  for (const SortPhase& phase : stats.phases) object["phases"].push_back(api::phase_object(phase));
+  for (const auto& [phase, seconds] : stats.phase_seconds) object["phase_seconds"][phase] = seconds;
+  if (stats.occupancy.buckets_seen > 0)
+    object["occupancy"] = api::occupancy_object(stats.occupancy);
+  if (!stats.occupancy.staircases.empty()) {
+    object["staircases"] = api::Json::array();
+    for (const Staircase& stairs : stats.occupancy.staircases)
+      object["staircases"].push_back(api::staircase_object(stairs));
+  }
+  return api::json_text(object);
+}
+
+std::string to_json(const SortPlan& plan) {
+  api::Json object = {{"version", 1}};
+  object.update(api::plan_object(plan));
+  return api::json_text(object);
+}
+
+std::string to_json(const FileCheck& check, const std::string& file, const ItemFormat& items) {
+  api::Json object = {{"version", 1},
+                      {"file", file},
+                      {"format", items.name},
+                      {"sorted", check.sorted()},
+                      {"count", check.count},
+                      {"duplicates", nullptr},
+                      {"checksum", check.checksum},
+                      {"first_unsorted", nullptr},
+                      {"seconds", check.seconds}};
+  if (check.sorted()) {
+    object["duplicates"] = check.duplicates;
+  } else {
+    object["first_unsorted"] = *check.first_unsorted;
+  }
+  return api::json_text(object);
+}
+
+std::string to_json(const MergeFilesStats& stats) {
+  return api::files_json("merge",
+                         {{"files", stats.planned.files},
+                          {"items", stats.items},
+                          {"bytes", stats.bytes},
+                          {"factors", stats.planned.factors},
+                          {"predicted_seconds", stats.planned.seconds}},
+                         stats);
+}
+
+std::string to_json(const PartitionFilesResult& result) {
+  const bool ranges = result.by == PartitionFilesBy::range;
+  api::Json parts = api::Json::array();
+  for (size_t j = 0; j < result.parts.size(); ++j) {
+    const FilePart& part = result.parts[j];
+    api::Json one = {{"file", part.path},
+                     {"items", part.items},
+                     {"bytes", part.bytes},
+                     {"checksum", part.checksum.empty() ? api::Json() : api::Json(part.checksum)}};
+    // From the bound on, and before that of the next part.
+    if (ranges) one["from"] = j > 0 ? api::Json(result.bounds[j - 1]) : api::Json();
+    parts.push_back(std::move(one));
+  }
+  return api::files_json(
+      "partition",
+      {{"by", name_of(result.by)}, {"format", result.format}, {"parts", std::move(parts)}},
+      result.stats);
+}
+
+std::string to_json(const GroupFilesStats& stats) {
+  return api::files_json("group",
+                         {{"items", stats.items},
+                          {"groups", stats.groups},
+                          {"bytes", stats.bytes},
+                          {"buckets", stats.buckets}},
+                         stats);
+}
+
+std::string to_json(const JoinFilesStats& stats) {
+  return api::files_json("join", {{"items", stats.items}, {"bytes", stats.bytes}}, stats);
+}
+
+std::string to_json(const JoinLinesStats& stats) {
+  return api::files_json(
+      "join",
+      {{"items", stats.items}, {"bytes", stats.bytes}, {"sorted_inputs", stats.sorted_inputs}},
+      stats);
+}
+
+const char* name_of(PartitionFilesBy by) {
+  switch (by) {
+    case PartitionFilesBy::range:
+      return "range";
+    case PartitionFilesBy::hash:
+      return "hash";
+    case PartitionFilesBy::bits:
+      return "bits";
+  }
+  return "?";
+}
+
+}  // namespace penstock

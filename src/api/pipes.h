@@ -1,0 +1,80 @@
+#pragma once
+
+// Sources and a sink beside files: each is the other end of a pipe, whose name the engines below
+// read and write as they do any other.
+//
+// What must not happen is that the end of a source that failed is taken for the end of its data: a
+// run is told to stop before the pipe is closed, and every run looks whether it was before it gives
+// its output a name.
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "file/descriptor.h"
+#include "penstock/files.h"
+
+namespace penstock::api {
+
+// Thread safety: one thread; the threads of the pipes are its own.
+class Pipes {
+ public:
+  // Sources and sink of the options become paths in them.
+  static Result<std::unique_ptr<Pipes>> open(FilesOptions& options);
+  Pipes(const Pipes&) = delete;
+  Pipes& operator=(const Pipes&) = delete;
+  ~Pipes();
+
+  // The run has ended: so do all threads, and the sink is closed where `succeeded`.
+  void end(bool succeeded);
+  // The first error of a source or of the sink, or ok.
+  Status status() EXCLUDES_LOCK(mutex_);
+
+ private:
+  struct Feed {
+    std::shared_ptr<Source> source;
+    std::optional<file::Descriptor> to;  // reset by its thread, under mutex_
+    os::Fd readable;                     // so that no writer is ever without a reader (SIGPIPE)
+    std::thread thread;
+  };
+
+  explicit Pipes(const FilesOptions& options)
+      : sink_(options.sink), cancel_(options.cancel), progress_(options.progress) {}
+  Status start(FilesOptions& options);
+  void feed(Feed& feed);
+  void drain();
+  void stop(Error error) EXCLUDES_LOCK(mutex_);
+  bool is_cancelled() const { return cancel_ != nullptr && cancel_->load(); }
+
+  std::vector<std::unique_ptr<Feed>> feeds_;
+  const std::shared_ptr<Sink> sink_;
+  std::optional<file::Descriptor> from_;  // of the sink's pipe
+  os::Fd sink_writable_;
+  std::thread drainer_;
+  const std::atomic<bool>* const cancel_;  // the caller's
+  const std::function<void(const FilesProgress&)> progress_;
+  std::atomic<bool> stop_{false};  // what the run looks at
+  std::atomic<bool> ended_{false};
+  Mutex mutex_;
+  std::optional<Error> error_ GUARDED_BY(mutex_);
+};
+
+// work(options): the run, with paths alone in its options.
+template <class Work>
+auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltype(work(given)) {
+  if (given.sources.empty() && given.sink == nullptr) return work(given);
+  FilesOptions options = given;
+  auto pipes = Pipes::open(options);
+  if (!pipes) return std::unexpected(pipes.error());
+  auto result = work(options);
+  (*pipes)->end(result.has_value());
+  const Status status = (*pipes)->status();
+  // A run that went well had all that it wanted of a source, whatever came of the rest.
+  if (!status && (!result || needs_all)) return std::unexpected(status.error());
+  return result;
+}
+
+}  // namespace penstock::api
