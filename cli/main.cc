@@ -8,13 +8,16 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/common/command.h"
+#include "cli/common/manual.h"
 #include "cli/common/print.h"
 #include "cli/sort/gnu_options.h"
+#include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/standard_streams.h"
@@ -53,14 +56,44 @@ int report(std::string_view command, const Error& error) {
 namespace {
 
 // "penstock help [COMMAND]", for those who do not think of --help. It is taken before the parser
-// sees it, which would read the topic as a command to run.
-int explain(const CommandLine& line, const std::string& topic) {
-  const auto help = line.help(topic);
-  if (!help) {
-    return report("help",
-                  {ErrorCode::invalid_argument, "find this command", topic, 0, "penstock help"});
+// sees it, which would read the topic as a command to run. "penstock help --man [COMMAND]" and
+// "penstock help --completion SHELL" print what is installed beside the program, and
+// "penstock help --write FOLDER" writes all of it.
+int explain(const CommandLine& line, const std::vector<std::string>& words) {
+  const std::string first = words.empty() ? "" : words[0];
+  const std::string second = words.size() < 2 ? "" : words[1];
+  const char* const version = "penstock " PENSTOCK_VERSION;
+  if (first == "--write" && !second.empty()) {
+    const Status written = write_manual(line.texts(), version, second);
+    return written ? exit_ok : report("help", written.error());
   }
-  print("{}", *help);
+  const bool man = first == "--man";
+  const bool completes = first == "--completion";
+  const auto text = man         ? manual_page(line.texts(), second, version)
+                    : completes ? completion(line.texts(), second)
+                                : help_text(line.texts(), first);
+  if (!text) {
+    return report("help", {ErrorCode::invalid_argument,
+                           completes ? "complete words in this shell" : "find this command",
+                           man || completes ? second : first, 0,
+                           completes ? "bash, zsh or fish" : "penstock help"});
+  }
+  print("{}", *text);
+  return exit_ok;
+}
+
+// "penstock --version --json": what was built, and what it uses of this machine.
+int tell_version() {
+#ifdef NDEBUG
+  constexpr bool assertions = false;
+#else
+  constexpr bool assertions = true;
+#endif
+  const nlohmann::ordered_json json = {{"version", PENSTOCK_VERSION},
+                                       {"compiler", __VERSION__},
+                                       {"assertions", assertions},
+                                       {"instructions", os::name_of(os::cpu_tier())}};
+  print("{}\n", json.dump(2));
   return exit_ok;
 }
 
@@ -75,16 +108,22 @@ int run(int argc, char** argv) {
                                    add_convert(program),   add_report(program), add_merge(program),
                                    add_partition(program), add_group(program),  add_join(program),
                                    add_replay(program),    add_compare(program)};
-  program.add_subcommand("help", "explain the program, or one of its commands");
+  program.add_subcommand("help", "explain the program, or one of its commands")
+      .footer(
+          "penstock help COMMAND\n"
+          "penstock help --man [COMMAND] | man -l -          the same as a manual page\n"
+          "source <(penstock help --completion bash)        or zsh, fish: let the shell complete\n"
+          "penstock help --write FOLDER                     all of it, as an installation has it");
   if (argc > 1 && std::string_view(argv[1]) == "help")
-    return explain(line, argc > 2 ? argv[2] : "");
+    return explain(line, {argv + 2, argv + argc});
   std::vector<std::string> words = mark_traced_program(argc, argv);
+  if (words == std::vector<std::string>{"--version", "--json"}) return tell_version();
   if (!words.empty() && words.front() == "sort") words = with_gnu_forms(std::move(words));
   if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {
     if (command.parser.chosen()) return command.run();
   }
-  print_to(stderr, "{}", *line.help());
+  print_to(stderr, "{}", help_text(line.texts(), "").value_or(""));
   return exit_error;
 }
 

@@ -14,8 +14,10 @@ import os
 import pathlib
 import pty
 import random
+import re
 import resource
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -396,6 +398,67 @@ class CommandLine(Case):
             child.stdout.read(8)
             child.stdout.close()
             self.assertEqual(child.wait(timeout=60), -signal.SIGPIPE)
+
+
+class Manual(Case):
+    """Help, manual pages and completions are made of the same texts."""
+
+    def commands(self):
+        listed = run("--help").stdout.decode().partition("\nCommands:\n")[2].partition("\n\n")[0]
+        return re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
+
+    def test_every_option_of_the_help_is_in_the_manual_and_is_completed(self):
+        self.assertIn("sort", self.commands())
+        completions = {shell: run("help", "--completion", shell).stdout.decode() for shell in ("bash", "zsh", "fish")}
+        for command in self.commands():
+            shown = run(command, "--help").stdout.decode() if command != "help" else ""
+            self.assertTrue(all(len(line) <= 100 for line in shown.splitlines()), command)
+            page = run("help", "--man", command).stdout.decode().replace("\\-", "-")
+            for option in re.findall(r"^  (?:-\w, |    )?(--[a-z0-9-]+)", shown, re.MULTILINE):
+                self.assertIn(f"\\fB{option}\\fR", page, command)
+                self.assertIn(option, completions["bash"])
+                self.assertIn(option, completions["zsh"])
+                self.assertIn(f" -l {option[2:]} ", completions["fish"])
+
+    def test_pages_are_good_manual_pages(self):
+        if shutil.which("groff") is None:
+            self.skipTest("no groff here")
+        run("help", "--write", self.folder / "share")
+        pages = sorted((self.folder / "share/man/man1").iterdir())
+        self.assertEqual(len(pages), len(self.commands()))  # all but help, and the program's
+        for page in pages:
+            done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", page], capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), page)
+            self.assertIn(page.stem.encode(), done.stdout)
+
+    def test_shells_complete(self):
+        run("help", "--write", self.folder / "share")
+        for words, wanted in (("so", "sort"), ("sort --para", "--parallel"), ("merge --buf", "--buffer-size"),
+                              ("replay --pace o", "original"), ("help par", "partition")):
+            with self.subTest(words=words):
+                script = f"""source {self.folder}/share/bash-completion/completions/penstock
+                             COMP_WORDS=(penstock {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _penstock; echo "${{COMPREPLY[@]}}" """
+                done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+                self.assertEqual((done.stdout.split(), done.stderr), ([wanted.encode()], b""))
+        for shell, name in (("zsh", "zsh/site-functions/_penstock"), ("fish", "fish/vendor_completions.d/penstock.fish")):
+            if shutil.which(shell):
+                subprocess.run([shell, "-n", self.folder / "share" / name], check=True)
+
+    def test_typing_errors_are_told_with_what_was_meant(self):
+        for words, parts in ((["srt", "x"], ["no command srt (did you mean sort?)"]),
+                             (["sort", "--formt", "u64", "x"], ["penstock sort: no option --formt (did you mean --format?)"]),
+                             (["sort", "--bufer-size=1G", "x"], ["no option --bufer-size (did you mean --buffer-size?)"]),
+                             (["sort", "--zzzzzzzzzz", "x"], ["no option --zzzzzzzzzz\n"]),
+                             (["sort", "--parallel", "some", "x"], ["--parallel: cannot read this value: some"]),
+                             (["sort", "x", "--parallel"], ["--parallel: a value is missing"]),
+                             (["gen", "--count", "5"], ["penstock gen: --format is missing"])):
+            with self.subTest(words=words):
+                self.assert_message(run(*words, code=2), *parts)
+
+    def test_version_as_json(self):
+        told = json.loads(run("--version", "--json").stdout)
+        self.assertRegex(told["version"], r"^\d+\.\d+\.\d+$")
+        self.assertIn(told["instructions"], ("portable", "avx2", "avx512"))
 
 
 class OutputsThatAreOpen(Case):

@@ -1,13 +1,91 @@
 #include "cli/common/parser.h"
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string_view>
 
 #include "base/printable.h"
 #include "cli/common/command.h"
+#include "cli/common/manual.h"
 #include "cli/common/print.h"
 
 namespace penstock::cli {
+namespace {
+
+constexpr const char* choices_name = "choices";
+
+const CLI::Validator* choices_of(const CLI::Option& option) {
+  try {
+    return const_cast<CLI::Option&>(option).get_validator(choices_name);
+  } catch (const CLI::OptionNotFound&) {
+    return nullptr;
+  }
+}
+
+// What the help calls its value.
+std::string value_of(const CLI::Option& option) {
+  const std::string name = option.get_type_name();
+  const std::string type = name.substr(0, name.find(':'));
+  return type == "TEXT" ? "WORD" : type == "UINT" || type == "INT" || type == "FLOAT" ? "N" : type;
+}
+
+// How many letters must be written, left out or changed, or change places with the next one, to make one of the other.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+// " (did you mean --output?)", or nothing where no name is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+  std::string_view nearest;
+  size_t least = 1 + word.size() / 3;  // letters that may differ, and one more
+  for (const std::string& name : names) {
+    const size_t differ = distance(word, name);
+    if (differ < least || (differ == least && nearest.empty() && name.starts_with(word))) {
+      least = differ;
+      nearest = name;
+    }
+  }
+  return nearest.empty() ? std::string() : fmt::format(" (did you mean {}?)", nearest);
+}
+
+// Words that nothing takes: of `words` the first one of `left`.
+std::string unexpected(const CLI::App& app, bool is_program, const std::vector<std::string>& words,
+                       const std::vector<std::string>& left) {
+  const auto found = std::ranges::find_if(words, [&](const std::string& word) {
+    return std::ranges::find(left, word) != left.end() ||
+           std::ranges::find(left, word.substr(0, word.find('='))) != left.end();
+  });
+  const std::string word = found == words.end() ? (left.empty() ? "" : left.front()) : *found;
+  std::vector<std::string> names;
+  if (word.starts_with("-")) {
+    for (const CLI::Option* option : app.get_options()) {
+      if (option->get_group().empty()) continue;
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    const std::string name = word.substr(0, word.find('='));
+    return fmt::format("no option {}{}", name, did_you_mean(name, names));
+  }
+  if (!is_program) return fmt::format("no use for the word {}", word);
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return fmt::format("no command {}{}", word, did_you_mean(word, names));
+}
+
+}  // namespace
 
 Option Option::required() {
   option_->required();
@@ -20,7 +98,11 @@ Option Option::one_word() {
 }
 
 Option Option::one_of(std::initializer_list<const char*> words) {
-  option_->check(CLI::IsMember(std::vector<std::string>(words.begin(), words.end())));
+  const std::vector<std::string> choices(words.begin(), words.end());
+  CLI::Validator member = CLI::IsMember(choices);
+  member.name(choices_name);
+  member.description(fmt::format("{}", fmt::join(choices, "|")));
+  option_->check(member);
   return *this;
 }
 
@@ -85,7 +167,11 @@ void Parser::refuse(const char* names, bool takes_value, const std::string& mess
 }
 
 void Parser::give_up_short_help() {
-  app_->set_help_flag("--help", "print this help and exit");
+  app_->set_help_flag("--help", "print this help and exit")->group(usual_group);
+}
+
+void Parser::group(const char* heading) {
+  app_->option_defaults()->group(heading);
 }
 
 void Parser::footer(const std::string& text) {
@@ -102,7 +188,9 @@ bool Parser::given(const char* name) const {
 
 CommandLine::CommandLine(const char* name, const char* description, const char* version)
     : app_(std::make_unique<CLI::App>(description, name)) {
-  app_->set_version_flag("--version", version);
+  app_->set_help_flag("-h,--help", "print this help and exit");
+  app_->set_version_flag("--version", version,
+                         "print the version and exit; with --json what it was built for");
 }
 
 CommandLine::~CommandLine() = default;
@@ -117,32 +205,87 @@ CLI::App* CommandLine::find(const std::string& subcommand) const {
 }
 
 std::optional<int> CommandLine::parse(std::vector<std::string> words) {
-  const std::string first = words.empty() ? "" : words.front();
+  const CLI::App* app = words.empty() ? nullptr : find(words.front());
+  const std::string who = app_->get_name() + (app != nullptr ? " " + words.front() : "");
+  if (app == nullptr) app = app_.get();
   // "--name=": an empty value, and not the next word.
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
     if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
     words[i].pop_back();
     words.insert(words.begin() + static_cast<ptrdiff_t>(++i), "");
   }
-  std::ranges::reverse(words);  // as CLI11 takes them
+  std::string message;
   try {
-    app_->parse(words);
+    app_->parse(
+        std::vector<std::string>(words.rbegin(), words.rend()));  // backwards, as CLI11 takes them
     return std::nullopt;
+  } catch (const CLI::ExtrasError&) {
+    message = unexpected(*app, app == app_.get(), words, app_->remaining(true));
+  } catch (const CLI::ConversionError& error) {
+    const std::string text = error.what();
+    const size_t is = text.find(" = ");
+    const size_t begin = text.find(": ");
+    message = is == text.npos || begin == text.npos
+                  ? text
+                  : fmt::format("{}: cannot read this value: {}",
+                                text.substr(begin + 2, is - begin - 2), text.substr(is + 3));
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    message = text.substr(0, text.find(": ")) + ": a value is missing, or there is one too many";
+  } catch (const CLI::RequiredError& error) {
+    message = error.what();
+    if (message.ends_with(" is required"))
+      message = message.substr(0, message.size() - 12) + " is missing";
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app_->exit(error);  // --help, --version
-    const std::string message = error.what();
-    const std::string who = app_->get_name() + (find(first) != nullptr ? " " + first : "");
-    print_to(stderr, "{}: {}\n", who, printable(message, std::string::npos));
-    if (message.find("(try:") == std::string::npos) print_to(stderr, "Try '{} --help'.\n", who);
-    return exit_error;
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr) {
+      print("{}", help_text(texts(), app == app_.get() ? "" : app->get_name()).value_or(""));
+      return exit_ok;
+    }
+    if (error.get_exit_code() == 0) return app_->exit(error);  // --version
+    message = error.what();
   }
+  print_to(stderr, "{}: {}\n", who, printable(message, std::string::npos));
+  if (message.find("(try:") == std::string::npos) print_to(stderr, "Try '{} --help'.\n", who);
+  return exit_error;
 }
 
-std::optional<std::string> CommandLine::help(const std::string& subcommand) const {
-  if (subcommand.empty()) return app_->help();
-  const CLI::App* app = find(subcommand);
-  if (app == nullptr) return std::nullopt;
-  return app->help(app_->get_name());
+namespace {
+
+CommandText text_of(const CLI::App& app) {
+  CommandText text{
+      .name = app.get_name(), .help = app.get_description(), .footer = app.get_footer()};
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionText one{.help = option->get_description(), .group = option->get_group()};
+    for (const std::string& name : option->get_snames()) one.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) one.names.push_back("--" + name);
+    if (const CLI::Validator* choices = choices_of(*option)) {
+      const std::string all = choices->get_description();
+      for (size_t at = 0; at <= all.size();) {
+        const size_t end = std::min(all.find('|', at), all.size());
+        one.choices.push_back(all.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+    if (option->get_positional()) {
+      one.value = option->get_name(true);
+      if (const std::string more = value_of(*option); more != "WORD") one.value += " " + more;
+      text.words.push_back(std::move(one));
+      continue;
+    }
+    if (option->get_items_expected_max() > 0) one.value = value_of(*option);
+    one.optional_value = !one.value.empty() && option->get_items_expected_min() == 0;
+    text.options.push_back(std::move(one));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<CommandText> CommandLine::texts() const {
+  std::vector<CommandText> texts = {text_of(*app_)};
+  for (const CLI::App* app : app_->get_subcommands({})) texts.push_back(text_of(*app));
+  return texts;
 }
 
 }  // namespace penstock::cli

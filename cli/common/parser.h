@@ -60,6 +60,8 @@ class Parser {
   void refuse(const char* names, bool takes_value, const std::string& message);
   // "--help" alone, where "-h" is something else.
   void give_up_short_help();
+  // The heading above the options that are added from now on, in the help and in the manual.
+  void group(const char* heading);
   // Stands below the help.
   void footer(const std::string& text);
 
@@ -71,6 +73,24 @@ class Parser {
   CLI::App* app_;
 };
 
+// What the help and the manual say of an option, and of a word without a name.
+inline constexpr const char* usual_group = "Options";
+struct OptionText {
+  std::vector<std::string> names;  // "-o", "--output"; a word without a name has none
+  std::string value;               // what its value is called; empty: it takes none
+  bool optional_value = false;
+  std::vector<std::string> choices;  // all values that it may have, where that is known
+  std::string help;
+  std::string group;
+};
+struct CommandText {
+  std::string name;
+  std::string help;
+  std::string footer;
+  std::vector<OptionText> words;
+  std::vector<OptionText> options;
+};
+
 class CommandLine {
  public:
   CommandLine(const char* name, const char* description, const char* version);
@@ -80,8 +100,8 @@ class CommandLine {
   // `words` without the program's name. The exit code, where the program has nothing more to do: it has printed the help,
   // its version or an error.
   std::optional<int> parse(std::vector<std::string> words);
-  // Of the program, or of one of its subcommands; nothing where it has none of that name.
-  std::optional<std::string> help(const std::string& subcommand = "") const;
+  // The program first, then its subcommands. What the help does not show is left out.
+  std::vector<CommandText> texts() const;
 
  private:
   CLI::App* find(const std::string& subcommand) const;

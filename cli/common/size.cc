@@ -1,55 +1,52 @@
 #include "cli/common/size.h"
 
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <string>
 
-#include "penstock/units.h"
+#include "base/misuse.h"
 
 namespace penstock::cli {
 namespace {
 
-// Bytes per unit of a suffix; 0 when there is no such suffix.
-uint64_t unit_of(char suffix) {
-  switch (suffix) {
-    case 'b':
-      return 1;
-    case 'k':
-    case 'K':
-      return KiB;
-    case 'm':
-    case 'M':
-      return MiB;
-    case 'g':
-    case 'G':
-      return GiB;
-    case 't':
-    case 'T':
-      return TiB;
-    default:
-      return 0;
-  }
-}
-
-std::unexpected<Error> not_a_size(std::string_view text) {
-  return failure(ErrorCode::invalid_argument, "read this as a size", std::string(text),
-                 "a number and a suffix: 512M, 4G, 50%");
+// Bytes per unit of a suffix: of "K" and "KiB" 1024, of "kB" and "KB" 1000, and so on, of "b" and "B" 1. 0 where there is no
+// such suffix.
+uint64_t unit_of(std::string_view suffix) {
+  if (suffix == "b" || suffix == "B") return 1;
+  constexpr std::string_view letters = "kmgt";
+  const size_t power = letters.find(static_cast<char>(suffix.front() | 0x20));
+  const std::string_view rest = suffix.substr(1);
+  if (power == letters.npos || (!rest.empty() && rest != "B" && rest != "iB")) return 0;
+  uint64_t unit = 1;
+  for (size_t i = 0; i <= power; ++i) unit *= rest == "B" ? 1000 : 1024;
+  return unit;
 }
 
 }  // namespace
 
-Result<uint64_t> parse_size(std::string_view text, uint64_t memory_bytes, uint64_t unit_bytes) {
-  uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  auto [rest, problem] = std::from_chars(text.data(), end, number);
-  if (problem != std::errc{} || number == 0 || end - rest > 1) return not_a_size(text);
-  if (rest != end && *rest == '%') {
-    if (number > 100) return not_a_size(text);
-    return static_cast<uint64_t>(static_cast<__uint128_t>(memory_bytes) * number / 100);
+Result<uint64_t> parse_size(const char* option, std::string_view text, uint64_t memory_bytes,
+                            uint64_t unit_bytes) {
+  const auto no_size = misuse("read this as a size", std::string(option) + " " + std::string(text),
+                              "a number and a suffix: 512M, 1.5G, 50%");
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (problem != std::errc{} || !(number > 0)) return no_size;
+  const std::string_view suffix(rest, end);
+  double bytes = 0;
+  if (suffix == "%") {
+    if (number > 100) return no_size;
+    bytes = static_cast<double>(memory_bytes) * number / 100;
+  } else {
+    const uint64_t unit = suffix.empty() ? unit_bytes : unit_of(suffix);
+    // A part of a byte is nobody's wish.
+    if (unit <= 1 && number != std::floor(number)) return no_size;
+    bytes = number * static_cast<double>(unit);
   }
-  uint64_t unit = rest == end ? unit_bytes : unit_of(*rest);
-  if (unit == 0 || number > std::numeric_limits<int64_t>::max() / unit) return not_a_size(text);
-  return number * unit;
+  if (!(bytes >= 1) || bytes >= static_cast<double>(std::numeric_limits<int64_t>::max()))
+    return no_size;
+  return static_cast<uint64_t>(bytes);
 }
 
 }  // namespace penstock::cli

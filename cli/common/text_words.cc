@@ -49,21 +49,26 @@ Result<std::string> letters_of(const TextWords& words) {
 }  // namespace
 
 void add_line_words(Parser& parser, TextWords& words) {
-  parser.add_option("-t,--field-separator", words.separator,
-                    "lines: what separates fields (default: blanks before each)");
+  parser.group("Input and output");
+  parser
+      .add_option("-t,--field-separator", words.separator,
+                  "lines: what separates fields (default: blanks before each)")
+      .value_name("BYTE");
   parser.add_flag(
       "--csv", words.csv,
       "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "
       "lines; keys are columns, NUMBER or (with --header) NAME, with :LETTERS behind");
   parser.add_flag("--tsv", words.tsv, "the same, with tabs");
-  parser.add_flag("--header", words.header,
-                  "lines: the first one of each file stays in front; --header=N: the first N");
+  parser
+      .add_flag("--header", words.header, "lines: the first one, or N, of each file stays in front")
+      .value_name("N");
   parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline");
 }
 
 void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   if (short_human) parser.give_up_short_help();
   add_line_words(parser, words);
+  parser.group("Order");
   parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning");
   parser.add_flag("-g,--general-numeric-sort", words.general,
                   "lines: by a number as in 1e3, 0x1F, inf, nan");
@@ -72,8 +77,10 @@ void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   parser.add_flag("-M,--month-sort", words.month, "lines: by the name of a month, JAN to DEC");
   parser.add_flag("-V,--version-sort", words.version, "lines: by numbers within the text");
   parser.add_flag("-R,--random-sort", words.random, "lines: in any order, equal keys together");
-  parser.add_option("--sort", words.sort,
-                    "lines: general-numeric, human-numeric, month, numeric, random or version");
+  parser
+      .add_option("--sort", words.sort,
+                  "lines: general-numeric, human-numeric, month, numeric, random or version")
+      .value_name("HOW");
   parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "keys begin behind blanks");
   parser.add_flag("-d,--dictionary-order", words.dictionary,
                   "of keys only letters, digits and blanks count");

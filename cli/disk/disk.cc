@@ -171,7 +171,7 @@ std::string today() {
 Result<Found> measure_disk(const DiskArguments& arguments, const StopSignals& signals) {
   std::string size = arguments.size;
   if (size.empty()) size = arguments.quick ? quick_size : usual_size;
-  auto bytes = parse_size(size, 0, 1);
+  auto bytes = parse_size("--size", size, 0);
   if (!bytes) return std::unexpected(bytes.error());
   auto device = FileDevice::open({.directory = arguments.directory,  //
                                   .bytes = *bytes,

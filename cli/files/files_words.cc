@@ -56,13 +56,18 @@ const char* const files_words_footer =
 void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help) {
   parser.add_option("FILE", words.inputs, inputs_help);
   add_format_options(parser, words.format);
+  parser.group("Memory and disk");
   add_memory_words(parser, words);
-  parser.add_option("--device", words.device,
-                    "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
-                    "penstock disk (default: nvme)");
-  parser.add_flag("--json", words.json, "print what was done, as JSON");
+  parser.group("Advanced");
+  parser
+      .add_option("--device", words.device,
+                  "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
+                  "penstock disk (default: nvme)")
+      .value_name("DISK");
   add_output_words(parser, words.output_rules);
   add_source_words(parser, words.source);
+  parser.group("Input and output");
+  parser.add_flag("--json", words.json, "print what was done, as JSON");
   parser.footer(files_words_footer);
 }
 

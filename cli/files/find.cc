@@ -178,7 +178,7 @@ Result<Search> prepare(const FindArguments& arguments) {
   if (!pattern) return std::unexpected(pattern.error());
   search.pattern = std::move(*pattern);
 
-  const auto window_bytes = parse_size(arguments.window, os::limits().memory_bytes);
+  const auto window_bytes = parse_size("--window", arguments.window, os::limits().memory_bytes);
   if (!window_bytes) return std::unexpected(window_bytes.error());
   search.stream = {
       .block_bytes = arguments.block_bytes,

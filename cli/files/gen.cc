@@ -69,7 +69,7 @@ Result<uint64_t> count_of(const GenArguments& arguments, const record::Format& f
   if (!format.fixed()) return misuse("make lines of so many bytes", "--bytes", "--count");
   if (arguments.bytes.ends_with('%'))
     return misuse("use a share of nothing", "--bytes", "--bytes 8G");
-  auto bytes = parse_size(arguments.bytes, 0, 1);
+  auto bytes = parse_size("--bytes", arguments.bytes, 0);
   if (!bytes) return bytes;
   return *bytes / format.record_bytes;
 }

@@ -321,7 +321,7 @@ Result<Plans> plan_size(const PlanArguments& arguments) {
     return misuse("plan for a file and for a size at once", "--size", "one of the two");
   }
   if (auto fine = refuse_words_about_files(arguments); !fine) return std::unexpected(fine.error());
-  auto bytes = parse_size(arguments.size, 0, 1);
+  auto bytes = parse_size("--size", arguments.size, 0);
   if (!bytes) return std::unexpected(bytes.error());
   auto memory_bytes = memory_bytes_of(arguments);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());

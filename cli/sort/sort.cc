@@ -174,15 +174,21 @@ Command add_sort(Parser& program) {
                 "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
   add_sort_words(parser, a);
   add_output_words(parser, a.output_rules);
-  parser.add_flag("-c,--check", a.check, "sort nothing; tell whether the input is in order");
+  parser.group("What is done and told");
+  parser
+      .add_flag("-c,--check", a.check,
+                "sort nothing; tell whether the input is in order (=quiet: as -C)")
+      .value_name("HOW");
   parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
   parser.add_flag(
       "--resume", a.resume,
       "keep what is finished until all is, and go on with what an earlier run of the same "
       "command has kept");
-  parser.add_option("--stats", a.stats_path,
-                    "write the plan and what happened to this file, as JSON");
-  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
+  parser
+      .add_option("--stats", a.stats_path, "write the plan and what happened to this file, as JSON")
+      .value_name("FILE");
+  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)")
+      .value_name("FILE");
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
   return {parser, [arguments] { return run(*arguments); }};
 }

@@ -57,34 +57,39 @@ Result<Compression> parse_compression(std::string_view name) {
 }  // namespace
 
 const char* const sort_words_footer =
-    "Sizes are numbers with a suffix: b for bytes, K M G T for powers of 1024 (none: K, as GNU "
-    "sort's), %\n"
-    "for a share of the memory of this machine or of its container.";
+    "Sizes are numbers with a suffix: K M G T (or KiB ...) for powers of 1024, KB MB GB TB for "
+    "powers of 1000,\n"
+    "b for bytes, % for a share of the memory of this machine or of its container. -S without a "
+    "suffix counts KiB,\n"
+    "as GNU sort's, all others bytes.";
 
 SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
 
 void add_memory_words(Parser& parser, MemoryWords& words) {
-  parser.add_option(
-      "-S,--buffer-size", words.memory,
-      "memory that the program may use, all told (default 1G, or half of the memory if less)");
+  parser
+      .add_option(
+          "-S,--buffer-size", words.memory,
+          "memory that the program may use, all told (default 1G, or half of the memory if less)")
+      .value_name("SIZE");
   parser
       .add_option(
           "-T,--temporary-directory", words.temp_directories,
           "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
           "that is memory, /var/tmp or the output's folder)")
-      .one_word();
+      .one_word()
+      .value_name("DIR");
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
-  parser.add_option("-o,--output", words.output,
-                    "where the result goes; may be an input (default: standard output)");
+  parser.group("Input and output");
+  parser
+      .add_option("-o,--output", words.output,
+                  "where the result goes; may be an input (default: standard output)")
+      .value_name("FILE");
   add_format_options(parser, words.format);
   add_text_words(parser, words.format.text, true);
-  add_gnu_options(parser, words.gnu);
-  add_memory_words(parser, words);
-  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   parser.add_flag("-r,--reverse", words.descending, "descending order");
   parser.add_flag("-u,--unique", words.unique,
                   "only the first of items with equal keys; with -c: equal keys are disorder");
@@ -94,21 +99,31 @@ void add_sort_words(Parser& parser, SortWords& words) {
       .add_option("--top", words.top,
                   "the first so many items of the output alone, as head -n would leave them")
       .check(what_is_wrong_with_a_count);
-  parser.add_option(
-      "--device,--profile", words.device,
-      "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
-      "(default: a short look at the disk of the temporaries)");
-  parser.add_option("--compress-temporaries", words.compression,
-                    "of lines and records, with LZ4: auto (where it pays on this disk), always or "
-                    "never (default: auto)");
-  parser.add_option(
-      "--pool", words.pool,
-      "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)");
+  parser.group("Memory and disk");
+  add_memory_words(parser, words);
+  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
+  parser.group("Advanced");
+  add_gnu_options(parser, words.gnu);
+  parser
+      .add_option(
+          "--device,--profile", words.device,
+          "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
+          "(default: a short look at the disk of the temporaries)")
+      .value_name("DISK");
+  parser
+      .add_option("--compress-temporaries", words.compression,
+                  "of lines and records, with LZ4: auto (where it pays on this disk), always or "
+                  "never (default: auto)")
+      .value_name("WHEN");
+  parser
+      .add_option("--pool", words.pool,
+                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)")
+      .value_name("HOW");
   add_source_words(parser, words.source);
 }
 
 Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
-  if (!words.memory.empty()) return parse_size(words.memory, machine_memory_bytes());
+  if (!words.memory.empty()) return parse_size("-S", words.memory, machine_memory_bytes(), KiB);
   return std::min(default_memory_bytes, machine_memory_bytes() / 2);
 }
 

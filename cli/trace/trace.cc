@@ -85,7 +85,7 @@ int run_trace(const TraceArguments& arguments) {
                                 .command = words,
                                 .attach = arguments.attach};
   if (!arguments.ring.empty()) {
-    const auto ring_bytes = parse_size(arguments.ring, 0, 1);
+    const auto ring_bytes = parse_size("--ring", arguments.ring, 0);
     if (!ring_bytes) return report("trace", ring_bytes.error());
     options.ring_bytes = std::bit_ceil(std::clamp(*ring_bytes, ring_bytes_min, ring_bytes_max));
   }
