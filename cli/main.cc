@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,34 +23,6 @@
 #include "stream/recovery.h"
 
 namespace penstock::cli {
-
-namespace {
-
-// What to try where nobody below knew better.
-const char* hint_for(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::out_of_space:
-      return "more free space there, or another disk";
-    case ErrorCode::permission:
-      return "a place that you may use, or ask its owner";
-    case ErrorCode::io:
-      return "the same on another disk; the system's log (dmesg) may tell more";
-    default:
-      return "";
-  }
-}
-
-}  // namespace
-
-int report(std::string_view command, const Error& error) {
-  Error told = error;
-  // Of the system's many ways to say "input/output", the general hint fits one.
-  const bool other_io =
-      told.code == ErrorCode::io && told.system_errno != EIO && told.system_errno != 0;
-  if (told.hint.empty() && !other_io) told.hint = hint_for(told.code);
-  print_to(stderr, "penstock {}: {}\n", command, told.message());
-  return exit_error;
-}
 
 namespace {
 

@@ -455,6 +455,22 @@ class Manual(Case):
             with self.subTest(words=words):
                 self.assert_message(run(*words, code=2), *parts)
 
+    def test_more_memory_than_there_is_is_told(self):
+        path = self.write("in", b"b\na\n")
+        done = run("sort", "-S", "900T", path)
+        self.assertEqual(done.stdout, b"a\nb\n")
+        self.assert_message(done, "-S 900T", "GiB")
+        self.assertEqual(run("sort", "--quiet", "-S", "900T", path).stderr, b"")
+
+    def test_progress_is_shown_where_it_is_asked_for(self):
+        path = self.write("in", struct.pack("<3Q", 3, 1, 2))
+        told = run("sort", "--progress=always", path).stderr.decode()
+        self.assertIn("has bytes that text has not (try: --format u64", told)
+        for words in ([], ["--progress=never"], ["--progress", "always", "--format", "u64"], ["--progress=always", "--quiet"],
+                      ["--progress=always", "-z"]):
+            self.assertEqual(run("sort", *words, path).stderr, b"", words)
+        run("sort", "--progress=often", path, code=2)
+
     def test_version_as_json(self):
         told = json.loads(run("--version", "--json").stdout)
         self.assertRegex(told["version"], r"^\d+\.\d+\.\d+$")

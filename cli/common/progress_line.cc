@@ -52,13 +52,26 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
   return text;
 }
 
-ProgressLine::ProgressLine()
-    : style_([] {
-        if (!isatty(STDERR_FILENO)) return Style::off;
+void add_telling_words(Parser& parser, TellingWords& words) {
+  parser
+      .add_option(
+          "--progress", words.progress,
+          "how far the run is, on stderr: where that is a terminal, always or never (default: "
+          "auto)")
+      .one_of({"auto", "always", "never"})
+      .value_name("WHEN");
+  parser.add_flag("--quiet", words.quiet, "tell nothing but errors");
+}
+
+ProgressLine::ProgressLine(const TellingWords& words)
+    : style_([&] {
+        if (words.quiet || words.progress == "never") return Style::off;
+        if (!isatty(STDERR_FILENO)) return words.progress == "always" ? Style::lines : Style::off;
         const char* terminal = std::getenv("TERM");
         bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
         return dumb ? Style::lines : Style::redraw;
       }()),
+      quiet_(words.quiet),
       start_seconds_(now_seconds()),
       shown_seconds_(start_seconds_) {}
 
@@ -67,6 +80,7 @@ ProgressLine::~ProgressLine() {
 }
 
 void ProgressLine::tell(const std::string& command, const std::string& sentence) const {
+  if (quiet_) return;
   const std::string text =
       fmt::format("penstock {}: {}", command, printable(sentence, std::string::npos));
   if (wanted()) {

@@ -68,6 +68,7 @@ void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help)
   add_source_words(parser, words.source);
   parser.group("Input and output");
   parser.add_flag("--json", words.json, "print what was done, as JSON");
+  add_telling_words(parser, words.telling);
   parser.footer(files_words_footer);
 }
 
@@ -79,7 +80,9 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   StopSignals signals(stop);
   options->cancel = &signals.flag();
   const Result<std::string> done = [&] {
-    ProgressLine line;
+    ProgressLine line(words.telling);
+    if (const std::string notice = memory_notice(words); !notice.empty())
+      line.tell(command, notice);
     options->notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options->progress = [&](const FilesProgress& now) { line.show(now); };
     return work(*options);

@@ -9,6 +9,7 @@
 
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
+#include "cli/common/progress_line.h"
 #include "cli/sort/sort_words.h"
 #include "penstock/files.h"
 
@@ -23,6 +24,7 @@ struct FilesWords : MemoryWords {
   bool json = false;
   OutputRules output_rules;
   SourceOptions source;
+  TellingWords telling;
 };
 
 // `words` must outlive the parsing. The commands add their own -o.

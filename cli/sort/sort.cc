@@ -34,6 +34,7 @@ namespace penstock::cli {
 namespace {
 
 struct SortArguments : SortWords {
+  TellingWords telling;
   OutputRules output_rules;
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
@@ -140,7 +141,14 @@ int sort(const SortArguments& arguments, SortRequest& request) {
   StopSignals signals(stop);
   options.cancel = &signals.flag();
   Result<SortStats> stats = [&] {
-    ProgressLine line;
+    ProgressLine line(arguments.telling);
+    if (const std::string notice = memory_notice(arguments); !notice.empty())
+      line.tell("sort", notice);
+    // A script has no use for a guess.
+    if (line.wanted()) {
+      if (const std::string notice = binary_notice(arguments); !notice.empty())
+        line.tell("sort", notice);
+    }
     options.notice = [&](const std::string& text) { line.tell("sort", text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
     return sort_files(options, request.sort);
@@ -175,6 +183,7 @@ Command add_sort(Parser& program) {
   add_sort_words(parser, a);
   add_output_words(parser, a.output_rules);
   parser.group("What is done and told");
+  add_telling_words(parser, a.telling);
   parser
       .add_flag("-c,--check", a.check,
                 "sort nothing; tell whether the input is in order (=quiet: as -C)")

@@ -1,7 +1,11 @@
 #include "cli/sort/sort_words.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <thread>
@@ -57,11 +61,10 @@ Result<Compression> parse_compression(std::string_view name) {
 }  // namespace
 
 const char* const sort_words_footer =
-    "Sizes are numbers with a suffix: K M G T (or KiB ...) for powers of 1024, KB MB GB TB for "
-    "powers of 1000,\n"
-    "b for bytes, % for a share of the memory of this machine or of its container. -S without a "
-    "suffix counts KiB,\n"
-    "as GNU sort's, all others bytes.";
+    "Sizes are numbers with a suffix: K M G T (or KiB ...) for powers of 1024, KB MB GB TB for\n"
+    "powers of 1000, b for bytes, % for a share of the memory of this machine or of its "
+    "container.\n"
+    "-S without a suffix counts KiB, as GNU sort's, all others bytes.";
 
 SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
@@ -123,8 +126,40 @@ void add_sort_words(Parser& parser, SortWords& words) {
 }
 
 Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
-  if (!words.memory.empty()) return parse_size("-S", words.memory, machine_memory_bytes(), KiB);
-  return std::min(default_memory_bytes, machine_memory_bytes() / 2);
+  const uint64_t there = machine_memory_bytes();
+  if (words.memory.empty()) return std::min(default_memory_bytes, there / 2);
+  auto bytes = parse_size("-S", words.memory, there, KiB);
+  // The system needs some itself.
+  if (bytes && *bytes > there) return there / 10 * 9;
+  return bytes;
+}
+
+std::string memory_notice(const MemoryWords& words) {
+  if (words.memory.empty()) return {};
+  const auto bytes = parse_size("-S", words.memory, machine_memory_bytes(), KiB);
+  if (!bytes || *bytes <= machine_memory_bytes()) return {};
+  return fmt::format("-S {}: here are {:.1f} GiB, of which nine tenths are used", words.memory,
+                     static_cast<double>(machine_memory_bytes()) / GiB);
+}
+
+std::string binary_notice(const SortWords& words) {
+  if (words.format.name != "lines" || words.format.text.zero) return {};
+  for (const std::string& input : words.inputs) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(input, error)) continue;
+    auto source = open_source(input, words.source);
+    if (!source) continue;
+    std::array<std::byte, 4096> head;
+    const auto bytes = (*source)->read(head);
+    if (!bytes ||
+        std::find(head.begin(), head.begin() + *bytes, std::byte{0}) == head.begin() + *bytes)
+      continue;
+    return fmt::format(
+        "{} is sorted as lines of text, and has bytes that text has not (try: --format u64 or "
+        "another one; -z for lines that end with NUL)",
+        input);
+  }
+  return {};
 }
 
 Result<SortRequest> sort_request(const SortWords& words) {

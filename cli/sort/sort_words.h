@@ -20,8 +20,10 @@ struct MemoryWords {
   std::vector<std::string> temp_directories;
 };
 void add_memory_words(Parser& parser, MemoryWords& words);
-// -S in bytes.
+// -S in bytes: of more than there is, what can be had.
 Result<uint64_t> memory_bytes_of(const MemoryWords& words);
+// What is told where -S is more than there is; nothing otherwise.
+std::string memory_notice(const MemoryWords& words);
 
 struct SortWords : MemoryWords {
   std::vector<std::string> inputs;
@@ -52,5 +54,7 @@ struct SortRequest {
   SortFilesOptions sort;
 };
 Result<SortRequest> sort_request(const SortWords& words);
+// What is told where files that are sorted as lines look as if they were numbers or records; nothing otherwise.
+std::string binary_notice(const SortWords& words);
 
 }  // namespace penstock::cli
