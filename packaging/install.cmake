@@ -1,0 +1,73 @@
+# What `cmake --install` installs, and CPack packs:
+#   - the C interface as libpenstock.so.0;
+#   - the C++ interface as one archive of all layers that it needs, libpenstock.a, which has the C interface, too;
+#   - headers, the CMake package and two files for pkg-config: penstock (C, shared), penstock-static (C and C++);
+#   - the program, where it is built.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Not trace and report: no public header leads to them.
+set(layers base os file record pool fault stream source rewire scatter partition sort bowtie files external api c_api)
+set(objects)
+set(libraries)
+foreach(layer IN LISTS layers)
+  list(APPEND objects $<TARGET_OBJECTS:penstock_${layer}>)
+  get_target_property(linked penstock_${layer} LINK_LIBRARIES)
+  foreach(library IN LISTS linked)
+    if(NOT library MATCHES "^penstock_")
+      list(APPEND libraries ${library})
+    endif()
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES libraries)
+# nlohmann-json is headers alone, and compiled in.
+list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json)
+
+add_library(penstock_static STATIC ${objects})
+set_target_properties(penstock_static PROPERTIES OUTPUT_NAME penstock LINKER_LANGUAGE CXX EXPORT_NAME penstock)
+set_target_properties(penstock_shared PROPERTIES EXPORT_NAME shared)
+target_compile_features(penstock_static PUBLIC cxx_std_23)
+target_include_directories(penstock_static INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(penstock_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(penstock_static PRIVATE ${libraries})
+
+install(TARGETS penstock_shared penstock_static EXPORT penstock
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+if(PENSTOCK_PROGRAM)
+  install(TARGETS penstock_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+  DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
+install(EXPORT penstock NAMESPACE penstock:: DESTINATION ${package} FILE penstockTargets.cmake)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/penstockConfig.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake INSTALL_DESTINATION ${package})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake
+  DESTINATION ${package})
+# Both find what is beside them, wherever it was moved.
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+foreach(file penstock penstock-static)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${file}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${file}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${file}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+
+# Packages: `cpack --config build/PRESET/CPackConfig.cmake -G DEB` (or TGZ, or where rpmbuild is, RPM).
+set(CPACK_PACKAGE_NAME penstock)
+set(CPACK_PACKAGE_VENDOR "Penstock")
+set(CPACK_PACKAGE_CONTACT "the Penstock project")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Sorts files larger than memory, and treats data larger than memory as one pointer")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+# What a program that links libpenstock.a needs.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd-dev, liblz4-dev, liblzma-dev, libbz2-dev, libpcre2-dev")
+set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
+include(CPack)

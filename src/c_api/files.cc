@@ -1,0 +1,239 @@
+// Files larger than memory.
+
+#include "penstock/files.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "c_api/guard.h"
+
+using namespace penstock;
+using c_api::guarded;
+using c_api::opened;
+using c_api::options_of;
+using c_api::set;
+using c_api::text_of;
+
+struct penstock_cancel {
+  std::atomic<bool> requested{false};
+};
+
+namespace {
+
+std::vector<std::string> list_of(const char* const* texts, size_t count) {
+  return std::vector<std::string>(texts, texts + count);
+}
+
+Error callback_failed(const char* attempted, const char* subject) {
+  return {.code = ErrorCode::io, .attempted = attempted, .subject = subject};
+}
+
+std::shared_ptr<Source> source_of(const penstock_source& source) {
+  return callback_source([source](std::span<std::byte> into) -> Result<size_t> {
+    const int64_t bytes = source.read(source.context, into.data(), into.size());
+    if (bytes >= 0 && static_cast<uint64_t>(bytes) <= into.size())
+      return static_cast<size_t>(bytes);
+    return std::unexpected(callback_failed("read", "the caller's source"));
+  });
+}
+
+std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
+  return callback_sink([sink](std::span<const std::byte> from) -> Status {
+    if (sink.write(sink.context, from.data(), from.size()) == 0) return {};
+    return std::unexpected(callback_failed("write", "the caller's sink"));
+  });
+}
+
+Result<FilesOptions> files_options(const penstock_files_options* given) {
+  const auto from = options_of(given);
+  if (!from) return std::unexpected(from.error());
+  FilesOptions options{
+      .inputs = list_of(from->inputs, from->inputs_count),
+      .items = {.dtype = text_of(from->dtype),
+                .keys = list_of(from->keys, from->keys_count),
+                .letters = text_of(from->letters),
+                .csv = from->csv != 0,
+                .header_lines = from->header_lines,
+                .zero_terminated = from->zero_terminated != 0,
+                .descending = from->descending != 0},
+      .temp_directories = list_of(from->temp_directories, from->temp_directories_count),
+      .output_rules = {.overwrite_device = from->overwrite_device != 0, .sync = from->no_sync == 0},
+      .source = {.decompress = from->no_decompress == 0}};
+  for (size_t i = 0; i < from->sources_count; ++i)
+    options.sources.push_back(source_of(from->sources[i]));
+  if (from->sink != nullptr) options.sink = sink_of(*from->sink);
+  if (from->output != nullptr) options.output = from->output;
+  if (from->format != nullptr) options.items.name = from->format;
+  if (from->record_bytes != 0) options.items.record_bytes = from->record_bytes;
+  const std::string separator = text_of(from->separator);
+  if (separator.size() > 1)
+    return failure(ErrorCode::invalid_argument, "separate fields by other than one byte", separator,
+                   "one byte");
+  if (!separator.empty()) options.items.separator = separator.front();
+  set(options.memory_bytes, from->memory_bytes);
+  if (from->device != nullptr) {
+    auto device = load_profile(from->device);
+    if (!device) return std::unexpected(device.error());
+    options.device = std::make_shared<const DeviceProfile>(std::move(*device));
+  }
+  if (from->cancel != nullptr) options.cancel = &from->cancel->requested;
+  if (from->progress != nullptr) {
+    options.progress = [progress = from->progress,
+                        context = from->progress_context](const FilesProgress& now) {
+      progress(context, now.phase, now.done_bytes, now.total_bytes);
+    };
+  }
+  return options;
+}
+
+Result<SortFilesOptions> sort_options(const penstock_sort_files_options* given) {
+  const auto from = options_of(given);
+  if (!from) return std::unexpected(from.error());
+  SortFilesOptions options{.stable = from->stable != 0,
+                           .unique = from->unique != 0,
+                           .merge_only = from->merge_only != 0,
+                           .resume = from->resume != 0};
+  set(options.threads, from->threads);
+  if (from->has_top != 0) options.top = from->top;
+  switch (from->compression) {
+    case PENSTOCK_COMPRESS_AUTOMATIC:
+      break;
+    case PENSTOCK_COMPRESS_NEVER:
+      options.compression = Compression::never;
+      break;
+    case PENSTOCK_COMPRESS_ALWAYS:
+      options.compression = Compression::always;
+      break;
+    default:
+      return failure(ErrorCode::invalid_argument, "compress temporaries so",
+                     std::to_string(from->compression), "one of enum penstock_compression");
+  }
+  return options;
+}
+
+void give(const std::string& text, char** to) {
+  if (to == nullptr) return;
+  *to = static_cast<char*>(std::malloc(text.size() + 1));
+  if (*to == nullptr) throw std::bad_alloc();
+  std::memcpy(*to, text.c_str(), text.size() + 1);
+}
+
+// operation(files) gives statistics, which are told.
+template <class Operation>
+int carried_out(const penstock_files_options* files, char** json, Operation&& operation) {
+  if (json != nullptr) *json = nullptr;
+  return guarded([&]() -> Status {
+    const auto options = files_options(files);
+    if (!options) return std::unexpected(options.error());
+    const auto done = operation(*options);
+    if (!done) return std::unexpected(done.error());
+    give(to_json(*done), json);
+    return {};
+  });
+}
+
+}  // namespace
+
+int penstock_cancel_open(penstock_cancel** cancel) {
+  return guarded([&]() -> Status {
+    *cancel = new penstock_cancel;
+    return {};
+  });
+}
+void penstock_cancel_request(penstock_cancel* cancel) {
+  cancel->requested = true;
+}
+void penstock_cancel_close(penstock_cancel* cancel) {
+  delete cancel;
+}
+
+void penstock_text_free(char* text) {
+  std::free(text);
+}
+
+int penstock_sort_files(const penstock_files_options* files,
+                        const penstock_sort_files_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<SortStats> {
+    const auto how = sort_options(options);
+    if (!how) return std::unexpected(how.error());
+    return sort_files(given, *how);
+  });
+}
+
+int penstock_plan_sort_files(const penstock_files_options* files,
+                             const penstock_sort_files_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<SortPlan> {
+    const auto how = sort_options(options);
+    if (!how) return std::unexpected(how.error());
+    return plan_sort_files(given, *how);
+  });
+}
+
+int penstock_check_file(const penstock_files_options* files, unsigned threads, int* sorted,
+                        char** json) {
+  if (json != nullptr) *json = nullptr;
+  return guarded([&]() -> Status {
+    const auto options = files_options(files);
+    if (!options) return std::unexpected(options.error());
+    const auto done = check_file(*options, threads != 0 ? threads : 2);
+    if (!done) return std::unexpected(done.error());
+    if (sorted != nullptr) *sorted = done->sorted() ? 1 : 0;
+    const std::string name = options->inputs.empty() ? "a source" : options->inputs.front();
+    give(to_json(*done, name, options->items), json);
+    return {};
+  });
+}
+
+int penstock_merge_files(const penstock_files_options* files, int unique, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) {
+    return merge_files(given, {.unique = unique != 0});
+  });
+}
+
+int penstock_partition_files(const penstock_files_options* files, const char* by, uint32_t parts,
+                             const char* bounds_path, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<PartitionFilesResult> {
+    PartitionFilesOptions options{
+        .parts = parts, .bounds_path = text_of(bounds_path), .checksums = json != nullptr};
+    using enum PartitionFilesBy;
+    for (const PartitionFilesBy way : {hash, range, bits}) {
+      if (by != nullptr && name_of(way) != std::string(by)) continue;
+      options.by = way;
+      return partition_files(given, options);
+    }
+    return failure(ErrorCode::invalid_argument, "partition in this way", by, "range, hash or bits");
+  });
+}
+
+int penstock_group_files(const penstock_files_options* files,
+                         const penstock_group_files_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<GroupFilesStats> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    GroupFilesOptions made{.aggregates = {.count = from->count != 0,
+                                          .sum = from->sum != 0,
+                                          .min = from->min != 0,
+                                          .max = from->max != 0,
+                                          .distinct = from->distinct != 0},
+                           .sorted = from->sorted != 0};
+    if (from->has_value != 0) {
+      ValueField& value = made.aggregates.value.emplace();
+      value.offset = from->value_offset;
+      set(value.bytes, from->value_bytes);
+      value.is_signed = from->value_signed != 0;
+      value.big_endian = from->value_big_endian != 0;
+    }
+    return group_files(given, made);
+  });
+}
+
+int penstock_join_files(const penstock_files_options* files, uint32_t right_record_bytes,
+                        const char* right_key, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) {
+    JoinFilesOptions options;
+    if (right_record_bytes != 0) options.right_record_bytes = right_record_bytes;
+    if (right_key != nullptr) options.right_key = right_key;
+    return join_files(given, options);
+  });
+}

@@ -1,0 +1,365 @@
+/* The C interface from C: compiled as C11 with -pedantic, linked to the shared library alone.
+ * Usage: c_interface_test FOLDER, which is empty and stays so. */
+#include <inttypes.h>
+#include <penstock/penstock.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                     \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      ++failures;                                                                             \
+      fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
+              penstock_error_message());                                                      \
+    }                                                                                         \
+  } while (0)
+#define OK(call) EXPECT((call) == PENSTOCK_OK)
+
+static char folder[4096];
+static const char* path_of(const char* name) {
+  static char paths[4][8192];
+  static int next = 0;
+  char* path = paths[next++ % 4];
+  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+  return path;
+}
+
+enum { count = 100000 };
+static uint64_t numbers[count];
+static void make_numbers(void) {
+  uint64_t state = 1;
+  for (int i = 0; i < count; ++i)
+    numbers[i] = state = state * 6364136223846793005u + 1442695040888963407u;
+}
+static int is_sorted(const uint64_t* items, size_t n) {
+  for (size_t i = 1; i < n; ++i)
+    if (items[i - 1] > items[i]) return 0;
+  return 1;
+}
+
+static void errors(void) {
+  EXPECT(strcmp(penstock_error_message(), "") == 0);
+  penstock_reader* reader = (penstock_reader*)1;
+  EXPECT(penstock_reader_open(path_of("missing"), NULL, &reader) == PENSTOCK_NOT_FOUND);
+  EXPECT(reader == NULL);
+  EXPECT(strstr(penstock_error_message(), "missing") != NULL);
+  EXPECT(penstock_error_errno() == 2);
+  EXPECT(penstock_reader_open(path_of("missing"), NULL, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(penstock_reader_open(NULL, NULL, &reader) == PENSTOCK_INVALID_ARGUMENT);
+  struct {
+    struct penstock_sort_options known;
+    uint64_t later;
+  } newer = {{.size = sizeof newer}, 0};
+  uint64_t few[] = {2, 1};
+  OK(penstock_sort(few, 2, PENSTOCK_U64, &newer.known));
+  EXPECT(few[0] == 1);
+  newer.later = 1;
+  EXPECT(penstock_sort(few, 2, PENSTOCK_U64, &newer.known) == PENSTOCK_UNSUPPORTED);
+  /* Options of an older version: only the size. */
+  size_t older = sizeof older;
+  OK(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older));
+  older = 0;
+  EXPECT(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older) ==
+         PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(penstock_sort(few, 2, 99, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  penstock_reader_close(NULL);
+  penstock_writer_close(NULL);
+  penstock_stream_close(NULL);
+  penstock_process_stream_close(NULL);
+  penstock_partitions_close(NULL);
+  penstock_cancel_close(NULL);
+  penstock_page_pool_close(NULL);
+  penstock_vector_close(NULL);
+  penstock_table_close(NULL);
+  penstock_snapshot_close(NULL);
+  penstock_text_free(NULL);
+  EXPECT(strlen(penstock_version()) >= 5);
+  OK(penstock_install_handlers());
+}
+
+static void file_streams(void) {
+  penstock_writer* writer;
+  OK(penstock_writer_create(path_of("numbers"), NULL, &writer));
+  memcpy(penstock_writer_data(writer), numbers, sizeof numbers);
+  OK(penstock_writer_finish(writer, sizeof numbers));
+  penstock_writer_close(writer);
+  penstock_reader* reader;
+  const struct penstock_reader_options options = {.size = sizeof options, .block_bytes = 65536};
+  OK(penstock_reader_open(path_of("numbers"), &options, &reader));
+  EXPECT(penstock_reader_bytes(reader) == sizeof numbers);
+  EXPECT(memcmp(penstock_reader_data(reader), numbers, sizeof numbers) == 0);
+  OK(penstock_reader_status(reader));
+  penstock_reader_close(reader);
+}
+
+static void* produce(void* stream) {
+  char* at = penstock_stream_writer(stream);
+  for (int i = 0; i < count; ++i, at += 8) memcpy(at, &numbers[i], 8);
+  OK(penstock_stream_finish(stream, sizeof numbers));
+  return NULL;
+}
+static void* give_up(void* stream) {
+  penstock_stream_fail(stream, PENSTOCK_PRODUCER, "lose its way");
+  return NULL;
+}
+static int read_all(void* stream) {
+  const volatile char* at = penstock_stream_reader(stream);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < sizeof numbers; ++i) sum += (uint64_t)at[i];
+  return sum == 0 ? 1000 : 1001;
+}
+
+static void streams(void) {
+  const struct penstock_stream_options options = {.size = sizeof options,
+                                                  .bytes = sizeof numbers,
+                                                  .block_bytes = 65536,
+                                                  .policy = PENSTOCK_POLICY_RECOVER,
+                                                  .name = "numbers"};
+  penstock_stream* stream;
+  pthread_t thread;
+  OK(penstock_stream_open(&options, &stream));
+  EXPECT(pthread_create(&thread, NULL, produce, stream) == 0);
+  const char* at = penstock_stream_reader(stream);
+  for (int i = 0; i < count; ++i, at += 8) EXPECT(memcmp(at, &numbers[i], 8) == 0);
+  uint64_t ready = 0;
+  OK(penstock_stream_wait_ready(stream, sizeof numbers, &ready));
+  EXPECT(ready == sizeof numbers);
+  pthread_join(thread, NULL);
+  OK(penstock_stream_status(stream));
+  penstock_stream_close(stream);
+
+  OK(penstock_stream_open(&options, &stream));
+  EXPECT(pthread_create(&thread, NULL, give_up, stream) == 0);
+  EXPECT(penstock_recover(read_all, stream) == PENSTOCK_CANCELLED);
+  EXPECT(strstr(penstock_error_message(), "lose its way") != NULL);
+  pthread_join(thread, NULL);
+  EXPECT(penstock_stream_status(stream) == PENSTOCK_CANCELLED);
+  penstock_stream_close(stream);
+}
+
+static void process_streams(void) {
+  const struct penstock_stream_options options = {
+      .size = sizeof options, .bytes = sizeof numbers, .block_bytes = 65536};
+  penstock_process_stream* stream;
+  OK(penstock_process_stream_create(&options, PENSTOCK_CONSUMER, &stream));
+  const pid_t child = fork();
+  if (child == 0) {
+    penstock_process_stream* own;
+    if (penstock_process_stream_attach(penstock_process_stream_descriptor(stream),
+                                       PENSTOCK_PRODUCER, 0, &own) != PENSTOCK_OK)
+      _exit(1);
+    char* at = penstock_process_stream_data(own);
+    for (int i = 0; i < count; ++i, at += 8) memcpy(at, &numbers[i], 8);
+    _exit(penstock_process_stream_finish(own, sizeof numbers));
+  }
+  const char* at = penstock_process_stream_data(stream);
+  EXPECT(memcmp(at, numbers, 8) == 0);
+  uint64_t ready = 0;
+  OK(penstock_process_stream_wait_ready(stream, 8, &ready));
+  EXPECT(ready > 8);
+  for (int i = 0; i < count; ++i, at += 8) EXPECT(memcmp(at, &numbers[i], 8) == 0);
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  OK(penstock_process_stream_status(stream));
+  penstock_process_stream_close(stream);
+}
+
+static void memory(void) {
+  uint64_t* items = malloc(sizeof numbers);
+  uint64_t* order = malloc(sizeof numbers);
+  const struct penstock_sort_options two = {.size = sizeof two, .threads = 2};
+  memcpy(items, numbers, sizeof numbers);
+  OK(penstock_sort(items, count, PENSTOCK_U64, &two));
+  EXPECT(is_sorted(items, count));
+  uint64_t least[10];
+  OK(penstock_top_k(numbers, count, least, 10, PENSTOCK_U64, NULL));
+  EXPECT(memcmp(least, items, sizeof least) == 0);
+  OK(penstock_argsort(numbers, count, order, PENSTOCK_U64, NULL));
+  EXPECT(numbers[order[0]] == items[0] && numbers[order[count - 1]] == items[count - 1]);
+  uint64_t* partly = malloc(sizeof numbers);
+  memcpy(partly, numbers, sizeof numbers);
+  OK(penstock_partial_sort(partly, count, 10, PENSTOCK_U64, NULL));
+  EXPECT(memcmp(partly, items, sizeof least) == 0);
+
+  float floats[] = {2.5f, -1, 0};
+  const struct penstock_sort_options down = {.size = sizeof down, .descending = 1};
+  OK(penstock_sort(floats, 3, PENSTOCK_F32, &down));
+  EXPECT(floats[0] == 2.5f && floats[2] == -1);
+  char records[] = "xb1xa2xc3";
+  OK(penstock_sort_records(records, 3, 3, 1, 1, NULL));
+  EXPECT(strcmp(records, "xa2xb1xc3") == 0);
+  EXPECT(penstock_sort_records(records, 3, 3, 3, 1, NULL) == PENSTOCK_INVALID_ARGUMENT);
+
+  penstock_partitions* parts;
+  const struct penstock_partition_options by = {.size = sizeof by, .bits = 4};
+  OK(penstock_partition(numbers, count, PENSTOCK_U64, &by, &parts));
+  EXPECT(penstock_partitions_buckets(parts) == 16);
+  size_t all = 0;
+  for (uint32_t i = 0; i < 17; ++i) {
+    size_t held = 1;
+    const uint64_t* bucket = penstock_partitions_bucket(parts, i, &held);
+    for (size_t k = 0; k < held; ++k) EXPECT(bucket[k] % 16 == i);
+    all += held;
+  }
+  EXPECT(all == count);
+  penstock_partitions_close(parts);
+  free(items);
+  free(order);
+  free(partly);
+}
+
+struct text {
+  char* bytes;
+  size_t size;
+  int calls;
+};
+static int64_t read_text(void* context, void* into, size_t bytes) {
+  struct text* text = context;
+  if (text->bytes == NULL) return -1;
+  if (bytes > text->size) bytes = text->size;
+  memcpy(into, text->bytes, bytes);
+  text->bytes += bytes;
+  text->size -= bytes;
+  return (int64_t)bytes;
+}
+static int keep_text(void* context, const void* from, size_t bytes) {
+  struct text* text = context;
+  memcpy(text->bytes + text->size, from, bytes);
+  text->size += bytes;
+  return 0;
+}
+static void progress(void* context, const char* phase, uint64_t done, uint64_t total) {
+  (void)done;
+  (void)total;
+  ((struct text*)context)->calls += phase[0] != '\0';
+}
+
+static void files(void) {
+  const char* in[] = {path_of("numbers")};
+  char out[8192];
+  snprintf(out, sizeof out, "%s/sorted", folder);
+  const char* temporaries[] = {folder};
+  struct text told = {0};
+  struct penstock_files_options options = {.size = sizeof options,
+                                           .inputs = in,
+                                           .inputs_count = 1,
+                                           .output = out,
+                                           .format = "u64",
+                                           .memory_bytes = (uint64_t)1 << 30,
+                                           .temp_directories = temporaries,
+                                           .temp_directories_count = 1,
+                                           .progress = progress,
+                                           .progress_context = &told};
+  char* json;
+  OK(penstock_plan_sort_files(&options, NULL, &json));
+  EXPECT(json != NULL && strstr(json, "\"method\": \"in_memory\"") != NULL);
+  penstock_text_free(json);
+  OK(penstock_sort_files(&options, NULL, &json));
+  EXPECT(json != NULL && strstr(json, "\"items\": 100000") != NULL);
+  EXPECT(told.calls > 0);
+  penstock_text_free(json);
+
+  int sorted = 0;
+  const char* in_order[] = {out};
+  options.inputs = in_order;
+  OK(penstock_check_file(&options, 0, &sorted, NULL));
+  EXPECT(sorted);
+  char merged[8192], part[8192];
+  snprintf(merged, sizeof merged, "%s/merged", folder);
+  options.output = merged;
+  OK(penstock_merge_files(&options, 1, NULL));
+  const struct penstock_group_files_options counts = {.size = sizeof counts, .count = 1};
+  OK(penstock_group_files(&options, &counts, &json));
+  EXPECT(strstr(json, "\"groups\": 100000") != NULL);
+  penstock_text_free(json);
+  const char* both[] = {out, out};
+  options.inputs = both;
+  options.inputs_count = 2;
+  OK(penstock_join_files(&options, 0, NULL, NULL));
+  snprintf(part, sizeof part, "%s/part-{}", folder);
+  options.output = part;
+  OK(penstock_partition_files(&options, "range", 2, NULL, &json));
+  EXPECT(strstr(json, "\"by\": \"range\"") != NULL);
+  penstock_text_free(json);
+  EXPECT(penstock_partition_files(&options, "luck", 2, NULL, &json) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(json == NULL);
+
+  char text[] = "b\nc\na\n", kept[16] = {0};
+  struct text from = {text, 6, 0}, to = {kept, 0, 0}, broken = {NULL, 0, 0};
+  const struct penstock_source source = {read_text, &from}, bad = {read_text, &broken};
+  const struct penstock_sink sink = {keep_text, &to};
+  options.inputs_count = 0;
+  options.sources = &source;
+  options.sources_count = 1;
+  options.sink = &sink;
+  options.format = NULL;
+  OK(penstock_sort_files(&options, NULL, NULL));
+  EXPECT(strcmp(kept, "a\nb\nc\n") == 0);
+  options.sources = &bad;
+  EXPECT(penstock_sort_files(&options, NULL, NULL) == PENSTOCK_IO);
+  penstock_cancel* cancel;
+  OK(penstock_cancel_open(&cancel));
+  penstock_cancel_request(cancel);
+  options.cancel = cancel;
+  options.sources_count = 0;
+  options.inputs = in;
+  options.inputs_count = 1;
+  EXPECT(penstock_sort_files(&options, NULL, NULL) == PENSTOCK_INTERRUPTED);
+  penstock_cancel_close(cancel);
+  remove(path_of("numbers"));
+  remove(path_of("sorted"));
+  remove(path_of("merged"));
+  remove(path_of("part-0"));
+  remove(path_of("part-1"));
+}
+
+static void rewired(void) {
+  penstock_page_pool* pool;
+  OK(penstock_page_pool_open((uint64_t)64 << 20, 65536, &pool));
+  penstock_vector* vector;
+  OK(penstock_vector_open(pool, 0, &vector));
+  OK(penstock_vector_append(vector, numbers, sizeof numbers));
+  const void* data = penstock_vector_data(vector);
+  OK(penstock_vector_resize(vector, 2 * sizeof numbers));
+  EXPECT(penstock_vector_data(vector) == data);
+  EXPECT(penstock_vector_bytes(vector) == 2 * sizeof numbers);
+  EXPECT(memcmp(data, numbers, sizeof numbers) == 0);
+  EXPECT(((const uint64_t*)data)[count] == 0);
+  EXPECT(penstock_vector_resize(vector, (uint64_t)1 << 40) == PENSTOCK_OUT_OF_MEMORY);
+  penstock_vector_close(vector);
+  penstock_table* table;
+  OK(penstock_table_open(pool, (uint64_t)1 << 20, 0, &table));
+  EXPECT(penstock_table_bytes(table) == (uint64_t)1 << 20);
+  uint64_t* live = penstock_table_data(table);
+  live[0] = 1;
+  penstock_snapshot* snapshot;
+  OK(penstock_table_snapshot(table, &snapshot));
+  live[0] = 2;
+  OK(penstock_table_prepare_write(table, live, 8));
+  EXPECT(*(const uint64_t*)penstock_snapshot_data(snapshot) == 1 && live[0] == 2);
+  penstock_page_pool_close(pool);
+  penstock_table_close(table);
+  EXPECT(*(const uint64_t*)penstock_snapshot_data(snapshot) == 1);
+  penstock_snapshot_close(snapshot);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  snprintf(folder, sizeof folder, "%s", argv[1]);
+  make_numbers();
+  errors();
+  file_streams();
+  streams();
+  process_streams();
+  memory();
+  files();
+  rewired();
+  if (failures == 0) puts("c_interface: all as it should be");
+  return failures != 0;
+}

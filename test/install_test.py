@@ -1,0 +1,75 @@
+"""What `cmake --install` installs can be used by others: by CMake, by pkg-config, in C++, C, Rust and Go.
+
+Installs the build to a folder of its own, moves that, and builds and runs the small programs of test/consumer with it.
+Languages whose tools are not on the machine are named and left out.
+Usage: install_test.py SOURCE BUILD CMAKE CXX CC
+"""
+
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def run(*command, **options):
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout.strip()
+
+
+def main():
+    source, build, cmake, cxx, cc = sys.argv[1:]
+    consumer = pathlib.Path(source) / "test/consumer"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        run(cmake, "--install", build, "--prefix", folder / "first", "--strip")
+        prefix = folder / "moved"  # what was installed names no place
+        (folder / "first").rename(prefix)
+        libraries = prefix / "lib"
+        assert (prefix / "bin/penstock").exists() and (libraries / "libpenstock.so.0").exists()
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(libraries / "pkgconfig"), LD_LIBRARY_PATH=str(libraries))
+        (folder / "in").write_text("b\nc\na\n")
+
+        def flags(*arguments):
+            return run("pkg-config", *arguments, env=environment).split()
+
+        def uses_files(way, program):
+            out = folder / "out"
+            told = run(program, folder / "in", out, env=environment)
+            assert told == "streamed, 3 lines sorted", (way, told)
+            assert out.read_text() == "a\nb\nc\n", way
+            print(f"install: {way}")
+
+        run(cmake, "-S", consumer / "package", "-B", folder / "package", f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_C_COMPILER={cc}")
+        run(cmake, "--build", folder / "package")
+        uses_files("find_package, C++", folder / "package/with_cpp")
+        uses_files("find_package, C", folder / "package/with_c")
+        strict = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
+        run(cc, "-std=c11", *strict, consumer / "main.c", "-o", folder / "c", *flags("--cflags", "--libs", "penstock"))
+        uses_files("pkg-config, C, shared", folder / "c")
+        static = flags("--cflags", "--libs", "--static", "penstock-static")
+        run(cc, "-std=c11", consumer / "main.c", "-o", folder / "c_static", *static)
+        uses_files("pkg-config, C, static", folder / "c_static")
+        run(cxx, "-std=c++23", consumer / "main.cc", "-o", folder / "cpp", *static)
+        uses_files("pkg-config, C++", folder / "cpp")
+        # As C++ sees the header.
+        run(cxx, "-std=c++23", *strict, "-fsyntax-only", "-include", prefix / "include/penstock/penstock.h", "-x", "c++",
+            "/dev/null")
+
+        if shutil.which("rustc"):
+            run("rustc", "-L", libraries, "-o", folder / "rust", consumer / "main.rs", cwd=folder)
+            assert run(folder / "rust", env=environment) == "[1, 2, 3]"
+        print("install: Rust" if shutil.which("rustc") else "install: no rustc here, Rust was not tried")
+        if shutil.which("go"):
+            go = dict(environment, GOCACHE=str(folder / "go"), GO111MODULE="off", GOFLAGS="", CC=cc)
+            run("go", "build", "-o", folder / "go_program", consumer / "main.go", env=go, cwd=folder)
+            assert run(folder / "go_program", env=environment) == "[1 2 3]"
+        print("install: Go" if shutil.which("go") else "install: no go here, Go was not tried")
+
+
+main()

@@ -1,0 +1,70 @@
+"""What the libraries show, and what may not be in them.
+
+1. The shared library shows the functions of penstock/penstock.h alone: those that src/c_api/symbols.txt has.
+2. No weak symbol that others could define, too, comes from an object that was compiled for newer processors. The linker
+   keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
+
+Usage: symbols_test.py NM SHARED_LIBRARY SYMBOLS HEADER BUILD_FOLDER
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def symbols(nm, *arguments):
+    """(name, type) of each."""
+    done = subprocess.run([nm, "-P", *map(str, arguments)], check=True, stdout=subprocess.PIPE, text=True)
+    return [tuple(line.split()[:2]) for line in done.stdout.splitlines() if len(line.split()) >= 2]
+
+
+def without_version(name):
+    return name.partition("@")[0]
+
+
+def check_exports(nm, library, listed, header):
+    shown = {without_version(name) for name, kind in symbols(nm, "-D", "--defined-only", library) if kind != "A"}
+    frozen = set(listed.read_text().split())
+    declared = set(re.findall(r"^PENSTOCK_API [^;]*?\b(penstock_\w+)\(", header.read_text(), re.MULTILINE | re.DOTALL))
+    assert declared, "no function was found in the header"
+    assert shown == frozen, (f"{library} shows {sorted(shown - frozen)} that {listed} has not, "
+                             f"and lacks {sorted(frozen - shown)}: what was shown once is shown for ever")
+    assert declared == frozen, f"declared and frozen differ in {sorted(declared ^ frozen)}"
+
+
+# An object's own namespaces: nobody else defines what is in them.
+OWN = re.compile(r"(4avx2|6avx512)")
+
+
+def weak_strangers(names):
+    return [name for name, kind in names if kind in "WVu" and not OWN.search(name)]
+
+
+def check_weak(nm, build):
+    # The check can fail.
+    assert weak_strangers([("_ZN8penstock4sortEv", "W"), ("_ZN8penstock6avx5124sortEv", "W"), ("f", "T")]) == \
+        ["_ZN8penstock4sortEv"]
+    looked_at = 0
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if not re.search(r" -mavx", entry["command"]) or "/src/" not in entry["file"]:
+            continue
+        target = pathlib.Path(entry["directory"]) / re.search(r" -o (\S+)", entry["command"]).group(1)
+        if not target.exists():
+            continue
+        looked_at += 1
+        found = weak_strangers(symbols(nm, "--defined-only", target))
+        assert not found, f"{target}: weak symbols that others may define, too: {found}"
+    assert looked_at >= 5, f"{looked_at} objects for newer processors in {build}"
+    return looked_at
+
+
+def main():
+    nm, library, listed, header, build = sys.argv[1:]
+    check_exports(nm, pathlib.Path(library), pathlib.Path(listed), pathlib.Path(header))
+    objects = check_weak(nm, pathlib.Path(build))
+    print(f"symbols: as frozen; {objects} objects for newer processors have no weak symbol of others")
+
+
+main()
