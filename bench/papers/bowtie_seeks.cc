@@ -78,7 +78,7 @@ Result<Report> run_bowtie_seeks(const Options& options) {
     const double moved = 2 * static_cast<double>(bytes);
     report.add(fmt::format("{} rate by equation 1, ours (table III: {})", name, row.rates[2]),
                "MB/s", {moved / ours->seconds / 1e6});
-    const double stxxl_seconds = seconds_of({.read_bytes = stxxl.moved_bytes / 2,
+    const double stxxl_seconds = bowtie::seconds_of({.read_bytes = stxxl.moved_bytes / 2,
                                              .written_bytes = stxxl.moved_bytes / 2,
                                              .switches = stxxl.switches},
                                             array, 64, 1);
