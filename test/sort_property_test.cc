@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -26,6 +27,7 @@
 #include "penstock/sort.h"
 #include "penstock/units.h"
 #include "record/generator.h"
+#include "record/items.h"
 
 // One property suite for the sort of memory: every type, distribution, size, option and kind of
 // memory. ctest runs it once for each tier of processors (PENSTOCK_CPU).
@@ -88,9 +90,12 @@ Rank ascending_rank(const T& item) {
     return {item.high, item.low};
   } else if constexpr (std::is_same_v<T, float>) {
     const auto bits = std::bit_cast<uint32_t>(item);
-    return {std::signbit(item) ? uint32_t{~bits} : bits + (uint64_t{1} << 32), 0};
+    if (std::signbit(item) && std::isnan(item)) return {3, uint32_t{~bits}};
+    return {std::signbit(item) ? uint64_t{0} : uint64_t{1},
+            std::signbit(item) ? uint32_t{~bits} : bits};
   } else if constexpr (std::is_same_v<T, double>) {
     const auto bits = std::bit_cast<uint64_t>(item);
+    if (std::signbit(item) && std::isnan(item)) return {3, ~bits};
     return {std::signbit(item) ? uint64_t{0} : uint64_t{1}, std::signbit(item) ? ~bits : bits};
   } else if constexpr (std::is_signed_v<T>) {
     return {static_cast<uint64_t>(int64_t{item}) ^ (uint64_t{1} << 63), 0};
@@ -841,6 +846,35 @@ TEST(HugeSort, SortsMoreThan2To31Items) {
     GTEST_SKIP() << "takes 9 GiB of memory: asked for by PENSTOCK_LARGE=1";
   expect_sorts_over_2_31_items<uint8_t>();
   expect_sorts_over_2_31_items<uint32_t>();
+}
+
+template <class Float, class Bits>
+void expect_order_of_files(record::Type type) {
+  Random random(7);
+  std::vector<Float> items;
+  for (int i = 0; i < 5000; ++i) {
+    // Every third one has the exponent of NaNs and infinities.
+    auto bits = static_cast<Bits>(random.next());
+    if (i % 3 == 0) bits |= std::bit_cast<Bits>(std::numeric_limits<Float>::infinity());
+    items.push_back(std::bit_cast<Float>(bits));
+  }
+  auto key = [&](Float item) {
+    return record::ItemOrder(*record::parse_format(record::name_of(type)))
+        .prefix({reinterpret_cast<const char*>(&item), sizeof item});
+  };
+  for (const bool descending : {false, true}) {
+    ASSERT_TRUE(penstock::sort(items, {.descending = descending}));
+    for (size_t i = 1; i < items.size(); ++i) {
+      const bool rises = key(items[i - 1]) <= key(items[i]);
+      const bool falls = key(items[i - 1]) >= key(items[i]);
+      ASSERT_TRUE(descending ? falls : rises) << i;
+    }
+  }
+}
+
+TEST(Sort, HasTheOrderOfFiles) {
+  expect_order_of_files<float, uint32_t>(record::Type::f32);
+  expect_order_of_files<double, uint64_t>(record::Type::f64);
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 // Any memory that can be written will do: malloc, new, mmap, a mapped file, an array of NumPy.
 // Pages are neither moved nor remapped; outside of the items nothing is written.
 //
-// Items: unsigned and signed integers of 8 to 64 bits, float and double (in IEEE 754's total order:
-// -NaN < -inf < ... < -0 < +0 < ... < inf < NaN), pairs of a key and a value (item.h), keys of 128
+// Items: unsigned and signed integers of 8 to 64 bits, float and double (in a total order, that of
+// files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (item.h), keys of 128
 // bits, and records of any fixed size with a key of bytes.
 //
 // Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1

@@ -29,19 +29,22 @@ template <class Pair>
                                                   const uint64_t*) {
   keys = _mm512_rolv_epi64(keys, _mm512_set1_epi64(order.turn_bits));
   const __m512i negative = _mm512_srai_epi64(keys, 63);
-  // keys ^ (negative & flip_if_negative) ^ flip
+  // (keys ^ (negative & flip_if_negative) ^ flip) - subtract
   const __m512i flip =
       _mm512_and_si512(negative, _mm512_set1_epi64(static_cast<long long>(order.flip_if_negative)));
-  return _mm512_ternarylogic_epi64(keys, flip,
-                                   _mm512_set1_epi64(static_cast<long long>(order.flip)), 0x96);
+  const __m512i flipped = _mm512_ternarylogic_epi64(
+      keys, flip, _mm512_set1_epi64(static_cast<long long>(order.flip)), 0x96);
+  return _mm512_sub_epi64(flipped, _mm512_set1_epi64(static_cast<long long>(order.subtract)));
 }
 [[gnu::always_inline]] inline __m512i encode_keys(__m512i keys, const KeyOrder& order,
                                                   const uint32_t*) {
   const __m512i negative = _mm512_srai_epi64(_mm512_slli_epi64(keys, 32), 63);
   const __m512i flip =
       _mm512_and_si512(negative, _mm512_set1_epi64(static_cast<uint32_t>(order.flip_if_negative)));
-  return _mm512_ternarylogic_epi64(keys, flip, _mm512_set1_epi64(static_cast<uint32_t>(order.flip)),
-                                   0x96);
+  const __m512i flipped = _mm512_ternarylogic_epi64(
+      keys, flip, _mm512_set1_epi64(static_cast<uint32_t>(order.flip)), 0x96);
+  // The upper halves stay 0.
+  return _mm512_sub_epi32(flipped, _mm512_set1_epi64(static_cast<uint32_t>(order.subtract)));
 }
 [[gnu::always_inline]] inline __m512i encode_keys(__m512i keys, const KeyOrder& order,
                                                   const KeyValue64*) {

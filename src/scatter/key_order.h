@@ -4,13 +4,14 @@
 // order.
 //
 // encode() is a bijection on words such that encoded words, compared as unsigned numbers, have the
-// order that was asked for. It is the same three instructions for every type and direction, with
+// order that was asked for. It is the same few instructions for every type and direction, with
 // other constants, so that one kernel serves all of them:
 //
 //   signed      flip the sign bit
-//   float       flip the sign bit; of negative numbers all others, too (IEEE 754's total order:
-//               -NaN < -inf < ... < -0 < +0 < ... < inf < NaN)
-//   descending  flip everything
+//   float       flip the sign bit; of negative numbers all others, too; and subtract how many NaNs
+//               have a sign, which wraps them around to the top: -inf < ... < -0 < +0 < ... < inf
+//               < NaN < -NaN, as in files (record/codec.h)
+//   descending  flip everything, and subtract the negative of that
 //   (u32, u32)  turn the word by 32 bits first: the key, which stands first in memory, comes above
 
 #include <cstdint>
@@ -26,8 +27,10 @@ struct KeyOrder {
   uint64_t flip_if_negative = 0;
   uint64_t flip = 0;
   unsigned turn_bits = 0;
+  uint64_t subtract = 0;
 
-  bool plain() const { return (flip_if_negative | flip | turn_bits) == 0; }
+  bool plain() const { return (flip_if_negative | flip | turn_bits | subtract) == 0; }
+  KeyOrder reversed() const { return {flip_if_negative, ~flip, turn_bits, -subtract}; }
   bool operator==(const KeyOrder&) const = default;
 };
 
@@ -38,12 +41,14 @@ template <class Word>
   if constexpr (sizeof(Word) == 8)
     word = (word << order.turn_bits) | (word >> (-order.turn_bits % 64));
   auto negative = static_cast<Word>(static_cast<Signed>(word) >> (8 * sizeof(Word) - 1));
-  return word ^ (negative & static_cast<Word>(order.flip_if_negative)) ^
-         static_cast<Word>(order.flip);
+  return static_cast<Word>((word ^ (negative & static_cast<Word>(order.flip_if_negative)) ^
+                            static_cast<Word>(order.flip)) -
+                           static_cast<Word>(order.subtract));
 }
 template <class Word>
 [[gnu::always_inline]] constexpr Word decode(Word word, const KeyOrder& order) {
   using Signed = std::make_signed_t<Word>;
+  word = static_cast<Word>(word + static_cast<Word>(order.subtract));
   word ^= static_cast<Word>(order.flip);
   auto negative = static_cast<Word>(static_cast<Signed>(word) >> (8 * sizeof(Word) - 1));
   word ^= negative & static_cast<Word>(order.flip_if_negative);

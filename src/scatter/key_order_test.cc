@@ -19,6 +19,7 @@ const KeyOrder orders[] = {
     {.flip = sign},
     {.flip = ~uint64_t{0}},
     {.flip_if_negative = ~sign, .flip = sign},
+    {.flip_if_negative = ~sign, .flip = sign, .subtract = 12345},
     {.flip_if_negative = ~sign, .flip = ~sign},
     {.turn_bits = 32},
     {.flip = ~uint64_t{0}, .turn_bits = 32},
@@ -44,7 +45,7 @@ TEST(KeyOrder, DecodingUndoesEncodingOf32Bits) {
   for (const KeyOrder& order :
        {KeyOrder{}, KeyOrder{.flip = 0x80000000}, KeyOrder{.flip = 0xffffffff},
         KeyOrder{.flip_if_negative = 0x7fffffff, .flip = 0x80000000},
-        KeyOrder{.flip_if_negative = 0x7fffffff, .flip = 0x7fffffff}}) {
+        KeyOrder{.flip_if_negative = 0x7fffffff, .flip = 0x7fffffff, .subtract = 0x7fffff}}) {
     for (int i = 0; i < 1000; ++i) {
       const auto word = static_cast<uint32_t>(i < 4 ? 0 - i % 2 : random.next());
       ASSERT_EQ(decode(encode(word, order), order), word);
@@ -57,8 +58,7 @@ void expect_total_order() {
   using Limits = std::numeric_limits<Float>;
   constexpr Word sign_bit = Word{1} << (8 * sizeof(Word) - 1);
   // In the order that key_order.h promises.
-  const std::vector<Float> rising = {std::copysign(Limits::quiet_NaN(), Float{-1}),
-                                     -Limits::infinity(),
+  const std::vector<Float> rising = {-Limits::infinity(),
                                      Limits::lowest(),
                                      -1,
                                      -Limits::min(),
@@ -70,10 +70,12 @@ void expect_total_order() {
                                      1,
                                      Limits::max(),
                                      Limits::infinity(),
-                                     Limits::quiet_NaN()};
-  const KeyOrder up = {.flip_if_negative = static_cast<Word>(~sign_bit), .flip = sign_bit};
-  const KeyOrder down = {.flip_if_negative = static_cast<Word>(~sign_bit),
-                         .flip = static_cast<Word>(~sign_bit)};
+                                     Limits::quiet_NaN(),
+                                     std::copysign(Limits::quiet_NaN(), Float{-1})};
+  const KeyOrder up = {.flip_if_negative = static_cast<Word>(~sign_bit),
+                       .flip = sign_bit,
+                       .subtract = (uint64_t{1} << (Limits::digits - 1)) - 1};
+  const KeyOrder down = up.reversed();
   for (size_t i = 1; i < rising.size(); ++i) {
     const Word before = std::bit_cast<Word>(rising[i - 1]);
     const Word after = std::bit_cast<Word>(rising[i]);

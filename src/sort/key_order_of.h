@@ -3,6 +3,7 @@
 // What the sort sees of the types that users sort.
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "penstock/item.h"
@@ -50,10 +51,15 @@ KeyOrder key_order_of(bool descending) {
   } else if constexpr (std::is_floating_point_v<T>) {
     order.flip = sign;
     order.flip_if_negative = ones ^ sign;
+    constexpr int mantissa_bits = std::numeric_limits<T>::digits - 1;
+    order.subtract = (uint64_t{1} << mantissa_bits) - 1;  // NaNs with a sign
   } else if constexpr (std::is_signed_v<T>) {
     order.flip = sign;
   }
-  if (descending) order.flip ^= ones;
+  if (!descending) return order;
+  order = order.reversed();
+  order.flip &= ones;
+  order.subtract &= ones;
   return order;
 }
 

@@ -61,17 +61,16 @@ TEST(Sort, OutOfPlaceLeavesTheInput) {
   EXPECT_EQ(in.front(), 4);
 }
 
-TEST(Sort, PutsNaNsAtTheEnds) {
+TEST(Sort, PutsNaNsLastAsFilesHaveThem) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> items = {nan, 1, -nan, -std::numeric_limits<float>::infinity(), 0.0f, -0.0f};
   ASSERT_TRUE(penstock::sort(items));
-  EXPECT_TRUE(std::isnan(items[0]));
-  EXPECT_TRUE(std::signbit(items[0]));
-  EXPECT_EQ(items[1], -std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(std::signbit(items[2]));
-  EXPECT_FALSE(std::signbit(items[3]));
-  EXPECT_EQ(items[4], 1);
-  EXPECT_TRUE(std::isnan(items[5]));
+  EXPECT_EQ(items[0], -std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::signbit(items[1]));
+  EXPECT_FALSE(std::signbit(items[2]));
+  EXPECT_EQ(items[3], 1);
+  EXPECT_TRUE(std::isnan(items[4]) && !std::signbit(items[4]));
+  EXPECT_TRUE(std::isnan(items[5]) && std::signbit(items[5]));
 }
 
 TEST(Sort, KeepsTheOrderOfEqualKeysInBothDirections) {

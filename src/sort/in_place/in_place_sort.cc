@@ -493,9 +493,7 @@ class InPlaceSort {
 template <class T>
 bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const Kernels<T>& k = kernels<T>();
-  KeyOrder backwards = options.order;
-  backwards.flip ^= ~uint64_t{0};
-  if (k.ascending(in, count, backwards) != count) return false;
+  if (k.ascending(in, count, options.order.reversed()) != count) return false;
   if (out != in) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   k.reverse(out, count);
   if (!options.stable || !std::is_same_v<T, KeyValue>) return true;
