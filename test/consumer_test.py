@@ -1,7 +1,8 @@
-"""A project that takes Penstock by add_subdirectory() has all that its own files need to compile.
+"""A project that takes Penstock by FetchContent (or add_subdirectory(), which that calls) has all that its own files need to compile.
 
-Configures such a project, and has the compiler look at its file; nothing of Penstock is built.
-Usage: consumer_test.py PENSTOCK_SOURCE CMAKE GENERATOR COMPILER
+Configures such a project, and has the compiler look at its file; nothing of Penstock is built. With "build" behind its
+arguments it is built, and run: that takes minutes.
+Usage: consumer_test.py PENSTOCK_SOURCE CMAKE GENERATOR COMPILER [build]
 """
 
 import json
@@ -16,10 +17,11 @@ def run(*command, **options):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
 
 
 def main():
-    source, cmake, generator, compiler = sys.argv[1:]
+    source, cmake, generator, compiler = sys.argv[1:5]
     consumer = pathlib.Path(source) / "test/consumer"
     with tempfile.TemporaryDirectory() as build:
         run(cmake, "-S", consumer, "-B", build, "-G", generator, f"-DPENSTOCK={source}",
@@ -28,6 +30,14 @@ def main():
         own = [entry for entry in commands if entry["file"].endswith("consumer/main.cc")]
         assert len(own) == 1, own
         assert not any(entry["file"].endswith("_test.cc") for entry in commands), "tests are for whoever develops Penstock"
+        assert not any("/cli/" in entry["file"] for entry in commands), "the program is for whoever installs Penstock"
+        if sys.argv[5:] == ["build"]:
+            run(cmake, "--build", build, "--target", "consumer")
+            (pathlib.Path(build) / "in").write_text("b\nc\na\n")
+            told = run(f"{build}/consumer", f"{build}/in", f"{build}/out")
+            assert told.strip() == "streamed, 3 lines sorted", told
+            print("consumer: built and run")
+            return
         run(*shlex.split(own[0]["command"]), "-fsyntax-only", cwd=own[0]["directory"])
     print("consumer: compiles")
 

@@ -7,6 +7,7 @@ Usage: install_test.py SOURCE BUILD CMAKE CXX CC
 
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -31,6 +32,10 @@ def main():
         (folder / "first").rename(prefix)
         libraries = prefix / "lib"
         assert (prefix / "bin/penstock").exists() and (libraries / "libpenstock.so.0").exists()
+        headers = prefix / "include/penstock"
+        included = set(re.findall(r'"penstock/(\w+\.h)"', (headers / "penstock.hpp").read_text()))
+        there = {path.name for path in headers.glob("*.h")} - {"penstock.h"}
+        assert included == there, f"penstock.hpp differs from what is installed in {included ^ there}"
         environment = dict(os.environ, PKG_CONFIG_PATH=str(libraries / "pkgconfig"), LD_LIBRARY_PATH=str(libraries))
         (folder / "in").write_text("b\nc\na\n")
 

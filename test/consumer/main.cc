@@ -3,8 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "penstock/files.h"
-#include "penstock/remap_stream.h"
+#include "penstock/penstock.hpp"
 
 int main(int, char** argv) {
   const auto sorted = penstock::sort_files(
