@@ -79,9 +79,9 @@ Result<Report> run_bowtie_seeks(const Options& options) {
     report.add(fmt::format("{} rate by equation 1, ours (table III: {})", name, row.rates[2]),
                "MB/s", {moved / ours->seconds / 1e6});
     const double stxxl_seconds = bowtie::seconds_of({.read_bytes = stxxl.moved_bytes / 2,
-                                             .written_bytes = stxxl.moved_bytes / 2,
-                                             .switches = stxxl.switches},
-                                            array, 64, 1);
+                                                     .written_bytes = stxxl.moved_bytes / 2,
+                                                     .switches = stxxl.switches},
+                                                    array, 64, 1);
     report.add(fmt::format("{} rate by equation 1, STXXL (table III, helped by a cache: {})", name,
                            row.rates[0]),
                "MB/s", {moved / stxxl_seconds / 1e6});

@@ -15,17 +15,13 @@ Result<ItemFormat> FormatOptions::items(bool descending) const {
 
 Option add_format_options(Parser& parser, FormatOptions& options) {
   parser.group("Input and output");
-  const Option format = parser
-                            .add_option("--format", options.name,
-                                        "u32 u64 i32 i64 f32 f64 kv64 record lines (default lines)")
-                            .value_name("FORMAT");
+  const Option format = parser.add_option(
+      "--format", options.name, "u32 u64 i32 i64 f32 f64 kv64 record lines (default lines)");
   parser.add_option("--record", options.record_bytes,
                     "bytes of a record (of --format record; default 100)");
-  parser
-      .add_option("--dtype", options.dtype,
-                  "the fields of a record as NumPy describes them, as in '<u8,>f4,S10' or "
-                  "\"[('id', '<u8'), ...]\"")
-      .value_name("TYPE");
+  parser.add_option("--dtype", options.dtype,
+                    "the fields of a record as NumPy describes them, as in '<u8,>f4,S10' or "
+                    "\"[('id', '<u8'), ...]\"");
   parser.group("Order");
   parser
       .add_option("-k,--key", options.keys,
@@ -34,8 +30,7 @@ Option add_format_options(Parser& parser, FormatOptions& options) {
                   "with :r descending; lines: "
                   "FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][...]], as GNU sort's; "
                   "may be given several times")
-      .one_word()
-      .value_name("KEY");
+      .one_word();
   return format;
 }
 

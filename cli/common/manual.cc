@@ -63,13 +63,20 @@ std::string help_entry(std::string names, std::string_view help) {
   return names + wrapped(help, help_indent) + "\n";
 }
 
+// Whether its choices stand in the help anyway, with what each of them is.
+bool told(const OptionText& option) {
+  return std::ranges::all_of(option.choices, [&](const std::string& choice) {
+    return option.help.find(choice) != std::string::npos;
+  });
+}
+
 std::string help_entry(const OptionText& option) {
   std::string names = fmt::format("{}", fmt::join(option.names, ", "));
   if (!option.names.empty() && option.names.front().starts_with("--")) names.insert(0, "    ");
   if (!names.empty() && !option.value.empty() && !option.optional_value) names += ' ';
   names += option.optional_value ? fmt::format("[={}]", option.value) : option.value;
   std::string help = option.help;
-  if (!option.choices.empty()) help += fmt::format(" ({})", fmt::join(option.choices, ", "));
+  if (!told(option)) help += fmt::format(" ({})", fmt::join(option.choices, ", "));
   return help_entry(std::move(names), help);
 }
 
@@ -142,7 +149,7 @@ std::string option_entry(const OptionText& option) {
   }
   if (!option.value.empty()) names += (names.empty() ? "" : " ") + italic(option.value);
   std::string entry = ".TP\n" + names + "\n" + roff(option.help);
-  if (!option.choices.empty()) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
+  if (!told(option)) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
   return entry + "\n";
 }
 

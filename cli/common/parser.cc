@@ -25,10 +25,53 @@ const CLI::Validator* choices_of(const CLI::Option& option) {
   }
 }
 
+// What the help calls values, the same in every command.
+constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "FILE"},
+                                                                    {"report", "FILE"},
+                                                                    {"stats", "FILE"},
+                                                                    {"input", "FILE"},
+                                                                    {"bounds", "FILE"},
+                                                                    {"files0-from", "FILE"},
+                                                                    {"random-source", "FILE"},
+                                                                    {"temporary-directory", "DIR"},
+                                                                    {"on", "DIR"},
+                                                                    {"work", "DIR"},
+                                                                    {"files", "DIR"},
+                                                                    {"traces", "DIR"},
+                                                                    {"under", "PATH"},
+                                                                    {"buffer-size", "SIZE"},
+                                                                    {"window", "SIZE"},
+                                                                    {"size", "SIZE"},
+                                                                    {"bytes", "SIZE"},
+                                                                    {"memory", "SIZE"},
+                                                                    {"ring", "SIZE"},
+                                                                    {"count", "N"},
+                                                                    {"device", "DISK"},
+                                                                    {"simulate", "DISK"},
+                                                                    {"emulate", "DISK"},
+                                                                    {"format", "FORMAT"},
+                                                                    {"from", "FORMAT"},
+                                                                    {"dtype", "TYPE"},
+                                                                    {"key", "KEY"},
+                                                                    {"field-separator", "BYTE"},
+                                                                    {"requests", "FROM..TO"},
+                                                                    {"value", "OFFSET:LENGTH"},
+                                                                    {"right-key", "OFFSET:LENGTH"},
+                                                                    {"1", "FIELD"},
+                                                                    {"2", "FIELD"},
+                                                                    {"j", "FIELD"},
+                                                                    {"a", "FILE"},
+                                                                    {"v", "FILE"}};
+
 // What the help calls its value.
 std::string value_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   const std::string type = name.substr(0, name.find(':'));
+  if (type == "TEXT") {
+    for (const auto& [named, value] : value_names)
+      if (option.check_lname(std::string(named)) || option.check_sname(std::string(named)))
+        return value;
+  }
   return type == "TEXT" ? "WORD" : type == "UINT" || type == "INT" || type == "FLOAT" ? "N" : type;
 }
 

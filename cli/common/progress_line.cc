@@ -54,10 +54,10 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
 
 void add_telling_words(Parser& parser, TellingWords& words) {
   parser
-      .add_option(
-          "--progress", words.progress,
-          "how far the run is, on stderr: where that is a terminal, always or never (default: "
-          "auto)")
+      .add_option("--progress", words.progress,
+                  "how far the run is, on stderr: always, never, or auto, where that is a terminal "
+                  "(default: "
+                  "auto)")
       .one_of({"auto", "always", "never"})
       .value_name("WHEN");
   parser.add_flag("--quiet", words.quiet, "tell nothing but errors");

@@ -50,10 +50,8 @@ Result<std::string> letters_of(const TextWords& words) {
 
 void add_line_words(Parser& parser, TextWords& words) {
   parser.group("Input and output");
-  parser
-      .add_option("-t,--field-separator", words.separator,
-                  "lines: what separates fields (default: blanks before each)")
-      .value_name("BYTE");
+  parser.add_option("-t,--field-separator", words.separator,
+                    "lines: what separates fields (default: blanks before each)");
   parser.add_flag(
       "--csv", words.csv,
       "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "

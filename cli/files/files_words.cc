@@ -59,11 +59,9 @@ void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help)
   parser.group("Memory and disk");
   add_memory_words(parser, words);
   parser.group("Advanced");
-  parser
-      .add_option("--device", words.device,
-                  "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
-                  "penstock disk (default: nvme)")
-      .value_name("DISK");
+  parser.add_option("--device", words.device,
+                    "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
+                    "penstock disk (default: nvme)");
   add_output_words(parser, words.output_rules);
   add_source_words(parser, words.source);
   parser.group("Input and output");

@@ -193,11 +193,9 @@ Command add_sort(Parser& program) {
       "--resume", a.resume,
       "keep what is finished until all is, and go on with what an earlier run of the same "
       "command has kept");
-  parser
-      .add_option("--stats", a.stats_path, "write the plan and what happened to this file, as JSON")
-      .value_name("FILE");
-  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)")
-      .value_name("FILE");
+  parser.add_option("--stats", a.stats_path,
+                    "write the plan and what happened to this file, as JSON");
+  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
   return {parser, [arguments] { return run(*arguments); }};
 }

@@ -70,27 +70,22 @@ SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
 
 void add_memory_words(Parser& parser, MemoryWords& words) {
-  parser
-      .add_option(
-          "-S,--buffer-size", words.memory,
-          "memory that the program may use, all told (default 1G, or half of the memory if less)")
-      .value_name("SIZE");
+  parser.add_option(
+      "-S,--buffer-size", words.memory,
+      "memory that the program may use, all told (default 1G, or half of the memory if less)");
   parser
       .add_option(
           "-T,--temporary-directory", words.temp_directories,
           "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
           "that is memory, /var/tmp or the output's folder)")
-      .one_word()
-      .value_name("DIR");
+      .one_word();
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
   parser.group("Input and output");
-  parser
-      .add_option("-o,--output", words.output,
-                  "where the result goes; may be an input (default: standard output)")
-      .value_name("FILE");
+  parser.add_option("-o,--output", words.output,
+                    "where the result goes; may be an input (default: standard output)");
   add_format_options(parser, words.format);
   add_text_words(parser, words.format.text, true);
   parser.add_flag("-r,--reverse", words.descending, "descending order");
@@ -107,12 +102,10 @@ void add_sort_words(Parser& parser, SortWords& words) {
   parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
   parser.group("Advanced");
   add_gnu_options(parser, words.gnu);
-  parser
-      .add_option(
-          "--device,--profile", words.device,
-          "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
-          "(default: a short look at the disk of the temporaries)")
-      .value_name("DISK");
+  parser.add_option(
+      "--device,--profile", words.device,
+      "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
+      "(default: a short look at the disk of the temporaries)");
   parser
       .add_option("--compress-temporaries", words.compression,
                   "of lines and records, with LZ4: auto (where it pays on this disk), always or "

@@ -96,11 +96,9 @@ Command add_convert(Parser& program) {
                     "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
   parser.add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
   parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
-  parser
-      .add_option("--files", a.files,
-                  "also make the files that fio needs, sparse and of their largest size, in this "
-                  "folder")
-      .value_name("DIR");
+  parser.add_option("--files", a.files,
+                    "also make the files that fio needs, sparse and of their largest size, in this "
+                    "folder");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
   parser.footer(
       "One request: bytes [offset, offset + bytes) of a file, read or written, in the order in "

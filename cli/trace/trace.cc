@@ -143,12 +143,10 @@ Command add_trace(Parser& program) {
       "--backend", a.backend,
       "how: ptrace (any program, no rights needed), bpf (as root; twenty times cheaper for "
       "the program), or auto: bpf where it can be had, and ptrace otherwise (default)");
-  parser
-      .add_option(
-          "--ring", a.ring,
-          "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
-          "events were lost")
-      .value_name("SIZE");
+  parser.add_option(
+      "--ring", a.ring,
+      "bpf: room for calls on their way to penstock, 4K to 1G (default 32M); more where "
+      "events were lost");
   parser.add_option("-p,--pid", a.attach, "attach to a process that runs, until Ctrl-C")
       .value_name("PID");
   parser.add_flag("-q,--quiet", a.quiet, "no summary on standard error");
