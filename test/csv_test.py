@@ -4,6 +4,7 @@
 import csv
 import gzip
 import io
+import json
 import os
 import random
 import sys
@@ -132,7 +133,74 @@ class Csv(end_to_end.Case):
         self.assertEqual(run("sort", "--header", stdin=b"").stdout, b"")
         self.assertEqual(run("sort", "--header", stdin=b"only").stdout, b"only\n")
         self.assertEqual(run("sort", "--header", self.write("in", b"only")).stdout, b"only\n")
-        run("merge", "--header", self.folder / "in", code=2)
+
+    def stored(self, name, data):
+        """A file, compressed or not."""
+        return self.write(name, self.random.choice([lambda plain: plain, gzip.compress])(data))
+
+    def test_headers_of_many_files(self):
+        price = lambda row: (int(row[1][1]), row[0].encode("latin-1"))
+        words = ["--csv", "--header", "--key", "price, net:n", "-S", SMALL_MEMORY]
+        header = b'name,"price, net",city,2\n'
+        for case in range(CASES // 4):
+            parts, rows = [], []
+            for number in range(self.random.randrange(1, 6)):
+                body = self.table(self.random.choice([0, 1, 50]), ",", "\n")
+                some = sorted(rows_of(body), key=price)
+                rows += some
+                data = header + "".join(row for row, _ in some).encode("latin-1")
+                parts.append((self.stored(f"part{number}", data), data))
+            parts.insert(self.random.randrange(len(parts) + 1), (self.write("empty", b""), b""))
+            files = [path for path, _ in parts]
+            stdin = b""
+            if self.random.random() < 0.5:
+                number = self.random.randrange(len(files))
+                files[number], stdin = "-", self.random.choice([lambda plain: plain, gzip.compress])(parts[number][1])
+            wanted = header + "".join(row for row, _ in sorted(rows, key=price)).encode("latin-1")
+            with self.subTest(case=case):
+                for command in (["merge"], ["sort", "-m"]):
+                    out = self.random.choice(["-", self.folder / "out"])
+                    done = run(*command, *words, *files, "-o", out, stdin=stdin)
+                    self.assertEqual(done.stdout if out == "-" else out.read_bytes(), wanted)
+                by = ["--parts", 3] if "-" in files or self.random.random() < 0.5 else ["--parts", 3, "--by", "range"]
+                if "range" in by:
+                    files = [path for path in files if path.read_bytes()[:2] != gzip.compress(b"")[:2]]
+                told = run("partition", *words, *by, "-o", self.folder / "deal-{}", *files, "--json", stdin=stdin)
+                dealt = [(self.folder / f"deal-{number}").read_bytes() for number in range(3)]
+                self.assertEqual([part["bytes"] for part in json.loads(told.stdout)["parts"]], [len(part) for part in dealt])
+                any_rows = any(path == "-" or path.stat().st_size for path in files)
+                self.assertEqual({part[:len(header)] for part in dealt}, {header if any_rows else b""})
+                all_rows = sorted(row for part in dealt for row, _ in rows_of(part)[1:])
+                if "range" not in by:
+                    self.assertEqual(all_rows, sorted(row for row, _ in rows))
+
+    def test_headers_that_differ_or_stand_alone(self):
+        one, other = self.write("a", b"id,x\n1,2\n"), self.write("b", b"id,y\n1,2\n")
+        for command in (["merge"], ["sort", "-m"], ["partition", "--parts", 2, "-o", self.folder / "part-{}"]):
+            done = run(*command, "--csv", "--header", "--key", "id", one, other, code=2)
+            self.assertIn(b"headers differ", done.stderr)
+            self.assertFalse((self.folder / "part-0").exists())
+        self.assertEqual(run("merge", "--header", "-n", "-", self.write("c", b"id\n2\n"), stdin=b"id").stdout, b"id\n2\n")
+        self.assertEqual(run("merge", "--header", "-", stdin=b"id").stdout, b"id\n")
+        self.assertEqual(run("merge", "--header=2", self.write("d", b"a\nb\n1\n2")).stdout, b"a\nb\n1\n2\n")
+        self.assertEqual(run("merge", "--header", self.write("e", b"")).stdout, b"")
+        done = run("merge", "--csv", "--header", "--key", "id:n", self.write("f", b"id\n2\n1\n"), code=2)
+        self.assertIn(b"item 3 is not in order", done.stderr)
+        for command in (["merge"], ["partition", "--parts", 2, "-o", self.folder / "part-{}"]):
+            done = run(*command, "--csv", "--header", "--key", "id", self.write("g", b'id\n1\n2"\n'), code=2)
+            self.assertIn(b"read row 3: at byte 1 of it is a quote inside", done.stderr)
+
+    def test_a_merge_of_several_passes_keeps_the_header_once(self):
+        files = []
+        for number in range(600):
+            files.append(self.write(f"{number}", b"id\n" + b"".join(b"%d\n" % one for one in range(number, 2000, 600))))
+        memory = SMALL_MEMORY if SANITIZED else "32M"
+        told = json.loads(run("merge", "--header", "-n", *files, "-o", self.folder / "out", "-S", memory, "-T", self.folder,
+                              "--json").stdout)
+        self.assertEqual((self.folder / "out").read_bytes(), b"id\n" + b"".join(b"%d\n" % one for one in range(2000)))
+        self.assertEqual((told["items"], told["bytes"]), (2000, (self.folder / "out").stat().st_size))
+        if not SANITIZED:
+            self.assertGreater(told["passes"], 1)
 
     def test_rows_that_break_the_rules(self):
         for data, row, byte in ((b'a,b\nc,"d\ne,f\n', 2, 6), (b'a,b"c\n', 1, 3), (b'a,b\n"c"d,e\n', 2, 7), (b'x\n"', 2, 2)):

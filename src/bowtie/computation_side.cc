@@ -245,7 +245,9 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
     }
     file = &opened.emplace(std::move(*again));
   }
-  auto source = source::source_of(*file, inputs_[number].source);
+  const Input& input_of = inputs_[number];
+  auto source =
+      input_of.source_of ? input_of.source_of(*file) : source::source_of(*file, input_of.source);
   if (!source) {
     fail(source.error());
     return nullptr;

@@ -30,6 +30,15 @@ std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
                  fmt::format("input {}", input), "more memory (a larger -S)");
 }
 
+// `lines`: up to it, without a header.
+std::unexpected<Error> bad_row(const record::Format& format, uint32_t input, uint64_t lines,
+                               const record::RowFault& fault) {
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read row {}: at byte {} of it is {}", format.header_lines + lines,
+                             fault.at, fault.what),
+                 fmt::format("input {}", input), "--format lines, if it is no CSV");
+}
+
 }  // namespace
 
 // ---- Items of one input.
@@ -98,15 +107,13 @@ bool ItemReader::next_line() {
   const std::byte* const from = input_->position();
   item_ = {reinterpret_cast<const char*>(from), static_cast<size_t>(at_ - from)};
   fault_ = fault_of(format_, item_);
+  ++lines_;
   return (item_.size() <= item_bytes_max_ && !fault_) || malformed();
 }
 
 Status ItemReader::status() const {
   if (auto status = input_->status(); !status) return status;
-  if (fault_) {
-    return failure(ErrorCode::corrupt, fmt::format("read a row: in it is {}", fault_->what),
-                   fmt::format("input {}", input_->index()), "--format lines, if it is no CSV");
-  }
+  if (fault_) return bad_row(format_, input_->index(), lines_, *fault_);
   if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
   return {};
 }
@@ -254,6 +261,7 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
     }
   }
   std::vector<std::string_view> lines;
+  uint64_t passed = 0;
   for (size_t wanted = 1;;) {
     const auto window = input.window(wanted);
     if (auto status = input.status(); !status) return status;
@@ -277,6 +285,11 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
       lines.emplace_back(reinterpret_cast<const char*>(window.data()), window.size());
       at = window.size();
     }
+    for (size_t i = 0; format.csv && i < lines.size(); ++i) {
+      if (const auto fault = fault_of(format, lines[i]))
+        return bad_row(format, input.index(), passed + i + 1, *fault);
+    }
+    passed += lines.size();
     if (auto status = take(Items(lines)); !status) return status;
     input.advance(at);
     wanted = 1;

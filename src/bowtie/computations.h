@@ -77,6 +77,7 @@ class ItemReader {
   bool done_ = false;
   bool malformed_ = false;
   std::optional<record::RowFault> fault_;
+  uint64_t lines_ = 0;  // that were passed, without a header
 };
 
 // ---- Merge: n sorted inputs, one output. Stable: of equal keys those of earlier inputs come

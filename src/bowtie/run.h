@@ -72,6 +72,8 @@ struct Input {
   uint64_t bytes = unknown_bytes;  // unknown: to the end of the file
   SourceOptions source = {.decompress = false};
   uint64_t decoding_bytes = 0;  // of memory, as far as is known (source/in_order.h)
+  // Of what comes in order: what is read, where that is not all of the file.
+  std::function<Result<std::unique_ptr<Source>>(const file::File& file)> source_of = {};
 };
 
 // Exactly one of `file`, `path` and `sink` is given.

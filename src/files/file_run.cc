@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "base/bits.h"
 #include "file/temporaries.h"
 #include "files/in_turn.h"
+#include "files/input.h"
 #include "files/memory_plan.h"
 #include "os/memory.h"
 #include "record/codec.h"
@@ -57,6 +60,9 @@ std::vector<double> thinned(const std::vector<double>& values, size_t values_max
   }
   return means;
 }
+
+// What is read first of a file, to find its header.
+constexpr size_t header_look_bytes = 64 * KiB;
 
 // What plans reckon with where nobody measured.
 constexpr const char* usual_device = "nvme-ssd";
@@ -106,7 +112,8 @@ FileRun::FileRun(const FilesOptions& options, const char* verb)
       verb_(verb),
       context_(options, verb),
       temp_directories_(
-          file::temp_directories_or_default(options.temp_directories, options.output)) {}
+          file::temp_directories_or_default(options.temp_directories, options.output)),
+      format_(options.format) {}
 
 const bowtie::DeviceProfile& FileRun::device() const {
   if (options_.device != nullptr) return *options_.device;
@@ -117,10 +124,6 @@ const bowtie::DeviceProfile& FileRun::device() const {
 Status FileRun::start(const StartOptions& how) {
   if (options_.inputs.empty())
     return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
-  if (options_.format.header_lines > 0 && !how.takes_headers) {
-    return failure(ErrorCode::unsupported, fmt::format("{} files with a header", verb_), "--header",
-                   "penstock sort, which keeps it; or tail -n +2");
-  }
   usable_bytes_ = usable_memory(options_.memory_bytes);
   if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
     const uint64_t missing_bytes = usable_bytes_min - std::min(usable_bytes_, usable_bytes_min);
@@ -132,16 +135,128 @@ Status FileRun::start(const StartOptions& how) {
   }
   for (size_t i = 0; i < options_.inputs.size(); ++i) {
     const auto place = static_cast<uint32_t>(inputs_.size());
-    const file::File* const instead = i < how.instead.size() ? how.instead[i] : nullptr;
-    auto added =
-        instead != nullptr
-            ? add_instead(options_.inputs[i], *instead)
-            : add(options_.inputs[i], i < how.formats.size() ? how.formats[i] : options_.format);
+    const bool replaced = i < how.instead.size() && how.instead[i];
+    auto added = replaced ? add_instead(options_.inputs[i], *how.instead[i])
+                          : add(options_.inputs[i],
+                                i < how.formats.size() ? how.formats[i] : options_.format);
     if (!added) return added;
     places_.push_back(inputs_.size() > place ? std::optional(place) : std::nullopt);
   }
+  if (!how.takes_headers && options_.format.header_lines > 0) {
+    if (auto taken = take_headers(); !taken) return taken;
+  }
   for (const std::string& directory : temp_directories_) file::remove_stale_temporaries(directory);
   return interrupted();
+}
+
+Status FileRun::take_headers() {
+  std::vector<bowtie::Input> inputs;
+  for (bowtie::Input& input : inputs_) {
+    const std::string name = input.file != nullptr ? input.file->path() : input.path;
+    auto header = take_header(input);
+    if (!header) return std::unexpected(header.error());
+    if (header_.empty()) header_ = *header;
+    if (!header->empty() && *header != header_) return other_header(name);
+    // Of a file that is known to hold nothing else there is nothing to read.
+    if (input.bytes != 0) inputs.push_back(std::move(input));
+  }
+  inputs_ = std::move(inputs);
+  if (header_.empty()) return {};
+  auto format = record::with_header(options_.format, header_);
+  if (!format) return std::unexpected(format.error());
+  format_ = std::move(*format);
+  return {};
+}
+
+namespace {
+
+// `taken`, and what follows it.
+std::unique_ptr<Source> source_behind(std::string taken, std::shared_ptr<Source> rest) {
+  auto read = [taken = std::move(taken), rest,
+               at = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
+    if (at == taken.size()) return rest->read(into);
+    const size_t bytes = std::min(into.size(), taken.size() - at);
+    std::memcpy(into.data(), taken.data() + at, bytes);
+    at += bytes;
+    return bytes;
+  };
+  return callback_source(std::move(read), [rest] { rest->cancel(); });
+}
+
+}  // namespace
+
+// Of what comes in order some bytes more are read: of a pipe they come again in front of the rest, a
+// compressed file is read once more.
+Result<std::string> FileRun::take_header(bowtie::Input& input) {
+  std::optional<file::File> opened;
+  if (input.file == nullptr) {
+    auto file = file::File::open_read(input.path, file::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    opened = std::move(*file);
+  }
+  const file::File& file = opened ? *opened : *input.file;
+  const bool in_order = input.bytes == bowtie::unknown_bytes;
+  std::shared_ptr<Source> source;
+  if (in_order) {
+    auto bytes = source::source_of(file, input.source);
+    if (!bytes) return std::unexpected(bytes.error());
+    source = std::move(*bytes);
+  }
+  std::string head;
+  std::optional<size_t> header;
+  for (bool ended = false; !header && !ended;) {
+    if (head.size() >= record::header_bytes_max) return endless_header(file.path());
+    const size_t before = head.size();
+    size_t wanted = std::max<size_t>(header_look_bytes, before);
+    if (!in_order) wanted = std::min<uint64_t>(wanted, input.bytes - before);
+    head.resize(before + wanted);
+    auto* const to = reinterpret_cast<std::byte*>(head.data()) + before;
+    Result<size_t> have = wanted;
+    if (in_order) {
+      have = source->read({to, wanted});
+      if (!have) return std::unexpected(have.error());
+    } else if (wanted > 0) {
+      if (auto status = file::read_exactly(file, before, to, wanted); !status)
+        return std::unexpected(status.error());
+    }
+    ended = *have == 0;
+    head.resize(before + *have);
+    header = record::header_bytes(options_.format, head);
+  }
+  const size_t bytes = header.value_or(head.size());
+  if (!in_order) {
+    input.offset = bytes;
+    input.bytes -= bytes;
+    input_bytes_ -= input_bytes_ == bowtie::unknown_bytes ? 0 : bytes;
+  } else if (opened) {
+    input.source_of = [bytes, options = input.source](
+                          const file::File& again) -> Result<std::unique_ptr<Source>> {
+      auto all = source::source_of(again, options);
+      if (!all) return all;
+      std::string skipped(bytes, '\0');
+      for (size_t at = 0; at < bytes;) {
+        auto have = (*all)->read(std::as_writable_bytes(std::span(skipped)).subspan(at));
+        if (!have) return std::unexpected(have.error());
+        if (*have == 0) break;
+        at += *have;
+      }
+      return all;
+    };
+  } else {
+    input.source_of = [rest = head.substr(bytes),
+                       source](const file::File&) -> Result<std::unique_ptr<Source>> {
+      return source_behind(rest, source);
+    };
+  }
+  head.resize(bytes);
+  if (!head.empty() && !head.ends_with(options_.format.line_end)) head += options_.format.line_end;
+  return head;
+}
+
+Status FileRun::write_header(file::File& output) const {
+  if (header_.empty()) return {};
+  return file::write_exactly(output, 0, reinterpret_cast<const std::byte*>(header_.data()),
+                             header_.size());
 }
 
 Status FileRun::add(const std::string& path, const record::Format& format) {
@@ -177,18 +292,19 @@ Status FileRun::add(const std::string& path, const record::Format& format) {
   return {};
 }
 
-Status FileRun::add_instead(const std::string& path, const file::File& file) {
+Status FileRun::add_instead(const std::string& path, const file::File* file) {
   std::error_code ignored;
   if (path != "-" && std::filesystem::is_regular_file(path, ignored)) {
     auto original = file::File::open_read(path);
     if (!original) return std::unexpected(original.error());
     if (auto added = guard_->add(*original); !added) return added;
   }
-  auto size = file.size();
+  if (file == nullptr) return {};
+  auto size = file->size();
   if (!size) return std::unexpected(size.error());
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-  inputs_.push_back({.file = &file, .bytes = *size});
+  inputs_.push_back({.file = file, .bytes = *size});
   return {};
 }
 

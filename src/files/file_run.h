@@ -46,8 +46,8 @@ class FileRun {
   // where the memory is too small, and on what cannot be opened or does not hold whole items.
   struct StartOptions {
     std::vector<record::Format> formats = {};  // of each input, where they differ from each other
-    // Read in place of an input that somebody else has read; nullptr, or none: the input is read.
-    std::vector<const file::File*> instead = {};
+    // Read in place of an input that somebody else has read: a file, or nothing (nullptr).
+    std::vector<std::optional<const file::File*>> instead = {};
     bool takes_headers = false;  // the computation does
   };
   Status start(const StartOptions& how);
@@ -61,6 +61,12 @@ class FileRun {
   file::OutputOptions output_options(uint64_t bytes = 0) const {
     return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
   }
+  // With which each of them begins; it belongs to none of them. Its last line has an end.
+  const std::string& header() const { return header_; }
+  // Of the items: the options' one, with keys that the header names.
+  const record::Format& format() const { return format_; }
+  // The header, at the beginning of an output.
+  Status write_header(file::File& output) const;
   // unknown_bytes where one comes in order.
   uint64_t input_bytes() const { return input_bytes_; }
   // What blocks and tables may take.
@@ -98,7 +104,10 @@ class FileRun {
 
  private:
   Status add(const std::string& path, const record::Format& format);
-  Status add_instead(const std::string& path, const file::File& file);
+  Status take_headers();
+  // Takes off what an input begins with: "" where it holds nothing.
+  Result<std::string> take_header(bowtie::Input& input);
+  Status add_instead(const std::string& path, const file::File* file);
   void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);
@@ -114,6 +123,8 @@ class FileRun {
   std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
   std::vector<bowtie::Input> inputs_;
   std::vector<std::optional<uint32_t>> places_;
+  std::string header_;
+  record::Format format_;
   std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;
   uint64_t in_order_bytes_ = 0;  // what one that comes in order takes beside its blocks; 0: none

@@ -61,7 +61,7 @@ std::unexpected<Error> endless_header(const std::string& file) {
 }
 
 std::unexpected<Error> other_header(const std::string& file) {
-  return failure(ErrorCode::unsupported, "sort files whose headers differ", file,
+  return failure(ErrorCode::unsupported, "take files whose headers differ together", file,
                  "files with the same columns");
 }
 

@@ -295,8 +295,11 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     ++stats.sorted_inputs;
     if (auto size = sorted[side]->size(); size) run.count_temporary_bytes(*size);
   }
-  auto status = run.start(
-      {.formats = formats, .instead = {sorted[0].get(), sorted[1].get()}, .takes_headers = true});
+  std::vector<std::optional<const file::File*>> instead(2);
+  for (size_t side = 0; side < 2; ++side) {
+    if (sorted[side] != nullptr) instead[side] = sorted[side].get();
+  }
+  auto status = run.start({.formats = formats, .instead = instead, .takes_headers = true});
   if (!status) return std::unexpected(status.error());
   auto output = file::File::create_output(files.output, run.output_options());
   if (!output) return std::unexpected(output.error());

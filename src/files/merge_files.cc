@@ -125,7 +125,7 @@ Status Merge::choose() {
 
 Result<uint64_t> Merge::go(const bowtie::Output& output) {
   uint64_t items = 0;
-  const record::Format& format = options_.format;
+  const record::Format& format = run_.format();
   const bowtie::MergeOptions merging{.descending = options_.descending,
                                      .unique = options_.unique,
                                      .items_max = options_.top.value_or(~uint64_t{0}),
@@ -163,7 +163,10 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   auto output =
       file::File::create_output(options.output, run.output_options(all ? run.input_bytes() : 0));
   if (!output) return std::unexpected(output.error());
-  auto items = merge.go({.file = &*output});
+  if (auto status = run.write_header(*output); !status) return std::unexpected(status.error());
+  const uint64_t header_bytes = run.header().size();
+  auto items =
+      merge.go({.file = &*output, .offset = output->seekable() ? header_bytes : uint64_t{0}});
   if (!items) return std::unexpected(items.error());
 
   if (auto status = output->publish(); !status) return std::unexpected(status.error());
@@ -172,7 +175,7 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   static_cast<FilesStats&>(stats) = run.stats();
   stats.planned = merge.planned();
   stats.items = *items;
-  stats.bytes = run.output_bytes();
+  stats.bytes = header_bytes + run.output_bytes();
   stats.passes = stats.planned.passes;
   return stats;
 }

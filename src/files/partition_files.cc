@@ -110,7 +110,7 @@ class Partition {
   void count(const Items& items, const uint32_t* parts);
 
   const PartitionFilesOptions& options_;
-  const record::Format format_;
+  record::Format format_;
   FileRun run_;
   uint32_t parts_ = 0;
   std::vector<record::ItemKey> bounds_;
@@ -195,7 +195,8 @@ Status Partition::sample_bounds() {
     auto file = file::File::open_read(inputs[i].path);
     if (!file) return std::unexpected(file.error());
     files.push_back(std::make_unique<file::File>(std::move(*file)));
-    pieces.push_back({.file = files.back().get(), .bytes = inputs[i].bytes});
+    pieces.push_back(
+        {.file = files.back().get(), .offset = inputs[i].offset, .bytes = inputs[i].bytes});
   }
   if (pieces.empty()) {
     // Nothing will be cut.
@@ -251,9 +252,10 @@ Status Partition::create_outputs() {
     if (!file->seekable()) {
       return misuse("write parts to what has no offsets", *path, "names of files");
     }
+    if (auto status = run_.write_header(*file); !status) return status;
     outputs_.push_back(std::move(*file));
   }
-  written_.resize(parts_);
+  written_.assign(parts_, {.bytes = run_.header().size()});
   if (options_.checksums) {
     const record::Checker checker({.format = format_});
     checkers_.assign(parts_, checker);
@@ -399,6 +401,7 @@ Result<PartitionFilesResult> Partition::go() {
   if (auto path = part_path(options_.files.output, 0, 1); !path)
     return std::unexpected(path.error());
   if (auto status = run_.start(); !status) return std::unexpected(status.error());
+  format_ = run_.format();
   // The parts, and the files that are sampled, have two descriptors each.
   (void)os::raise_open_files_limit();
   if (auto status = choose(); !status) return std::unexpected(status.error());
