@@ -2,6 +2,7 @@
 """Sorting CSV beside Python's csv module: csv_test.py PENSTOCK [TEST...]. Prints its seed; PENSTOCK_TEST_SEED repeats a run."""
 
 import csv
+import decimal
 import gzip
 import io
 import json
@@ -201,6 +202,49 @@ class Csv(end_to_end.Case):
         self.assertEqual((told["items"], told["bytes"]), (2000, (self.folder / "out").stat().st_size))
         if not SANITIZED:
             self.assertGreater(told["passes"], 1)
+
+    def test_groups_by_columns(self):
+        for case in range(CASES // 2):
+            end = self.random.choice(["\n", "\r\n"])
+            rows = [[self.value(), str(self.random.randrange(5)), self.random.choice(["", "1", "-2.50", " +0.125", "1000000"])]
+                    for _ in range(self.random.choice([0, 1, 10, 200]))]
+            text = io.StringIO(newline="")
+            csv.writer(text, lineterminator=end, quoting=self.random.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])).writerows(
+                [["na,me", "id", "x"], *rows])
+            data = text.getvalue().encode("latin-1")
+            stdin = self.random.random() < 0.5
+            where = [] if stdin else [self.stored("in", data)]
+            words = ["group", "--csv", "--header", "--key", "na,me", "-S", SMALL_MEMORY, *where]
+            groups = {}
+            for row in rows:
+                groups.setdefault(row[0].encode("latin-1"), []).append(row)
+            read = lambda done: [row for _, row in rows_of(done.stdout)]
+            with self.subTest(case=case):
+                got = read(run(*words, "--count", "--sum", "--max", "--value", "x", "--value", "id", stdin=data if stdin else b""))
+                self.assertEqual(got[0], ["na,me", "count", "sum_x", "max_x", "sum_id", "max_id"])
+                wanted = []
+                for name, some in sorted(groups.items()):
+                    x = [decimal.Decimal(row[2].strip()) for row in some if row[2]]
+                    ids = [int(row[1]) for row in some]
+                    wanted.append([name.decode("latin-1"), len(some), sum(x) if x else None, max(x) if x else None, sum(ids), max(ids)])
+                number = lambda text: decimal.Decimal(text) if text else None
+                self.assertEqual([[row[0], *map(number, row[1:])] for row in got[1:]], wanted)
+                top = self.random.randrange(5)
+                counted = sorted(groups.items(), key=lambda one: (-len(one[1]), one[0]))[:top]
+                got = read(run(*words, "--count", "--top", top, stdin=data if stdin else b""))
+                self.assertEqual(got[1:], [[name.decode("latin-1"), str(len(some))] for name, some in counted])
+                got = read(run(*words, "--distinct", stdin=data if stdin else b""))
+                self.assertEqual(got[1:], [some[0] for _, some in sorted(groups.items())])
+
+    def test_groups_that_make_no_sense(self):
+        data = b"a,b\n1,x\n"
+        for words, hint in ((["--count"], b"--key COLUMN"), (["--key", "a"], b"--count"), (["--key", "a", "--sum"], b"--value"),
+                            (["--key", "a", "--count", "--value", "b"], b"--sum"), (["--key", "c", "--count"], b"one of a, b"),
+                            (["--key", "a", "--sum", "--value", "b"], b"'x' as a number"),
+                            (["--key", "a", "--sum", "--value", "c"], b"one of a, b")):
+            self.assertIn(hint, run("group", "--csv", "--header", *words, stdin=data, code=2).stderr)
+        done = run("group", "--csv", "--key", "1", "--sum", "--value", "2", stdin=b"a," + b"9" * 38 + b"\na,0.1\n", code=2)
+        self.assertIn(b"more than 38 digits", done.stderr)
 
     def test_rows_that_break_the_rules(self):
         for data, row, byte in ((b'a,b\nc,"d\ne,f\n', 2, 6), (b'a,b"c\n', 1, 3), (b'a,b\n"c"d,e\n', 2, 7), (b'x\n"', 2, 2)):

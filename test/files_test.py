@@ -116,7 +116,7 @@ class Keys(Case):
                 where = ["-o", self.folder / "part{}"] if command == "partition" else []
                 done = run(command, *words, *where, self.write("in", b""), code=2)
                 self.assertIn(b"(try: ", done.stderr)
-        run("group", "-k2", self.folder / "in", code=2)
+        run("group", "-k0", "--count", self.folder / "in", code=2)
 
 
 class Merge(Case):
@@ -275,6 +275,46 @@ class Group(Case):
         if not SANITIZED:
             self.assertIn(b"hold the first", run(*words, "-S", "32M", code=2).stderr)
 
+    def test_keys_of_lines(self):
+        lines = [b"%d,%s,%d\n" % (i, self.random.choice([b"a", b"A", b"b", b"", b"c d"]), self.random.randrange(9)) for i in range(3000)]
+        source = self.write("in", b"".join(lines))
+        keys = [line.split(b",")[1] for line in lines]
+        counts = collections.Counter(keys)
+        done = run("group", "-t,", "-k2,2", "--count", source, "-S", SMALL_MEMORY)
+        self.assertEqual(done.stdout, b"".join(b"%d,%s\n" % (counts[key], key) for key in sorted(counts)))
+        firsts = {}
+        for line, key in zip(lines, keys):
+            firsts.setdefault(key.upper(), (line, key))
+        done = run("group", "-t,", "-k2,2f", "--distinct", source, "-S", SMALL_MEMORY)
+        self.assertEqual(done.stdout, b"".join(firsts[key][0] for key in sorted(firsts)))
+        upper = collections.Counter(key.upper() for key in keys)
+        done = run("group", "-t,", "-k2,2f", "--format", "uniq", "--top", 2, source, "-S", SMALL_MEMORY)
+        self.assertEqual(done.stdout, b"".join(b"%7d %s\n" % (count, firsts[key][1]) for key, count in
+                                               sorted(upper.items(), key=lambda one: (-one[1], one[0]))[:2]))
+        done = run("group", "-t,", "-k2,2", "--sum", "--min", "--value", 3, source, "-S", SMALL_MEMORY)
+        values = {key: [int(line.split(b",")[2]) for line, of in zip(lines, keys) if of == key] for key in counts}
+        self.assertEqual(done.stdout, b"".join(b"%s,%d,%d\n" % (key, sum(some), min(some)) for key, some in sorted(values.items())))
+        done = run("group", "-z", "--count", stdin=b"a\0b\nb\0a\0")
+        self.assertEqual(done.stdout, b"2\ta\0" b"1\tb\nb\0")
+        self.assertEqual(run("group", "--header", "--count", stdin=b"title\nb\na\nb\n").stdout, b"title\n1\ta\n2\tb\n")
+        self.assertEqual(run("group", "-n", "--count", stdin=b"10\n9\n9.0\n").stdout, b"2\t9\n1\t10\n")
+        run("group", "-t,", "-k2,2", "--distinct", source, "-o", source)  # the output may be an input
+        self.assertEqual(source.read_bytes(), run("group", "-t,", "-k2,2", "--distinct", stdin=b"".join(lines)).stdout)
+
+    def test_keys_of_lines_that_are_more_than_memory(self):
+        rows = [(self.random.randrange(200_000), self.random.randrange(-500, 500)) for _ in range(1_200_000)]
+        source = self.write("in", b"".join(b"%d %d %s\n" % (*row, b"x" * 40) for row in rows))
+        sums = collections.Counter()
+        for key, value in rows:
+            sums[b"%d" % key] += value
+        told = json.loads(run("group", "-k1,1", "--sum", "--value", 2, source, "-o", self.folder / "out", "-S",
+                              "32M" if not SANITIZED else SMALL_MEMORY, "-T", self.temporaries, "--json").stdout)
+        self.assertTrue((self.folder / "out").read_bytes() == b"".join(b"%s\t%d\n" % (key, sums[key]) for key in sorted(sums)))
+        self.assertEqual((told["items"], told["groups"]), (len(rows), len(sums)))
+        if not SANITIZED:
+            self.assertLessEqual(told["peak_rss_bytes"], 32 * MIB)
+        self.assert_only("in", "out")
+
     def test_overflow_names_the_key(self):
         source = self.write("in", struct.pack("<QQQQ", 4711, 2**64 - 1, 4711, 1))
         done = run("group", source, "-o", self.folder / "out", "--format", "kv64", "--sum", "-S", SMALL_MEMORY, code=2)
@@ -284,7 +324,8 @@ class Group(Case):
     def test_misuse(self):
         for words, hint in (((), b"--count"), (("--sum",), b"--count"), (("--count", "--distinct"), b"alone"),
                             (("--count", "--value", "0:4"), b"--sum"), (("--sum", "--signed"), b"--value"),
-                            (("--sum", "--value", "x"), b"OFFSET:LENGTH"), (("--distinct", "--top", 3), b"--count"),
+                            (("--sum", "--value", "x"), b"column"),
+                            (("--format", "u64", "--sum", "--value", "x"), b"OFFSET:LENGTH"), (("--distinct", "--top", 3), b"--count"),
                             (("--count", "--sorted", "--top", 3), b"--sorted")):
             self.assertIn(hint, run("group", *words, "-S", SMALL_MEMORY, code=2, stdin=b"a\n").stderr)
 

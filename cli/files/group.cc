@@ -12,7 +12,7 @@ namespace {
 
 struct GroupArguments : FilesWords {
   GroupFilesOptions group;
-  std::string value;
+  std::vector<std::string> values;
   bool is_signed = false;
   bool big_endian = false;
 };
@@ -34,15 +34,17 @@ Result<ValueField> parse_value(const std::string& text) {
 // What sum, min and max are of, or what is wrong with the words.
 Result<std::optional<ValueField>> value_of(const GroupArguments& arguments) {
   const Aggregates& aggregates = arguments.group.aggregates;
-  if (arguments.value.empty() && !arguments.is_signed && !arguments.big_endian) return {};
+  if (arguments.values.size() > 1)
+    return misuse("use several values", "--value " + arguments.values.back(), "one");
+  if (arguments.values.empty() && !arguments.is_signed && !arguments.big_endian) return {};
   ValueField value{.offset = 8};  // of pairs it is where it always is
-  if (arguments.value.empty()) {
+  if (arguments.values.empty()) {
     if (arguments.format.name != "kv64") {
       return misuse("read the value so", arguments.is_signed ? "--signed" : "--big-endian",
                     "--value OFFSET:LENGTH");
     }
   } else {
-    auto parsed = parse_value(arguments.value);
+    auto parsed = parse_value(arguments.values.front());
     if (!parsed) return std::unexpected(parsed.error());
     value = *parsed;
   }
@@ -61,9 +63,13 @@ int run_group(GroupArguments& arguments) {
   }
   return run_files("group", arguments, [&](const FilesOptions& files) -> Result<std::string> {
     GroupFilesOptions options = arguments.group;
-    auto value = value_of(arguments);
-    if (!value) return std::unexpected(value.error());
-    options.aggregates.value = *value;
+    if (files.items.name == "lines") {
+      options.columns = arguments.values;
+    } else {
+      auto value = value_of(arguments);
+      if (!value) return std::unexpected(value.error());
+      options.aggregates.value = *value;
+    }
     return told(group_files(files, options));
   });
 }
@@ -76,6 +82,7 @@ Command add_group(Parser& program) {
   auto arguments = std::make_shared<GroupArguments>();
   GroupArguments& a = *arguments;
   add_files_words(parser, a, "what to group; - or nothing is standard input");
+  add_text_words(parser, a.format.text, false);
   parser.add_option("-o,--output", a.output,
                     "where the results go; may be an input (default: standard output)");
   parser.add_flag("--count", a.group.aggregates.count, "how many items each key has");
@@ -83,10 +90,12 @@ Command add_group(Parser& program) {
   parser.add_flag("--min", a.group.aggregates.min, "the least value");
   parser.add_flag("--max", a.group.aggregates.max, "the greatest value");
   parser.add_flag("--distinct", a.group.aggregates.distinct, "the first item of each key, whole");
-  parser.add_option(
-      "--value", a.value,
-      "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
-      "kv64 the second number, of other integers the number itself)");
+  parser
+      .add_option("--value", a.values,
+                  "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
+                  "kv64 the second number, of other integers the number itself); of lines a field, "
+                  "of rows a column: decimal numbers; may be given several times")
+      .one_word();
   parser.add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
   parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
   parser.add_flag("--sorted", a.group.sorted,

@@ -387,6 +387,9 @@ struct GroupFilesOptions {
   // The results with the highest counts alone, so many at most, by count, descending; those of equal
   // counts by key. With a count, and not `sorted`.
   std::optional<uint64_t> top = {};
+  // Of lines and rows, the fields or columns that sum, min and max are of: "3", "price". They hold
+  // decimal numbers of up to 38 digits; empty ones count for nothing.
+  std::vector<std::string> columns = {};
 };
 
 struct GroupFilesStats : FilesStats {
@@ -397,7 +400,9 @@ struct GroupFilesStats : FilesStats {
 };
 
 // One result for each key: the key, and 8 bytes each for count, sum, min and max, as far as they
-// were asked for; of lines the count in decimal digits, a tab, and the line. Errors: unsupported
+// were asked for; of lines the count in decimal digits, a tab, and the line. Lines with keys and rows
+// are sorted first, and come in the order of their keys: of lines the count, the keys and the
+// values of columns, of rows the keys, the count and the values, under a header. Errors: unsupported
 // with the key, where a sum does not fit 64 bits; out_of_memory where an eighth of the memory does
 // not hold the `top` results.
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options);

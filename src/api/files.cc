@@ -11,6 +11,7 @@
 #include "base/misuse.h"
 #include "files/check_input.h"
 #include "files/group_files.h"
+#include "files/group_lines.h"
 #include "files/join_files.h"
 #include "files/join_lines.h"
 #include "files/merge_files.h"
@@ -41,6 +42,20 @@ Result<files::FilesOptions> options_at_once(const FilesOptions& given,
 Status check_key_lies_in_item(const record::Format& format, const char* attempted) {
   if (format.keys == nullptr) return {};
   return misuse(attempted, "--key", "--format record --key OFFSET:LENGTH");
+}
+
+// Stable, in a temporary that goes with its last user.
+Result<std::shared_ptr<const file::File>> sorted_copy(const files::FilesOptions& files,
+                                                      const std::vector<std::string>& inputs,
+                                                      const record::Format& format) {
+  external::SortOptions sort;
+  static_cast<files::FilesOptions&>(sort) = files;
+  sort.inputs = inputs;
+  sort.format = format;
+  sort.stable = true;
+  auto sorted = external::sort_to_temporary(sort);
+  if (!sorted) return std::unexpected(sorted.error());
+  return std::make_shared<const file::File>(std::move(*sorted));
 }
 
 }  // namespace
@@ -141,10 +156,38 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
       });
 }
 
+// By keys of text. Whole lines are counted in a table, as they stand in the file.
+Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions files,
+                                   const GroupFilesOptions& options) {
+  if (files.format.csv && items.keys.empty())
+    return misuse("group rows without a column", "--csv", "--key COLUMN");
+  if (files.format.keys == nullptr && files.format.columns == nullptr) {
+    auto order = record::TextOrder::make({.separator = items.separator, .stable = true});
+    if (!order) return std::unexpected(order.error());
+    files.format.keys = *order;
+  }
+  return files::group_lines({.files = std::move(files),
+                             .separator = items.separator,
+                             .aggregates = options.aggregates,
+                             .values = options.columns,
+                             .top = options.top,
+                             .sort = [](const files::FilesOptions& inputs) {
+                               return sorted_copy(inputs, inputs.inputs, inputs.format);
+                             }});
+}
+
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
   return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
-    auto made = options_at_once(each, {});
+    auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
     if (!made) return std::unexpected(made.error());
+    const record::Format& format = made->format;
+    if (!format.fixed() &&
+        (format.keys != nullptr || format.columns != nullptr || format.csv ||
+         format.header_lines > 0 || format.line_end != '\n' || !options.columns.empty()))
+      return group_text(each.items, std::move(*made), options);
+    if (!options.columns.empty())
+      return misuse("take a column's values", "--value " + options.columns.front(),
+                    "OFFSET:LENGTH");
     if (auto fine = check_key_lies_in_item(made->format, "group by such a key"); !fine)
       return std::unexpected(fine.error());
     return files::group_files({.files = std::move(*made),
@@ -195,14 +238,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
     if (!options.inputs_sorted) {
       join.sort = [&](const std::string& input,
                       const record::Format& format) -> Result<std::shared_ptr<const file::File>> {
-        external::SortOptions sort;
-        static_cast<files::FilesOptions&>(sort) = join.files;
-        sort.inputs = {input};
-        sort.format = format;
-        sort.stable = true;
-        auto sorted = external::sort_to_temporary(sort);
-        if (!sorted) return std::unexpected(sorted.error());
-        return std::make_shared<const file::File>(std::move(*sorted));
+        return sorted_copy(join.files, {input}, format);
       };
     }
     return files::join_lines(join);

@@ -11,6 +11,7 @@
 #include "base/misuse.h"
 #include "bowtie/addresses.h"
 #include "bowtie/computations.h"
+#include "files/top_results.h"
 
 // How groups are found that do not fit in memory.
 //
@@ -83,70 +84,11 @@ bowtie::Input input_of(const Stretch& stretch) {
   return {.file = stretch.file.get(), .offset = stretch.offset, .bytes = stretch.bytes};
 }
 
-// The results that are wanted of all, with the highest counts. Thread safety: one thread.
-class TopResults {
-  struct Entry {
-    uint64_t count;
-    std::string partial;
-  };
-
-  // A vector that doubles holds twice as many, and for a moment three times.
-  static uint64_t bytes_of(const Entry& entry) {
-    return entry.partial.capacity() + 3 * sizeof(Entry);
-  }
-  bool before(std::string_view a, std::string_view b) const {
-    const std::string_view left = layout_.key_of_partial(a);
-    const std::string_view right = layout_.key_of_partial(b);
-    const uint64_t prefix = layout_.prefix_of_key(left);
-    const uint64_t other = layout_.prefix_of_key(right);
-    if (prefix != other || layout_.item_format().numeric()) return prefix < other;
-    return left < right;
-  }
-  auto comes_first() const {
-    return [this](const Entry& a, const Entry& b) {
-      return a.count != b.count ? a.count > b.count : before(a.partial, b.partial);
-    };
-  }
-
- public:
-  TopResults(const GroupLayout& layout, uint64_t results_max, uint64_t bytes_max)
-      : layout_(layout), results_max_(results_max), bytes_max_(bytes_max) {}
-
-  Status offer(std::string_view partial) {
-    const uint64_t count = layout_.count_of_partial(partial);
-    if (results_.size() == results_max_) {
-      if (results_max_ == 0 || count < results_.front().count) return {};
-      if (count == results_.front().count && !before(partial, results_.front().partial)) return {};
-      std::ranges::pop_heap(results_, comes_first());
-      bytes_ -= bytes_of(results_.back());
-      results_.pop_back();
-    }
-    results_.push_back({count, std::string(partial)});
-    bytes_ += bytes_of(results_.back());
-    if (bytes_ > bytes_max_) {
-      return failure(ErrorCode::out_of_memory,
-                     fmt::format("hold the first {} results", results_max_), "group",
-                     "fewer, or a larger -S");
-    }
-    std::ranges::push_heap(results_, comes_first());
-    return {};
-  }
-  // In their order. REQUIRES: nothing is offered after it.
-  template <class Use>
-  Status for_each(Use use) {
-    std::ranges::sort(results_, comes_first());
-    for (const Entry& entry : results_) {
-      if (auto status = use(entry.partial); !status) return status;
-    }
-    return {};
-  }
-
- private:
-  const GroupLayout& layout_;
-  const uint64_t results_max_;
-  const uint64_t bytes_max_;
-  uint64_t bytes_ = 0;
-  std::vector<Entry> results_;  // a heap, the last of them in front
+// A result that may be among the first.
+struct Counted {
+  uint64_t count;
+  std::string partial;
+  uint64_t bytes() const { return partial.capacity(); }
 };
 
 class Group {
@@ -180,6 +122,7 @@ class Group {
   Status finish_those_that_fit(const std::vector<Stretch>& buckets);
   Status write_table(OutputStream& output);
   Status write_result(OutputStream& output, std::string_view partial);
+  bool comes_first(const Counted& a, const Counted& b) const;
   Status append_result_to(OutputStream& output, std::string_view partial);
   Status merge_stretches();
   Status merge_some(const std::vector<Stretch>& some, const bowtie::Output& output, bool last);
@@ -195,7 +138,7 @@ class Group {
   FileRun run_;
   uint64_t pass_bytes_ = 0;
   std::optional<GroupTable> table_;
-  std::optional<TopResults> top_;
+  std::optional<TopResults<Counted>> top_;
   file::File output_;
   // Between passes: where the output goes on.
   uint64_t output_bytes_ = 0;
@@ -464,7 +407,19 @@ Status Group::write_table(OutputStream& output) {
 }
 
 Status Group::write_result(OutputStream& output, std::string_view partial) {
-  return top_ ? top_->offer(partial) : append_result_to(output, partial);
+  if (!top_) return append_result_to(output, partial);
+  return top_->offer({layout_.count_of_partial(partial), std::string(partial)});
+}
+
+// By count, descending, then by key.
+bool Group::comes_first(const Counted& a, const Counted& b) const {
+  if (a.count != b.count) return a.count > b.count;
+  const std::string_view left = layout_.key_of_partial(a.partial);
+  const std::string_view right = layout_.key_of_partial(b.partial);
+  const uint64_t prefix = layout_.prefix_of_key(left);
+  const uint64_t other = layout_.prefix_of_key(right);
+  if (prefix != other || layout_.item_format().numeric()) return prefix < other;
+  return left < right;
 }
 
 Status Group::append_result_to(OutputStream& output, std::string_view partial) {
@@ -566,7 +521,10 @@ Result<GroupFilesStats> Group::go() {
   output_ = std::move(*output);
   pass_bytes_ = run_.usable_bytes() / 4;
   const uint64_t top_bytes = options_.top ? run_.usable_bytes() / 8 : 0;
-  if (options_.top) top_.emplace(layout_, *options_.top, top_bytes);
+  if (options_.top) {
+    top_.emplace(*options_.top, top_bytes,
+                 [this](const Counted& a, const Counted& b) { return comes_first(a, b); });
+  }
   auto table = GroupTable::open(layout_, run_.usable_bytes() - pass_bytes_ - top_bytes);
   if (!table) return std::unexpected(table.error());
   table_.emplace(std::move(*table));
@@ -580,7 +538,7 @@ Result<GroupFilesStats> Group::go() {
     if (top_) {
       auto status = pass({}, {result_output()}, [&](Streams& streams) {
         return top_->for_each(
-            [&](std::string_view partial) { return append_result_to(streams.output(0), partial); });
+            [&](const Counted& one) { return append_result_to(streams.output(0), one.partial); });
       });
       if (!status) return std::unexpected(status.error());
     }

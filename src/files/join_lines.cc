@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "base/misuse.h"
@@ -165,25 +164,15 @@ Status LineWriter::resolve(const std::array<std::vector<std::string>, 2>& names)
     const auto place = side_and_field(word);
     if (!place) return misuse("write such a list of fields", "-o " + options_.list, "0, 1.2, 2.3");
     const auto& [side, name] = *place;
-    const std::vector<std::string>& columns = names[static_cast<size_t>(side)];
-    const auto found = std::ranges::find(columns, name);
-    size_t number = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (found != columns.end()) {
-      if (std::find(found + 1, columns.end(), name) != columns.end())
-        return misuse("choose between columns of the same name", "-o " + std::string(word),
-                      "the column's number, as in 1.2");
-      columns_.push_back({side, static_cast<size_t>(found - columns.begin())});
-    } else if (error == std::errc{} && end == name.data() + name.size() && number > 0) {
-      columns_.push_back({side, number - 1});
-    } else if (columns.empty() && style_.csv && format_.header_lines > 0) {
-      // A side that holds nothing, not even a header, has nothing in its columns.
-      columns_.push_back({side, all_keys - 1});
-    } else {
-      return misuse("find this column", "-o " + std::string(word),
-                    "a number from 1 on, as in 1.2; with --csv --header a name; for a file "
-                    "--output FILE");
+    const std::vector<std::string>& header = names[static_cast<size_t>(side)];
+    auto column = record::column_of(name, header, "-o " + std::string(word));
+    // A side that holds nothing, not even a header, has nothing in its columns.
+    if (!column && header.empty() && style_.csv && format_.header_lines > 0) column = all_keys - 1;
+    if (!column) {
+      column.error().hint += "; for a file --output FILE";
+      return std::unexpected(column.error());
     }
+    columns_.push_back({side, *column});
   }
   return {};
 }

@@ -507,6 +507,12 @@ std::unexpected<Error> bad_key(std::string_view spec, std::string_view why) {
                 "-k FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][bdfghiMnRrV]]");
 }
 
+std::string names_of(const std::vector<std::string>& header) {
+  std::string names;
+  for (const std::string& column : header) names += (names.empty() ? "" : ", ") + column;
+  return names;
+}
+
 // "price", "price:nr", "price:n:r": a column, and letters behind colons. (A column whose own name ends
 // like that is found first.)
 Result<Written> read_column(std::string_view spec, const std::vector<std::string>& header) {
@@ -534,13 +540,11 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
     name = name.substr(0, colon);
   }
   if (read_count(name, key.start_field) && name.empty() && key.start_field-- > 0) return written;
-  std::string columns;
-  for (const std::string& column : header) columns += (columns.empty() ? "" : ", ") + column;
   return misuse("find this column", "--key " + std::string(spec),
                 header.empty()
                     ? "a number from 1 on, and letters behind a colon, as in --key 2:n; a "
                       "name with --header"
-                    : "one of " + columns + ", or a number");
+                    : "one of " + names_of(header) + ", or a number");
 }
 
 Result<Written> read_key(std::string_view spec) {
@@ -588,6 +592,33 @@ TextOrder::TextOrder(const TextOptions& options, bool reverse)
       csv_(options.csv),
       reverse_(reverse),
       random_seed_(options.random_seed) {}
+
+std::vector<std::string> TextOrder::texts(std::string_view line) const {
+  std::vector<std::string> texts;
+  std::string unquoted;
+  for (const TextKey& key : keys_) {
+    texts.emplace_back(csv_
+                           ? field_of_row(line, separator_.value_or(','), key.start_field, unquoted)
+                           : text_of(key, line, separator_));
+  }
+  if (texts.empty()) texts.emplace_back(line);
+  return texts;
+}
+
+Result<size_t> column_of(std::string_view name, const std::vector<std::string>& header,
+                         const std::string& option) {
+  const auto place = std::ranges::find(header, name);
+  if (place != header.end()) {
+    if (std::find(place + 1, header.end(), name) != header.end())
+      return misuse("choose between columns of the same name", option, "the column's number");
+    return static_cast<size_t>(place - header.begin());
+  }
+  size_t number = 0;
+  if (read_count(name, number) && name.empty() && number > 0) return number - 1;
+  return misuse("find this column", option,
+                header.empty() ? "a number from 1 on; with --csv --header a name"
+                               : "one of " + names_of(header) + ", or a number");
+}
 
 std::vector<size_t> TextOrder::fields() const {
   std::vector<size_t> fields;

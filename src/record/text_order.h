@@ -64,12 +64,19 @@ struct TextOptions {
   std::vector<std::string> header = {};
 };
 
+// The field or column that "price" or "2" names, from 0 on. `option`: what it was said with, for
+// messages. Errors: invalid_argument.
+Result<size_t> column_of(std::string_view name, const std::vector<std::string>& header,
+                         const std::string& option);
+
 class TextOrder final : public KeyOrder {
  public:
   // Errors: invalid_argument, with what is wrong.
   static Result<std::shared_ptr<const TextOrder>> make(const TextOptions& options);
 
   void append(std::string_view line, std::string& to) const override;
+  // The text of each key as it stands in the line; of rows the field's value. No key: the line.
+  std::vector<std::string> texts(std::string_view line) const;
   // Where each key begins: of rows its column. From 0 on.
   std::vector<size_t> fields() const;
   // Other seeds, other orders.

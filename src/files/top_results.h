@@ -1,0 +1,64 @@
+#pragma once
+
+// The first so many of all results, while the others pass by.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "penstock/error.h"
+
+namespace penstock::files {
+
+// An Entry tells the bytes() that it has beside itself. Thread safety: one thread.
+template <class Entry>
+class TopResults {
+ public:
+  using ComesFirst = std::function<bool(const Entry& a, const Entry& b)>;
+
+  TopResults(uint64_t results_max, uint64_t bytes_max, ComesFirst comes_first)
+      : results_max_(results_max), bytes_max_(bytes_max), comes_first_(std::move(comes_first)) {}
+
+  // Errors: out_of_memory, where `bytes_max` does not hold them.
+  Status offer(Entry entry) {
+    if (results_.size() == results_max_) {
+      if (results_max_ == 0 || !comes_first_(entry, results_.front())) return {};
+      std::ranges::pop_heap(results_, comes_first_);
+      bytes_ -= bytes_of(results_.back());
+      results_.pop_back();
+    }
+    results_.push_back(std::move(entry));
+    bytes_ += bytes_of(results_.back());
+    if (bytes_ > bytes_max_) {
+      return failure(ErrorCode::out_of_memory,
+                     fmt::format("hold the first {} results", results_max_), "group",
+                     "fewer, or a larger -S");
+    }
+    std::ranges::push_heap(results_, comes_first_);
+    return {};
+  }
+  // Calls use(entry) for each, in order, a Status. REQUIRES: nothing is offered after it.
+  template <class Use>
+  Status for_each(Use use) {
+    std::ranges::sort(results_, comes_first_);
+    for (const Entry& entry : results_) {
+      if (auto status = use(entry); !status) return status;
+    }
+    return {};
+  }
+
+ private:
+  // A vector that doubles holds twice as many, and for a moment three times.
+  static uint64_t bytes_of(const Entry& entry) { return entry.bytes() + 3 * sizeof(Entry); }
+
+  const uint64_t results_max_;
+  const uint64_t bytes_max_;
+  const ComesFirst comes_first_;
+  uint64_t bytes_ = 0;
+  std::vector<Entry> results_;  // a heap, the last of them in front
+};
+
+}  // namespace penstock::files
