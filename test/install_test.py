@@ -2,7 +2,8 @@
 
 Installs the build to a folder of its own, moves that, and builds and runs the small programs of test/consumer with it.
 Languages whose tools are not on the machine are named and left out.
-Usage: install_test.py SOURCE BUILD CMAKE CXX CC
+With "packages" behind the arguments, what CPack makes of the build is unpacked and used instead.
+Usage: install_test.py SOURCE BUILD CMAKE CXX CC [packages]
 """
 
 import os
@@ -22,8 +23,38 @@ def run(*command, **options):
     return done.stdout.strip()
 
 
+def check_packages(consumer, build, cmake, cc):
+    cpack = pathlib.Path(cmake).with_name("cpack") if "/" in cmake else "cpack"
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "in").write_text("b\nc\na\n")
+        kinds = ["TGZ"] + (["DEB"] if shutil.which("dpkg-shlibdeps") else []) + (["RPM"] if shutil.which("rpmbuild") else [])
+        for kind in kinds:
+            root = folder / kind
+            root.mkdir()
+            run(cpack, "--config", f"{build}/CPackConfig.cmake", "-G", kind, "-B", folder / f"made-{kind}")
+            if kind == "RPM":
+                print("install: an .rpm was made")
+                continue
+            made, = (folder / f"made-{kind}").glob("penstock*.deb" if kind == "DEB" else "penstock*.tar.gz")
+            unpack = ["dpkg", "-x", made, root] if kind == "DEB" else ["tar", "-xzf", made, "-C", root, "--strip-components=1"]
+            run(*unpack)
+            prefix = root / "usr" if kind == "DEB" else root
+            for file in ("bin/penstock", "lib/libpenstock.a", "include/penstock/files.h", "share/man/man1/penstock-sort.1"):
+                assert (prefix / file).exists(), (kind, file)
+            assert "penstock" in run(prefix / "bin/penstock", "--version")
+            environment = dict(os.environ, PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig", LD_LIBRARY_PATH=f"{prefix}/lib")
+            flags = run("pkg-config", "--cflags", "--libs", "penstock", env=environment).split()
+            run(cc, "-std=c11", consumer / "main.c", "-o", root / "c", *flags)
+            assert run(root / "c", folder / "in", folder / "out", env=environment) == "streamed, 3 lines sorted"
+            print(f"install: what is in the {kind} works")
+
+
 def main():
-    source, build, cmake, cxx, cc = sys.argv[1:]
+    source, build, cmake, cxx, cc = sys.argv[1:6]
+    if sys.argv[6:] == ["packages"]:
+        check_packages(pathlib.Path(source) / "test/consumer", build, cmake, cc)
+        return
     consumer = pathlib.Path(source) / "test/consumer"
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
