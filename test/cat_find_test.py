@@ -271,6 +271,46 @@ class Find(Case):
         self.assertEqual([file["count"] for file in found["files"]], [2, 0])
         self.assertIn("missing", found["files"][1]["error"])
 
+    def test_lines_as_grep_prints_them(self):
+        words = ["ab", "a", "b", "aB", "x", "foo.", "Foo", "", " ", "foo"]
+        patterns = [("-F", "ab"), ("-F", "foo."), ("-F", "."), ("-P", "^a"), ("-P", "b$"), ("-P", "a|$"), ("-P", "[^x]b"),
+                    ("-P", "\\Aa"), ("-P", "(?<=a)b"), ("-P", "o+"), ("-P", "a\\z"), ("-P", "x*")]
+        for case in range(20 if SANITIZED else 150):
+            files = []
+            for number in range(self.random.randrange(1, 4)):
+                lines = [" ".join(self.random.choices(words, k=self.random.randrange(4))) for _ in range(self.random.randrange(60))]
+                if self.random.random() < 0.1:
+                    lines.append("y" * 3_000_000 + "ab")
+                data = "\n".join(lines).encode() + self.random.choice([b"", b"\n"] if lines and lines[-1] else [b"\n"])
+                files.append(self.write(f"file{number}", data if lines else b""))
+            kind, pattern = self.random.choice(patterns)
+            letters = [*self.random.choice([[], ["-i"]]), *self.random.choice([[], [], ["-o"], ["-c"], ["-l"]])]
+            numbers = self.random.choice([["-n"], ["--lines"]])
+            with self.subTest(case=case, letters=letters, pattern=pattern):
+                theirs = subprocess.run(["grep", "-a", kind, *letters, *(["-n"] if numbers == ["-n"] else []), "--", pattern, *files],
+                                        capture_output=True, env=dict(os.environ, LC_ALL="C"))
+                ours = run("find", kind, *letters, *numbers, "--", pattern, *files, code=(0, 1))
+                self.assertEqual((ours.stdout == theirs.stdout, ours.returncode), (True, theirs.returncode))
+                if len(files) == 1:
+                    packed = self.write("packed", gzip.compress(files[0].read_bytes()))
+                    if "-l" not in letters:
+                        ours = run("find", kind, *letters, *numbers, "--", pattern, packed, code=(0, 1))
+                        self.assertTrue(ours.stdout == theirs.stdout)
+
+    def test_lines_need_their_window(self):
+        data = b"ab\n" + b"y" * 100_000 + b"ab\nab\n"
+        done = run("find", "-n", "--window", "64K", "ab", stdin=data, code=2)
+        self.assertEqual(done.stdout, b"1:ab\n")
+        self.assertIn(b"line of more than 65536 bytes", done.stderr)
+        self.assertEqual(run("find", "-n", "-c", "--window", "128K", "ab", stdin=data).stdout, b"3\n")
+        for words in (["-n", "--json", "a"], ["-l", "--json", "a"], ["-n", "a\nb"]):
+            self.assertIn(b"(try:", run("find", *words, code=2).stderr)
+        a = self.write("a", b"xAb")
+        self.assertEqual(run("find", "-i", "aB", a).stdout, b"1\n")
+        self.assertEqual(run("find", "-i", "\\Eb", self.write("b", b"\\eB")).stdout, b"0\n")
+        self.assertEqual(run("find", "-l", "Ab", a, self.folder / "b").stdout, f"{a}\n".encode())
+        self.assertEqual(run("find", "-l", "-i", "b", stdin=b"B").stdout, b"(standard input)\n")
+
     def test_long_matches_are_printed_whole(self):
         data = b"x" + self.random.choice(b"ab").to_bytes(1, "big") * 100_000 + b"y"
         for words in ((self.write("a", data),), ()):

@@ -24,6 +24,7 @@
 #include "cli/common/source_words.h"
 #include "os/limits.h"
 #include "penstock/source.h"
+#include "source/find_lines.h"
 
 namespace penstock::cli {
 namespace {
@@ -38,14 +39,28 @@ struct FindArguments {
   bool perl = false;
   bool count = false;
   bool only_matching = false;
+  bool lines = false;
+  bool line_numbers = false;
+  bool names = false;  // of files alone
+  bool ignore_case = false;
   bool json = false;
   std::string window = "8M";
   size_t block_bytes = 1 * MiB;
+
+  // What is printed are lines, as grep prints them.
+  bool prints_lines() const { return lines || line_numbers; }
 };
 
 // A path or pattern need not be UTF-8.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Where a line of several files begins: with the file's name. Programs that read names take them as
+// they are.
+std::string prefix_of(const std::string& path, bool several) {
+  if (!several) return "";
+  return (::isatty(STDOUT_FILENO) != 0 ? printable(path, path.npos) : path) + ":";
 }
 
 // What is printed of a match, file by file. stdout's own buffer collects it: no memory is kept.
@@ -65,9 +80,7 @@ class TextPrinter final : public Printer {
       : arguments_(arguments), several_(several) {}
 
   void begin(const std::string&) override {}
-  void begin_file(const std::string& path) override {
-    if (several_) prefix_ = (to_terminal_ ? printable(path, path.npos) : path) + ":";
-  }
+  void begin_file(const std::string& path) override { prefix_ = prefix_of(path, several_); }
   Status match(SourceStream& stream, const source::Match& match) override {
     if (arguments_.count) return {};
     print("{}{}", prefix_, match.offset);
@@ -99,10 +112,16 @@ class TextPrinter final : public Printer {
 
   const FindArguments& arguments_;
   const bool several_;
-  // Programs that read names take them as they are.
-  const bool to_terminal_ = ::isatty(STDOUT_FILENO) != 0;
   std::string prefix_;
 };
+
+void print_line(const std::string& prefix, const FindArguments& arguments, uint64_t number,
+                std::string_view text) {
+  std::fwrite(prefix.data(), 1, prefix.size(), stdout);
+  if (arguments.line_numbers) print("{}:", number);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::putchar('\n');
+}
 
 // One object, written as it comes.
 class JsonPrinter final : public Printer {
@@ -153,6 +172,9 @@ Status validate(const FindArguments& arguments) {
   if (arguments.only_matching && (arguments.count || arguments.json)) {
     return misuse("print matches as well as", arguments.count ? "-c" : "--json", "-o alone");
   }
+  if (arguments.json && (arguments.prints_lines() || arguments.names)) {
+    return misuse("print lines or names as well as", "--json", "one of them");
+  }
   if (!std::has_single_bit(arguments.block_bytes) || arguments.block_bytes < 4 * KiB) {
     return misuse("read blocks of this size", "--block", "a power of two, at least 4096");
   }
@@ -164,7 +186,21 @@ struct Search {
   std::unique_ptr<source::Pattern> pattern;
   std::vector<std::string> files;
   SourceStreamOptions stream;
+  uint64_t window_bytes = 0;
 };
+
+// The bytes as an expression that matches them alone.
+std::string quoted_expression(const std::string& bytes) {
+  constexpr std::string_view end = "\\E";
+  std::string expression = "\\Q";
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t found = std::min(bytes.find(end, at), bytes.size());
+    expression.append(bytes, at, found - at);
+    if (found < bytes.size()) expression.append("\\E\\\\E\\Q");
+    at = std::min(bytes.size(), found + end.size());
+  }
+  return expression.append(end);
+}
 
 Result<Search> prepare(const FindArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
@@ -173,13 +209,20 @@ Result<Search> prepare(const FindArguments& arguments) {
   if (!arguments.expression) search.files.erase(search.files.begin());
   if (search.files.empty()) search.files = {"-"};
 
-  const bool regex = arguments.expression || arguments.perl;
-  auto pattern = regex ? source::Pattern::regex(search.text) : source::Pattern::fixed(search.text);
+  const bool expression = arguments.expression || arguments.perl;
+  if (!expression && arguments.prints_lines() && search.text.contains('\n'))
+    return misuse("find lines with an end of line in them", "PATTERN", "no newline in it");
+  // Letters of either case are an expression's affair.
+  const bool regex = expression || (arguments.ignore_case && !search.text.empty());
+  auto pattern = !regex       ? source::Pattern::fixed(search.text)
+                 : expression ? source::Pattern::regex(search.text, arguments.ignore_case)
+                              : source::Pattern::regex(quoted_expression(search.text), true);
   if (!pattern) return std::unexpected(pattern.error());
   search.pattern = std::move(*pattern);
 
   const auto window_bytes = parse_size("--window", arguments.window, os::limits().memory_bytes);
   if (!window_bytes) return std::unexpected(window_bytes.error());
+  search.window_bytes = *window_bytes;
   search.stream = {
       .block_bytes = arguments.block_bytes,
       .read_ahead_blocks = 4,
@@ -207,9 +250,73 @@ Status find_in(const std::string& path, Search& search, Printer& printer, uint64
   return printed;
 }
 
+// The lines instead.
+Status find_lines_in(const std::string& path, Search& search, const FindArguments& arguments,
+                     uint64_t& count) {
+  auto opened = open_source(path, search.stream.source);
+  if (!opened) return std::unexpected(opened.error());
+  const std::string prefix = prefix_of(path, search.files.size() > 1);
+  const auto all =
+      source::find_lines(**opened, path, *search.pattern, search.window_bytes,
+                         [&](const source::FoundLine& line) -> Result<bool> {
+                           ++count;
+                           if (arguments.names) return false;
+                           if (arguments.count) return true;
+                           if (!arguments.only_matching) {
+                             print_line(prefix, arguments, line.number, line.text);
+                           } else {
+                             auto printed = source::find_in_text(
+                                 *search.pattern, line.text, [&](std::string_view match) {
+                                   if (!match.empty())
+                                     print_line(prefix, arguments, line.number, match);
+                                 });
+                             if (!printed) return std::unexpected(printed.error());
+                           }
+                           return std::ferror(stdout) == 0;
+                         });
+  if (!all) return std::unexpected(all.error());
+  return {};
+}
+
+// What lines and names of files have in common: no printer.
+int run_find_lines(const FindArguments& arguments, Search& search) {
+  uint64_t total = 0;
+  bool failed = false;
+  for (const std::string& path : search.files) {
+    uint64_t count = 0;
+    Status status;
+    if (arguments.prints_lines()) {
+      status = find_lines_in(path, search, arguments, count);
+    } else {
+      auto stream = SourceStream::open(path, search.stream);
+      if (!stream) {
+        status = std::unexpected(stream.error());
+      } else if (auto all = source::find_all(*stream, *search.pattern,
+                                             [&](const source::Match&) { return ++count == 0; });
+                 !all) {
+        status = std::unexpected(all.error());
+      }
+    }
+    if (arguments.names && count > 0) {
+      print("{}\n", path == "-" ? "(standard input)" : path);
+    } else if (arguments.count && !arguments.names) {
+      print("{}{}\n", prefix_of(path, search.files.size() > 1), count);
+    }
+    total += count;
+    if (!status) {
+      std::fflush(stdout);
+      report("find", status.error());
+      failed = true;
+    }
+    if (std::ferror(stdout) != 0) break;  // main() says so
+  }
+  return failed ? exit_error : total != 0 ? exit_ok : exit_none;
+}
+
 int run_find(const FindArguments& arguments) {
   Result<Search> search = prepare(arguments);
   if (!search) return report("find", search.error());
+  if (arguments.prints_lines() || arguments.names) return run_find_lines(arguments, *search);
   std::unique_ptr<Printer> printer;
   if (arguments.json) {
     printer = std::make_unique<JsonPrinter>(arguments);
@@ -252,8 +359,13 @@ Command add_find(Parser& program) {
                     "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
   parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
   parser.add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");
-  parser.add_flag("-c,--count", a.count, "print how many matches there are");
-  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH");
+  parser.add_flag("-n,--line-number", a.line_numbers,
+                  "print the lines, as grep does: LINE:TEXT; no match goes across two lines");
+  parser.add_flag("--lines", a.lines, "the same without numbers");
+  parser.add_flag("-i,--ignore-case", a.ignore_case, "capitals and small letters are equal");
+  parser.add_flag("-l,--files-with-matches", a.names, "print names of files with a match");
+  parser.add_flag("-c,--count", a.count, "print how many matches there are; of -n: lines");
+  parser.add_flag("-o,--only-matching", a.only_matching, "print OFFSET:MATCH; of -n LINE:MATCH");
   parser.add_flag("--json", a.json, "print one JSON object");
   parser.add_option("--window", a.window,
                     "how long a candidate of an expression may be in pipes and compressed data "

@@ -87,11 +87,13 @@ constexpr size_t backtrack_bytes_max = 64 * MiB;
 
 class RegexPattern final : public Pattern {
  public:
-  static Result<std::unique_ptr<Pattern>> compile(const std::string& expression) {
+  static Result<std::unique_ptr<Pattern>> compile(const std::string& expression, bool ignore_case) {
     int error = 0;
     size_t where = 0;
-    Code code(::pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
-                              PCRE2_MULTILINE | PCRE2_NEVER_UTF, &error, &where, nullptr));
+    Code code(
+        ::pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
+                        PCRE2_MULTILINE | PCRE2_NEVER_UTF | (ignore_case ? PCRE2_CASELESS : 0),
+                        &error, &where, nullptr));
     if (code == nullptr) {
       return failure(
           ErrorCode::invalid_argument,
@@ -231,8 +233,8 @@ Result<std::unique_ptr<Pattern>> Pattern::fixed(std::string bytes) {
   return std::make_unique<FixedPattern>(std::move(bytes));
 }
 
-Result<std::unique_ptr<Pattern>> Pattern::regex(const std::string& expression) {
-  return RegexPattern::compile(expression);
+Result<std::unique_ptr<Pattern>> Pattern::regex(const std::string& expression, bool ignore_case) {
+  return RegexPattern::compile(expression, ignore_case);
 }
 
 uint32_t comeback_blocks_for(const Pattern& pattern, size_t block_bytes, uint64_t candidate_bytes) {

@@ -22,8 +22,10 @@ class Pattern {
  public:
   // These bytes. REQUIRES: there is one.
   static Result<std::unique_ptr<Pattern>> fixed(std::string bytes);
-  // A regular expression of PCRE2, over bytes; ^ and $ match at lines.
-  static Result<std::unique_ptr<Pattern>> regex(const std::string& expression);
+  // A regular expression of PCRE2, over bytes; ^ and $ match at lines. `ignore_case`: of letters of
+  // ASCII.
+  static Result<std::unique_ptr<Pattern>> regex(const std::string& expression,
+                                                bool ignore_case = false);
   virtual ~Pattern() = default;
 
   struct Step {
