@@ -230,7 +230,7 @@ def run_programs(tally, clock, name, runs):
     clock.part(f"test {name}", time.monotonic() - start)
 
 
-def run_unprivileged(tally, clock):
+def run_unprivileged(tally, clock, programs):
     """Runs test programs as the user nobody, from copies: the working tree need not be readable to everybody."""
     if os.geteuid() != 0:
         tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
@@ -243,12 +243,9 @@ def run_unprivileged(tally, clock):
         environment = dict(TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, PENSTOCK_STRESS_TRIALS="100",
                            **SANITIZER_ENVIRONMENT, **SHORTER)
 
-        left_out = left_out_tests()
-
         def runs():
-            for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests()):
-                preset = "dev" if name in left_out else "asan-ubsan"  # the one in which it looks at most
-                copy = pathlib.Path(shutil.copy(program_of(preset, name), programs_folder))
+            for program in programs:
+                copy = pathlib.Path(shutil.copy(program, programs_folder))
                 copy.chmod(0o755)
                 yield copy, folder, dict(env=environment, user=NOBODY, group=NOBODY, extra_groups=[])
 
@@ -316,6 +313,13 @@ def program_of(preset, name):
     return ROOT / "build" / preset / folder_of_test(name) / name
 
 
+def unprivileged_programs():
+    """Each of the build in which it looks at most."""
+    left_out = left_out_tests()
+    return [program_of("dev" if name in left_out else "asan-ubsan", name)
+            for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests())]
+
+
 def threaded_tests(full):
     left_out = UNTHREADED_TESTS if full else UNTHREADED_TESTS + LONG_TESTS + FAULT_TESTS
     return [name for name, path in unit_tests().items()
@@ -364,7 +368,7 @@ def main():
             if preset == "dev" and not full:
                 run_left_out(tally, clock)
             if preset == "asan-ubsan":
-                run_unprivileged(tally, clock)
+                run_unprivileged(tally, clock, unprivileged_programs())
     clock.print()
     tally.print()
     return 1 if tally.failed else 0

@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -148,6 +149,11 @@ Limits limits() {
   const std::string memory = file_text("/proc/meminfo").value_or("");
   facts.memory_bytes = memory_fact(memory, "MemTotal:");
   facts.memory_available_bytes = memory_fact(memory, "MemAvailable:");
+  // A bare root has no /proc.
+  if (struct sysinfo told; memory.empty() && ::sysinfo(&told) == 0) {
+    facts.memory_bytes = uint64_t{told.totalram} * told.mem_unit;
+    facts.memory_available_bytes = uint64_t{told.freeram + told.bufferram} * told.mem_unit;
+  }
   const CgroupMemory group = cgroup_memory();
   facts.cgroup_bytes_max = group.bytes_max;
   facts.cgroup_bytes_now = group.bytes_now;
