@@ -18,7 +18,7 @@ enum class ErrorCode {
   io,                // a device or file system reported an error
   corrupt,           // data are not what their format says
   cancelled,         // the other side of a stream gave up
-  interrupted,       // a signal asked to stop
+  interrupted,       // the run was asked to stop
   unsorted,          // input that had to be sorted is not
 };
 

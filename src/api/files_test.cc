@@ -207,6 +207,78 @@ TEST_F(PublicFiles, ASinkThatFailsEndsTheRun) {
   EXPECT_EQ(done.error().subject, "the other side") << done.error().message();
 }
 
+// The run is over when the sink gets its bytes: only the sink knows.
+TEST_F(PublicFiles, ASinkThatFailsAtTheEndFailsTheRun) {
+  struct Late final : Sink {
+    Status write(std::span<const std::byte>) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return fails_in_close ? Status{} : failure(ErrorCode::out_of_space, "keep", "the far side");
+    }
+    Status close() override { return failure(ErrorCode::out_of_space, "keep", "the far side"); }
+    bool fails_in_close = false;
+  };
+  write("few", std::vector<uint64_t>{2, 1});
+  for (const bool fails_in_close : {false, true}) {
+    const auto sink = std::make_shared<Late>();
+    sink->fails_in_close = fails_in_close;
+    FilesOptions given = options("few");
+    given.sink = sink;
+    const auto done = sort_files(given);
+    ASSERT_FALSE(done) << fails_in_close;
+    EXPECT_EQ(done.error().subject, "the far side");
+  }
+}
+
+// What does nothing until it is cancelled.
+struct Waiting final : Source, Sink {
+  Result<size_t> read(std::span<std::byte>) override {
+    cancelled.wait(false);
+    return failure(ErrorCode::cancelled, "read", "a peer");
+  }
+  Status write(std::span<const std::byte>) override {
+    cancelled.wait(false);
+    return failure(ErrorCode::cancelled, "write", "a peer");
+  }
+  void cancel() override {
+    cancelled = true;
+    cancelled.notify_all();
+  }
+  std::atomic<bool> cancelled{false};
+};
+
+TEST_F(PublicFiles, CancelEndsWhatWaitsForASourceOrASink) {
+  for (const bool source : {true, false}) {
+    SCOPED_TRACE(source);
+    const auto waiting = std::make_shared<Waiting>();
+    std::atomic<bool> cancel{false};
+    FilesOptions given = options();
+    given.cancel = &cancel;
+    if (source) {
+      given.sources = {waiting};
+    } else {
+      given.sink = waiting;
+    }
+    std::jthread caller([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      cancel = true;
+    });
+    const auto done = sort_files(given);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ErrorCode::interrupted) << done.error().message();
+  }
+}
+
+TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForAnother) {
+  FilesOptions given = options();
+  given.sources = {std::make_shared<Waiting>(),
+                   callback_source([](std::span<std::byte>) -> Result<size_t> {
+                     return failure(ErrorCode::io, "receive", "peer 7");
+                   })};
+  const auto done = sort_files(given);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().subject, "peer 7") << done.error().message();
+}
+
 TEST_F(PublicFiles, DescriptorsHavePaths) {
   const int out = ::open(path("by-descriptor").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   ASSERT_GE(out, 0);

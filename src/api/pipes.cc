@@ -1,5 +1,6 @@
 #include "api/pipes.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace penstock::api {
 namespace {
 
 constexpr size_t piece_bytes = 256 * KiB;
+constexpr std::chrono::milliseconds look_every{20};
 
 std::string path_of(const os::Fd& fd) {
   return "/dev/fd/" + std::to_string(fd.get());
@@ -51,12 +53,8 @@ Status Pipes::start(FilesOptions& options) {
     if (Status started = start_thread(drainer_, [this] { drain(); }); !started) return started;
   }
   options.cancel = &stop_;
-  // Called a few times a second: so the caller's wish comes through while nothing else is heard.
-  options.progress = [this](const FilesProgress& now) {
-    if (is_cancelled()) stop_ = true;
-    if (progress_) progress_(now);
-  };
-  return {};
+  (void)is_to_stop();  // before a short run has ended
+  return start_thread(watcher_, [this] { watch(); });
 }
 
 Pipes::~Pipes() {
@@ -66,35 +64,52 @@ Pipes::~Pipes() {
 void Pipes::feed(Feed& feed) {
   std::vector<std::byte> piece(piece_bytes);
   for (;;) {
-    if (is_cancelled()) stop_ = true;
     const auto bytes = feed.source->read(piece);
     // What a run that has ended did not want is nobody's error.
     if (!bytes && !ended_) stop(bytes.error());
-    if (!bytes || *bytes == 0) break;
+    if (is_to_stop() || !bytes || *bytes == 0) break;
     if (!feed.to->write(std::span(piece).first(*bytes))) break;  // nobody reads it any more
   }
   MutexLock lock(mutex_);
   feed.to.reset();
 }
 
-// All that comes is taken, so that the run is never left waiting.
+// All that comes is taken, so that the run is never left waiting; what the sink should not have is
+// dropped.
 void Pipes::drain() {
   std::vector<std::byte> piece(piece_bytes);
-  for (bool failed = false;;) {
+  for (;;) {
     const auto bytes = from_->read(piece);
     if (!bytes || *bytes == 0) return;
-    if (failed) continue;
-    if (Status written = sink_->write(std::span(piece).first(*bytes)); !written) {
-      failed = true;
+    if (is_to_stop()) continue;
+    if (Status written = sink_->write(std::span(piece).first(*bytes)); !written)
       stop(written.error());
-    }
   }
+}
+
+void Pipes::watch() {
+  while (!is_to_stop()) {
+    MutexLock lock(mutex_);
+    if (drained_) return;
+    if (!stop_) changed_.wait_for(mutex_, look_every);
+  }
+  for (const auto& feed : feeds_) feed->source->cancel();
+  if (sink_ != nullptr) sink_->cancel();
+}
+
+bool Pipes::is_to_stop() {
+  if (!stop_ && cancel_ != nullptr && cancel_->load())
+    stop({.code = ErrorCode::interrupted,
+          .attempted = "finish: it was asked to stop",
+          .subject = "the run"});
+  return stop_;
 }
 
 void Pipes::stop(Error error) {
   MutexLock lock(mutex_);
   if (!error_) error_ = std::move(error);
   stop_ = true;
+  changed_.notify_all();
 }
 
 void Pipes::end(bool succeeded) {
@@ -108,10 +123,21 @@ void Pipes::end(bool succeeded) {
     }
     feed->thread.join();
   }
-  if (sink_ == nullptr || !drainer_.joinable()) return;
-  sink_writable_.reset();
-  drainer_.join();
-  if (!succeeded || !status()) return;
+  if (drainer_.joinable()) {
+    if (!succeeded) {
+      stop_ = true;
+      sink_->cancel();
+    }
+    sink_writable_.reset();
+    drainer_.join();
+  }
+  {
+    MutexLock lock(mutex_);
+    drained_ = true;
+    changed_.notify_all();
+  }
+  if (watcher_.joinable()) watcher_.join();
+  if (sink_ == nullptr || !succeeded || !status()) return;
   if (Status closed = sink_->close(); !closed) stop(closed.error());
 }
 

@@ -6,6 +6,9 @@
 // What must not happen is that the end of a source that failed is taken for the end of its data: a
 // run is told to stop before the pipe is closed, and every run looks whether it was before it gives
 // its output a name.
+//
+// A run that waits for a pipe looks at nothing: when it is to stop, whoever wished it, one thread
+// cancels the sources and the sink, and so ends what it waits for.
 
 #include <atomic>
 #include <memory>
@@ -28,9 +31,9 @@ class Pipes {
   Pipes& operator=(const Pipes&) = delete;
   ~Pipes();
 
-  // The run has ended: so do all threads, and the sink is closed where `succeeded`.
+  // The run has ended: so do all threads, and the sink is closed where `succeeded` and it took all.
   void end(bool succeeded);
-  // The first error of a source or of the sink, or ok.
+  // The first error of a source or of the sink, or the caller's wish to stop, or ok.
   Status status() EXCLUDES_LOCK(mutex_);
 
  private:
@@ -41,24 +44,26 @@ class Pipes {
     std::thread thread;
   };
 
-  explicit Pipes(const FilesOptions& options)
-      : sink_(options.sink), cancel_(options.cancel), progress_(options.progress) {}
+  explicit Pipes(const FilesOptions& options) : sink_(options.sink), cancel_(options.cancel) {}
   Status start(FilesOptions& options);
   void feed(Feed& feed);
   void drain();
+  void watch() EXCLUDES_LOCK(mutex_);
   void stop(Error error) EXCLUDES_LOCK(mutex_);
-  bool is_cancelled() const { return cancel_ != nullptr && cancel_->load(); }
+  bool is_to_stop() EXCLUDES_LOCK(mutex_);
 
   std::vector<std::unique_ptr<Feed>> feeds_;
   const std::shared_ptr<Sink> sink_;
   std::optional<file::Descriptor> from_;  // of the sink's pipe
   os::Fd sink_writable_;
   std::thread drainer_;
+  std::thread watcher_;
   const std::atomic<bool>* const cancel_;  // the caller's
-  const std::function<void(const FilesProgress&)> progress_;
-  std::atomic<bool> stop_{false};  // what the run looks at
+  std::atomic<bool> stop_{false};          // what the run looks at
   std::atomic<bool> ended_{false};
   Mutex mutex_;
+  Condition changed_;
+  bool drained_ GUARDED_BY(mutex_) = false;  // nobody waits any more
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
@@ -73,7 +78,9 @@ auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltyp
   (*pipes)->end(result.has_value());
   const Status status = (*pipes)->status();
   // A run that went well had all that it wanted of a source, whatever came of the rest.
-  if (!status && (!result || needs_all)) return std::unexpected(status.error());
+  // A sink has to take all that the run gave.
+  if (!status && (!result || needs_all || given.sink != nullptr))
+    return std::unexpected(status.error());
   return result;
 }
 

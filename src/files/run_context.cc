@@ -35,7 +35,7 @@ Status RunContext::pulse() {
   if (failed()) return std::unexpected(error());
   // Relaxed: nothing is handed over with it.
   if (files_.cancel != nullptr && files_.cancel->load(std::memory_order_relaxed))
-    return failure(ErrorCode::interrupted, "finish: a signal asked to stop", verb_);
+    return failure(ErrorCode::interrupted, "finish: it was asked to stop", verb_);
   if (files_.progress && is_due(next_report_ns_, report_every_ns)) report();
   // For the peak (os/memory.h).
   if (os::memory_file_bytes() > 0 && is_due(next_look_ns_, look_every_ns))
