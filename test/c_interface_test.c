@@ -64,6 +64,9 @@ static void errors(void) {
   /* Options of an older version: only the size. */
   size_t older = sizeof older;
   OK(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older));
+  older = SIZE_MAX;
+  EXPECT(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older) ==
+         PENSTOCK_INVALID_ARGUMENT);
   older = 0;
   EXPECT(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older) ==
          PENSTOCK_INVALID_ARGUMENT);
@@ -81,6 +84,27 @@ static void errors(void) {
   penstock_text_free(NULL);
   EXPECT(strlen(penstock_version()) >= 5);
   OK(penstock_install_handlers());
+}
+
+/* What is lacking is told; the callers' pointers are not followed. */
+static void lacking(void) {
+  const char* const none[] = {NULL};
+  const struct penstock_source no_read = {0};
+  const struct penstock_sink no_write = {0};
+  const struct penstock_files_options each[] = {
+      {.size = sizeof each[0], .inputs_count = 1},
+      {.size = sizeof each[0], .inputs = none, .inputs_count = 1},
+      {.size = sizeof each[0], .keys_count = 1},
+      {.size = sizeof each[0], .temp_directories_count = 1},
+      {.size = sizeof each[0], .sources_count = 1},
+      {.size = sizeof each[0], .sources = &no_read, .sources_count = 1},
+      {.size = sizeof each[0], .sink = &no_write}};
+  for (size_t i = 0; i < sizeof each / sizeof *each; ++i) {
+    EXPECT(penstock_sort_files(&each[i], NULL, NULL) == PENSTOCK_INVALID_ARGUMENT);
+    EXPECT(strstr(penstock_error_message(), "options") != NULL);
+  }
+  EXPECT(penstock_sort_files(NULL, NULL, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(penstock_cancel_open(NULL) == PENSTOCK_INVALID_ARGUMENT);
 }
 
 static void file_streams(void) {
@@ -354,6 +378,7 @@ int main(int argc, char** argv) {
   snprintf(folder, sizeof folder, "%s", argv[1]);
   make_numbers();
   errors();
+  lacking();
   file_streams();
   streams();
   process_streams();

@@ -121,7 +121,8 @@ PENSTOCK_API int penstock_writer_finish(penstock_writer* writer, uint64_t bytes)
 PENSTOCK_API void penstock_writer_close(penstock_writer* writer);
 
 /* A pointer on which one thread writes and another one by which it reads the same bytes: any length,
- * few blocks of memory. Both sides at the same time; cancel and status from any thread. */
+ * few blocks of memory. Both sides at the same time; fail and status from any thread. Close it when
+ * both sides have ended: a side that waits does not notice, fail makes it go on. */
 typedef struct penstock_stream penstock_stream;
 struct penstock_stream_options {
   size_t size;
@@ -251,13 +252,14 @@ PENSTOCK_API void penstock_cancel_request(penstock_cancel* cancel);
 PENSTOCK_API void penstock_cancel_close(penstock_cancel* cancel);
 
 /* Stores at most `bytes` bytes at `into`, and returns how many; 0: the end; < 0: it failed. Called
- * in a thread of the source's own, one call after the other. */
+ * in a thread of the source's own, one call after the other. A run that is to stop waits until the
+ * call that is under way returns. */
 struct penstock_source {
   int64_t (*read)(void* context, void* into, size_t bytes);
   void* context;
 };
 /* Takes all of it: 0; other: it failed. Called in a thread of the sink's own, one call after the
- * other. */
+ * other; waited for as read is. */
 struct penstock_sink {
   int (*write)(void* context, const void* from, size_t bytes);
   void* context;

@@ -2,6 +2,7 @@
 
 #include "penstock/files.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -21,7 +22,13 @@ struct penstock_cancel {
 
 namespace {
 
-std::vector<std::string> list_of(const char* const* texts, size_t count) {
+std::unexpected<Error> lacking(const char* what, const char* hint) {
+  return failure(ErrorCode::invalid_argument, "read the options", what, hint);
+}
+
+Result<std::vector<std::string>> list_of(const char* name, const char* const* texts, size_t count) {
+  if (count > 0 && (texts == nullptr || std::find(texts, texts + count, nullptr) != texts + count))
+    return lacking(name, "as many texts as its count says");
   return std::vector<std::string>(texts, texts + count);
 }
 
@@ -48,21 +55,34 @@ std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
 Result<FilesOptions> files_options(const penstock_files_options* given) {
   const auto from = options_of(given);
   if (!from) return std::unexpected(from.error());
+  auto inputs = list_of("inputs", from->inputs, from->inputs_count);
+  if (!inputs) return std::unexpected(inputs.error());
+  auto keys = list_of("keys", from->keys, from->keys_count);
+  if (!keys) return std::unexpected(keys.error());
+  auto directories =
+      list_of("temp_directories", from->temp_directories, from->temp_directories_count);
+  if (!directories) return std::unexpected(directories.error());
   FilesOptions options{
-      .inputs = list_of(from->inputs, from->inputs_count),
+      .inputs = std::move(*inputs),
       .items = {.dtype = text_of(from->dtype),
-                .keys = list_of(from->keys, from->keys_count),
+                .keys = std::move(*keys),
                 .letters = text_of(from->letters),
                 .csv = from->csv != 0,
                 .header_lines = from->header_lines,
                 .zero_terminated = from->zero_terminated != 0,
                 .descending = from->descending != 0},
-      .temp_directories = list_of(from->temp_directories, from->temp_directories_count),
+      .temp_directories = std::move(*directories),
       .output_rules = {.overwrite_device = from->overwrite_device != 0, .sync = from->no_sync == 0},
       .source = {.decompress = from->no_decompress == 0}};
-  for (size_t i = 0; i < from->sources_count; ++i)
+  for (size_t i = 0; i < from->sources_count; ++i) {
+    if (from->sources == nullptr || from->sources[i].read == nullptr)
+      return lacking("sources", "as many as their count says, each with read");
     options.sources.push_back(source_of(from->sources[i]));
-  if (from->sink != nullptr) options.sink = sink_of(*from->sink);
+  }
+  if (from->sink != nullptr) {
+    if (from->sink->write == nullptr) return lacking("sink", "one with write");
+    options.sink = sink_of(*from->sink);
+  }
   if (from->output != nullptr) options.output = from->output;
   if (from->format != nullptr) options.items.name = from->format;
   if (from->record_bytes != 0) options.items.record_bytes = from->record_bytes;
@@ -136,10 +156,7 @@ int carried_out(const penstock_files_options* files, char** json, Operation&& op
 }  // namespace
 
 int penstock_cancel_open(penstock_cancel** cancel) {
-  return guarded([&]() -> Status {
-    *cancel = new penstock_cancel;
-    return {};
-  });
+  return opened(cancel, [] { return Result<bool>(false); });
 }
 void penstock_cancel_request(penstock_cancel* cancel) {
   cancel->requested = true;

@@ -57,6 +57,9 @@ int opened(Handle** handle, Open&& open) noexcept {
   });
 }
 
+// Far more than any will have: a size above it was never set.
+inline constexpr size_t options_bytes_max = 64 * 1024;
+
 // The options as this version knows them: what the caller's lack is 0.
 template <class Options>
 Result<Options> options_of(const Options* given) {
@@ -64,7 +67,7 @@ Result<Options> options_of(const Options* given) {
   if (given != nullptr) {
     const size_t size = given->size;
     const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
-    if (size < sizeof(size_t))
+    if (size < sizeof(size_t) || size > options_bytes_max)
       return failure(ErrorCode::invalid_argument, "read the options", "size", "sizeof of them");
     // Fields of a later version that ask for something.
     if (size > sizeof options &&
