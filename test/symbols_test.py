@@ -3,6 +3,7 @@
 1. The shared library shows the functions of penstock/penstock.h alone: those that src/c_api/symbols.txt has.
 2. No weak symbol that others could define, too, comes from an object that was compiled for newer processors. The linker
    keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
+3. The shared library stays in a process that closes it: its signal handlers do.
 
 Usage: symbols_test.py NM SHARED_LIBRARY SYMBOLS HEADER BUILD_FOLDER
 """
@@ -60,9 +61,19 @@ def check_weak(nm, build):
     return looked_at
 
 
+def check_stays(library):
+    program = ("import _ctypes, ctypes, sys\n"
+               "library = ctypes.CDLL(sys.argv[1])\n"
+               "assert library.penstock_install_handlers() == 0\n"
+               "_ctypes.dlclose(library._handle)\n"
+               "assert sys.argv[1] in open('/proc/self/maps').read(), 'handlers without code'\n")
+    subprocess.run([sys.executable, "-c", program, library.resolve()], check=True)
+
+
 def main():
     nm, library, listed, header, build = sys.argv[1:]
     check_exports(nm, pathlib.Path(library), pathlib.Path(listed), pathlib.Path(header))
+    check_stays(pathlib.Path(library))
     objects = check_weak(nm, pathlib.Path(build))
     print(f"symbols: as frozen; {objects} objects for newer processors have no weak symbol of others")
 
