@@ -30,6 +30,10 @@ target_compile_features(penstock_static PUBLIC cxx_std_23)
 target_include_directories(penstock_static INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_include_directories(penstock_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(penstock_static PRIVATE ${libraries})
+# A project of C alone links by a compiler that knows nothing of C++.
+foreach(library stdc++ m)
+  target_link_libraries(penstock_static INTERFACE $<INSTALL_INTERFACE:$<$<LINK_LANGUAGE:C>:${library}>>)
+endforeach()
 
 install(TARGETS penstock_shared penstock_static EXPORT penstock
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -80,11 +80,14 @@ def main():
             assert out.read_text() == "a\nb\nc\n", way
             print(f"install: {way}")
 
-        run(cmake, "-S", consumer / "package", "-B", folder / "package", f"-DCMAKE_PREFIX_PATH={prefix}",
-            f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_C_COMPILER={cc}")
-        run(cmake, "--build", folder / "package")
+        for name, languages in (("package", "C;CXX"), ("package_c", "C")):
+            run(cmake, "-S", consumer / "package", "-B", folder / name, f"-DCMAKE_PREFIX_PATH={prefix}",
+                f"-DLANGUAGES={languages}", f"-DCMAKE_CXX_COMPILER={cxx}", f"-DCMAKE_C_COMPILER={cc}")
+            run(cmake, "--build", folder / name)
         uses_files("find_package, C++", folder / "package/with_cpp")
         uses_files("find_package, C", folder / "package/with_c")
+        uses_files("find_package, C, static", folder / "package/with_c_static")
+        uses_files("find_package, C alone, static", folder / "package_c/with_c_static")
         strict = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
         run(cc, "-std=c11", *strict, consumer / "main.c", "-o", folder / "c", *flags("--cflags", "--libs", "penstock"))
         uses_files("pkg-config, C, shared", folder / "c")
