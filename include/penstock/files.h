@@ -75,13 +75,14 @@ struct FilesOptions {
   // Paths; "-" is stdin, "/dev/fd/N" what this process has open as N (a pipe from where it stands, a
   // file from its beginning).
   std::vector<std::string> inputs = {};
-  // More inputs, behind those. Each is read once, from front to back, by a thread of its own.
+  // More inputs, behind those. Each is read once, from front to back, by a thread of its own, and
+  // cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
   // "-" is stdout, "/dev/fd/N" goes where N stands. A file appears under its name when it is
   // complete; it may be an input. Of partition_files() the names of the parts.
   std::string output = "-";
   // Instead of `output`. It gets the bytes in order, in a thread of its own, and close() behind the
-  // last one; after an error it is not closed.
+  // last one; after an error it is cancelled, and not closed.
   std::shared_ptr<Sink> sink = {};
   ItemFormat items = {};
   // Resident memory that the whole process may have; 32 MiB or more.

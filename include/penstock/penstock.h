@@ -15,7 +15,7 @@
  * does not know must be 0.
  *
  * Handles come from open functions, by their last argument, which is NULL after an error, and go by
- * the close function of their name, which takes NULL.
+ * the close function of their name, which takes NULL. All others want a handle.
  *
  * Pointers of streams. A touch of memory that is not there waits for it, inside of a signal handler
  * of the library (SIGSEGV, SIGBUS; see penstock_install_handlers()). Where what is waited for will
