@@ -44,11 +44,13 @@ bool less(const T& a, const T& b) {
   } else if constexpr (std::is_same_v<T, Key128>) {
     return a.high != b.high ? a.high < b.high : a.low < b.low;
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (std::signbit(a) != std::signbit(b)) return std::signbit(a);
-    const int order = std::memcmp(&a, &b, sizeof(T));
-    if (order == 0) return false;
+    // NaNs stand behind all numbers, those with a sign last.
+    if (std::isnan(a) != std::isnan(b)) return std::isnan(b);
+    const bool negative = std::signbit(a);
+    if (negative != std::signbit(b)) return std::isnan(a) ? !negative : negative;
     using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-    return (std::bit_cast<Word>(a) < std::bit_cast<Word>(b)) != std::signbit(a);
+    const auto left = std::bit_cast<Word>(a), right = std::bit_cast<Word>(b);
+    return negative ? left > right : left < right;
   } else {
     return a < b;
   }
