@@ -252,7 +252,7 @@ class Find(Case):
                 # Python wants the flags in front; multiline is our default.
                 wanted = [match.start() for match in re.finditer(expression.encode(), data, re.MULTILINE)]
                 self.check(("-P", expression), data, wanted)
-                self.assertEqual(self.offsets("-e", expression, stdin=data), wanted)
+                self.assertEqual(self.offsets("-e", expression, stdin=data, code=0 if wanted else 1), wanted)
 
     def test_what_is_printed(self):
         a, b, c = self.write("a", b"one two one"), self.write("b", b"none"), self.write("c", b"nothing")
