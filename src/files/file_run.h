@@ -101,6 +101,17 @@ class FileRun {
   // Fails when the run was cancelled.
   Status interrupted() { return context_.pulse(); }
   FilesStats stats() const;
+  // The end of a run of one pass, or of none: its output gets its name. Stats are FilesStats with the output's bytes;
+  // what else they have stays as it is.
+  template <class Stats>
+  Status finish(file::File& output, Stats& stats) {
+    if (auto status = interrupted(); !status) return status;
+    if (auto size = output.size(); size) stats.bytes = *size;
+    if (auto status = output.publish(); !status) return status;
+    static_cast<FilesStats&>(stats) = this->stats();
+    stats.passes = inputs_.empty() ? 0 : 1;
+    return {};
+  }
 
  private:
   Status add(const std::string& path, const record::Format& format);

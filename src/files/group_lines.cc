@@ -32,8 +32,7 @@ class LineGroups {
              GroupFilesStats& stats)
       : options_(options),
         format_(options.files.format),
-        style_{.separator = format_.csv ? format_.csv : options.separator,
-               .csv = format_.csv.has_value()},
+        style_(record::style_of(format_, options.separator)),
         separator_(style_.separator.value_or('\t')),
         output_(output),
         stats_(stats) {
@@ -259,11 +258,7 @@ Result<GroupFilesStats> group_lines(const GroupLinesOptions& options) {
          .total_bytes = run.input_bytes()});
     if (!status) return std::unexpected(status.error());
   }
-  if (status = run.interrupted(); !status) return std::unexpected(status.error());
-  if (auto size = output->size(); size) stats.bytes = *size;
-  if (status = output->publish(); !status) return std::unexpected(status.error());
-  static_cast<FilesStats&>(stats) = run.stats();
-  stats.passes = run.inputs().empty() ? 0 : 1;
+  if (status = run.finish(*output, stats); !status) return std::unexpected(status.error());
   return stats;
 }
 

@@ -145,11 +145,7 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
          .total_bytes = known ? 2 * run.input_bytes() : 0});
     if (!status) return std::unexpected(status.error());
   }
-  if (auto status = run.interrupted(); !status) return std::unexpected(status.error());
-  if (auto size = output->size(); size) stats.bytes = *size;
-  if (auto status = output->publish(); !status) return std::unexpected(status.error());
-  static_cast<FilesStats&>(stats) = run.stats();
-  stats.passes = run.inputs().empty() ? 0 : 1;
+  if (auto status = run.finish(*output, stats); !status) return std::unexpected(status.error());
   return stats;
 }
 

@@ -66,8 +66,7 @@ class LineWriter final : public JoinWriter {
   LineWriter(const JoinLinesOptions& options, OutputStream& output, uint64_t* lines)
       : options_(options),
         format_(options.files.format),
-        style_{.separator = format_.csv ? format_.csv : options.separator,
-               .csv = format_.csv.has_value()},
+        style_(record::style_of(format_, options.separator)),
         separator_(style_.separator.value_or(' ')),
         empty_(style_.csv ? record::row_field(options.empty, separator_) : options.empty),
         output_(output),
@@ -313,11 +312,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
          .total_bytes = known ? 2 * run.input_bytes() : 0});
     if (!status) return std::unexpected(status.error());
   }
-  if (status = run.interrupted(); !status) return std::unexpected(status.error());
-  if (auto size = output->size(); size) stats.bytes = *size;
-  if (status = output->publish(); !status) return std::unexpected(status.error());
-  static_cast<FilesStats&>(stats) = run.stats();
-  stats.passes = run.inputs().empty() ? 0 : 1;
+  if (status = run.finish(*output, stats); !status) return std::unexpected(status.error());
   return stats;
 }
 

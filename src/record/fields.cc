@@ -18,6 +18,10 @@ size_t skip(std::string_view line, size_t at, bool blanks) {
 
 }  // namespace
 
+FieldStyle style_of(const Format& format, std::optional<char> separator) {
+  return {.separator = format.csv ? format.csv : separator, .csv = format.csv.has_value()};
+}
+
 void split_fields(std::string_view line, const FieldStyle& style,
                   std::vector<std::string_view>& fields) {
   fields.clear();

@@ -7,12 +7,17 @@
 #include <string_view>
 #include <vector>
 
+#include "record/format.h"
+
 namespace penstock::record {
 
 struct FieldStyle {
   std::optional<char> separator = {};  // none: blanks, of which several are one
   bool csv = false;                    // the line is a row (rows.h)
 };
+
+// Of lines or rows of this format. `separator`: of lines; rows have their own.
+FieldStyle style_of(const Format& format, std::optional<char> separator);
 
 // `line` comes without its end, and of a row without a carriage return there. Fields are parts of it,
 // those of a row with their quotes. An empty line has none; neither has one of nothing
