@@ -513,6 +513,24 @@ std::string names_of(const std::vector<std::string>& header) {
   return names;
 }
 
+// The column that the header calls so, from 0 on. `option` and `hint`: for the error where it has two.
+Result<std::optional<size_t>> named_column(std::string_view name,
+                                           const std::vector<std::string>& header,
+                                           const std::string& option, const char* hint) {
+  const auto place = std::ranges::find(header, name);
+  if (place == header.end()) return std::nullopt;
+  if (std::find(place + 1, header.end(), name) != header.end())
+    return misuse("choose between columns of the same name", option, hint);
+  return static_cast<size_t>(place - header.begin());
+}
+
+// "2": from 0 on.
+std::optional<size_t> numbered_column(std::string_view name) {
+  size_t number = 0;
+  if (read_count(name, number) && name.empty() && number > 0) return number - 1;
+  return {};
+}
+
 // "price", "price:nr", "price:n:r": a column, and letters behind colons. (A column whose own name ends
 // like that is found first.)
 Result<Written> read_column(std::string_view spec, const std::vector<std::string>& header) {
@@ -520,13 +538,12 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
   TextKey& key = written.key;
   std::string_view name = spec;
   for (;;) {
-    const auto place = std::ranges::find(header, name);
-    if (place != header.end()) {
-      if (std::find(place + 1, header.end(), name) != header.end()) {
-        return misuse("choose between columns of the same name", "--key " + std::string(spec),
-                      "other names in the header; or no --header, and the column's number");
-      }
-      key.start_field = static_cast<size_t>(place - header.begin());
+    const auto column =
+        named_column(name, header, "--key " + std::string(spec),
+                     "other names in the header; or no --header, and the column's number");
+    if (!column) return std::unexpected(column.error());
+    if (*column) {
+      key.start_field = **column;
       return written;
     }
     const size_t colon = name.rfind(':');
@@ -539,7 +556,10 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
     }
     name = name.substr(0, colon);
   }
-  if (read_count(name, key.start_field) && name.empty() && key.start_field-- > 0) return written;
+  if (const auto column = numbered_column(name)) {
+    key.start_field = *column;
+    return written;
+  }
   return misuse("find this column", "--key " + std::string(spec),
                 header.empty()
                     ? "a number from 1 on, and letters behind a colon, as in --key 2:n; a "
@@ -607,14 +627,10 @@ std::vector<std::string> TextOrder::texts(std::string_view line) const {
 
 Result<size_t> column_of(std::string_view name, const std::vector<std::string>& header,
                          const std::string& option) {
-  const auto place = std::ranges::find(header, name);
-  if (place != header.end()) {
-    if (std::find(place + 1, header.end(), name) != header.end())
-      return misuse("choose between columns of the same name", option, "the column's number");
-    return static_cast<size_t>(place - header.begin());
-  }
-  size_t number = 0;
-  if (read_count(name, number) && name.empty() && number > 0) return number - 1;
+  const auto named = named_column(name, header, option, "the column's number");
+  if (!named) return std::unexpected(named.error());
+  if (*named) return **named;
+  if (const auto column = numbered_column(name)) return *column;
   return misuse("find this column", option,
                 header.empty() ? "a number from 1 on; with --csv --header a name"
                                : "one of " + names_of(header) + ", or a number");
