@@ -58,6 +58,26 @@ Result<std::shared_ptr<const file::File>> sorted_copy(const files::FilesOptions&
   return std::make_shared<const file::File>(std::move(*sorted));
 }
 
+// By keys of text. Whole lines are counted in a table, as they stand in the file.
+Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions files,
+                                   const GroupFilesOptions& options) {
+  if (files.format.csv && items.keys.empty())
+    return misuse("group rows without a column", "--csv", "--key COLUMN");
+  if (files.format.keys == nullptr && files.format.columns == nullptr) {
+    auto order = record::TextOrder::make({.separator = items.separator, .stable = true});
+    if (!order) return std::unexpected(order.error());
+    files.format.keys = *order;
+  }
+  return files::group_lines({.files = std::move(files),
+                             .separator = items.separator,
+                             .aggregates = options.aggregates,
+                             .values = options.columns,
+                             .top = options.top,
+                             .sort = [](const files::FilesOptions& inputs) {
+                               return sorted_copy(inputs, inputs.inputs, inputs.format);
+                             }});
+}
+
 }  // namespace
 
 Result<external::SortOptions> api::sort_options(const FilesOptions& files,
@@ -154,26 +174,6 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
         done->format = each.items.name;
         return done;
       });
-}
-
-// By keys of text. Whole lines are counted in a table, as they stand in the file.
-Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions files,
-                                   const GroupFilesOptions& options) {
-  if (files.format.csv && items.keys.empty())
-    return misuse("group rows without a column", "--csv", "--key COLUMN");
-  if (files.format.keys == nullptr && files.format.columns == nullptr) {
-    auto order = record::TextOrder::make({.separator = items.separator, .stable = true});
-    if (!order) return std::unexpected(order.error());
-    files.format.keys = *order;
-  }
-  return files::group_lines({.files = std::move(files),
-                             .separator = items.separator,
-                             .aggregates = options.aggregates,
-                             .values = options.columns,
-                             .top = options.top,
-                             .sort = [](const files::FilesOptions& inputs) {
-                               return sorted_copy(inputs, inputs.inputs, inputs.format);
-                             }});
 }
 
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
