@@ -19,15 +19,6 @@ const CommandText* find(const std::vector<CommandText>& texts, std::string_view 
   return found == texts.end() ? nullptr : &*found;
 }
 
-std::string replaced(std::string_view text, std::string_view what, std::string_view by) {
-  std::string result;
-  for (const char c : text) {
-    if (what.find(c) != what.npos) result += by;
-    result += c;
-  }
-  return result;
-}
-
 // ---- help
 
 constexpr size_t help_columns = 100;
@@ -265,7 +256,14 @@ _{0} "$@"
 
 std::string fish_completion(const std::vector<CommandText>& texts) {
   const std::string& program = texts.front().name;
-  const auto quoted = [](std::string_view text) { return "'" + replaced(text, "\\'", "\\") + "'"; };
+  const auto quoted = [](std::string_view text) {
+    std::string result = "'";
+    for (const char c : text) {
+      if (c == '\\' || c == '\'') result += '\\';
+      result += c;
+    }
+    return result + "'";
+  };
   std::string result = fmt::format("# fish completion of {}\n", program);
   for (size_t i = 1; i < texts.size(); ++i) {
     result += fmt::format("complete -c {} -f -n __fish_use_subcommand -a {} -d {}\n", program,

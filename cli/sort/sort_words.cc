@@ -27,8 +27,12 @@ constexpr uint64_t default_memory_bytes = 1 * GiB;
 
 // What a percentage of -S is a share of.
 uint64_t machine_memory_bytes() {
-  os::Limits limits = os::limits();
-  return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+  // A look reads a dozen files of the system.
+  static const uint64_t bytes = [] {
+    const os::Limits limits = os::limits();
+    return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+  }();
+  return bytes;
 }
 
 // Nothing if it is a whole number that can be counted to.
@@ -129,10 +133,11 @@ Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
 
 std::string memory_notice(const MemoryWords& words) {
   if (words.memory.empty()) return {};
-  const auto bytes = parse_size("-S", words.memory, machine_memory_bytes(), KiB);
-  if (!bytes || *bytes <= machine_memory_bytes()) return {};
+  const uint64_t there = machine_memory_bytes();
+  const auto bytes = parse_size("-S", words.memory, there, KiB);
+  if (!bytes || *bytes <= there) return {};
   return fmt::format("-S {}: here are {:.1f} GiB, of which nine tenths are used", words.memory,
-                     static_cast<double>(machine_memory_bytes()) / GiB);
+                     static_cast<double>(there) / GiB);
 }
 
 std::string binary_notice(const SortWords& words) {
