@@ -9,8 +9,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import end_to_end
 
@@ -37,17 +35,7 @@ def in_order(data):
     return struct.pack(f"<{len(values)}Q", *values)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="penstock-output-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def make(self, name, data):
-        path = self.folder / name
-        path.write_bytes(data)
-        return path
-
+class Case(end_to_end.Case):
     def system(self, *words):
         """A command of the system, or the test is skipped: without rights, or where the kernel lacks it."""
         try:
@@ -76,7 +64,7 @@ class Devices(Case):
     def setUp(self):
         super().setUp()
         self.data = numbers(MIB // 8)
-        self.image = self.make("image", self.data)
+        self.image = self.write("image", self.data)
         self.device = self.loop(self.image)
 
     def content(self):
@@ -117,7 +105,7 @@ class Devices(Case):
 
     def test_a_partition_of_the_disk_that_is_read(self):
         self.system("sfdisk", "--version")
-        large = self.make("disk", b"")
+        large = self.write("disk", b"")
         os.truncate(large, 8 * MIB)
         subprocess.run(["sfdisk", "-q", large], input=b"label: dos\nsize=2M\nsize=2M\n", check=True)
         disk = self.loop(large, "--partscan")
@@ -137,8 +125,8 @@ class Devices(Case):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_device_is_given_away_by_a_word(self):
-        source = self.make("in", numbers(1000))
-        line = self.make("empty.trace", b"")
+        source = self.write("in", numbers(1000))
+        line = self.write("empty.trace", b"")
         commands = (["sort", source, "--format", "u64"], ["merge", line, "--format", "u64"], ["group", source, "--count",
                     "--format", "u64"], ["join", line, line, "--format", "u64"], ["cat", source],
                     ["gen", "--format", "u64", "--count", "1000"])
@@ -163,7 +151,7 @@ class Devices(Case):
         self.assertEqual(self.content()[:8000], in_order(source.read_bytes()))
 
     def test_a_device_has_to_be_large_enough(self):
-        source = self.make("in", numbers(MIB // 8 + 1))
+        source = self.write("in", numbers(MIB // 8 + 1))
         for words in (["sort", source, "--format", "u64", "-S", "64M"], ["merge", source, "--format", "u64"],
                       ["gen", "--format", "u64", "--count", MIB // 8 + 1]):
             with self.subTest(words=words):
@@ -171,7 +159,7 @@ class Devices(Case):
                 self.assertEqual(self.content(), self.data)
 
     def test_a_stopped_run_promises_nothing_of_a_device(self):
-        large = self.make("large", b"")
+        large = self.write("large", b"")
         os.truncate(large, 64 * MIB)
         target = self.loop(large)
         child = subprocess.Popen([PROGRAM, "sort", "-", "--format", "u64", "-o", target, "--overwrite-device"],
@@ -188,8 +176,8 @@ class Disks(Case):
     """What the disk tells late is an error, and no name is given."""
 
     def commands(self):
-        source = self.make("in", numbers(1000))
-        ordered = self.make("ordered", in_order(numbers(1000)))
+        source = self.write("in", numbers(1000))
+        ordered = self.write("ordered", in_order(numbers(1000)))
         return (["sort", source, "--format", "u64"], ["merge", ordered, "--format", "u64"],
                 ["group", source, "--count", "--format", "u64"], ["join", ordered, ordered, "--format", "u64"],
                 ["cat", source], ["gen", "--format", "u64", "--count", "1000"],
@@ -214,12 +202,12 @@ class Disks(Case):
                 self.refused(penstock(*words, *more, env=environment), "Input/output error")
 
     def test_a_resumed_sort_syncs(self):
-        source = self.make("in", numbers(1000))
+        source = self.write("in", numbers(1000))
         self.refused(penstock("sort", source, "--format", "u64", "-o", self.folder / "out", "--resume", "--no-sync"), "--no-sync")
 
     def test_an_input_that_changes_is_not_replaced(self):
         """Standard input comes last, so the run waits where the test changes the file that it has opened before."""
-        source = self.make("in", b"b\na\n")
+        source = self.write("in", b"b\na\n")
         child = subprocess.Popen([PROGRAM, "sort", source, "-", "-o", source], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         with child:
             end_to_end.wait_until_it_catches(child, signal.SIGINT)
@@ -249,7 +237,7 @@ class Told(Case):
 
     def test_statistics_replace_no_input_nor_output(self):
         data = numbers(1000)
-        source, output = self.make("in", data), self.folder / "out"
+        source, output = self.write("in", data), self.folder / "out"
         (self.folder / "link").symlink_to(source)
         for option in ("--stats", "--report"):
             for path in (source, self.folder / "link", output):
@@ -262,7 +250,7 @@ class Told(Case):
         folder.mkdir()
         if MEMORY != "32M":
             self.skipTest("with the memory of a sanitizer nothing is left to resume")
-        source = self.make("in", os.urandom(48 * MIB))
+        source = self.write("in", os.urandom(48 * MIB))
         done = penstock("sort", source, "--format", "u64", "-S", MEMORY, "-T", folder, "-o", self.folder / "out", "--resume")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn(b"\x1b", done.stderr)
@@ -273,7 +261,7 @@ class PowerCut(Case):
     """The file system forgets what is not on the disk, as a power cut makes it."""
 
     def test_what_was_done_is_on_the_disk(self):
-        source = self.make("in", numbers(3 * MIB // 8))
+        source = self.write("in", numbers(3 * MIB // 8))
         for words, names in ((["sort", source, "--format", "u64", "-S", MEMORY, "-o", "out"], ["out"]),
                              (["partition", source, "--format", "u64", "--parts", 5, "-o", "part-{}"],
                               [f"part-{i}" for i in range(5)]),
@@ -285,7 +273,7 @@ class PowerCut(Case):
 
     def cut(self, words, names):
         """Hashes of the files behind the run, and behind the power cut after it."""
-        image = self.make("image", b"")
+        image = self.write("image", b"")
         os.truncate(image, 64 * MIB)
         self.system("mkfs.ext4", "-q", "-F", image)
         point = self.folder / "mounted"

@@ -13,16 +13,15 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import end_to_end
+from end_to_end import SEED
 
 PROGRAM = sys.argv[1]
 MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ
-SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 # A sanitizer keeps what was freed, such as a sample.
 MEMORY = "64M" if SANITIZED else "44M"
 LARGE_BYTES = 96 * MIB
@@ -33,12 +32,9 @@ def digest(path):
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-class Killed(unittest.TestCase):
+class Killed(end_to_end.Case):
     def setUp(self):
-        self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-resume-test-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         self.temporaries = self.folder / "temporaries"
         self.temporaries.mkdir()
 
