@@ -27,8 +27,8 @@ inline uint64_t trials(uint64_t whole) {
   return std::max<uint64_t>(whole / one_trial_in(), 1);
 }
 
-// Of all combinations of a few values, whether to try the next one: each share of them in turn, from another one on in every
-// run. Four combinations are not left out altogether by PENSTOCK_TRIALS=4.
+// For loops over all combinations of a few values: whether to try this one. One in one_trial_in() is tried, and each run
+// begins to count at another one. So of four combinations PENSTOCK_TRIALS=4 tries one.
 inline bool tried() {
   static std::atomic<uint64_t> next = std::random_device()();
   return next++ % one_trial_in() == 0;
