@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
 # terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
-# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals) or "check" (what ./check needs).
+# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals) or "check" (what ./check needs,
+# the manual's Sphinx in build/sphinx).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev liblzma-dev libbz2-dev libpcre2-dev)
 check_packages=(libbpf-dev libgtest-dev librapidcheck-dev clang-19 clang-format-19 lld-19 libclang-rt-19-dev rapidjson-dev
-  libsimdjson-dev libboost-dev zstd lz4 fio strace)
+  libsimdjson-dev libboost-dev zstd lz4 fio strace doxygen codespell rpm debootstrap)
 bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv fio)
 
 packages=("${build_packages[@]}")
@@ -25,20 +26,23 @@ fi
 # What comes from PyPI and npm is what the lists beside this file say, by its hash, and runs nothing when it is installed.
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# Databases for the bench external-sort. Where they cannot be had, it says so, and measures beside the others.
-install_rivals() {
-  local folder=$tools/../build/rivals list=$tools/rivals.txt
+# install_from_pypi FOLDER LIST WITHOUT: what LIST has, in an environment of its own. Where it cannot be had, it says what goes on WITHOUT.
+install_from_pypi() {
+  local folder=$tools/../build/$1 list=$tools/$2
   cmp -s "$list" "$folder/installed" && return
-  echo "setup: installing what tools/rivals.txt lists in build/rivals" >&2
+  echo "setup: installing what tools/$2 lists in build/$1" >&2
   rm -rf "$folder"
   if python3 -m venv "$folder" >&2 &&
     "$folder/bin/pip" install -q --require-hashes --only-binary :all: -r "$list" >&2; then
     cp "$list" "$folder/installed"
   else
-    echo "setup: they could not be installed; the bench external-sort goes on without them" >&2
+    echo "setup: they could not be installed; $3" >&2
     rm -rf "$folder"
   fi
 }
+# Databases for the bench external-sort, and Sphinx for the manual.
+install_rivals() { install_from_pypi rivals rivals.txt "the bench external-sort goes on without them"; }
+install_sphinx() { install_from_pypi sphinx manual.txt "the test of the manual will be skipped"; }
 # What drives the browser that looks at the report's page. Where it cannot be had, that test is skipped, and says so.
 install_playwright() {
   local folder=$tools/../build/node lock=$tools/browser/package-lock.json
@@ -53,7 +57,7 @@ install_playwright() {
 }
 finish() {
   [ "${1:-run}" != bench ] || install_rivals
-  [ "${1:-run}" != check ] || install_playwright
+  [ "${1:-run}" != check ] || { install_playwright && install_sphinx; }
   exit 0
 }
 

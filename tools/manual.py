@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Builds the manual: manual.py PENSTOCK FOLDER. Its first page is FOLDER/html/index.html.
+
+The pages are docs/*.md, which can be read as they stand; README.md is the first page, and docs/README.md the table of contents. Made here
+are the references: of the command line, from what `penstock help` prints, and of C++ and C, from the comments of the public headers
+(Doxygen reads them, Breathe brings them into the pages). Any warning, of a link that leads nowhere, too, is an error.
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOOLS = ROOT / "build/sphinx"  # what tools/manual.txt lists, installed by tools/setup.sh
+SOURCE_FILES = r"(?:src|cli|include|papers|bench|test|tools|examples|fuzz|bindings|packaging)/"
+
+
+def run(*words, **options):
+    done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    if done.returncode != 0:
+        sys.exit(f"manual: {' '.join(map(str, words))}\n{done.stdout}")
+    return done.stdout
+
+
+def escaped(text):
+    """The text of a comment, for Doxygen without Markdown: all of it is text, but for `code`."""
+    text = re.sub(r"[\\@<>&#%]", lambda match: "\\" + match[0], text)
+    return re.sub(r"`([^`]*)`", r"<tt>\1</tt>", text)
+
+
+def documentation(lines):
+    """Comment lines without their marks, as Doxygen wants them: what is indented is code."""
+    code, before = False, ""
+    for line in lines:
+        starts = line.startswith("  ") and not line.lstrip().startswith("- ") and (not before.strip() or before.rstrip().endswith(":"))
+        is_code = (code and (line.startswith("  ") or not line.strip())) or starts
+        if is_code != code:
+            yield "\\code{.cpp}" if is_code else "\\endcode"
+            code = is_code
+        yield line[2:] if code else escaped(line.strip())
+        before = line
+    if code:
+        yield "\\endcode"
+
+
+def doxygen_comments(header):
+    """A header whose comments are marked as Doxygen wants them: those in front of a declaration, and those behind one. Our
+    namespace is not told in each line; those within it, which are the library's own, and what is private are left out."""
+    # Comments of C become those of C++.
+    text = re.sub(r"/\*(.*?)\*/", lambda match: "\n".join(
+        "// " + re.sub(r"^ *\*? ?", "", line) if index else "//" + line
+        for index, line in enumerate(match[1].rstrip().split("\n"))), header, flags=re.DOTALL)
+    lines, out, index, first = text.split("\n"), [], 0, True
+    while index < len(lines):
+        end = index
+        while end < len(lines) and lines[end].lstrip().startswith("//"):
+            end += 1
+        if end == index:
+            match = re.fullmatch(r"(\s*[^\s/].*?)\s*// (.*)", lines[index])
+            if match and not match[1].lstrip().startswith("#"):
+                remark = [match[2]]
+                # It may go on below, further to the right than any declaration.
+                while index + 1 < len(lines) and re.match(r"\s{16,}//", lines[index + 1]):
+                    index += 1
+                    remark.append(lines[index].strip()[2:])
+                out.append(f"{match[1]}  ///< {escaped(' '.join(part.strip() for part in remark))}")
+            else:
+                out.append(lines[index])
+            index += 1
+            continue
+        block = [line.strip()[2:].removeprefix(" ") for line in lines[index:end]]
+        block = [line for line in block if not line.startswith(("clang-format", "NOLINT"))]
+        if first:  # what the header is for
+            out += ["/// \\file"] + [f"/// {line}" for line in documentation(block)] + [""]
+        elif end < len(lines) and lines[end].strip() and not block[0].startswith("----"):
+            out += [f"/// {line}" for line in documentation(block)]
+        first = False
+        index = end
+    text = re.sub(r"^( *) private:\n.*?^\1\};", r"\1};", "\n".join(out), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^(inline )?namespace (?!penstock)\w+ \{.*?^\}", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^namespace penstock::(\w+) \{", r"namespace \1 {", text, flags=re.MULTILINE)
+    return re.sub(r"^namespace penstock \{|^\}  // namespace penstock$", "", text, flags=re.MULTILINE)
+
+
+def reference_of_headers(folder, source):
+    """Pages of the C++ and the C interface: a part for each header."""
+    headers = sorted((ROOT / "include/penstock").glob("*.h"))
+    marked = folder / "headers/penstock"
+    marked.mkdir(parents=True)
+    for header in headers:
+        (marked / header.name).write_text(doxygen_comments(header.read_text()))
+    settings = f"""
+        INPUT={folder}/headers
+        STRIP_FROM_PATH={folder}/headers
+        OUTPUT_DIRECTORY={folder}
+        GENERATE_XML=YES
+        GENERATE_HTML=NO
+        GENERATE_LATEX=NO
+        XML_PROGRAMLISTING=NO
+        MARKDOWN_SUPPORT=NO
+        AUTOLINK_SUPPORT=NO
+        RECURSIVE=YES
+        EXTRACT_ALL=YES
+        MACRO_EXPANSION=YES
+        PREDEFINED=PENSTOCK_API=
+        EXCLUDE_SYMBOLS=penstock::internal* penstock::*::internal* penstock::detail*
+        HIDE_UNDOC_MEMBERS=NO
+        QUIET=YES
+        WARN_IF_UNDOCUMENTED=NO
+        WARN_AS_ERROR=FAIL_ON_WARNINGS
+        """
+    run("doxygen", "-", input=settings)
+
+    def parts(headers):
+        return "\n".join(f"## {header.stem}.h\n\n```cpp\n#include <penstock/{header.name}>\n```\n\n```{{doxygenfile}} {header.name}\n```\n"
+                         for header in headers)
+
+    c = ROOT / "include/penstock/penstock.h"
+    (source / "cpp.md").write_text("# The C++ interface, header by header\n\nAll of it is in the namespace `penstock`, and in "
+                                   "`<penstock/penstock.hpp>`.\n\n" + parts(header for header in headers if header != c))
+    (source / "c.md").write_text("# The C interface\n\n" + parts([c]))
+
+
+def reference_of_commands(penstock, source):
+    """What `penstock help` says, a part for each command."""
+    main = run(penstock, "help")
+    commands = re.findall(r"^  ([a-z]+) {3,}", main.split("Commands:")[1].split("Options:")[0], re.MULTILINE)
+    text = "# The command line\n\nWhat `penstock help` prints, and `penstock help COMMAND` for each command.\n\n```text\n" + main + "```\n"
+    for command in commands:
+        text += f"\n## penstock {command}\n\n```text\n{run(penstock, 'help', command)}```\n"
+    (source / "commands.md").write_text(text)
+
+
+def contents():
+    """The parts of docs/README.md, each a tree of pages."""
+    trees = []
+    for part in re.split(r"^## ", (ROOT / "docs/README.md").read_text(), flags=re.MULTILINE)[1:]:
+        caption, _, rest = part.partition("\n")
+        pages = re.findall(r"^- \[[^]]*\]\(([\w-]+)\.md\)", rest, re.MULTILINE)
+        if caption == "Reference":
+            pages = ["commands", "cpp", "c", *pages, "changes"]
+        trees.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n")
+    return "\n" + "\n".join(trees)
+
+
+def without_ways_out(text):
+    """A page of the manual: links to pages of docs/ stay, and those to other files of the tree become their names."""
+    text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
+    text = text.replace("(../CHANGELOG.md)", "(changes.md)").replace("(CHANGELOG.md)", "(changes.md)")
+    return re.sub(r"\[[^]]*\]\((?:\.\./)?(" + SOURCE_FILES + r"[^)]*|LICENSE)\)", r"`\1`", text)
+
+
+def main():
+    penstock, folder = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    for name in ("headers", "xml", "source", "html"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for page in (ROOT / "docs").glob("*.md"):
+        if page.name != "README.md":
+            (source / page.name).write_text(without_ways_out(page.read_text()))
+    (source / "index.md").write_text(without_ways_out((ROOT / "README.md").read_text()) + contents())
+    (source / "changes.md").write_text(without_ways_out((ROOT / "CHANGELOG.md").read_text()))
+    reference_of_commands(penstock, source)
+    reference_of_headers(folder, source)
+    run(TOOLS / "bin/python3", "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "2", "-c", ROOT / "docs", "-d", folder / "doctrees",
+        "-D", f"breathe_projects.penstock={folder}/xml", source, folder / "html")
+
+
+if __name__ == "__main__":
+    main()
