@@ -6,7 +6,7 @@
 #include "base/misuse.h"
 #include "record/field_order.h"
 #include "record/rows.h"
-#include "record/text_order.h"
+#include "record/text/text_order.h"
 
 namespace penstock::api {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "file/file.h"
 #include "files/options.h"
-#include "record/text_order.h"
+#include "record/text/text_order.h"
 
 namespace penstock::files {
 
@@ -23,7 +23,7 @@ struct JoinLinesOptions {
   // most one line; no keys.
   FilesOptions files;
   // Of each side the fields or columns by which it is joined, as many on both: "2", and of columns
-  // "price", "price:n" (record/text_order.h).
+  // "price", "price:n" (record/text/text_order.h).
   std::array<std::vector<std::string>, 2> keys = {};
   std::optional<char> separator = {};  // of fields; none: blanks
   std::string letters = {};            // of fields: "f" and "r"

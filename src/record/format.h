@@ -12,7 +12,7 @@
 
 #include "penstock/error.h"
 #include "record/key_order.h"
-#include "record/text_order.h"
+#include "record/text/text_order.h"
 
 namespace penstock::record {
 

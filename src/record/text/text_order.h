@@ -3,12 +3,11 @@
 // The order of lines of text by keys, as sort(1) of POSIX and GNU has them: which part of a line is
 // a key (-k, -t, -b), and how it compares (-d -f -g -h -i -M -n -R -V, -r).
 //
-// text_order.cc tells how each order becomes bytes.
+// key_place.h finds a key in its line, key_bytes.h makes bytes of it, key_words.h reads what a command line says.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,36 +16,9 @@
 
 #include "penstock/error.h"
 #include "record/key_order.h"
+#include "record/text/key.h"
 
 namespace penstock::record {
-
-enum class TextCompare : uint8_t {
-  bytes,    // as LC_ALL=C compares strings
-  numeric,  // -n: sign, digits, fraction; of any length
-  general,  // -g: what strtold() reads
-  human,    // -h: a number and a suffix, as in 2K 1G
-  month,    // -M: JAN < FEB < ... < DEC; what is no month comes first
-  version,  // -V: digits compare as numbers, as in file names with versions
-  random,   // -R: equal keys stand together, otherwise no order
-};
-
-// A place in a line: before the character `character` of field `field`, both from 0 on.
-struct TextKey {
-  static constexpr size_t line_end = std::numeric_limits<size_t>::max();
-
-  size_t start_field = 0;
-  size_t start_character = 0;
-  // The key ends before this field, plus so many of its characters.
-  size_t end_field = line_end;
-  size_t end_characters = 0;
-  bool skips_blanks_at_start = false;  // -b
-  bool skips_blanks_at_end = false;
-  TextCompare compare = TextCompare::bytes;
-  bool only_letters = false;    // -d: letters, digits and blanks count
-  bool only_printable = false;  // -i
-  bool ignores_case = false;    // -f
-  bool reverse = false;         // -r
-};
 
 // As the options of a command line have them.
 struct TextOptions {
@@ -86,7 +58,7 @@ class TextOrder final : public KeyOrder {
 
  private:
   TextOrder(const TextOptions& options, bool reverse);
-  void append_key(const TextKey& key, std::string_view text, bool last, std::string& to) const;
+  std::string_view text_of(const TextKey& key, std::string_view line, std::string& room) const;
 
   std::vector<TextKey> keys_;  // the first counts most; none: the whole line
   std::optional<char> separator_;

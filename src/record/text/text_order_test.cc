@@ -1,6 +1,6 @@
 // Held against sort(1) of GNU, where that is installed: random options, random lines.
 
-#include "record/text_order.h"
+#include "record/text/text_order.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
