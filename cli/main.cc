@@ -16,6 +16,7 @@
 #include "cli/common/manual.h"
 #include "cli/common/print.h"
 #include "cli/sort/gnu_options.h"
+#include "file/environment.h"
 #include "os/cpu.h"
 #include "os/limits.h"
 #include "os/memory.h"
@@ -69,6 +70,7 @@ int tell_version() {
 }
 
 int run(int argc, char** argv) {
+  if (auto status = file::obey_environment(); !status) return report("environment", status.error());
   CommandLine line("penstock",
                    "Penstock sorts files larger than memory within a memory budget that it keeps.",
                    "penstock " PENSTOCK_VERSION);

@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "external/sort_fixture.h"
+#include "file/injection.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "record/checker.h"

@@ -15,6 +15,7 @@
 
 #include "bench/harness/registry.h"
 #include "bench/harness/scratch.h"
+#include "file/environment.h"
 #include "file/temporaries.h"
 
 namespace penstock::bench {
@@ -131,6 +132,10 @@ void list() {
 
 int main(int argc, char** argv) {
   using namespace penstock::bench;
+  if (auto status = penstock::file::obey_environment(); !status) {
+    fmt::print(stderr, "penstock-bench: {}\n", status.error().message());
+    return 2;
+  }
   auto arguments = parse(std::span(argv + 1, static_cast<size_t>(argc - 1)));
   if (!arguments) {
     fmt::print(stderr, "{}", usage);

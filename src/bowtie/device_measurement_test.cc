@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/random.h"
+#include "file/injection.h"
 
 namespace penstock::bowtie {
 namespace {

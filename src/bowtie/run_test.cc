@@ -16,6 +16,7 @@
 #include "bowtie/spread_fixture.h"
 #include "file/emulation.h"
 #include "file/engine.h"
+#include "file/injection.h"
 #include "os/sanitizer.h"
 #include "penstock/units.h"
 

@@ -14,6 +14,7 @@
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
+#include "file/injection.h"
 #include "files/group_files.h"
 #include "files/merge_files.h"
 #include "files/partition_files.h"

@@ -20,6 +20,7 @@
 #include "external/external_sort.h"
 #include "file/emulation.h"
 #include "file/engine.h"
+#include "file/injection.h"
 #include "file/whole_file_fixture.h"
 #include "os/memory.h"
 #include "penstock/units.h"

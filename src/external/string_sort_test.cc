@@ -15,6 +15,7 @@
 #include "external/spill/spill_codec.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "file/injection.h"
 #include "os/sanitizer.h"
 
 namespace penstock::external {

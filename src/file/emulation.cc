@@ -26,11 +26,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 
-#include "base/check.h"
 #include "base/mutex.h"
 #include "file/engine.h"
 
@@ -45,15 +43,6 @@ uint64_t now_ns() noexcept {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
   return static_cast<uint64_t>(time.tv_sec) * ns_per_s + static_cast<uint64_t>(time.tv_nsec);
-}
-
-std::optional<EmulatedDevice> from_environment() {
-  const char* text = std::getenv("PENSTOCK_EMULATE");
-  if (text == nullptr || *text == 0) return std::nullopt;
-  const auto device = EmulatedDevice::parse(text);
-  PENSTOCK_CHECK(device.has_value(), "PENSTOCK_EMULATE cannot be parsed");
-  std::fprintf(stderr, "penstock: %s (PENSTOCK_EMULATE)\n", device->describe().c_str());
-  return *device;
 }
 
 // Thread safety: the queue is entered under the mutex; `on` changes while nothing is under way, and
@@ -91,14 +80,12 @@ class Emulation {
   }
 
  private:
-  Emulation() { set(from_environment()); }
-
   std::atomic<bool> on_{false};
   Mutex mutex_;
   std::optional<EmulatedQueue> queue_ GUARDED_BY(mutex_);
 };
 
-// Made before main(): what it has to say comes first, and its first use is never on the fault path.
+// Made before main(), because its first use may be on the fault path.
 [[maybe_unused]] const Emulation& made_early = Emulation::instance();
 
 bool parse_number(const std::string& text, double& value) {

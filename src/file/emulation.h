@@ -14,8 +14,8 @@
 // It can only be slower than the disk below it: where that is the slower one, the clock runs ahead
 // of the emulated times (`busy_seconds`), and what was measured is the disk.
 //
-// It is never on unnoticed: where the environment turns it on, the program says so on stderr when
-// it starts, and whoever prints times asks emulated().
+// It is never on unnoticed: the environment turns it on in programs of ours alone, which say so on
+// stderr when they start (environment.h), and code that prints times asks emulated().
 //
 // Thread safety: emulate() while no request is under way; everything else from any thread.
 
@@ -43,8 +43,7 @@ struct EmulatedDevice {
   bool operator==(const EmulatedDevice&) const = default;
 };
 
-// Turns it on or off, and forgets what was counted. At the start it is what PENSTOCK_EMULATE in the
-// environment says; what cannot be parsed there ends the program.
+// Turns it on or off, and forgets what was counted. Off at the start.
 void emulate(const std::optional<EmulatedDevice>& device);
 std::optional<EmulatedDevice> emulated();
 

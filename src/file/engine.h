@@ -102,30 +102,4 @@ class Engine {
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes);
 Status write_exactly(const File& file, uint64_t offset, const std::byte* data, size_t bytes);
 
-// ---- the seam for tests: what the system calls of this layer answer can be disturbed, from a
-// seed.
-struct Injection {
-  uint64_t seed = 0;
-  double short_transfer = 0;  // probability that a request is served in part
-  double delay = 0;           // probability of a delay of up to delay_us_max
-  uint32_t delay_us_max = 0;
-  int error =
-      0;  // the errno (EIO, ENOSPC) of every system call after error_after calls of that operation
-  uint64_t error_after = ~0ull;
-  Operation error_operation = Operation::read;
-  uint64_t flip = 0;  // of the reads of files that keep checks, the one of this number (from 1)
-                      // comes back with a bit flipped
-  // Of the buckets of a sort that lie in memory, the one of this number (from 1) has a bit flipped
-  // before it is sorted.
-  uint64_t forget = 0;
-};
-// Process-wide; also read once from PENSTOCK_INJECT
-// ("seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2"; read, write, sync,
-// close, rename) so that the program itself can be tested; what cannot be parsed there ends the program.
-// REQUIRES: no engine is open while it changes.
-void inject(const Injection& injection);
-Injection injected();
-// For `forget`: what memory holds between two phases of a sort.
-void forget_one(std::byte* data, size_t bytes) noexcept;
-
 }  // namespace penstock::file

@@ -26,6 +26,8 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/thread.h"
+#include "file/environment.h"
+#include "file/injection.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -643,29 +645,37 @@ TEST(EngineChoice, TheEnvironmentOverridesAutomatic) {
   EXPECT_FALSE(Engine::open({.depth = 0}));
 }
 
-// Runs itself again, because the environment is read once.
-TEST(InjectionTest, ComesFromTheEnvironment) {
-  if (std::getenv("PENSTOCK_INJECT") != nullptr) {
-    const Injection injection = injected();
-    EXPECT_EQ(injection.seed, 7u);
-    EXPECT_DOUBLE_EQ(injection.short_transfer, 0.25);
-    EXPECT_DOUBLE_EQ(injection.delay, 0.5);
-    EXPECT_EQ(injection.delay_us_max, 500u);
-    EXPECT_EQ(injection.error, ENOSPC);
-    EXPECT_EQ(injection.error_operation, Operation::write);
-    EXPECT_EQ(injection.error_after, 100u);
-    EXPECT_EQ(injection.forget, 3u);
-    return;
+TEST(InjectionTest, IsReadFromText) {
+  const auto injection =
+      Injection::parse("seed=7,short=0.25,delay=0.5:500,error=ENOSPC@write:100,forget=3");
+  ASSERT_TRUE(injection.has_value());
+  EXPECT_EQ(injection->seed, 7u);
+  EXPECT_DOUBLE_EQ(injection->short_transfer, 0.25);
+  EXPECT_DOUBLE_EQ(injection->delay, 0.5);
+  EXPECT_EQ(injection->delay_us_max, 500u);
+  EXPECT_EQ(injection->error, ENOSPC);
+  EXPECT_EQ(injection->error_operation, Operation::write);
+  EXPECT_EQ(injection->error_after, 100u);
+  EXPECT_EQ(injection->forget, 3u);
+  for (const char* text : {"nonsense", "seed", "seed=x", "error=EPERM@write:1", "error=EIO@walk:1",
+                           "short=0.1,,", "delay=0.1:x"}) {
+    const auto refused = Injection::parse(text);
+    ASSERT_FALSE(refused.has_value()) << text;
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
   }
-  const std::string self = fs::read_symlink("/proc/self/exe").string();
-  auto run_with = [&](const std::string& text) {
-    const std::string command = "PENSTOCK_INJECT='" + text + "' '" + self +
-                                "' --gtest_filter=InjectionTest.* >/dev/null 2>&1";
-    return std::system(command.c_str());
-  };
-  EXPECT_EQ(run_with("seed=7,short=0.25,delay=0.5:500,error=ENOSPC@write:100,forget=3"), 0);
-  EXPECT_NE(run_with("seed=8"), 0);
-  EXPECT_NE(run_with("nonsense"), 0);
+}
+
+// A program of others may have any environment: programs of ours alone obey it.
+TEST(InjectionTest, TheLibraryAloneDoesNotLookAtTheEnvironment) {
+  ::setenv("PENSTOCK_INJECT", "nonsense", 1);
+  EXPECT_TRUE(Engine::open().has_value());
+  EXPECT_EQ(obey_environment().error().code, ErrorCode::invalid_argument);
+  ::setenv("PENSTOCK_INJECT", "flip=9", 1);
+  EXPECT_EQ(injected().flip, 0u);
+  ASSERT_TRUE(obey_environment().has_value());
+  EXPECT_EQ(injected().flip, 9u);
+  inject({});
+  ::unsetenv("PENSTOCK_INJECT");
 }
 
 }  // namespace

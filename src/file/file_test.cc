@@ -21,6 +21,7 @@
 #include <iterator>
 
 #include "file/engine.h"
+#include "file/injection.h"
 #include "file/input_guard.h"
 #include "penstock/units.h"
 

@@ -4,19 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string_view>
+#include <string>
 
 #include "base/bits.h"
-#include "base/check.h"
 #include "base/random.h"
 #include "file/block_checks.h"
 #include "file/emulation.h"
+#include "file/injection.h"
 #include "penstock/units.h"
 
 namespace penstock::file {
@@ -37,119 +33,6 @@ constinit Counters counters{};
 // one of any thread ended; wrongly once in 2^64 requests.
 uint64_t place_of(const File& file, uint64_t offset) {
   return mix64(static_cast<uint64_t>(file.descriptor()) + 1) ^ offset;
-}
-
-// ---- injection
-
-// "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2"
-bool parse_field(std::string_view key, const char* value, Injection& to) {
-  char* end = nullptr;
-  if (key == "seed") {
-    to.seed = std::strtoull(value, &end, 10);
-  } else if (key == "short") {
-    to.short_transfer = std::strtod(value, &end);
-  } else if (key == "flip") {
-    to.flip = std::strtoull(value, &end, 10);
-  } else if (key == "forget") {
-    to.forget = std::strtoull(value, &end, 10);
-  } else if (key == "delay") {
-    to.delay = std::strtod(value, &end);
-    if (*end == ':') to.delay_us_max = static_cast<uint32_t>(std::strtoul(end + 1, &end, 10));
-  } else if (key == "error") {
-    std::string_view text(value);
-    to.error = text.starts_with("EIO@") ? EIO : text.starts_with("ENOSPC@") ? ENOSPC : 0;
-    const size_t at = text.find('@');
-    const size_t colon = text.find(':');
-    if (to.error == 0 || colon == std::string_view::npos) return false;
-    constexpr std::array<std::string_view, operations> names = {"read", "write", "sync", "close",
-                                                                "rename"};
-    const auto* name = std::ranges::find(names, text.substr(at + 1, colon - at - 1));
-    if (name == names.end()) return false;
-    to.error_operation = static_cast<Operation>(name - names.begin());
-    to.error_after = std::strtoull(value + colon + 1, &end, 10);
-  }
-  return end != nullptr && end != value && *end == 0;
-}
-
-Injection from_environment() {
-  Injection injection;
-  const char* text = std::getenv("PENSTOCK_INJECT");
-  if (text == nullptr) return injection;
-  std::string rest = text;
-  while (!rest.empty()) {
-    std::string field = rest.substr(0, rest.find(','));
-    rest.erase(0, field.size() + 1);
-    const size_t equals = field.find('=');
-    PENSTOCK_CHECK(
-        equals != std::string::npos && parse_field(std::string_view(field).substr(0, equals),
-                                                   field.c_str() + equals + 1, injection),
-        "PENSTOCK_INJECT cannot be parsed");
-  }
-  return injection;
-}
-
-// Changed only while no engine is open, so readers need no order.
-struct Disturber {
-  Injection injection = from_environment();
-  std::atomic<uint64_t> calls{0};                   // numbers the random decisions; relaxed
-  std::atomic<uint64_t> calls_of[operations] = {};  // by operation; relaxed
-  std::atomic<uint64_t> checked_reads{0};           // relaxed
-  std::atomic<uint64_t> buckets_in_memory{0};       // relaxed
-};
-
-Disturber& disturber() {
-  static Disturber instance;
-  return instance;
-}
-// Made before main(), so that the first use is never on the fault path.
-[[maybe_unused]] const Disturber& made_early = disturber();
-
-// The error that the next call of this operation ends with instead of being made; 0: none.
-int injected_error(Operation operation) noexcept {
-  Disturber& state = disturber();
-  const Injection& injection = state.injection;
-  if (injection.error == 0 || operation != injection.error_operation) return 0;
-  const uint64_t number =
-      state.calls_of[static_cast<int>(operation)].fetch_add(1, std::memory_order_relaxed);
-  return number >= injection.error_after ? injection.error : 0;
-}
-
-// Likewise, as a system call tells it.
-bool fails(Operation operation) noexcept {
-  const int error = injected_error(operation);
-  if (error != 0) errno = error;
-  return error != 0;
-}
-
-void disturb(Step& step, bool buffered) noexcept {
-  Disturber& state = disturber();
-  const Injection& injection = state.injection;
-  step.error = injected_error(step.operation);
-  if (injection.short_transfer <= 0 && injection.delay <= 0) return;
-  Random random(mix64(injection.seed) ^ state.calls.fetch_add(1, std::memory_order_relaxed));
-  if (random.unit() < injection.short_transfer && step.bytes > 1) {
-    // A device stops at its own small sector, the page cache anywhere.
-    constexpr size_t device_sector_bytes = 512;
-    const size_t unit = buffered ? 1 : device_sector_bytes;
-    step.bytes = std::max(unit, round_down(1 + random.below(step.bytes - 1), unit));
-  }
-  if (random.unit() < injection.delay && injection.delay_us_max > 0) {
-    step.delay_us = static_cast<uint32_t>(1 + random.below(injection.delay_us_max));
-  }
-}
-
-// One bit of the data whose number was asked for. (0: of none.)
-void flip_bit(std::byte* data, size_t bytes, std::atomic<uint64_t>& number,
-              uint64_t wanted) noexcept {
-  if (wanted == 0 || number.fetch_add(1, std::memory_order_relaxed) + 1 != wanted) return;
-  Random random(mix64(disturber().injection.seed));
-  const uint64_t bit = random.below(bytes * 8);
-  data[bit / 8] ^= std::byte{1} << (bit % 8);
-}
-
-void flip_one(const Request& request) noexcept {
-  Disturber& state = disturber();
-  flip_bit(request.data, request.done_bytes, state.checked_reads, state.injection.flip);
 }
 
 // ---- cutting
@@ -208,7 +91,7 @@ void begin(Request& request) noexcept {
 void end(Request& request) noexcept {
   BlockChecks* checks = request.file->checks();
   if (checks == nullptr || request.operation == Operation::write || request.done_bytes == 0) return;
-  flip_one(request);
+  flip_one(request.data, request.done_bytes);
   if (!checks->end_read(request.offset, request.data, request.done_bytes,
                         {request.links.first_turn, request.links.last_turn}) &&
       request.error == 0)
@@ -366,23 +249,6 @@ Status write_exactly(const File& file, uint64_t offset, const std::byte* data, s
   run_here(request);
   if (request.error == 0) return {};
   return std::unexpected(error_of(request));
-}
-
-void inject(const Injection& injection) {
-  disturber().injection = injection;
-  disturber().calls = 0;
-  for (auto& calls : disturber().calls_of) calls = 0;
-  disturber().checked_reads = 0;
-  disturber().buckets_in_memory = 0;
-}
-
-Injection injected() {
-  return disturber().injection;
-}
-
-void forget_one(std::byte* data, size_t bytes) noexcept {
-  Disturber& state = disturber();
-  flip_bit(data, bytes, state.buckets_in_memory, state.injection.forget);
 }
 
 }  // namespace penstock::file

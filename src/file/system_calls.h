@@ -2,7 +2,7 @@
 
 // The seam: every read and write of this layer, whichever engine makes it, is cut into steps here,
 // and every answer of the system comes back here. A step is one system call. Injected faults enter
-// at this one place. (What a Descriptor writes does not pass by.)
+// at this one place (injection.h). (What a Descriptor writes does not pass by.)
 //
 // How a request is cut. Only whole sectors inside its range go direct, and only when the memory at
 // them is aligned as well; what is left over in front and behind goes through the buffered

@@ -20,6 +20,7 @@
 #include "bowtie/computations.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "file/injection.h"
 #include "file/whole_file_fixture.h"
 #include "files/check_input.h"
 #include "files/group_files.h"

@@ -15,6 +15,7 @@
 
 #include "base/trials.h"
 #include "file/engine.h"
+#include "file/injection.h"
 #include "record/check_file.h"
 
 namespace penstock::record {

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "file/engine.h"
 #include "file/file.h"
+#include "file/injection.h"
 #include "pool/pool.h"
 #include "stream/block_io.h"
 

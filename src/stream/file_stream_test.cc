@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/trials.h"
+#include "file/injection.h"
 #include "os/memory.h"
 #include "stream/file_fixture.h"
 #include "stream/file_reader.h"

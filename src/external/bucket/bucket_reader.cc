@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "external/plan/bucket_plan.h"
+#include "file/injection.h"
 
 // The naive way reads a bucket when the one before is done with, and the disk rests meanwhile. Here
 // requests go out for as many buckets as have room in the arena, which is a ring of regions in the

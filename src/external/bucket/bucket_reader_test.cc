@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "file/file.h"
+#include "file/injection.h"
 
 namespace penstock::external {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "file/engine.h"
+#include "file/injection.h"
 
 namespace penstock::external {
 namespace {

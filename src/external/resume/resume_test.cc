@@ -23,6 +23,7 @@
 #include "external/external_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
+#include "file/injection.h"
 #include "os/memory.h"
 #include "record/generator.h"
 

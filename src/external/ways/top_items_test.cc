@@ -25,6 +25,7 @@
 #include "base/trials.h"
 #include "bowtie/computations.h"
 #include "external/sort_fixture.h"
+#include "file/injection.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 

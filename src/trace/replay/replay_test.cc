@@ -23,6 +23,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "file/emulation.h"
+#include "file/injection.h"
 
 namespace penstock::trace {
 namespace {
