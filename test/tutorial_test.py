@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the commands of pages in docs/ and compares what they print: tutorial_test.py PENSTOCK.
+"""Runs the commands of the tutorials in docs/ and compares what they print: tutorial_test.py PENSTOCK CMAKE BUILD [TEST...].
 
 A block of ```console has commands, each behind "$ ", and behind each what it prints, on either stream. "..." stands for anything within
-a line; a last line "[exit code N]" says how it ends, if not with 0.
+a line; a last line "[exit code N]" says how it ends, if not with 0. Other blocks whose first line is a comment with the name of a file are
+that file. Programs are compiled with what BUILD installs.
 """
 
 import os
@@ -24,22 +25,47 @@ def commands_of(page):
             yield command, printed
 
 
+CMAKE, BUILD = sys.argv[2:4]
+del sys.argv[2:4]  # the rest is as in other tests
+
+
 class Tutorial(end_to_end.Case):
-    def test_commands_print_what_the_page_says(self):
+    def setUp(self):
+        super().setUp()
         programs = self.folder / "bin"
         programs.mkdir()
         (programs / "penstock").symlink_to(os.path.abspath(sys.argv[1]))
-        work = self.folder / "work"
-        work.mkdir()
-        environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", LC_ALL="C")
-        commands = list(commands_of((PAGES / "tutorial.md").read_text()))
-        self.assertGreater(len(commands), 20)
+        self.environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", LC_ALL="C")
+        self.work = self.folder / "work"
+        self.work.mkdir()
+
+    def run_page(self, name, commands_min):
+        page = (PAGES / name).read_text()
+        for path, text in re.findall(r"^```\w+\n(?://|#|/\*) (\w+\.\w+)(?: \*/)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+            (self.work / path).write_text(text)
+        commands = list(commands_of(page))
+        self.assertGreaterEqual(len(commands), commands_min)
         for command, wanted in commands:
-            done = subprocess.run(["bash", "-c", command], cwd=work, env=environment, stdin=subprocess.DEVNULL,
+            done = subprocess.run(["bash", "-c", command], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
             printed = done.stdout + (f"[exit code {done.returncode}]\n" if done.returncode != 0 else "")
             pattern = "".join(".*" if part == "..." else re.escape(part) for part in re.split(r"(\.\.\.)", wanted))
             self.assertTrue(re.fullmatch(pattern, printed), f"$ {command}\n{printed}\nwanted:\n{wanted}")
+
+    def test_files_larger_than_memory(self):
+        self.run_page("tutorial.md", 20)
+
+    def test_detective(self):
+        self.run_page("tutorial-detective.md", 10)
+
+    def test_systems_programmer(self):
+        if not (pathlib.Path(BUILD) / "libpenstock.a").exists():
+            self.skipTest("this build installs nothing")
+        tree = self.folder / "installed"
+        subprocess.run([CMAKE, "--install", BUILD, "--prefix", tree], check=True, stdout=subprocess.DEVNULL)
+        libraries = tree / "lib"
+        self.environment.update(PKG_CONFIG_PATH=str(libraries / "pkgconfig"), LD_LIBRARY_PATH=str(libraries))
+        self.run_page("tutorial-systems.md", 10)
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def contents():
 def without_ways_out(text):
     """A page of the manual: links to pages of docs/ stay, and those to other files of the tree become their names."""
     text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
-    text = text.replace("(../CHANGELOG.md)", "(changes.md)").replace("(CHANGELOG.md)", "(changes.md)")
+    text = text.replace("(README.md)", "(index.md)").replace("(../CHANGELOG.md)", "(changes.md)").replace("(CHANGELOG.md)", "(changes.md)")
     return re.sub(r"\[[^]]*\]\((?:\.\./)?(" + SOURCE_FILES + r"[^)]*|LICENSE)\)", r"`\1`", text)
 
 
@@ -158,10 +158,12 @@ def main():
         shutil.rmtree(folder / name, ignore_errors=True)
     source = folder / "source"
     source.mkdir(parents=True)
+    shutil.copytree(ROOT / "docs/pictures", source / "pictures")
     for page in (ROOT / "docs").glob("*.md"):
         if page.name != "README.md":
             (source / page.name).write_text(without_ways_out(page.read_text()))
-    (source / "index.md").write_text(without_ways_out((ROOT / "README.md").read_text()) + contents())
+    first = re.sub(r"^## More\n.*?(?=^## )", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
+    (source / "index.md").write_text(without_ways_out(first) + contents())
     (source / "changes.md").write_text(without_ways_out((ROOT / "CHANGELOG.md").read_text()))
     reference_of_commands(penstock, source)
     reference_of_headers(folder, source)
