@@ -58,14 +58,28 @@ class Tutorial(end_to_end.Case):
     def test_detective(self):
         self.run_page("tutorial-detective.md", 10)
 
-    def test_systems_programmer(self):
+    def test_from_gnu_sort(self):
+        self.run_page("gnu-sort.md", 5)
+
+    def install(self):
         if not (pathlib.Path(BUILD) / "libpenstock.a").exists():
             self.skipTest("this build installs nothing")
         tree = self.folder / "installed"
         subprocess.run([CMAKE, "--install", BUILD, "--prefix", tree], check=True, stdout=subprocess.DEVNULL)
-        libraries = tree / "lib"
-        self.environment.update(PKG_CONFIG_PATH=str(libraries / "pkgconfig"), LD_LIBRARY_PATH=str(libraries))
+        self.environment.update(PKG_CONFIG_PATH=f"{tree}/lib/pkgconfig", LD_LIBRARY_PATH=f"{tree}/lib")
+
+    def test_systems_programmer(self):
+        self.install()
         self.run_page("tutorial-systems.md", 10)
+
+    def test_numpy(self):
+        python = PAGES.parent / "build/sphinx/bin/python3"
+        if not python.exists():
+            self.skipTest("no NumPy in build/sphinx (tools/setup.sh check)")
+        self.install()
+        (self.folder / "bin/python3").write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
+        (self.folder / "bin/python3").chmod(0o755)
+        self.run_page("numpy.md", 8)
 
 
 if __name__ == "__main__":
