@@ -58,6 +58,9 @@ class Tutorial(end_to_end.Case):
     def test_detective(self):
         self.run_page("tutorial-detective.md", 10)
 
+    def test_messages(self):
+        self.run_page("troubleshooting.md", 8)
+
     def test_from_gnu_sort(self):
         self.run_page("gnu-sort.md", 5)
 
