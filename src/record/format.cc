@@ -113,9 +113,16 @@ uint32_t decode_key32(Type type, uint32_t key) {
 
 uint64_t prefix_of(const std::byte* data, size_t bytes) {
   if (bytes >= 8) return load_big_endian(data);
-  std::byte padded[8] = {};
-  if (bytes > 0) std::memcpy(padded, data, bytes);
-  return load_big_endian(padded);
+  auto byte_at = [&](size_t at) {
+    return uint64_t{std::to_integer<uint8_t>(data[at])} << 8 * (7 - at);
+  };
+  // Halves that overlap, where the same bytes meet.
+  if (bytes >= 4) {
+    const uint64_t first = __builtin_bswap32(load<uint32_t>(data));
+    const uint64_t last = __builtin_bswap32(load<uint32_t>(data + bytes - 4));
+    return first << 32 | last << 8 * (8 - bytes);
+  }
+  return bytes == 0 ? 0 : byte_at(0) | byte_at(bytes / 2) | byte_at(bytes - 1);
 }
 
 }  // namespace penstock::record

@@ -13,7 +13,26 @@
 
 namespace penstock::external {
 
-// Thread safety: one thread.
+// Whole items of the input, one behind the other, on their way to their buckets.
+struct ItemWindow {
+  static constexpr size_t items_max = 8192;
+
+  const std::byte* begin = nullptr;
+  std::vector<size_t> ends;     // of the items, behind `begin`
+  bool lacks_line_end = false;  // the last one
+  // What look() says of them.
+  std::vector<uint32_t> buckets;
+  std::vector<ItemSum> sums;  // of each, where they are asked for one by one
+  ItemSum sum;                // of all
+  // Of the item behind them, at which the run ends.
+  std::optional<record::RowFault> fault;
+  std::string key;  // room for one
+
+  const std::byte* end() const { return ends.empty() ? begin : begin + ends.back(); }
+};
+
+// A window is found, looked at and put, in this order. Thread safety: find() and put() by one thread at a
+// time, for windows in the order of the input; look() by any, for windows of their own.
 class Distributor {
  public:
   Distributor(const SplitInput& input, uint32_t buckets)
@@ -25,8 +44,12 @@ class Distributor {
                input.place, input.arena) {}
   virtual ~Distributor() = default;
 
-  // Takes whole items from [at, end) and says where it stopped. `last`: nothing follows `end`.
-  virtual const std::byte* add(const std::byte* at, const std::byte* end, bool last) = 0;
+  // What look() does is worth other threads.
+  virtual bool looks() const = 0;
+  // Whole items from [at, end): none, where the first one does not end there. `last`: nothing follows `end`.
+  virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
+  virtual void look(ItemWindow& window) const = 0;
+  virtual void put(const ItemWindow& window) = 0;
   // Nothing more comes: what buckets' present blocks hold is told to the keeper.
   virtual void close() = 0;
   // What there is to say of a bucket, beside where it lies: its items, what these take that are
@@ -34,9 +57,7 @@ class Distributor {
   virtual void describe(uint32_t number, SplitBucket& bucket) const = 0;
 
   BlockKeeper keeper;
-  ItemSum read;  // what was added
-  // Of the item at which add() has stopped, for good.
-  std::optional<record::RowFault> fault;
+  ItemSum read;  // what was put
 };
 
 // The samples are of keys.

@@ -66,8 +66,18 @@ class NumberDistributor final : public Distributor {
     if (std::ranges::find(constant_, true) != constant_.end()) rests_.resize(map_.buckets);
   }
 
-  const std::byte* add(const std::byte* at, const std::byte* end, bool) override {
-    for (auto left = static_cast<size_t>(end - at) / sizeof(T); left > 0;) {
+  // The inner loop does all at once.
+  bool looks() const override { return false; }
+  void find(const std::byte* at, const std::byte* end, bool, ItemWindow& window) override {
+    const size_t bytes = static_cast<size_t>(end - at) / sizeof(T) * sizeof(T);
+    window.begin = at;
+    window.ends.assign(bytes > 0 ? 1 : 0, bytes);
+  }
+  void look(ItemWindow&) const override {}
+
+  void put(const ItemWindow& window) override {
+    const std::byte* at = window.begin;
+    for (auto left = static_cast<size_t>(window.end() - at) / sizeof(T); left > 0;) {
       const size_t here = std::min(left, plain_ ? left : std::size(encoded_));
       const T* encoded = reinterpret_cast<const T*>(at);
       if (!plain_) {
@@ -80,7 +90,6 @@ class NumberDistributor final : public Distributor {
       at += here * sizeof(T);
       left -= here;
     }
-    return at;
   }
 
   void close() override {

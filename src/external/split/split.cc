@@ -1,10 +1,13 @@
 #include "external/split/split.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/bits.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "external/split/distributor.h"
 #include "files/cursor.h"
 
@@ -29,41 +32,141 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
   return arena.start_touching(bytes);
 }
 
-// Whole items of a piece. A line may be longer than any window: the pointer goes on behind it.
-Status split_piece(Context& context, const std::string& name, PieceReader& reader,
-                   size_t item_bytes_max, Distributor& distributor) {
-  const std::byte* at = reader.begin();
-  const uint64_t items_before = distributor.read.items;
-  for (size_t window = window_bytes;;) {
-    if (auto status = context.pulse(); !status) return status;
-    if (auto status = distributor.keeper.status(); !status) return status;
-    const size_t bytes = reader.available(at, window);
-    if (bytes == 0) return reader.status();
-    const bool last = bytes < window;
-    const std::byte* const stop = distributor.add(at, at + bytes, last);
-    if (distributor.fault)
-      return bad_row(
-          name, context.options.format.header_lines + distributor.read.items - items_before,
-          reader.offset() + static_cast<uint64_t>(stop - reader.begin()), *distributor.fault);
-    if (stop != at) {
-      at = stop;
-      window = window_bytes;
-      continue;
-    }
-    if (last) {
-      return failure(ErrorCode::corrupt,
-                     "read the last " + std::to_string(bytes) + " bytes as an item", name,
-                     "another --format or --record");
-    }
-    if (window >= item_bytes_max) {
-      return failure(ErrorCode::out_of_memory,
-                     "hold the item at byte " + std::to_string(at - reader.begin()) +
-                         ": it is longer than " + std::to_string(window) + " bytes",
-                     name, "a larger -S");
-    }
-    window = std::min<size_t>(2 * window, item_bytes_max);
+// Whole items of a piece, window by window: each thread takes the next one, looks at its items, and puts
+// them to their buckets when the windows before have been put.
+//
+// Windows that were taken and not put lie within a block, as far back as any reader lets its user come
+// back. A line may be longer than any window: the pointer goes on behind it, and while such a window is
+// on its way no other one is taken.
+//
+// Thread safety: split() by any number of threads, which ends in each when all is taken.
+class PieceSplit {
+ public:
+  PieceSplit(Context& context, const std::string& name, PieceReader& reader, size_t item_bytes_max,
+             Distributor& distributor)
+      : context_(context),
+        name_(name),
+        reader_(reader),
+        item_bytes_max_(item_bytes_max),
+        distributor_(distributor),
+        items_before_(distributor.read.items),
+        at_(reader.begin()) {}
+
+  // So many threads may be of use.
+  static size_t threads_for(const Context& context, const PieceReader& reader,
+                            const Distributor& distributor) {
+    if (!distributor.looks()) return 1;
+    const size_t windows = std::min(reader.block_bytes() / window_bytes, windows_max);
+    return std::clamp<size_t>(windows, 1, std::max(context.options.threads, 1u));
   }
-}
+
+  void split() EXCLUDES_LOCK(taking_, mutex_) {
+    ItemWindow window;
+    while (const std::optional<uint64_t> turn = take(window)) {
+      distributor_.look(window);
+      put(window, *turn);
+    }
+  }
+  Status status() EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  static constexpr size_t windows_max = 8;
+
+  // The number of the window that was taken. Nothing: there are no more.
+  std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
+    MutexLock lock(taking_);
+    while (!ended_ && status()) {
+      Result<bool> found = find(window);
+      if (!found || window.ends.empty()) {
+        ended_ = true;
+        if (!found) finish_turn(taken_, std::unexpected(found.error()));
+        return {};
+      }
+      at_ = window.end();
+      const uint64_t turn = taken_++;
+      if (!*found) return turn;
+      distributor_.look(window);
+      put(window, turn);
+    }
+    return {};
+  }
+
+  // The next window; none is the end. True: it is a large one.
+  Result<bool> find(ItemWindow& window) REQUIRES_LOCK(taking_) {
+    for (size_t bytes_wanted = window_bytes;;) {
+      if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
+      const size_t bytes = reader_.available(at_, bytes_wanted);
+      window.ends.clear();
+      if (bytes == 0) {
+        if (auto status = reader_.status(); !status) return std::unexpected(status.error());
+        return false;
+      }
+      const bool last = bytes < bytes_wanted;
+      distributor_.find(at_, at_ + bytes, last, window);
+      if (!window.ends.empty()) return bytes_wanted > window_bytes;
+      if (last) {
+        return failure(ErrorCode::corrupt,
+                       "read the last " + std::to_string(bytes) + " bytes as an item", name_,
+                       "another --format or --record");
+      }
+      if (bytes_wanted >= item_bytes_max_) {
+        return failure(ErrorCode::out_of_memory,
+                       "hold the item at byte " + std::to_string(at_ - reader_.begin()) +
+                           ": it is longer than " + std::to_string(bytes_wanted) + " bytes",
+                       name_, "a larger -S");
+      }
+      bytes_wanted = std::min<size_t>(2 * bytes_wanted, item_bytes_max_);
+      wait_for_turn(taken_);
+    }
+  }
+
+  void put(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    if (!wait_for_turn(turn)) return;
+    distributor_.put(window);
+    Status status = distributor_.keeper.status();
+    if (status && window.fault) {
+      status = bad_row(
+          name_, context_.options.format.header_lines + distributor_.read.items - items_before_,
+          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
+    }
+    finish_turn(turn, std::move(status));
+  }
+
+  // False: the run has ended with an error.
+  bool wait_for_turn(uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (turn_ != turn && status_) changed_.wait(mutex_);
+    return status_.has_value();
+  }
+  // With an error none comes after it.
+  void finish_turn(uint64_t turn, Status status) EXCLUDES_LOCK(mutex_) {
+    wait_for_turn(turn);
+    MutexLock lock(mutex_);
+    ++turn_;
+    if (status_) status_ = std::move(status);
+    changed_.notify_all();
+  }
+
+  Context& context_;
+  const std::string& name_;
+  PieceReader& reader_;
+  const size_t item_bytes_max_;
+  Distributor& distributor_;
+  const uint64_t items_before_;
+
+  Mutex taking_;  // comes first
+  const std::byte* at_ GUARDED_BY(taking_);
+  uint64_t taken_ GUARDED_BY(taking_) = 0;  // windows
+  bool ended_ GUARDED_BY(taking_) = false;
+
+  Mutex mutex_;
+  Condition changed_;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;  // which window is to be put
+  Status status_ GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
@@ -108,9 +211,10 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
     if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();
-    if (auto status = split_piece(context, name, **reader, plan.item_bytes_max, *distributor);
-        !status)
-      return std::unexpected(status.error());
+    PieceSplit split(context, name, **reader, plan.item_bytes_max, *distributor);
+    in_threads(PieceSplit::threads_for(context, **reader, *distributor),
+               [&split](size_t) { split.split(); });
+    if (auto status = split.status(); !status) return std::unexpected(status.error());
   }
   distributor->close();
   auto region_bytes = [&](uint32_t number) -> std::optional<uint64_t> {

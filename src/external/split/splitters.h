@@ -33,7 +33,9 @@ class StringSplitters {
 
  private:
   std::vector<std::string> bounds_;
-  std::vector<uint64_t> prefixes_;
+  std::string common_;              // what all of them begin with
+  std::vector<uint64_t> prefixes_;  // of what is behind it
+  std::vector<uint8_t> lengths_;    // of that; what is longer than its prefix counts as a byte more
   std::vector<bool> constant_;
 };
 

@@ -1,15 +1,18 @@
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "external/split/distributor.h"
 #include "external/split/splitters.h"
 #include "record/items.h"
+#include "record/line_ends.h"
 
 // Each item is copied to the end of its bucket, read through one plain pointer. A bucket is a string
-// of bytes: an item may begin at the end of one block and end in the next, so that no block has a gap. Where a block ends another is asked for, and there the disk is waited
-// for (block_keeper.cc). Items of one bucket keep the order of the input, which is what stable
-// sorts build on.
+// of bytes: an item may begin at the end of one block and end in the next, so that no block has a gap.
+// Where a block ends another is asked for, and there the disk is waited for (block_keeper.cc). Items of
+// one bucket keep the order of the input, which is what stable sorts build on.
+//
+// Which bucket an item belongs to, and what it adds to the sum, costs most: that is looked up window by
+// window, by all threads. Items are put to their buckets in turn.
 
 namespace penstock::external {
 namespace {
@@ -28,9 +31,46 @@ class StringDistributor final : public Distributor {
         ends_(splitters_.buckets()),
         rests_(unique_ || uneven_ ? splitters_.buckets() : 0) {}
 
-  // A last line needs no end of its own and gets one.
-  const std::byte* add(const std::byte* at, const std::byte* end, bool last) override {
-    return format_.fixed() ? add_records(at, end) : add_lines(at, end, last);
+  bool looks() const override { return true; }
+
+  void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) override {
+    window.begin = at;
+    window.lacks_line_end = false;
+    window.ends.resize(ItemWindow::items_max);
+    window.ends.resize(find_ends(at, end, window.ends));
+    const auto bytes = static_cast<size_t>(end - at);
+    // A last line needs no end of its own and gets one.
+    if (!format_.fixed() && last && bytes > 0 && window.ends.empty()) {
+      window.ends.push_back(bytes);
+      window.lacks_line_end = true;
+    }
+  }
+
+  void look(ItemWindow& window) const override {
+    window.buckets.clear();
+    window.sums.clear();
+    window.sum = {};
+    window.fault.reset();
+    size_t begin = 0;
+    for (size_t i = 0; i < window.ends.size(); begin = window.ends[i++]) {
+      const std::string_view item = record::text_at(window.begin + begin, window.ends[i] - begin);
+      window.fault = fault_of(format_, item);
+      if (window.fault) return window.ends.resize(i);
+      window.buckets.push_back(splitters_.classify(order_.key(item, window.key)));
+      const ItemSum sum = sum_of_item(format_, item);
+      window.sum += sum;
+      if (!rests_.empty()) window.sums.push_back(sum);
+    }
+  }
+
+  void put(const ItemWindow& window) override {
+    const std::byte* item = window.begin;
+    for (size_t i = 0; i < window.ends.size(); ++i) {
+      const std::byte* next = window.begin + window.ends[i];
+      put_item(window, i, record::text_at(item, static_cast<size_t>(next - item)));
+      item = next;
+    }
+    read += window.sum;
   }
 
   void close() override {
@@ -57,49 +97,38 @@ class StringDistributor final : public Distributor {
     return order_.descending() ? splitters_.buckets() - 1 - bucket : bucket;
   }
 
-  const std::byte* add_records(const std::byte* at, const std::byte* end) {
-    const size_t bytes = format_.record_bytes;
-    for (; static_cast<size_t>(end - at) >= bytes; at += bytes)
-      add_item(record::text_at(at, bytes));
-    return at;
-  }
-
-  const std::byte* add_lines(const std::byte* at, const std::byte* end, bool last) {
-    while (const size_t bytes = record::item_bytes_at(format_, at, end)) {
-      const std::string_view line = record::text_at(at, bytes);
-      fault = fault_of(format_, line);
-      if (fault) return at;
-      add_item(line);
-      at += bytes;
+  // How many items end in [at, end), and where.
+  size_t find_ends(const std::byte* at, const std::byte* end, std::vector<size_t>& ends) const {
+    if (!format_.fixed() && !format_.csv)
+      return record::find_line_ends(at, end, format_.line_end, ends.data(), ends.size());
+    size_t found = 0;
+    for (size_t offset = 0; found < ends.size(); ends[found++] = offset) {
+      const size_t bytes = record::item_bytes_at(format_, at + offset, end);
+      if (bytes == 0) break;
+      offset += bytes;
     }
-    if (!last || at == end) return at;
-    const std::string_view rest = record::text_at(at, static_cast<size_t>(end - at));
-    fault = fault_of(format_, rest);
-    if (fault) return at;
-    const std::optional<uint32_t> bucket = add_item(rest);
-    if (bucket) append_across(*bucket, &format_.line_end, 1);
-    return end;
+    return found;
   }
 
-  // To its bucket; nothing if it is not needed any more.
-  std::optional<uint32_t> add_item(std::string_view item) {
-    const uint32_t number = splitters_.classify(order_.key(item, room_));
+  // To its bucket, unless it is not needed any more.
+  void put_item(const ItemWindow& window, size_t i, std::string_view item) {
+    const uint32_t number = window.buckets[i];
     const uint32_t bucket = in_output(number);
     End& end = ends_[bucket];
-    const ItemSum sum = sum_of_item(format_, item);
-    read += sum;
     const bool uneven = uneven_ && splitters_.constant(number);
-    if (!rests_.empty() && (end.items > 0 || (uneven && !unique_))) rests_[bucket] += sum;
-    if (uneven && unique_ && end.items > 0) return {};
+    if (!rests_.empty() && (end.items > 0 || (uneven && !unique_)))
+      rests_[bucket] += window.sums[i];
+    if (uneven && unique_ && end.items > 0) return;
     ++end.items;
     if (item.size() > end.room) {
       append_across(bucket, item.data(), item.size());
-      return bucket;
+    } else {
+      std::memcpy(end.at, item.data(), item.size());
+      end.at += item.size();
+      end.room -= item.size();
     }
-    std::memcpy(end.at, item.data(), item.size());
-    end.at += item.size();
-    end.room -= item.size();
-    return bucket;
+    if (window.lacks_line_end && i + 1 == window.ends.size())
+      append_across(bucket, &format_.line_end, 1);
   }
 
   // The item that was appended last goes on.
@@ -126,7 +155,6 @@ class StringDistributor final : public Distributor {
   const size_t block_bytes_;
   const StringSplitters splitters_;
   std::vector<End> ends_;
-  std::string room_;  // of a key
   // As SplitBucket::rest; empty: all items are read again.
   std::vector<ItemSum> rests_;
 };
