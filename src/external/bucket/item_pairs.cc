@@ -6,25 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "external/bucket/key_bits.h"
 #include "record/items.h"
+#include "record/line_ends.h"
 #include "sort/in_place/in_place_sort.h"
 
 // The naive way moves items, or pointers to them, and looks at two keys for each step of n log n:
-// two misses of the cache. A pair of (eight bytes of the key, place) is a number with eight bytes
+// two misses of the cache. A pair of (a number made of the key, place) is a number with eight bytes
 // beside it, and those are sorted in place at the speed of numbers, without a look at the items.
 //
-// The eight bytes begin behind what all keys of the bucket have in common, so that keys which begin
-// alike ("http://www.") are told apart as far as possible. What is equal in them is a group, and is
-// put right by itself: few by comparing keys; many like the whole, by the eight bytes behind what
-// the group has in common. A group whose keys are all equal is sorted by place alone, which is what
-// keeps the sort stable and one giant key cheap.
+// The number tells as much of the key as it can: the bits in which the bucket's keys differ
+// (key_bits.h). What is equal in them is a group, and is put right by itself: few by comparing keys;
+// many like the whole, by the bits behind those that are equal. Often there is nothing to put right,
+// because the numbers were complete.
 //
-// Keys that are made for each item (record/key_order.h) are made anew for each look at them. Groups that
-// are not large have theirs made once, and kept while they are put in order.
+// Keys that are made for each item (record/key_order.h) would be made anew for each look at them. So
+// their numbers are the eight bytes behind what all have in common; and groups that are not large have
+// theirs made once, and kept while they are put in order.
 //
-// (Keys end. Eight bytes of a shorter key are filled up with zeros, so a group may hold "a" and
-// "a\0" and not be told apart by any eight bytes: such a group is left to comparisons. So is one
-// that is `depth_max` deep, that the stack may end, too.)
+// (Keys end. What is behind the end of a shorter key is filled up with zeros, so a group may hold "a"
+// and "a\0" and not be told apart by any number: such a group is left to comparisons. So is one that is
+// `depth_max` deep, that the stack may end, too.)
 
 namespace penstock::external {
 namespace {
@@ -61,17 +63,37 @@ class PairSorter {
   static constexpr size_t kept_item_bytes = sizeof(Kept);
 
   PairSorter(const SortOptions& options, const ItemsInMemory& items, unsigned threads)
-      : order_(options.order()), format_(options.format), items_(items), threads_(threads) {}
+      : order_(options.order()),
+        format_(options.format),
+        items_(items),
+        threads_(threads),
+        bits_(order_.descending()) {}
 
   Status sort(KeyValue* pairs) {
     if (!whole()) return not_what_was_written();
-    const size_t skip = common_prefix_of_all();
-    if (!make(pairs, skip)) return not_what_was_written();
-    if (auto status = sort_by_key({pairs, items_.items}, threads_); !status) return status;
-    return order_groups({pairs, items_.items}, 0);
+    const std::span<KeyValue> all(pairs, items_.items);
+    bool complete = false;
+    if (format_.keys != nullptr) {
+      if (!make_from_keys(all)) return not_what_was_written();
+    } else {
+      if (!find_items(all)) return not_what_was_written();
+      if (all.empty()) return {};
+      see_window(all);
+      number(all);
+      complete = bits_.complete();
+    }
+    if (auto status = sort_by_key(all, threads_); !status) return status;
+    return order_groups(all, {.covered = bits_.covered(), .complete = complete});
   }
 
  private:
+  // What is known of groups of equal numbers.
+  struct Known {
+    size_t covered = 0;     // their keys are alike up to here
+    bool complete = false;  // their keys are equal
+    unsigned depth = 0;
+  };
+
   // The last line has its newline, so that none is looked for behind the end.
   bool whole() const {
     if (items_.bytes == 0) return items_.items == 0;
@@ -83,25 +105,99 @@ class PairSorter {
     return failure(ErrorCode::corrupt, "find as many items as were written", "temporaries");
   }
 
-  std::string_view key_at(uint64_t place, std::string& room) const {
-    return order_.key(item_at(format_, items_.data + place, items_.end()), room);
+  std::string_view item_of(const KeyValue& pair) const {
+    return ItemPlace(pair.value).item(format_, items_);
+  }
+  std::string_view key_of(const KeyValue& pair, std::string& room) const {
+    return format_.keys != nullptr ? order_.key(item_of(pair), room) : plain_key_of(pair);
+  }
+  // A part of the item. Every line has its end here, which need not be looked at.
+  std::string_view plain_key_of(const KeyValue& pair) const {
+    const std::string_view item = item_of(pair);
+    if (format_.fixed()) return item.substr(format_.key_offset, format_.key_bytes);
+    return item.substr(0, item.size() - 1);
   }
 
-  // Most data have nothing in common, or next to nothing: a few items tell.
-  size_t common_prefix_of_all() const {
-    if (items_.items == 0) return 0;
+  // False: there are not so many.
+  bool find_items(std::span<KeyValue> pairs) const {
+    if (!format_.fixed() && !format_.csv) return find_lines(pairs);
+    const std::byte* at = items_.data;
+    for (KeyValue& pair : pairs) {
+      const size_t bytes = record::item_bytes_at(format_, at, items_.end());
+      if (bytes == 0) return false;
+      pair.value = ItemPlace(static_cast<uint64_t>(at - items_.data), bytes).value();
+      at += bytes;
+    }
+    return at == items_.end();
+  }
+
+  bool find_lines(std::span<KeyValue> pairs) const {
+    size_t ends[512];
+    const std::byte* at = items_.data;
+    for (size_t i = 0; i < pairs.size();) {
+      const size_t count = record::find_line_ends(at, items_.end(), format_.line_end, ends,
+                                                  std::min(std::size(ends), pairs.size() - i));
+      if (count == 0) return false;
+      const auto offset = static_cast<uint64_t>(at - items_.data);
+      size_t begin = 0;
+      for (size_t k = 0; k < count; begin = ends[k++])
+        pairs[i + k].value = ItemPlace(offset + begin, ends[k] - begin).value();
+      i += count;
+      at += begin;
+    }
+    return at == items_.end();
+  }
+
+  // The next items of a group, each at its own place: what is `from` bytes behind the beginning of the key.
+  void prefetch(std::span<const KeyValue> pairs, size_t i, size_t from = 0) const {
+    if (i + prefetch_pairs >= pairs.size()) return;
+    __builtin_prefetch(items_.data + ItemPlace(pairs[i + prefetch_pairs].value).offset() +
+                       format_.key_offset + from);
+  }
+
+  // To be looked through are the keys, which are alike up to `from`. REQUIRES: there is one.
+  void look(std::span<const KeyValue> pairs, size_t from) {
+    bits_.start(plain_key_of(pairs.front()), from);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      prefetch(pairs, i, from);
+      bits_.look(plain_key_of(pairs[i]));
+    }
+    bits_.choose();
+  }
+  // Through the first window that shows a difference; and through one that begins there, if there is
+  // more to be seen.
+  void see_window(std::span<const KeyValue> pairs, size_t from = 0) {
+    look(pairs, from);
+    while (bits_.all_alike() && bits_.bytes_max() > bits_.covered()) look(pairs, bits_.covered());
+    if (bits_.has_room() && bits_.first_difference() > from) look(pairs, bits_.first_difference());
+  }
+  void number(std::span<KeyValue> pairs) const {
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      prefetch(pairs, i, bits_.from());
+      pairs[i].key = bits_.of(plain_key_of(pairs[i]));
+    }
+  }
+
+  // ---- keys that are made
+
+  // What the first keys have in common, which others may have less of. Most data have nothing in
+  // common, or next to nothing, and that is not worth a look at each of them.
+  size_t common_prefix_of_some() const {
     const std::byte* at = items_.data;
     std::string first_room;
     std::string room;
-    const std::string_view first = key_at(0, first_room);
-    size_t common = first.size();
-    for (size_t item_number = 0; common > 0 && at < items_.end(); ++item_number) {
-      if (item_number == items_looked_at && common < common_bytes_min) return 0;
+    std::string_view first;
+    size_t common = 0;
+    for (size_t number = 0; number < items_looked_at && at < items_.end(); ++number) {
       const std::string_view item = item_at(format_, at, items_.end());
+      if (number == 0) {
+        first = order_.key(item, first_room);
+        common = first.size();
+      }
       common = common_prefix(first, order_.key(item, room), common);
       at += item.size();
     }
-    return common;
+    return common < common_bytes_min ? 0 : common;
   }
 
   uint64_t key_from(std::string_view key, size_t skip) const {
@@ -109,64 +205,107 @@ class PairSorter {
   }
 
   // False: there are not so many.
-  bool make(KeyValue* pairs, size_t skip) const {
-    uint64_t count = 0;
+  bool make_from_keys(std::span<KeyValue> pairs) const {
+    if (pairs.empty()) return true;
+    std::string first_room;
     std::string room;
-    for (const std::byte* at = items_.data; at < items_.end(); ++count) {
-      if (count == items_.items) return false;
-      const std::string_view item = item_at(format_, at, items_.end());
-      pairs[count] = {key_from(order_.key(item, room), skip),
-                      static_cast<uint64_t>(at - items_.data)};
-      at += item.size();
+    size_t skip = common_prefix_of_some();
+    const std::string_view first =
+        order_.key(item_at(format_, items_.data, items_.end()), first_room);
+    for (;;) {
+      const std::byte* at = items_.data;
+      // What all have in common: numbers made with a larger one are made once more.
+      size_t common = skip;
+      for (KeyValue& pair : pairs) {
+        const size_t bytes = record::item_bytes_at(format_, at, items_.end());
+        if (bytes == 0) return false;
+        const std::string_view key = order_.key(record::text_at(at, bytes), room);
+        if (common > 0) common = common_prefix(first, key, common);
+        pair = {key_from(key, skip),
+                ItemPlace(static_cast<uint64_t>(at - items_.data), bytes).value()};
+        at += bytes;
+      }
+      if (at != items_.end()) return false;
+      if (common == skip) return true;
+      skip = common;
     }
-    return count == items_.items;
   }
+
+  // ---- groups
 
   static Status sort_by_key(std::span<KeyValue> pairs, unsigned threads) {
     return sorting::sort_in_place(pairs.data(), pairs.size(), {.order = {}, .threads = threads});
   }
 
-  // Sorted by key: what is equal in it. Where the whole key was in it, nothing is left to do.
-  Status order_groups(std::span<KeyValue> pairs, unsigned depth) {
-    for (size_t i = 0; i + 1 < pairs.size();) {
+  // Sorted by number: what is equal in it.
+  Status order_groups(std::span<KeyValue> pairs, const Known& known) {
+    for (size_t i = 0; i < pairs.size();) {
       size_t end = i + 1;
       while (end < pairs.size() && pairs[end].key == pairs[i].key) ++end;
-      if (end - i > 1) {
-        if (auto status = order_group(pairs.subspan(i, end - i), depth); !status) return status;
+      if (end - i == 1) {
+        pairs[i].key = 0;
+      } else if (auto status = order_group(pairs.subspan(i, end - i), known); !status) {
+        return status;
       }
       i = end;
     }
     return {};
   }
 
-  Status order_group(std::span<KeyValue> group, unsigned depth) {
+  Status order_group(std::span<KeyValue> group, const Known& known) {
+    if (known.complete) return order_equal(group);
     if (format_.keys != nullptr && group.size() <= kept_items_max && keep_keys(group))
       return order_by_kept_keys(group);
-    if (group.size() < group_items_min || depth == depth_max) return compare(group);
+    if (group.size() < group_items_min || known.depth == depth_max) return compare(group);
+    return format_.keys != nullptr ? divide_made(group, known) : divide(group, known);
+  }
+
+  // Their keys are equal: they stay as they lie.
+  Status order_equal(std::span<KeyValue> group) {
+    if (!equal_keys_are_equal(format_)) {
+      if (group.size() < group_items_min) {
+        std::sort(group.begin(), group.end(),
+                  [](const KeyValue& a, const KeyValue& b) { return a.value < b.value; });
+      } else {
+        for (KeyValue& pair : group) pair.key = pair.value;
+        if (auto status = sort_by_key(group, 1); !status) return status;
+      }
+    }
+    for (KeyValue& pair : group) pair.key = 1;
+    group.front().key = 0;
+    return {};
+  }
+
+  Status divide(std::span<KeyValue> group, const Known& known) {
+    see_window(group, known.covered);
+    if (bits_.all_alike()) return bits_.complete() ? order_equal(group) : compare(group);
+    number(group);
+    const Known then{
+        .covered = bits_.covered(), .complete = bits_.complete(), .depth = known.depth + 1};
+    if (auto status = sort_by_key(group, 1); !status) return status;
+    return order_groups(group, then);
+  }
+
+  Status divide_made(std::span<KeyValue> group, const Known& known) {
     std::string first_room;
     std::string room;
-    const std::string_view first = key_at(group.front().value, first_room);
+    const std::string_view first = key_of(group.front(), first_room);
     size_t common = first.size();
     bool equal = true;
     for (size_t i = 1; i < group.size(); ++i) {
-      if (i + prefetch_pairs < group.size())
-        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
-      const std::string_view key = key_at(group[i].value, room);
+      prefetch(group, i);
+      const std::string_view key = key_of(group[i], room);
       common = common_prefix(first, key, common);
       equal = equal && common == first.size() && key.size() == first.size();
     }
-    if (equal) {
-      for (KeyValue& pair : group) pair.key = pair.value;
-      return sort_by_key(group, 1);
-    }
+    if (equal) return order_equal(group);
     for (size_t i = 0; i < group.size(); ++i) {
-      if (i + prefetch_pairs < group.size())
-        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value + format_.key_offset);
-      group[i].key = key_from(key_at(group[i].value, room), common);
+      prefetch(group, i);
+      group[i].key = key_from(key_of(group[i], room), common);
     }
     if (auto status = sort_by_key(group, 1); !status) return status;
     if (group.front().key == group.back().key) return compare(group);
-    return order_groups(group, depth + 1);
+    return order_groups(group, {.depth = known.depth + 1});
   }
 
   // Behind what they have in common. False: they take too much room.
@@ -176,10 +315,9 @@ class PairSorter {
     kept_.reserve(kept_items_max);
     size_t common = kept_bytes_max;
     for (size_t i = 0; i < group.size(); ++i) {
-      if (i + prefetch_pairs < group.size())
-        __builtin_prefetch(items_.data + group[i + prefetch_pairs].value);
+      prefetch(group, i);
       const size_t begin = keys_.size();
-      order_.append_key(item_at(format_, items_.data + group[i].value, items_.end()), keys_);
+      order_.append_key(item_of(group[i]), keys_);
       if (keys_.size() > kept_bytes_max) return false;
       kept_.push_back({.begin = static_cast<uint32_t>(begin),
                        .end = static_cast<uint32_t>(keys_.size()),
@@ -205,6 +343,9 @@ class PairSorter {
       while (end < group.size() && group[end].key == group[i].key) ++end;
       const auto equal = group.subspan(i, end - i);
       if (equal.size() > 1) std::sort(equal.begin(), equal.end(), precedes);
+      for (size_t k = equal.size(); k-- > 1;)
+        equal[k].key = kept_key(kept_[equal[k].value]) == kept_key(kept_[equal[k - 1].value]);
+      equal.front().key = 0;
     }
     for (KeyValue& pair : group) pair.value = kept_[pair.value].place;
     return {};
@@ -217,10 +358,15 @@ class PairSorter {
   Status compare(std::span<KeyValue> group) const {
     std::string room_a;
     std::string room_b;
+    auto order_of = [&](const KeyValue& a, const KeyValue& b) {
+      return order_.compare_keys(key_of(a, room_a), key_of(b, room_b));
+    };
     std::sort(group.begin(), group.end(), [&](const KeyValue& a, const KeyValue& b) {
-      const int order = order_.compare_keys(key_at(a.value, room_a), key_at(b.value, room_b));
+      const int order = order_of(a, b);
       return order != 0 ? order < 0 : a.value < b.value;
     });
+    group.front().key = 0;
+    for (size_t i = 1; i < group.size(); ++i) group[i].key = order_of(group[i - 1], group[i]) == 0;
     return {};
   }
 
@@ -228,6 +374,7 @@ class PairSorter {
   const record::Format& format_;
   const ItemsInMemory& items_;
   const unsigned threads_;
+  KeyBits bits_;
   std::string keys_;  // of the group whose keys are kept, one behind the other
   std::vector<Kept> kept_;
 };

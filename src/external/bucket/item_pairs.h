@@ -3,11 +3,13 @@
 // Records and lines in memory, sorted where they lie: by pairs of eight bytes of the key, and the
 // item's place.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "external/external_sort.h"
+#include "record/items.h"
 #include "sort/item.h"
 
 namespace penstock::external {
@@ -21,8 +23,48 @@ struct ItemsInMemory {
   const std::byte* end() const { return data + bytes; }
 };
 
-// Puts the items' pairs in order at `pairs`: items of equal keys in the order in which they lie.
-// A pair's value is then the item's place in the data, and its key says nothing any more.
+// The value of a pair: where its item is, and how long, so that no end is looked for where the item is
+// not in the cache. Order of values is order of places.
+//
+// Invariant: a place fits into 40 bits. Of a long item the length is not there, and has to be found.
+class ItemPlace {
+ public:
+  ItemPlace(uint64_t offset, size_t bytes)
+      : value_(offset << bits | (bytes < unknown ? bytes : unknown)) {}
+  explicit ItemPlace(uint64_t value) : value_(value) {}
+
+  uint64_t value() const { return value_; }
+  // Asks for the item's first cache lines.
+  void prefetch(const std::byte* data) const {
+    constexpr size_t line_bytes = 64;
+    constexpr size_t prefetched_bytes_max = 4 * line_bytes;
+    const std::byte* at = data + offset();
+    const uint64_t bytes = std::min<uint64_t>(value_ & unknown, prefetched_bytes_max);
+    for (uint64_t i = 0; i < bytes; i += line_bytes) __builtin_prefetch(at + i);
+  }
+  uint64_t offset() const { return value_ >> bits; }
+  std::string_view item(const record::Format& format, const ItemsInMemory& items) const {
+    const std::byte* at = items.data + offset();
+    const uint64_t bytes = value_ & unknown;
+    return bytes != unknown ? record::text_at(at, bytes) : record::item_at(format, at, items.end());
+  }
+
+ private:
+  static constexpr unsigned bits = 24;
+  static constexpr uint64_t unknown = (uint64_t{1} << bits) - 1;
+  uint64_t value_;
+};
+
+// Items of equal keys are the same, byte by byte.
+inline bool equal_keys_are_equal(const record::Format& format) {
+  if (format.keys != nullptr) return format.keys->is_total();
+  return !format.fixed() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
+}
+
+// Puts the items' pairs in order at `pairs`: items of equal keys in the order in which they lie, unless
+// equal_keys_are_equal().
+// A pair's value is then its ItemPlace, and its key says whether the item's key is equal to the one
+// before: 1, or 0.
 // Errors: corrupt: these are not so many whole items; out_of_memory.
 Status sort_pairs(const SortOptions& options, const ItemsInMemory& items, sorting::KeyValue* pairs,
                   unsigned threads);

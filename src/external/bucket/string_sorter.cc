@@ -87,24 +87,24 @@ class StringSorter final : public BucketSorter {
     const ItemsInMemory items = items_of(job);
     const sorting::KeyValue* pairs = pairs_of(job);
     const bool unique = context_.options.unique;
+    const bool repeats_are_equal = equal_keys_are_equal(format_);
     Stored stored;
-    record::LastItem last;
+    std::string_view item;
+    ItemSum sum;
     for (uint64_t i = 0; i < items.items; ++i) {
       if (i % items_per_pulse == 0) {
         if (auto status = look(output); !status) return status;
       }
-      if (i + prefetch_items < items.items) {
-        const std::byte* ahead = items.data + pairs[i + prefetch_items].value;
-        __builtin_prefetch(ahead);
-        __builtin_prefetch(ahead + 64);
+      if (i + prefetch_items < items.items)
+        ItemPlace(pairs[i + prefetch_items].value).prefetch(items.data);
+      const bool is_repeat = pairs[i].key != 0;
+      // Of the same bytes, those at hand will do.
+      if (!is_repeat || !repeats_are_equal) {
+        item = ItemPlace(pairs[i].value).item(format_, items);
+        sum = sum_of_item(format_, item);
       }
-      const std::string_view item = item_at(format_, items.data + pairs[i].value, items.end());
-      stored.sum += sum_of_item(format_, item);
-      if (unique) {
-        const uint64_t prefix = order_.prefix(item);
-        if (last.any() && last.compare(order_, prefix, item) == 0) continue;
-        last.set(order_, prefix, item);
-      }
+      stored.sum += sum;
+      if (is_repeat && unique) continue;
       output.append(item.data(), item.size());
       ++stored.items;
     }
