@@ -1,4 +1,6 @@
 'use strict';
+// Longer than other files: the page holds it whole, without a loader, and its pictures share their scales.
+//
 // The pictures of the page. Names come from the tables as text and go to text again; all else that
 // this script reads are numbers (data.h says in which order). Nothing here can reach a network.
 (() => {

@@ -37,23 +37,6 @@ Told told_of(string_view text) {
   return told;
 }
 
-std::unexpected<const char*> not_understood(const char* why) {
-  return std::unexpected(why);
-}
-
-std::optional<uint64_t> size_of(string_view text) {
-  const auto number = strace_number(text);
-  if (!number || *number < 0) return {};
-  return static_cast<uint64_t>(*number);
-}
-
-// "[5]", "[5] => [9]": 5.
-std::optional<uint64_t> bracketed(string_view text) {
-  if (!text.starts_with('[')) return {};
-  const size_t end = text.find(']');
-  return end == text.npos ? std::nullopt : size_of(text.substr(1, end - 1));
-}
-
 }  // namespace
 
 StraceFiles::Understood StraceFiles::tell(const Context& context, Sys sys, string_view name,
@@ -137,7 +120,7 @@ StraceFiles::Understood StraceFiles::tell(Sys sys, string_view name, const Strac
     case Sys::lseek:
       return seek(c, c.result, c.argument(1), c.argument(2));
     case Sys::llseek: {
-      const auto to = bracketed(c.argument(2));
+      const auto to = strace_bracketed(c.argument(2));
       if (!to) return not_understood("no position");
       return seek(c, *to, c.argument(1), c.argument(3));
     }
@@ -151,14 +134,14 @@ StraceFiles::Understood StraceFiles::tell(Sys sys, string_view name, const Strac
                   flag::splice);
     case Sys::truncate: {
       const auto path = absolute({}, c.argument(0));
-      const auto bytes = size_of(c.argument(1));
+      const auto bytes = strace_size(c.argument(1));
       if (!path || !bytes) return not_understood("no name, or no size");
       if (const uint32_t file = file_named(*path)) change(Call::truncate, file, *bytes);
       return {};
     }
     case Sys::ftruncate: {
       const auto target = target_of(c.argument(0));
-      const auto bytes = size_of(c.argument(1));
+      const auto bytes = strace_size(c.argument(1));
       if (!target || !bytes) return not_understood("no descriptor, or no size");
       if (target->storage) change(Call::truncate, target->file, *bytes);
       return {};
@@ -489,214 +472,6 @@ StraceFiles::Understood StraceFiles::fcntl(const StraceCall& c) {
     if (strace_has_flag(c.argument(2), "O_DIRECT")) event.flags |= flag::direct;
   }
   if (target->storage) give(event);
-  return {};
-}
-
-// ---- bytes
-
-bool StraceFiles::moves_storage(const Target& target) {
-  if (target.storage) return true;
-  count(target.known ? Unseen::stream_calls : Unseen::unknown_descriptors);
-  return false;
-}
-
-StraceFiles::Understood StraceFiles::transfer(const StraceCall& c, Call kind, string_view asked,
-                                              string_view offset) {
-  const auto target = target_of(c.argument(0));
-  if (!target) return not_understood("no descriptor");
-  if (!moves_storage(*target)) return {};
-  Event event = event_of(kind);
-  event.descriptor = target->descriptor;
-  event.bytes = event.result = c.result;
-  if (asked.empty()) {
-    event.flags |= flag::vector;
-  } else if (const auto bytes = size_of(asked)) {
-    event.bytes = *bytes;
-  }
-  if (!offset.empty()) {
-    const auto at = strace_number(offset);
-    if (!at || *at < -1) return not_understood("no offset");
-    // preadv2 and pwritev2: -1 is where the descriptor stands.
-    if (*at >= 0) event.offset = static_cast<uint64_t>(*at);
-    if (*at >= 0 && event.offset > largest_offset - c.result) {
-      return not_understood("a place beyond 2^63 bytes");
-    }
-  }
-  if (strace_has_flag(c.argument(4), "RWF_APPEND")) event.flags |= flag::append;
-  if (strace_has_flag(c.argument(4), "RWF_SYNC")) event.flags |= flag::synchronous;
-  give(event);
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::seek(const StraceCall& c, uint64_t to, string_view offset,
-                                          string_view whence) {
-  const auto target = target_of(c.argument(0));
-  if (!target || to > largest_offset) return not_understood("no descriptor, or no position");
-  if (!target->storage) return {};
-  Event event = event_of(Call::seek);
-  event.descriptor = target->descriptor;
-  event.result = to;
-  give(event);
-  const auto from_end = strace_number(offset);
-  if (whence != "SEEK_END" || !from_end) return {};
-  // Sums wrap around, so that nonsense becomes a size that cannot be.
-  const uint64_t size = to - static_cast<uint64_t>(*from_end);
-  if (size <= largest_offset) change(Call::size, target->file, size);
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::copy(const StraceCall& c, Side from, Side to,
-                                          string_view asked, uint32_t flags) {
-  const auto source = target_of(from.descriptor), sink = target_of(to.descriptor);
-  if (!source || !sink) return not_understood("no two descriptors");
-  Event event = event_of(Call::copy);
-  event.result = c.result;
-  event.bytes = size_of(asked).value_or(c.result);
-  event.flags = flags;
-  const uint64_t read_at = bracketed(from.offset).value_or(no_offset);
-  const uint64_t written_at = bracketed(to.offset).value_or(no_offset);
-  for (const uint64_t offset : {read_at, written_at}) {
-    if (offset != no_offset && offset > largest_offset - c.result) {
-      return not_understood("a place beyond 2^63 bytes");
-    }
-  }
-  event.descriptor = source->descriptor;
-  event.offset = read_at;
-  if (source->storage && sink->storage) {
-    event.descriptor2 = sink->descriptor;
-    event.offset2 = written_at;
-  } else if (source->storage) {
-    event.call = Call::read;
-  } else if (sink->storage) {
-    event.call = Call::write;
-    event.descriptor = sink->descriptor;
-    event.offset = written_at;
-  } else {
-    count(source->known && sink->known ? Unseen::stream_calls : Unseen::unknown_descriptors);
-    return {};
-  }
-  event.flags = event.call == Call::copy ? flags : 0;
-  give(event);
-  return {};
-}
-
-// ---- the files themselves
-
-void StraceFiles::change(Call call, uint32_t file, uint64_t result) {
-  if (!is_storage_file(file)) return;
-  Event event = event_of(call);
-  event.file = file;
-  event.result = result;
-  give(event);
-}
-
-void StraceFiles::learn_size(uint32_t file, string_view what, string_view member) {
-  const string_view mode = strace_member(what, member == "st_size" ? "st_mode" : "stx_mode");
-  if (!mode.starts_with("S_IFREG")) return;
-  if (const auto bytes = size_of(strace_member(what, member))) change(Call::size, file, *bytes);
-}
-
-StraceFiles::Understood StraceFiles::stat_at(const StraceCall& c, string_view what,
-                                             string_view member) {
-  if (c.argument(1) == "\"\"") {
-    const auto target = target_of(c.argument(0));
-    if (target && target->storage) learn_size(target->file, what, member);
-    return {};
-  }
-  if (const auto path = absolute(c.argument(0), c.argument(1))) {
-    if (const uint32_t file = file_named(*path)) learn_size(file, what, member);
-  }
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::allocate(const StraceCall& c) {
-  const auto target = target_of(c.argument(0));
-  const auto offset = size_of(c.argument(2)), bytes = size_of(c.argument(3));
-  if (!target || !offset || !bytes) return not_understood("no descriptor, or no range");
-  if (!target->storage) return {};
-  const string_view mode = c.argument(1);
-  Event event = event_of(Call::allocate);
-  event.descriptor = target->descriptor;
-  event.file = target->file;
-  event.offset = *offset;
-  event.bytes = *bytes;
-  event.flags = flag::size_unknown;
-  if (strace_has_flag(mode, "FALLOC_FL_KEEP_SIZE")) event.flags |= flag::keep_size;
-  if (strace_has_flag(mode, "FALLOC_FL_PUNCH_HOLE")) event.flags |= flag::punch;
-  // These move what is behind them: the size follows from the next call that is told it.
-  if (strace_has_flag(mode, "FALLOC_FL_COLLAPSE_RANGE") ||
-      strace_has_flag(mode, "FALLOC_FL_INSERT_RANGE")) {
-    event.flags |= flag::keep_size;
-  }
-  give(event);
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::map(const StraceCall& c, bool in_pages) {
-  if (strace_has_flag(c.argument(3), "MAP_ANONYMOUS") || c.argument(4).starts_with("-1")) {
-    return {};
-  }
-  const auto target = target_of(c.argument(4));
-  const auto bytes = size_of(c.argument(1)), offset = size_of(c.argument(5));
-  if (!target || !bytes || !offset) return not_understood("no descriptor, or no range");
-  if (!target->storage) return {};
-  count(Unseen::mapped_files);
-  Event event = event_of(Call::map);
-  event.descriptor = target->descriptor;
-  event.file = target->file;
-  event.bytes = *bytes;
-  event.offset = in_pages ? std::min(*offset, largest_offset / 4096) * 4096 : *offset;
-  if (strace_has_flag(c.argument(2), "PROT_READ")) event.flags |= flag::read;
-  if (strace_has_flag(c.argument(2), "PROT_WRITE")) event.flags |= flag::write;
-  give(event);
-  return {};
-}
-
-void StraceFiles::move_name(uint32_t file, const std::string& path) {
-  const auto before = by_path_.find(names_[file - 1].path);
-  if (before != by_path_.end() && before->second == file) by_path_.erase(before);
-  by_path_[path] = file;
-  names_[file - 1] = {.path = path, .told = {}};
-  Event event = event_of(Call::rename);
-  event.file = file;
-  event.path = add_string(path);
-  give(event);
-}
-
-StraceFiles::Understood StraceFiles::rename(const std::optional<std::string>& from,
-                                            const std::optional<std::string>& to,
-                                            string_view flags) {
-  if (!from || !to) return not_understood("no two names");
-  const uint32_t file = file_named(*from), replaced = file_named(*to);
-  if (strace_has_flag(flags, "RENAME_EXCHANGE")) {
-    if (file != 0) by_path_.erase(*from);
-    if (replaced != 0) by_path_.erase(*to);
-    if (file != 0) move_name(file, *to);
-    if (replaced != 0) move_name(replaced, *from);
-    return {};
-  }
-  if (replaced != 0 && replaced != file) (void)unlink(to);
-  if (file != 0) move_name(file, *to);
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::link(const std::optional<std::string>& from,
-                                          const std::optional<std::string>& to) {
-  if (!from || !to) return not_understood("no two names");
-  if (const uint32_t file = file_named(*from)) by_path_[*to] = file;
-  return {};
-}
-
-StraceFiles::Understood StraceFiles::unlink(const std::optional<std::string>& path) {
-  if (!path) return not_understood("no name");
-  const auto found = by_path_.find(*path);
-  if (found == by_path_.end()) return {};
-  const uint32_t file = found->second;
-  by_path_.erase(found);
-  Event event = event_of(Call::unlink);
-  event.file = file;
-  event.path = add_string(*path);
-  give(event);
   return {};
 }
 

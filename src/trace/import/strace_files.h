@@ -39,6 +39,9 @@ class StraceFiles : public LogSource {
   };
   // Nothing, or why a call cannot be understood.
   using Understood = std::expected<void, const char*>;
+  static std::unexpected<const char*> not_understood(const char* why) {
+    return std::unexpected(why);
+  }
 
   // Gives the events of a call that did not fail. REQUIRES: it makes no process.
   Understood tell(const Context& context, Sys sys, std::string_view name, const StraceCall& call);

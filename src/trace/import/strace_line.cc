@@ -414,6 +414,18 @@ std::optional<int64_t> strace_number(string_view text) {
   return static_cast<int64_t>(negative ? 0 - value : value);
 }
 
+std::optional<uint64_t> strace_size(string_view text) {
+  const auto number = strace_number(text);
+  if (!number || *number < 0) return {};
+  return static_cast<uint64_t>(*number);
+}
+
+std::optional<uint64_t> strace_bracketed(string_view text) {
+  if (!text.starts_with('[')) return {};
+  const size_t end = text.find(']');
+  return end == text.npos ? std::nullopt : strace_size(text.substr(1, end - 1));
+}
+
 std::optional<StraceDescriptor> strace_descriptor(string_view text) {
   StraceDescriptor descriptor;
   const size_t angle = std::min(text.find('<'), text.size());

@@ -73,6 +73,10 @@ std::optional<StraceCall> parse_strace_call(std::string_view text);
 
 // A number as C writes it: -5, 0x1f, ~0U. Whole text or none.
 std::optional<int64_t> strace_number(std::string_view text);
+// One that is not negative.
+std::optional<uint64_t> strace_size(std::string_view text);
+// "[5]", "[5] => [9]": 5.
+std::optional<uint64_t> strace_bracketed(std::string_view text);
 
 // "3</tmp/a>(deleted)": number 3, told "/tmp/a". "AT_FDCWD" is at_current_folder.
 struct StraceDescriptor {

@@ -3,20 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <chrono>
 #include <cmath>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "file/emulation.h"
 #include "trace/import/import.h"
-#include "trace/replay/alarm.h"
-#include "trace/replay/background_sync.h"
+#include "trace/replay/real_device.h"
+#include "trace/replay/replay_device.h"
 
 // From the trace to the device:
 //
@@ -29,24 +24,9 @@ namespace penstock::trace {
 namespace {
 
 using file::sector_bytes;
-using Clock = std::chrono::steady_clock;
-
-// Each part in flight has a buffer for a write and one for a read, behind all those for writes: what
-// is to be written stays random. Nobody looks at what was read, and still reads in flight cannot
-// share a buffer: a file system with checksums looks, and finds another read's bytes there.
-constexpr unsigned first_read_buffer = replay_depth_max;
-constexpr unsigned buffers = 2 * replay_depth_max;
 
 constexpr uint64_t ns_per_s = 1'000'000'000;
 constexpr double s_per_ns = 1e-9;
-
-// How often a wait for a request's time looks whether all shall end.
-constexpr auto nap = std::chrono::milliseconds(50);
-
-bool cancelled(const ReplayOptions& options) {
-  // Relaxed: a lone flag.
-  return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
-}
 
 // Which requests of a trace are wanted. The same in both readings.
 class Choice {
@@ -83,67 +63,6 @@ class Choice {
   const std::vector<ConvertedFile>* const& files_;  // points to them once the conversion runs
   std::vector<bool> wanted_;
   uint64_t seen_ = 0;
-};
-
-// Counts transfers in the order in which they are started.
-class Tally {
- public:
-  explicit Tally(ReplayResult& result) : result_(result) {}
-
-  // Whether it is a seek.
-  bool started(const Transfer& transfer) {
-    if (transfer.is_sync()) return false;
-    const bool seek = !any_ || transfer.address != end_;
-    any_ = true;
-    end_ = transfer.address + transfer.bytes;
-    if (seek) end_run();
-    run_bytes_ = saturating_sum(run_bytes_, transfer.bytes);
-    for (ReplayFigures* figures : {&result_.totals, &result_.files[transfer.file]}) {
-      ++figures->transfers;
-      uint64_t& moved = transfer.access == Access::read ? figures->moved_read_bytes
-                                                        : figures->moved_written_bytes;
-      moved = saturating_sum(moved, transfer.bytes);
-      figures->seeks += seek;
-    }
-    return seek;
-  }
-
-  void ended(const Transfer& transfer, double seconds) {
-    for (ReplayFigures* figures : {&result_.totals, &result_.files[transfer.file]}) {
-      if (transfer.is_sync()) {
-        figures->sync_seconds += seconds;
-        figures->slowest_sync_seconds = std::max(figures->slowest_sync_seconds, seconds);
-        continue;
-      }
-      figures->busy_seconds += seconds;
-      figures->slowest_seconds = std::max(figures->slowest_seconds, seconds);
-    }
-  }
-
-  void late(uint64_t ns) {
-    result_.late_seconds_end = static_cast<double>(ns) * s_per_ns;
-    result_.late_seconds_max = std::max(result_.late_seconds_max, result_.late_seconds_end);
-  }
-
-  void end_run() {
-    if (run_bytes_ != 0) ++result_.runs[static_cast<size_t>(std::bit_width(run_bytes_) - 1)];
-    run_bytes_ = 0;
-  }
-
- private:
-  ReplayResult& result_;
-  bool any_ = false;
-  uint64_t end_ = 0;
-  uint64_t run_bytes_ = 0;
-};
-
-class Device {
- public:
-  virtual ~Device() = default;
-  // In the order of the trace.
-  virtual Status take(const Transfer& transfer) = 0;
-  // After the last one: until all are done.
-  virtual Status finish() = 0;
 };
 
 class Feed {
@@ -273,227 +192,6 @@ class Feed {
   uint64_t trace_end_ = 0;
   Transfer joined_;         // waits for what goes on with it; of 0 bytes: none
   std::vector<Last> last_;  // by file
-};
-
-// A disk, or an emulated one. One thread starts and ends everything.
-//
-// Invariants: a buffer is held by one part in flight; a flight by one transfer from the queue's
-// start() to its ended(). Parts of a transfer are submitted in a row, so that the order on the
-// device is that of transfers.
-class RealDevice final : public Device {
- public:
-  RealDevice(const ReplayRegion& region, const ReplayPlan& plan, const ReplayOptions& options,
-             Tally& tally, ReplayResult& result)
-      : region_(region),
-        has_syncs_(plan.syncs > 0),
-        options_(options),
-        tally_(tally),
-        result_(result),
-        queue_({.concurrency = options.concurrency,
-                .pace = options.pace,
-                .depth_max = options.concurrency == Concurrency::ahead ? options.depth
-                                                                       : replay_depth_max}) {}
-
-  Status open() {
-    auto memory = ReplayBuffers::make(buffers, transfer_bytes_max);
-    if (!memory) return std::unexpected(memory.error());
-    buffers_ = std::move(*memory);
-    for (unsigned i = replay_depth_max; i-- > 0;) {
-      free_parts_.push_back(i);  // the last one is taken first: few buffers are touched
-      free_flights_.push_back(i);
-    }
-    // Two more: the alarm, and a sync.
-    auto engine = file::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
-    if (!engine) return std::unexpected(engine.error());
-    engine_ = std::move(*engine);
-    if (has_syncs_) {
-      auto sync = BackgroundSync::open(*engine_, region_.file());
-      if (!sync) return std::unexpected(sync.error());
-      sync_ = std::move(*sync);
-    }
-    if (options_.pace == Pace::original) {
-      auto alarm = Alarm::open(*engine_);
-      if (!alarm) return std::unexpected(alarm.error());
-      alarm_ = std::move(*alarm);
-    }
-    const auto emulated = file::emulated();
-    if (emulated) file::emulate(emulated);  // forgets what was counted
-    result_.device = fmt::format(
-        "{}{}, {}", emulated ? emulated->describe() + ", on " : "",
-        engine_->kind() == file::EngineKind::io_uring ? "io_uring" : "threads",
-        region_.file().caching() == file::Caching::direct ? "direct" : "through the page cache");
-    begin_ = Clock::now();
-    return {};
-  }
-
-  Status take(const Transfer& transfer) override {
-    while (queue_.full()) {
-      if (Status status = advance(); !status) return status;
-    }
-    queue_.add(transfer);
-    return {};
-  }
-
-  Status finish() override {
-    while (!queue_.empty() || queue_.in_flight() > 0) {
-      if (Status status = advance(); !status) return status;
-    }
-    return {};
-  }
-
-  // After finish(), and after what the device holds was brought to the disk.
-  void stop_clock() {
-    result_.seconds = seconds_between(begin_, Clock::now());
-    if (file::emulated()) {
-      result_.emulated_busy_seconds = file::emulated_traffic().busy_seconds;
-    }
-  }
-
- private:
-  struct Flight {
-    Transfer transfer;
-    uint64_t parts_left = 0;
-    Clock::time_point start;
-  };
-
-  static double seconds_between(Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  }
-
-  uint64_t now_ns() const {
-    return static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count());
-  }
-  Clock::time_point time_of(uint64_t ns) const {
-    // Later than any replay lasts, and within what the clock can count.
-    constexpr uint64_t ns_max = uint64_t{1} << 60;
-    return begin_ + std::chrono::nanoseconds(std::min(ns, ns_max));
-  }
-
-  // Starts what may start, then waits until something has ended or another one's time has come.
-  Status advance() {
-    if (cancelled(options_)) return interrupted();
-    const bool paced = options_.pace == Pace::original;
-    while (auto transfer = queue_.start(paced ? now_ns() : 0)) {
-      if (paced) {
-        const uint64_t now = now_ns();
-        tally_.late(now - std::min(now, transfer->start_ns));
-      }
-      if (Status status = make(*transfer); !status) return status;
-    }
-    if (queue_.in_flight() == 0) {
-      if (const auto due = queue_.due_ns()) {
-        std::this_thread::sleep_until(std::min(time_of(*due), Clock::now() + nap));
-      }
-      return {};
-    }
-    if (const auto due = queue_.due_ns(); due && !alarm_->is_set()) alarm_->set(time_of(*due));
-    return take_one();
-  }
-
-  Status make(const Transfer& transfer) {
-    tally_.started(transfer);
-    result_.in_flight_max = std::max(result_.in_flight_max, queue_.in_flight());
-    PENSTOCK_CHECK(!free_flights_.empty(), "no more in flight than the queue lets");
-    const unsigned number = free_flights_.back();
-    free_flights_.pop_back();
-    Flight& flight = flights_[number];
-    flight = {.transfer = transfer,
-              .parts_left = ceil_div(transfer.bytes, transfer_bytes_max),
-              .start = Clock::now()};
-    if (transfer.is_sync()) {
-      syncs_.push_back(number);
-      if (!sync_->running()) start_syncs();
-      return {};
-    }
-    for (uint64_t at = 0; at < transfer.bytes; at += transfer_bytes_max) {
-      while (free_parts_.empty()) {
-        if (Status status = take_one(); !status) return status;
-      }
-      const unsigned part = free_parts_.back();
-      free_parts_.pop_back();
-      file::Request& request = requests_[part];
-      request.operation =
-          transfer.access == Access::read ? file::Operation::read : file::Operation::write;
-      request.file = &region_.file();
-      request.offset = transfer.address + at;
-      request.data = buffers_.at(transfer.access == Access::read ? first_read_buffer + part : part);
-      request.bytes = std::min<uint64_t>(transfer_bytes_max, transfer.bytes - at);
-      request.tag = number;
-      if (transfer.access == Access::write) buffers_.renew(part, request.bytes);
-      engine_->submit(request);
-    }
-    return {};
-  }
-
-  // REQUIRES: something is in flight.
-  Status take_one() {
-    file::Request* const done = engine_->wait_any();
-    PENSTOCK_CHECK(done != nullptr, "something is in flight");
-    if (alarm_ && alarm_->rang(done)) return {};
-    if (sync_ && sync_->ended(done)) return take_sync();
-    free_parts_.push_back(static_cast<unsigned>(done - requests_.data()));
-    if (done->error != 0) {
-      return system_error(done->error,
-                          fmt::format("{} {} bytes at offset {} of the region",
-                                      done->operation == file::Operation::read ? "read" : "write",
-                                      done->bytes, done->offset),
-                          region_.place());
-    }
-    if (done->done_bytes != done->bytes) {
-      return failure(ErrorCode::io, "replay: the region is shorter than it was", region_.place());
-    }
-    const auto number = static_cast<unsigned>(done->tag);
-    if (--flights_[number].parts_left == 0) end(number);
-    return {};
-  }
-
-  void end(unsigned number) {
-    const Flight& flight = flights_[number];
-    tally_.ended(flight.transfer, seconds_between(flight.start, Clock::now()));
-    queue_.ended(flight.transfer);
-    free_flights_.push_back(number);
-  }
-
-  // One call serves all that wait when it begins: what they wait for was written before. The kernel
-  // does the same for the syncs of a program's threads, which come at once; a call for each, one
-  // after the other, would take many times as long. Those that come while a call is under way have
-  // the next one: this one may have begun before their writes ended.
-  void start_syncs() {
-    served_ = std::exchange(syncs_, {});
-    ++result_.sync_calls;
-    sync_->start();
-  }
-
-  Status take_sync() {
-    if (const Status& made = sync_->status(); !made) return made;
-    const std::vector<unsigned> done = std::exchange(served_, {});
-    if (!syncs_.empty()) start_syncs();
-    for (const unsigned number : done) end(number);
-    return {};
-  }
-
-  std::unexpected<Error> interrupted() const {
-    return failure(ErrorCode::interrupted, "replay", region_.place());
-  }
-
-  const ReplayRegion& region_;
-  const bool has_syncs_;
-  const ReplayOptions& options_;
-  Tally& tally_;
-  ReplayResult& result_;
-  ReplayQueue queue_;
-  Clock::time_point begin_;
-  std::array<Flight, replay_depth_max> flights_;
-  std::vector<unsigned> free_flights_;
-  std::vector<unsigned> free_parts_;  // numbers of requests_, and of their buffers
-  ReplayBuffers buffers_;
-  std::array<file::Request, replay_depth_max> requests_;
-  std::unique_ptr<file::Engine> engine_;  // before what it works on goes, it waits
-  std::unique_ptr<Alarm> alarm_;          // uses the engine
-  std::unique_ptr<BackgroundSync> sync_;  // the same; where there are syncs
-  std::vector<unsigned> syncs_;           // flights that wait for a call
-  std::vector<unsigned> served_;          // those whose call is under way
 };
 
 // One arm, equation 1 of the paper: bytes over speed, and a delay for each seek.

@@ -1,3 +1,6 @@
+// Longer than other files: clang makes one object of it, and the kernel verifies each program with all that
+// it calls.
+//
 // The programs that the kernel runs for a capture by BPF: at each system call of a traced thread,
 // when one makes another or ends, and at each request of an io_uring. What they see goes through a
 // ring to the capture (../capture_bpf.cc), which is another process and comes later. Nothing can

@@ -1,0 +1,111 @@
+#include "trace/capture/bpf/in_trace.h"
+
+#include <cstring>
+
+#include "trace/capture/proc_files.h"
+
+namespace penstock::trace {
+
+using namespace kernel;
+
+namespace {
+
+// What /proc would say of a file that is in no folder.
+std::string path_apart(const kernel::FileRecord& told) {
+  constexpr uint16_t type = 0170000, pipe = 0010000, socket = 0140000;
+  const std::string number = ":[" + std::to_string(told.identity.inode) + "]";
+  if ((told.mode & type) == pipe) return "pipe" + number;
+  if ((told.mode & type) == socket) return "socket" + number;
+  const std::string name(told.names, ::strnlen(told.names, told.length));
+  return name.starts_with('[') ? "anon_inode:" + name : "/" + name + " (deleted)";
+}
+
+}  // namespace
+
+std::string path_of(const char* names, size_t bytes) {
+  std::string path;
+  for (size_t at = 0; at < bytes;) {
+    const std::string name(names + at, ::strnlen(names + at, bytes - at));
+    path.insert(0, "/" + name);
+    at += name.size() + 1;
+  }
+  return path.empty() ? "/" : path;
+}
+
+trace::FileRecord record_of(const kernel::FileRecord& told) {
+  constexpr uint16_t type = 0170000;
+  trace::FileRecord record{.device = device_number(told.identity.device),
+                           .inode = told.identity.inode,
+                           .bytes = told.bytes};
+  record.birth_ns = told.birth_ns;
+  if (told.is_apart) {
+    record.path = path_apart(told);
+  } else {
+    record.path = (told.is_cut ? "..." : "") + path_of(told.names, told.length);
+    if (told.is_deleted) record.path += " (deleted)";
+  }
+  switch (told.mode & type) {
+    case 0100000:
+      record.kind = told.is_storage ? FileKind::regular : FileKind::pseudo;
+      break;
+    case 0060000:
+    case 0020000:
+      record.kind =
+          (told.mode & type) == 0060000 ? FileKind::block_device : FileKind::character_device;
+      record.device = device_number(told.special);
+      record.inode = 0;  // one device may have several names
+      break;
+    case 0040000:
+      record.kind = FileKind::directory;
+      break;
+    case 0010000:
+      record.kind = FileKind::pipe;
+      break;
+    case 0140000:
+      record.kind = FileKind::socket;
+      break;
+    default:
+      break;
+  }
+  if (record.path == "anon_inode:[io_uring]") {
+    record.kind = FileKind::ring;
+  } else if (record.path.starts_with("anon_inode:")) {
+    record.kind = FileKind::other;
+  }
+  return record;
+}
+
+bool is_read(uint8_t operation) {
+  return operation == op_read || operation == op_readv || operation == op_read_fixed;
+}
+bool is_write(uint8_t operation) {
+  return operation == op_write || operation == op_writev || operation == op_write_fixed;
+}
+
+Event event_of_request(const SubmitRecord& submitted, uint64_t result) {
+  constexpr uint64_t appends = 0x10, fsync_data_only = 1, keeps_size = 1, punches = 2;
+  Event event{
+      .process = submitted.head.process, .thread = submitted.head.thread, .flags = flag::ring};
+  const uint8_t operation = submitted.operation;
+  if (is_read(operation) || is_write(operation)) {
+    const bool is_vector = operation == op_readv || operation == op_writev;
+    event.call = is_read(operation) ? Call::read : Call::write;
+    event.offset = submitted.offset;
+    event.result = result;
+    event.bytes = is_vector ? result : submitted.bytes;
+    if (is_vector) event.flags |= flag::vector;
+    if (is_write(operation) && (submitted.flags & appends) != 0) event.flags |= flag::append;
+  } else if (operation == op_fsync) {
+    event.call = Call::sync;
+    if (submitted.flags & fsync_data_only) event.flags |= flag::data_only;
+  } else {
+    event.call = Call::allocate;
+    event.offset = submitted.offset;
+    event.bytes = submitted.bytes;
+    if (submitted.flags & keeps_size) event.flags |= flag::keep_size;
+    if (submitted.flags & punches) event.flags |= flag::punch;
+  }
+  return event;
+}
+
+}  // namespace penstock::trace

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "trace/capture/backends.h"
+#include "trace/capture/call_events.h"
+#include "trace/capture/one_processor.h"
+#include "trace/capture/proc_files.h"
+#include "trace/capture/ring_watch.h"
+#include "trace/capture/tracee.h"
+
+namespace penstock::trace {
+
+// Which file a descriptor of a process stands for; 0: not known.
+class Known {
+ public:
+  uint32_t file(int32_t descriptor) const {
+    const auto index = static_cast<size_t>(descriptor);
+    return descriptor >= 0 && index < files_.size() ? files_[index] : 0;
+  }
+  void set(int32_t descriptor, uint32_t file) {
+    if (descriptor < 0 || descriptor >= remembered_max) return;
+    const auto index = static_cast<size_t>(descriptor);
+    if (index >= files_.size()) files_.resize(index + 1);
+    files_[index] = file;
+  }
+  void forget(int32_t first, int32_t last) {
+    const size_t end =
+        std::min(files_.size(), static_cast<size_t>(int64_t{std::max(last, -1)} + 1));
+    for (auto i = static_cast<size_t>(std::max(first, 0)); i < end; ++i) files_[i] = 0;
+  }
+  size_t size() const { return files_.size(); }
+
+ private:
+  static constexpr int32_t remembered_max = 1 << 20;
+  std::vector<uint32_t> files_;
+};
+
+struct Process {
+  int32_t id = 0;
+  // Those that have not ended, the newest last. The first thread may end before the others, and
+  // what the kernel tells of a process by its number it tells of the first thread: memory and
+  // descriptors are asked for by a thread that is there.
+  std::vector<int32_t> threads;
+  bool has_called = false;  // something was recorded of it
+  bool is_made = false;     // its maker has told of it, or it has none that is traced
+  std::shared_ptr<Known> known = std::make_shared<Known>();
+  std::map<int32_t, std::shared_ptr<RingWatch>> rings;   // by descriptor
+  std::vector<std::shared_ptr<RingWatch>> closed_rings;  // which may still have answers to give
+};
+
+struct Thread {
+  int32_t id = 0;
+  Process* process = nullptr;
+  bool in_call = false;
+  AskedCall asked;
+  uint64_t start_ns = 0;
+  uint32_t file = 0;  // that the call is about to unlink
+};
+
+// See the essay of capture_ptrace.cc.
+class PtraceCapture {
+ public:
+  PtraceCapture(Recorder& recorder, bool filtered)
+      : recorder_(recorder), filtered_(filtered), has_run_(!filtered) {
+    if (has_run_) recorder_.program_runs();  // already
+  }
+
+  void add_first(int32_t thread, int32_t process);
+  // Until no thread is left. Gives the exit code of `root`.
+  int run(int32_t root, const CaptureOptions& options);
+  bool has_run() const { return has_run_; }
+
+ private:
+  // ---- who there is
+
+  Thread& add_thread(int32_t id, int32_t process_id);
+  void remove_thread(int32_t id);
+  Thread* find_thread(int32_t id);
+
+  // ---- what stops
+
+  void stopped(const Stop& told);
+  void go_on(const Thread& thread, int signal = 0);
+  void meet(int32_t id, const Process* maker);
+  void inherit(const Process& maker, Process& made);
+  Thread& executed(Thread& thread);
+
+  // ---- calls
+
+  void at_call(Thread& thread);
+  void think_of_processors(const Thread& thread, const SystemCall& call);
+  bool at_entry(Thread& thread);
+  void at_exit(Thread& thread, int64_t result, uint64_t end_ns);
+  void stamp(Event& event, const Thread& thread, uint64_t end_ns) const;
+  static uint64_t offset_before(const Thread& thread, uint64_t address, uint64_t moved);
+
+  // ---- descriptors
+
+  void record_open(const Thread& thread, Event event, int32_t descriptor);
+  void record_close(const Thread& thread, int32_t descriptor);
+  uint32_t learn(const Thread& thread, int32_t descriptor);
+  void find_alias(Event& event);
+  bool is_storage(const Thread& thread, int32_t descriptor);
+
+  // ---- rings
+
+  static RingWatch* find_ring(const Process& process, const AskedCall& asked);
+  void set_up_ring(const Thread& thread, Event event, int32_t descriptor);
+  void register_files(const Thread& thread, const AskedCall& asked);
+  void alias(const Thread& thread, int32_t descriptor, int32_t other);
+  void leave_ring(Process& process, int32_t descriptor);
+  void harvest(Process& process, RingWatch& ring);
+  void record_ring(Process& process, const RingWatch& ring, const RingRequest& request,
+                   int64_t result, uint64_t now);
+  bool is_storage_now(const Thread& thread, int32_t descriptor);
+  void end_rings(Process& process);
+
+  uint64_t since_zero() const { return recorder_.since_zero(Recorder::now_ns()); }
+
+  Recorder& recorder_;
+  const bool filtered_;
+  bool detaching_ = false;
+  bool has_run_;
+  std::unordered_map<int32_t, Thread> threads_;
+  std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
+  Thread* last_thread_ = nullptr;
+  OneProcessor one_processor_;
+  PseudoDevices pseudo_;
+  std::vector<RingCompletion> completions_;
+};
+
+}  // namespace penstock::trace

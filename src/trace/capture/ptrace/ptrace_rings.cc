@@ -1,0 +1,213 @@
+// What a traced program asks of io_urings: their memory is looked at where a call of the program may have moved
+// something in it.
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "trace/capture/ptrace/ptrace_capture.h"
+#include "trace/format/trace_file.h"
+
+namespace penstock::trace {
+namespace {
+
+constexpr uint32_t enter_registered_ring = 1u << 4;  // IORING_ENTER_REGISTERED_RING
+constexpr uint32_t kept_index = (1 << 16) - 1;
+
+}  // namespace
+
+RingWatch* PtraceCapture::find_ring(const Process& process, const AskedCall& asked) {
+  if (asked.what == Asked::ring_enter && (asked.operation & enter_registered_ring) != 0) {
+    // The number is one of a table that the ring's thread keeps: with one ring it is that one.
+    return process.rings.size() == 1 ? process.rings.begin()->second.get() : nullptr;
+  }
+  const auto found = process.rings.find(asked.descriptor);
+  return found == process.rings.end() ? nullptr : found->second.get();
+}
+
+void PtraceCapture::set_up_ring(const Thread& thread, Event event, int32_t descriptor) {
+  bool polled = false;
+  std::shared_ptr<RingWatch> ring =
+      RingWatch::open(thread.id, descriptor, thread.asked.structure_at, polled);
+  if (ring != nullptr) {
+    thread.process->rings[descriptor] = std::move(ring);
+  } else {
+    recorder_.missed(Unseen::polled_rings);
+  }
+  event.call = Call::ring_setup;
+  event.descriptor = descriptor;
+  event.flags = polled ? flag::kernel_polls : 0;
+  event.result = event.bytes;
+  recorder_.add(event);
+}
+
+// Files that a ring has a table of its own for become descriptors of large numbers.
+void PtraceCapture::register_files(const Thread& thread, const AskedCall& asked) {
+  constexpr uint32_t register_files = 2, unregister_files = 3, update_files = 6;
+  Process& process = *thread.process;
+  RingWatch* ring = find_ring(process, asked);
+  if (ring == nullptr) return;
+  uint32_t first = 0;
+  uint64_t list_at = asked.structure_at;
+  if (asked.operation == update_files) {
+    struct {
+      uint32_t offset, reserved;
+      uint64_t descriptors;
+    } update = {};
+    if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(&update, size_t{1})))) {
+      return;
+    }
+    first = update.offset;
+    list_at = update.descriptors;
+  } else if (asked.operation == unregister_files) {
+    for (uint32_t i = 0; i < ring->registered_files; ++i) {
+      record_close(thread, ring->registered_descriptor(i));
+    }
+    ring->registered_files = 0;
+    return;
+  } else if (asked.operation != register_files) {
+    return;
+  }
+  std::vector<int32_t> list(std::min<uint64_t>(asked.bytes, 1 << 16));
+  if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(list)))) return;
+  for (uint32_t i = 0; i < list.size(); ++i) {
+    const int32_t entry = ring->registered_descriptor(first + i);
+    if (list[i] < 0) {
+      if (list[i] == -1) record_close(thread, entry);
+      continue;
+    }
+    alias(thread, list[i], entry);
+  }
+  ring->registered_files =
+      std::max(ring->registered_files, first + static_cast<uint32_t>(list.size()));
+}
+
+void PtraceCapture::alias(const Thread& thread, int32_t descriptor, int32_t other) {
+  learn(thread, descriptor);
+  recorder_.add({.start_ns = since_zero(),
+                 .process = thread.process->id,
+                 .thread = thread.id,
+                 .descriptor = descriptor,
+                 .descriptor2 = other,
+                 .flags = flag::close_on_exec,
+                 .call = Call::duplicate});
+}
+
+// A descriptor is about to be closed: a ring, or a file that rings still work on.
+void PtraceCapture::leave_ring(Process& process, int32_t descriptor) {
+  for (auto& [number, ring] : process.rings) {
+    harvest(process, *ring);
+    bool under_way = false;
+    ring->each_under_way([&](RingRequest& request) {
+      if (request.registered || request.descriptor != descriptor) return;
+      // The request keeps the file: give that a number of its own.
+      request.descriptor = ring->registered_descriptor(kept_index);
+      under_way = true;
+    });
+    if (under_way) {
+      recorder_.add({.start_ns = since_zero(),
+                     .process = process.id,
+                     .thread = process.id,
+                     .descriptor = descriptor,
+                     .descriptor2 = ring->registered_descriptor(kept_index),
+                     .flags = flag::close_on_exec,
+                     .call = Call::duplicate});
+    }
+  }
+  const auto found = process.rings.find(descriptor);
+  if (found == process.rings.end()) return;
+  process.closed_rings.push_back(std::move(found->second));
+  process.rings.erase(found);
+  // A program may make and close rings as often as it likes: those that owe nothing go now.
+  std::erase_if(process.closed_rings, [&](const std::shared_ptr<RingWatch>& ring) {
+    harvest(process, *ring);
+    return ring->is_idle();
+  });
+}
+
+void PtraceCapture::harvest(Process& process, RingWatch& ring) {
+  completions_.clear();
+  ring.harvest(completions_);
+  const uint64_t now = since_zero();
+  for (const RingCompletion& completion : completions_) {
+    if (completion.result < 0 && completion.request.asks != RingAsks::other) {
+      recorder_.missed(Unseen::failed_calls);
+    } else {
+      record_ring(process, ring, completion.request, completion.result, now);
+    }
+  }
+}
+
+void PtraceCapture::record_ring(Process& process, const RingWatch& ring, const RingRequest& request,
+                                int64_t result, uint64_t now) {
+  Event event{.start_ns = request.start_ns,
+              .latency_ns = now - std::min(now, request.start_ns),
+              .offset = request.offset,
+              .bytes = request.bytes,
+              .result = static_cast<uint64_t>(result),
+              .process = process.id,
+              .thread = request.thread,
+              .descriptor = request.registered ? ring.registered_descriptor(
+                                                     static_cast<uint32_t>(request.descriptor))
+                                               : request.descriptor,
+              .flags = request.flags};
+  // The one that asked, or where it has ended another one.
+  const bool has_other = !threads_.contains(request.thread) && !process.threads.empty();
+  const Thread by{.id = has_other ? process.threads.back() : request.thread, .process = &process};
+  switch (request.asks) {
+    case RingAsks::other:
+      recorder_.missed(Unseen::ring_other);
+      return;
+    case RingAsks::open:
+      event.offset = no_offset;
+      // A file that goes to the ring's own table (result 0) is not followed.
+      if (result > 0) record_open(by, event, static_cast<int32_t>(result));
+      return;
+    case RingAsks::close:
+      process.known->set(request.descriptor, 0);
+      record_close(by, event.descriptor);
+      return;
+    case RingAsks::read:
+    case RingAsks::write:
+      if (!request.registered && !is_storage_now(by, request.descriptor)) {
+        recorder_.missed(Unseen::stream_calls);
+        return;
+      }
+      event.call = request.asks == RingAsks::read ? Call::read : Call::write;
+      if (event.flags & flag::vector) event.bytes = event.result;
+      break;
+    case RingAsks::sync:
+      event.call = Call::sync;
+      event.file = process.known->file(request.descriptor);
+      break;
+    case RingAsks::allocate:
+      event.call = Call::allocate;
+      event.file = process.known->file(request.descriptor);
+      event.result = size_of(by.id, request.descriptor).value_or(0);
+      break;
+  }
+  recorder_.add(event);
+}
+
+bool PtraceCapture::is_storage_now(const Thread& thread, int32_t descriptor) {
+  return descriptor >= (1 << 30) || is_storage(thread, descriptor);
+}
+
+void PtraceCapture::end_rings(Process& process) {
+  for (auto& [descriptor, ring] : process.rings) process.closed_rings.push_back(ring);
+  process.rings.clear();
+  for (const auto& ring : process.closed_rings) {
+    harvest(process, *ring);
+    if (ring.use_count() > 1) continue;  // another process goes on with it
+    for (RingRequest request : ring->rest()) {
+      request.flags |= flag::unconfirmed;
+      recorder_.missed(Unseen::ring_unconfirmed);
+      if (request.asks == RingAsks::read || request.asks == RingAsks::write) {
+        record_ring(process, *ring, request, static_cast<int64_t>(request.bytes), since_zero());
+      }
+    }
+  }
+  process.closed_rings.clear();
+}
+
+}  // namespace penstock::trace

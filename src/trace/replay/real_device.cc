@@ -1,0 +1,212 @@
+#include "trace/replay/real_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "file/emulation.h"
+
+namespace penstock::trace {
+namespace {
+
+// Each part in flight has a buffer for a write and one for a read, behind all those for writes: what
+// is to be written stays random. Nobody looks at what was read, and still reads in flight cannot
+// share a buffer: a file system with checksums looks, and finds another read's bytes there.
+constexpr unsigned first_read_buffer = replay_depth_max;
+constexpr unsigned buffers = 2 * replay_depth_max;
+
+// How often a wait for a request's time looks whether all shall end.
+constexpr auto nap = std::chrono::milliseconds(50);
+
+using Time = std::chrono::steady_clock::time_point;
+
+double seconds_between(Time from, Time to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+RealDevice::RealDevice(const ReplayRegion& region, const ReplayPlan& plan,
+                       const ReplayOptions& options, Tally& tally, ReplayResult& result)
+    : region_(region),
+      has_syncs_(plan.syncs > 0),
+      options_(options),
+      tally_(tally),
+      result_(result),
+      queue_({.concurrency = options.concurrency,
+              .pace = options.pace,
+              .depth_max =
+                  options.concurrency == Concurrency::ahead ? options.depth : replay_depth_max}) {}
+
+Status RealDevice::open() {
+  auto memory = ReplayBuffers::make(buffers, transfer_bytes_max);
+  if (!memory) return std::unexpected(memory.error());
+  buffers_ = std::move(*memory);
+  for (unsigned i = replay_depth_max; i-- > 0;) {
+    free_parts_.push_back(i);  // the last one is taken first: few buffers are touched
+    free_flights_.push_back(i);
+  }
+  // Two more: the alarm, and a sync.
+  auto engine = file::Engine::open({.depth = replay_depth_max + 2, .kind = options_.engine});
+  if (!engine) return std::unexpected(engine.error());
+  engine_ = std::move(*engine);
+  if (has_syncs_) {
+    auto sync = BackgroundSync::open(*engine_, region_.file());
+    if (!sync) return std::unexpected(sync.error());
+    sync_ = std::move(*sync);
+  }
+  if (options_.pace == Pace::original) {
+    auto alarm = Alarm::open(*engine_);
+    if (!alarm) return std::unexpected(alarm.error());
+    alarm_ = std::move(*alarm);
+  }
+  const auto emulated = file::emulated();
+  if (emulated) file::emulate(emulated);  // forgets what was counted
+  result_.device = fmt::format(
+      "{}{}, {}", emulated ? emulated->describe() + ", on " : "",
+      engine_->kind() == file::EngineKind::io_uring ? "io_uring" : "threads",
+      region_.file().caching() == file::Caching::direct ? "direct" : "through the page cache");
+  begin_ = Clock::now();
+  return {};
+}
+
+Status RealDevice::take(const Transfer& transfer) {
+  while (queue_.full()) {
+    if (Status status = advance(); !status) return status;
+  }
+  queue_.add(transfer);
+  return {};
+}
+
+Status RealDevice::finish() {
+  while (!queue_.empty() || queue_.in_flight() > 0) {
+    if (Status status = advance(); !status) return status;
+  }
+  return {};
+}
+
+void RealDevice::stop_clock() {
+  result_.seconds = seconds_between(begin_, Clock::now());
+  if (file::emulated()) {
+    result_.emulated_busy_seconds = file::emulated_traffic().busy_seconds;
+  }
+}
+
+uint64_t RealDevice::now_ns() const {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count());
+}
+RealDevice::Clock::time_point RealDevice::time_of(uint64_t ns) const {
+  // Later than any replay lasts, and within what the clock can count.
+  constexpr uint64_t ns_max = uint64_t{1} << 60;
+  return begin_ + std::chrono::nanoseconds(std::min(ns, ns_max));
+}
+
+// Starts what may start, then waits until something has ended or another one's time has come.
+Status RealDevice::advance() {
+  if (cancelled(options_)) return failure(ErrorCode::interrupted, "replay", region_.place());
+  const bool paced = options_.pace == Pace::original;
+  while (auto transfer = queue_.start(paced ? now_ns() : 0)) {
+    if (paced) {
+      const uint64_t now = now_ns();
+      tally_.late(now - std::min(now, transfer->start_ns));
+    }
+    if (Status status = make(*transfer); !status) return status;
+  }
+  if (queue_.in_flight() == 0) {
+    if (const auto due = queue_.due_ns()) {
+      std::this_thread::sleep_until(std::min(time_of(*due), Clock::now() + nap));
+    }
+    return {};
+  }
+  if (const auto due = queue_.due_ns(); due && !alarm_->is_set()) alarm_->set(time_of(*due));
+  return take_one();
+}
+
+Status RealDevice::make(const Transfer& transfer) {
+  tally_.started(transfer);
+  result_.in_flight_max = std::max(result_.in_flight_max, queue_.in_flight());
+  PENSTOCK_CHECK(!free_flights_.empty(), "no more in flight than the queue lets");
+  const unsigned number = free_flights_.back();
+  free_flights_.pop_back();
+  Flight& flight = flights_[number];
+  flight = {.transfer = transfer,
+            .parts_left = ceil_div(transfer.bytes, transfer_bytes_max),
+            .start = Clock::now()};
+  if (transfer.is_sync()) {
+    syncs_.push_back(number);
+    if (!sync_->running()) start_syncs();
+    return {};
+  }
+  for (uint64_t at = 0; at < transfer.bytes; at += transfer_bytes_max) {
+    while (free_parts_.empty()) {
+      if (Status status = take_one(); !status) return status;
+    }
+    const unsigned part = free_parts_.back();
+    free_parts_.pop_back();
+    file::Request& request = requests_[part];
+    request.operation =
+        transfer.access == Access::read ? file::Operation::read : file::Operation::write;
+    request.file = &region_.file();
+    request.offset = transfer.address + at;
+    request.data = buffers_.at(transfer.access == Access::read ? first_read_buffer + part : part);
+    request.bytes = std::min<uint64_t>(transfer_bytes_max, transfer.bytes - at);
+    request.tag = number;
+    if (transfer.access == Access::write) buffers_.renew(part, request.bytes);
+    engine_->submit(request);
+  }
+  return {};
+}
+
+// REQUIRES: something is in flight.
+Status RealDevice::take_one() {
+  file::Request* const done = engine_->wait_any();
+  PENSTOCK_CHECK(done != nullptr, "something is in flight");
+  if (alarm_ && alarm_->rang(done)) return {};
+  if (sync_ && sync_->ended(done)) return take_sync();
+  free_parts_.push_back(static_cast<unsigned>(done - requests_.data()));
+  if (done->error != 0) {
+    return system_error(done->error,
+                        fmt::format("{} {} bytes at offset {} of the region",
+                                    done->operation == file::Operation::read ? "read" : "write",
+                                    done->bytes, done->offset),
+                        region_.place());
+  }
+  if (done->done_bytes != done->bytes) {
+    return failure(ErrorCode::io, "replay: the region is shorter than it was", region_.place());
+  }
+  const auto number = static_cast<unsigned>(done->tag);
+  if (--flights_[number].parts_left == 0) end(number);
+  return {};
+}
+
+void RealDevice::end(unsigned number) {
+  const Flight& flight = flights_[number];
+  tally_.ended(flight.transfer, seconds_between(flight.start, Clock::now()));
+  queue_.ended(flight.transfer);
+  free_flights_.push_back(number);
+}
+
+// One call serves all that wait when it begins: what they wait for was written before. The kernel
+// does the same for the syncs of a program's threads, which come at once; a call for each, one
+// after the other, would take many times as long. Those that come while a call is under way have
+// the next one: this one may have begun before their writes ended.
+void RealDevice::start_syncs() {
+  served_ = std::exchange(syncs_, {});
+  ++result_.sync_calls;
+  sync_->start();
+}
+
+Status RealDevice::take_sync() {
+  if (const Status& made = sync_->status(); !made) return made;
+  const std::vector<unsigned> done = std::exchange(served_, {});
+  if (!syncs_.empty()) start_syncs();
+  for (const unsigned number : done) end(number);
+  return {};
+}
+
+}  // namespace penstock::trace
