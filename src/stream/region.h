@@ -87,7 +87,7 @@ class RegionCore final : public StreamHandler {
   mutable Mutex mutex_;
   os::Reservation slots_;  // Slot of every block, guarded by mutex_; zero pages until touched
   const std::unique_ptr<uint64_t[]> shown_at_plus_one_;  // of every block of the pool; 0: not here
-  Changes ended_;                                        // a slot is busy no more
+  EventCount ended_;                                     // a slot is busy no more
 
   fault::Registration registration_;  // last: gone before what the handler uses
 };

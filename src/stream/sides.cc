@@ -115,7 +115,7 @@ const int spins_max = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
 
 }  // namespace
 
-void Changes::spin(uint32_t seen) const noexcept {
+void EventCount::spin(uint32_t seen) const noexcept {
   for (int spins = 0; spins < spins_max && count_.load(std::memory_order_acquire) == seen;
        ++spins) {
     os::spin_pause();
@@ -124,7 +124,7 @@ void Changes::spin(uint32_t seen) const noexcept {
 
 // seq_cst, the partner of announce(): either it sees this sleeper, or the futex call sees the
 // change.
-void Changes::wait(Mutex& mutex) noexcept {
+void EventCount::wait(Mutex& mutex) noexcept {
   const uint32_t seen = count_.load(std::memory_order_relaxed);  // changes only under the mutex
   ++waiting_;
   mutex.unlock();
@@ -136,7 +136,7 @@ void Changes::wait(Mutex& mutex) noexcept {
   --waiting_;
 }
 
-bool Changes::wait_shared(uint32_t seen, uint32_t wait_ms_max) noexcept {
+bool EventCount::wait_shared(uint32_t seen, uint32_t wait_ms_max) noexcept {
   spin(seen);
   sleeping_.fetch_add(1, std::memory_order_seq_cst);
   if (now() == seen) os::futex_wait_shared(count_, seen, wait_ms_max);
@@ -144,13 +144,13 @@ bool Changes::wait_shared(uint32_t seen, uint32_t wait_ms_max) noexcept {
   return now() != seen;
 }
 
-void Changes::announce() noexcept {
+void EventCount::announce() noexcept {
   if (waiting_ == 0) return;
   count_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) != 0) os::futex_wake_all(count_);
 }
 
-void Changes::announce_shared() noexcept {
+void EventCount::announce_shared() noexcept {
   count_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) != 0) os::futex_wake_all_shared(count_);
 }

@@ -103,13 +103,13 @@ struct Refusal {
 // Writes the message, and returns its error code. May stand on the fault path.
 ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) noexcept;
 
-// Lets threads, or processes, wait for a state to change. May be used in handlers.
+// Lets threads, or processes, wait for a state to change. May be used in handlers. (An eventcount.)
 //
 // The other side usually answers within a move or two, so a waiter spins before it sleeps. Thread
 // safety: wait() and announce() are called with the mutex held that guards the state; the `_shared`
 // ones, for a word that two processes have mapped, need none. Invariant: the counter says no more
 // than that looking again may be worth it.
-class Changes {
+class EventCount {
  public:
   // Gives the mutex up until something has changed.
   void wait(Mutex& mutex) noexcept REQUIRES_LOCK(mutex);

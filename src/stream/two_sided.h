@@ -37,7 +37,7 @@ struct alignas(64) Sides {
   std::array<std::atomic<Phase>, 2> phase{};
   std::atomic<Position> released = 0;   // blocks below are complete, and the consumer's
   std::atomic<uint64_t> end_bytes = 0;  // the length, once finished
-  Changes changes;                      // of anything above
+  EventCount changes;                   // of anything above
 
   // Why a side failed. Written between `failing` and `failed`.
   struct Reason {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trace/capture/system_calls.h"
+#include "trace/capture/call_table.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

@@ -15,7 +15,7 @@
 
 #include "os/fd.h"
 #include "penstock/error.h"
-#include "trace/capture/system_calls.h"
+#include "trace/capture/call_table.h"
 
 namespace penstock::trace {
 

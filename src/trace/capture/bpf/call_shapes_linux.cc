@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "trace/capture/bpf/call_shapes.h"
+#include "trace/capture/call_table.h"
 #include "trace/capture/proc_files.h"
-#include "trace/capture/system_calls.h"
 
 namespace penstock::trace {
 

@@ -13,9 +13,9 @@
 #include "base/random.h"
 #include "trace/capture/bpf/in_trace.h"
 #include "trace/capture/call_events.h"
+#include "trace/capture/call_table.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
-#include "trace/capture/system_calls.h"
 
 // From records of calls to events.
 //

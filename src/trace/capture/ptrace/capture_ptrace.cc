@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "trace/capture/call_table.h"
 #include "trace/capture/ptrace/ptrace_capture.h"
-#include "trace/capture/system_calls.h"
 #include "trace/format/trace_file.h"
 
 // Capture by ptrace.

@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "trace/capture/call_table.h"
 #include "trace/capture/proc_files.h"
-#include "trace/capture/system_calls.h"
 
 namespace penstock::trace {
 namespace {
