@@ -1,21 +1,39 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/run_scope.h"
 #include "penstock/error.h"
 
 namespace penstock {
 
-// Starts a thread (std::thread or std::jthread). The system may have none to give, which the
-// standard library tells by an exception.
+// What a thread does, for the run of the thread that starts it.
+template <class Work>
+struct WorkOfRun {
+  RunState run;
+  Work work;
+
+  template <class... Arguments>
+    requires std::invocable<Work&, Arguments...>
+  void operator()(Arguments&&... arguments) {
+    const RunScope scope(std::move(run));
+    const MemoryCharge stack(thread_bytes, MemoryKind::small);
+    work(std::forward<Arguments>(arguments)...);
+  }
+};
+
+// Starts a thread (std::thread or std::jthread), which works for the run that this one works for. The
+// system may have none to give, which the standard library tells by an exception.
 template <class Thread, class Work>
 Status start_thread(Thread& thread, Work&& work) {
   try {
-    thread = Thread(std::forward<Work>(work));
+    thread = Thread(WorkOfRun<std::decay_t<Work>>{current_run(), std::forward<Work>(work)});
   } catch (const std::system_error& error) {
     return system_error(error.code().value(), "start a thread", "this process",
                         "a higher limit (ulimit -u)");

@@ -83,6 +83,10 @@
 namespace penstock::bowtie::internal {
 namespace {
 
+// What is known of a block, and of a stream.
+constexpr uint64_t table_bytes_per_block = 16;
+constexpr uint64_t table_bytes_per_stream = 2 * KiB;
+
 constexpr size_t block_bytes_min = 4 * KiB;
 constexpr size_t block_bytes_most = 4 * MiB;
 constexpr size_t block_bytes_usual_max = 2 * MiB;
@@ -347,6 +351,8 @@ Status Execution::open(Division division) {
   engine_ = std::move(*engine);
   io_.emplace(*pool_, *engine_);
   transfers_.resize(depth);
+  of_streams_ = MemoryCharge((inputs_.size() + outputs_.size()) * table_bytes_per_stream);
+  of_blocks_ = MemoryCharge(uint64_t{blocks} * table_bytes_per_block, MemoryKind::small);
   if (auto status = reserve_addresses(); !status) return status;
 
   MutexLock lock(mutex_);

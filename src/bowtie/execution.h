@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/run_scope.h"
 #include "bowtie/run.h"
 #include "fault/registry.h"
 #include "file/engine.h"
@@ -273,6 +274,7 @@ class Execution final : public stream::StreamHandler {
 
   // The device's thread.
   std::vector<Transfer> transfers_;
+  MemoryCharge of_streams_, of_blocks_;  // what is known of them
   unsigned in_flight_ = 0;
   std::vector<OpenInput> open_inputs_;
   uint32_t inputs_open_ = 0;

@@ -247,6 +247,7 @@ Result<GroupTable> GroupTable::open(const GroupLayout& layout, uint64_t memory_b
                              {&table.data_, std::max(table.data_bytes_max_, os::page_bytes + 0)}}) {
     auto reserved = os::Reservation::reserve(bytes);
     if (!reserved) return std::unexpected(reserved.error());
+    reserved->charge();
     *part = std::move(*reserved);
     if (const int error = os::commit(part->begin(), bytes); error != 0)
       return system_error(error, fmt::format("commit {} bytes", bytes), "a table of groups");

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/run_scope.h"
+
 namespace penstock::files {
 namespace {
 
@@ -23,7 +25,10 @@ class Group {
   }
   void add(std::string_view piece) {
     // Grown once: a vector that doubles would hold half as much again.
-    if (data_.capacity() == 0 && bytes_before() + piece.size() > 0) data_.reserve(room_.bytes_max);
+    if (data_.capacity() == 0 && bytes_before() + piece.size() > 0) {
+      charge_ = MemoryCharge(room_.bytes_max);
+      data_.reserve(room_.bytes_max);
+    }
     const uint64_t bytes = piece_bytes_ = piece.size();
     const auto* size = reinterpret_cast<const char*>(&bytes);
     data_.insert(data_.end(), size, size + bytes_before());
@@ -51,6 +56,7 @@ class Group {
   uint64_t piece_bytes_ = 0;  // of the last one
   uint64_t count_ = 0;        // of those that have no bytes, too
   std::vector<char> data_;
+  MemoryCharge charge_;
 };
 
 class Join {

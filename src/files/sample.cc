@@ -159,6 +159,15 @@ Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte
 
 }  // namespace
 
+uint64_t Sample::memory_bytes() const {
+  constexpr uint64_t block_bytes = 16;  // what the heap has beside each
+  uint64_t bytes = numbers.capacity() * sizeof(uint64_t) + strings.capacity() * sizeof(std::string);
+  for (const std::string& text : strings) {
+    if (text.capacity() >= sizeof(std::string) / 2) bytes += text.capacity() + block_bytes;
+  }
+  return bytes;
+}
+
 uint32_t sample_places(uint64_t bytes) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / bytes_per_place, 1, places_max));
 }
@@ -210,6 +219,7 @@ Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
     std::unique_ptr<std::byte[], void (*)(std::byte*)> buffer(
         new (std::align_val_t{file::sector_bytes}) std::byte[batch * wanted],
         [](std::byte* memory) { operator delete[](memory, std::align_val_t{file::sector_bytes}); });
+    const MemoryCharge charge(batch * wanted);
     size_t bytes_read = 0;
     uint64_t piece_start = 0;
     size_t piece = 0;

@@ -21,6 +21,7 @@ struct Sample {
   // How often a key comes before its predecessor in the order wanted.
   uint64_t descents = 0;
   size_t size() const { return numbers.empty() ? strings.size() : numbers.size(); }
+  uint64_t memory_bytes() const;
 };
 
 // At how many places a sample of so many bytes looks.

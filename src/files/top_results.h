@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/run_scope.h"
 #include "penstock/error.h"
 
 namespace penstock::files {
@@ -32,6 +33,7 @@ class TopResults {
     }
     results_.push_back(std::move(entry));
     bytes_ += bytes_of(results_.back());
+    charge_.set(std::max(charge_.bytes(), bytes_));
     if (bytes_ > bytes_max_) {
       return failure(ErrorCode::out_of_memory,
                      fmt::format("hold the first {} results", results_max_), "group",
@@ -58,6 +60,7 @@ class TopResults {
   const uint64_t bytes_max_;
   const ComesFirst comes_first_;
   uint64_t bytes_ = 0;
+  MemoryCharge charge_{0};      // the most so far: the heap keeps it
   std::vector<Entry> results_;  // a heap, the last of them in front
 };
 

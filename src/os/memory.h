@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/run_scope.h"
 #include "os/generation.h"
 #include "penstock/error.h"
 
@@ -33,6 +34,8 @@ class Reservation {
   bool contains(const void* address) const {
     return address >= begin_ && address < begin_ + bytes_;
   }
+  // All of it is memory that the run takes to which this thread belongs, until it is released.
+  void charge() noexcept { charge_ = MemoryCharge(bytes_); }
 
  private:
   void release() noexcept;
@@ -40,6 +43,7 @@ class Reservation {
   std::byte* begin_ = nullptr;
   uint64_t bytes_ = 0;
   Generation made_;
+  MemoryCharge charge_;
 };
 
 // All take page-aligned ranges.

@@ -108,7 +108,8 @@ Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
 Reservation::Reservation(Reservation&& other) noexcept
     : begin_(std::exchange(other.begin_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
-      made_(other.made_) {}
+      made_(other.made_),
+      charge_(std::move(other.charge_)) {}
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
   if (this != &other) {
@@ -116,6 +117,8 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
     begin_ = std::exchange(other.begin_, nullptr);
     bytes_ = std::exchange(other.bytes_, 0);
     made_ = other.made_;
+    charge_.set(0);
+    charge_ = std::move(other.charge_);
   }
   return *this;
 }

@@ -22,6 +22,10 @@ ArenaPool::ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation
   pages_ = pages;
 }
 
+ArenaPool::~ArenaPool() {
+  if (account_ != nullptr) account_->release(uint64_t{committed_.load()} * block_bytes_);
+}
+
 Result<os::Reservation> ArenaPool::reserve_blocks(uint64_t bytes, size_t block_bytes) {
   constexpr uint64_t bytes_max = uint64_t{1} << 60;
   if (bytes == 0 || bytes > bytes_max)
@@ -57,6 +61,7 @@ BlockId ArenaPool::take() noexcept {
       return no_block;
     }
     committed_.fetch_add(1, std::memory_order_relaxed);
+    if (account_ != nullptr) account_->charge(block_bytes_);
   }
   place_[taken.block] = Place::home;
   return taken.block;
@@ -105,6 +110,7 @@ void ArenaPool::trim() noexcept {
   free_.trim([this](BlockId block) {
     if (discard_home(block) != 0) return false;
     committed_.fetch_sub(1, std::memory_order_relaxed);
+    if (account_ != nullptr) account_->release(block_bytes_);
     return true;
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/run_scope.h"
 #include "os/memory.h"
 #include "pool/block_list.h"
 #include "pool/pool.h"
@@ -17,6 +18,7 @@ namespace penstock::pool {
 // Thread safety: as Pool. Invariants: place_[b] is touched only by the one thread that holds b.
 class ArenaPool : public Pool {
  public:
+  ~ArenaPool() override;
   BlockId take() noexcept override;
   void give(BlockId block) noexcept override;
   std::byte* home(BlockId block) const noexcept override {
@@ -62,6 +64,8 @@ class ArenaPool : public Pool {
 
   BlockList free_;
   std::atomic<uint32_t> committed_{0};
+  const std::shared_ptr<MemoryAccount> account_ =
+      current_run().account;  // of blocks that have memory
   std::unique_ptr<Place[]> place_;
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 
+#include "base/run_scope.h"
 #include "file/engine.h"
 #include "file/file.h"
 
@@ -24,7 +25,7 @@ using Buffer = std::unique_ptr<std::byte[], SectorAligned>;
 // Thread safety: none.
 struct Transfer {
   explicit Transfer(size_t bytes)
-      : buffer(new(std::align_val_t{file::sector_bytes}) std::byte[bytes]) {}
+      : buffer(new(std::align_val_t{file::sector_bytes}) std::byte[bytes]), charge(bytes) {}
 
   void submit(file::Engine& engine, file::Operation operation, const file::File& file,
               uint64_t offset, size_t bytes) {
@@ -50,6 +51,7 @@ struct Transfer {
   }
 
   Buffer buffer;
+  MemoryCharge charge;
   file::Request request;
   bool submitted = false;
 };

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_scope.h"
 #include "penstock/source.h"
 #include "source/decoder.h"
 
@@ -209,6 +210,10 @@ class Decompressor final : public Source {
     if (decoder == nullptr) {
       return failure(ErrorCode::out_of_memory, "prepare to decompress", name_);
     }
+    const uint64_t most_bytes = options_.window_bytes_max + MiB;
+    MemoryCharge& charge = charges_[static_cast<size_t>(format)];
+    charge = MemoryCharge(
+        std::max(charge.bytes(), std::min(decoding_bytes(buffered()).value_or(0), most_bytes)));
     decoder_ = decoder.get();
     last_format_ = format;
     ++frames_;
@@ -292,7 +297,8 @@ class Decompressor final : public Source {
   bool ended_ = false;  // nothing comes behind input_
   bool plain_ = false;
   std::array<std::unique_ptr<Decoder>, formats> decoders_;
-  Decoder* decoder_ = nullptr;  // of the frame that we are in
+  std::array<MemoryCharge, formats> charges_;  // of each what its frames asked for at most
+  Decoder* decoder_ = nullptr;                 // of the frame that we are in
   std::optional<Format> last_format_;
   uint64_t frames_ = 0;  // begun
   std::optional<Error> error_;

@@ -9,6 +9,7 @@ Status OutputBlocks::open(size_t block_bytes, uint32_t blocks) {
   const uint64_t bytes = blocks * block_bytes;
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return std::unexpected(memory.error());
+  memory->charge();
   memory_ = std::move(*memory);
   if (int error = os::commit(memory_.begin(), bytes); error != 0)
     return system_error(error, "commit memory for the output", "sort", "a smaller -S");

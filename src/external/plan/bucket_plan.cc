@@ -53,8 +53,7 @@ constexpr uint32_t buckets_min = 16;
 // Of the sample's estimate of a bucket, and of its items.
 constexpr double size_error = 1.25;
 constexpr double items_error = 1.125;
-constexpr uint64_t bytes_per_bucket = 512;  // lines and tables of the distribution
-constexpr uint64_t fixed_bytes = 1 * MiB;   // stacks, requests, lists_free_bytes
+constexpr uint64_t fixed_bytes = 1 * MiB;  // stacks, requests, lists_free_bytes
 // With fewer buckets larger blocks are no gain; and what takes more distributions is not planned.
 constexpr uint32_t large_block_buckets_min = 8;
 constexpr uint32_t splits_max = 6;
@@ -120,7 +119,7 @@ uint64_t arena_bytes_for(const BucketPlan& plan, const Needs& needs, uint64_t re
   const uint64_t reader_bytes = (plan.read_blocks + 1) * plan.read_block_bytes;
   const uint64_t requests_bytes = needs.memory_bytes / block_bytes_min * sizeof(file::Request);
   const uint64_t taken = fixed_bytes + requests_bytes +
-                         std::max(reader_bytes + plan.buckets * bytes_per_bucket,
+                         std::max(reader_bytes + plan.buckets * distributor_bytes_per_bucket,
                                   sorters_bytes(plan, needs, region_bytes));
   return needs.memory_bytes > taken ? needs.memory_bytes - taken : 0;
 }

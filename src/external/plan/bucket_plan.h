@@ -17,6 +17,8 @@ namespace penstock::external {
 // more. What lists have in reserve while they grow is a quarter of that (append_to_list()).
 inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
 inline constexpr uint64_t list_bytes_per_compressed_block = (4 + 8 + 4) * 5 / 4;
+// Lines and tables of the distribution.
+inline constexpr uint64_t distributor_bytes_per_bucket = 512;
 // Lists of so much are planned for in any case.
 inline constexpr uint64_t lists_free_bytes = 64 * KiB;
 

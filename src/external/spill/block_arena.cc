@@ -25,6 +25,7 @@ Status BlockArena::take_memory(uint64_t bytes) {
   close();
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return std::unexpected(memory.error());
+  memory->charge();
   if (int error = os::commit(memory->begin(), bytes); error != 0) {
     return system_error(error, "commit " + std::to_string(bytes / MiB) + " MiB", "sort",
                         "a smaller -S");

@@ -61,6 +61,7 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   auto* data = reinterpret_cast<std::byte*>(
       round_up(reinterpret_cast<uintptr_t>(memory.data()), file::sector_bytes));
   std::vector<std::byte> compressed(stretch_bytes);
+  const MemoryCharge charge(3 * stretch_bytes);
   size_t tried = 0;
   size_t stored = 0;
   double compress_seconds = 0;

@@ -58,7 +58,14 @@ BlockKeeper::BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& pl
       arena_(arena),
       growing_(options.buckets),
       spilled_from_(place.stays() ? 0 : options.buckets),
+      lists_(lists_bytes()),
       requests_(arena.blocks()) {}
+
+uint64_t BlockKeeper::lists_bytes() const {
+  return arena_.blocks() * sizeof(file::Request) +
+         written_blocks_ *
+             (options_.compresses ? list_bytes_per_compressed_block : list_bytes_per_block);
+}
 
 Status BlockKeeper::open() {
   auto engine = file::Engine::open({.depth = depth_max});
@@ -166,6 +173,7 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
                              .spill = spilled ? spill_of(bucket) : 0});
   }
   split.spills = std::move(spills_);
+  split.lists = std::move(lists_);
   split.spilled_bytes = spilled_bytes_;
   split.stored_bytes = stored_bytes_;
   return split;
@@ -186,6 +194,7 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   }
   if (error_ || bytes == 0) return arena_.give(block);
   ++written_blocks_;
+  lists_.set(lists_bytes());
   Growing& growing = growing_[bucket];
   uint64_t stored_bytes = bytes;
   if (options_.compresses) {

@@ -61,6 +61,7 @@ class BlockKeeper {
     std::vector<uint32_t> stored_bytes;
   };
 
+  uint64_t lists_bytes() const;
   uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
   uint32_t take_block();
   void spill_down_to(uint32_t bucket);
@@ -77,6 +78,7 @@ class BlockKeeper {
   uint32_t spilled_from_;  // buckets from here on go to temporaries
   SpillSet spills_;
   uint64_t written_blocks_ = 0;
+  MemoryCharge lists_;  // of what is known of them, and of the requests
   uint64_t spilled_bytes_ = 0;
   uint64_t stored_bytes_ = 0;            // of these, on the disk
   std::vector<file::Request> requests_;  // one for each block

@@ -191,6 +191,7 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
   const auto distributor = format.numeric()
                                ? number_distributor(context, input, std::move(sample.numbers))
                                : string_distributor(context, input, std::move(sample.strings));
+  const MemoryCharge tables(plan.buckets * distributor_bytes_per_bucket);
   BlockKeeper& keeper = distributor->keeper;
   if (auto status = keeper.open(); !status) return std::unexpected(status.error());
   const size_t extent_bytes = input.pieces.front().extent_bytes;

@@ -46,7 +46,8 @@ struct Split {
   // that is spilled keeps its part of the spills.
   std::vector<SplitBucket> buckets;
   SpillSet spills;
-  ItemSum read;  // what was split
+  MemoryCharge lists = {};  // of what is known of the blocks in temporaries
+  ItemSum read;             // what was split
   uint64_t spilled_bytes = 0;
   uint64_t stored_bytes = 0;  // of these, on the disk
 

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/run_scope.h"
 #include "external/number_type.h"
 #include "files/cursor.h"
 #include "files/file_io.h"
@@ -88,10 +89,11 @@ sorting::InPlaceOptions sort_options(const SortOptions& options) {
           .first = ~uint64_t{0}};
 }
 
-// How many candidates there is room for.
+// How many candidates there is room for, of whose memory the last huge page may lie behind them.
 template <class T>
 uint64_t number_capacity(const SortOptions& options, uint64_t memory_bytes) {
-  const uint64_t room = room_bytes(memory_bytes);
+  uint64_t room = room_bytes(memory_bytes);
+  room -= std::min<uint64_t>(room, os::huge_page_bytes);
   uint64_t low = 0;
   uint64_t high = room / sizeof(T);
   while (low < high) {
@@ -157,6 +159,7 @@ class TopNumbers {
     PENSTOCK_CHECK(capacity_ >= count_ + chunk_items, "room was asked for");
     auto memory = os::Reservation::reserve(round_up(capacity_ * sizeof(T), os::huge_page_bytes));
     if (!memory) return std::unexpected(memory.error());
+    memory->charge();
     memory_ = std::move(*memory);
     if (const int error = os::commit(memory_.begin(), memory_.bytes()); error != 0)
       return system_error(error, "commit memory", "candidates");
@@ -289,6 +292,7 @@ class TopTexts {
     budget_bytes_ = std::min<uint64_t>(
         memory_bytes_,
         std::max(text_bytes_min, static_cast<uint64_t>(3 * each * static_cast<double>(count_))));
+    charge_ = MemoryCharge(charged_bytes());
     for (os::Reservation* part : {&items_, &entries_}) {
       auto memory = os::Reservation::reserve(round_up(memory_bytes_, os::huge_page_bytes));
       if (!memory) return std::unexpected(memory.error());
@@ -355,6 +359,8 @@ class TopTexts {
     }
   };
   Before before() const { return {this}; }
+  // Of the two places, what may be touched.
+  uint64_t charged_bytes() const { return budget_bytes_ + uint64_t{2} * os::huge_page_bytes; }
   bool comes_before_limit(const Cursor& cursor) const {
     return external::compare(order_, cursor, *limit_) < 0;
   }
@@ -364,6 +370,7 @@ class TopTexts {
     // A selection that frees less than half would soon be followed by the next.
     const uint64_t kept_bytes = used_bytes_ + size_ * sizeof(Entry);
     budget_bytes_ = std::min(memory_bytes_, std::max(budget_bytes_, 2 * (kept_bytes + bytes)));
+    charge_.set(charged_bytes());
     if (kept_bytes + bytes + sizeof(Entry) > budget_bytes_ / 4 * 3) {
       return failure(ErrorCode::out_of_memory,
                      "hold the first " + std::to_string(count_) + " items", "--top",
@@ -420,6 +427,7 @@ class TopTexts {
   const uint64_t count_;
   uint64_t memory_bytes_ = 0;
   uint64_t budget_bytes_ = 0;  // of it, used so far
+  MemoryCharge charge_;
   os::Reservation items_;
   os::Reservation entries_;
   uint64_t used_bytes_ = 0;

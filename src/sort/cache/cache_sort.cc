@@ -93,6 +93,7 @@ Result<CacheSort<T>> CacheSort<T>::open(size_t items_max, const KeyOrder& order)
   if (bytes > os::huge_page_bytes / 2) bytes = round_up(bytes, os::huge_page_bytes);
   auto memory = os::Reservation::reserve(bytes);
   if (!memory) return std::unexpected(memory.error());
+  memory->charge();
   if (int error = os::commit(memory->begin(), bytes); error != 0)
     return system_error(error, "get memory to sort in", "scratch memory");
   if (bytes >= os::huge_page_bytes) (void)os::advise_huge(memory->begin(), bytes, true);

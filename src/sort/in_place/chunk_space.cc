@@ -58,6 +58,7 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
       round_up(uint64_t{options.spare_chunks} * options.chunk_bytes, os::huge_page_bytes);
   auto spare = os::Reservation::reserve(spare_bytes);
   if (!spare) return std::unexpected(spare.error());
+  spare->charge();
   space->spare_ = std::move(*spare);
   if (int error = os::commit(space->spare_.begin(), spare_bytes); error != 0)
     return system_error(error, "get memory to sort in", "spare chunks");

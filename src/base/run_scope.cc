@@ -1,0 +1,53 @@
+#include "base/run_scope.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/raise_to.h"
+
+namespace penstock {
+namespace {
+
+thread_local RunState current;
+
+}  // namespace
+
+// Each adds its own before it reads what others have added: of two at the same time one sees both.
+void MemoryAccount::charge(uint64_t bytes, MemoryKind kind) noexcept {
+  (kind == MemoryKind::planned ? planned_bytes_ : small_bytes_).fetch_add(bytes);
+  raise_to(peak_bytes_, this->bytes());
+}
+
+void MemoryAccount::release(uint64_t bytes, MemoryKind kind) noexcept {
+  const uint64_t before =
+      (kind == MemoryKind::planned ? planned_bytes_ : small_bytes_).fetch_sub(bytes);
+  PENSTOCK_CHECK(before >= bytes, "what is released of memory was charged");
+}
+
+uint64_t MemoryAccount::bytes() const noexcept {
+  return planned_bytes_.load() + std::max(reserve_bytes_, small_bytes_.load());
+}
+
+const RunState& current_run() noexcept {
+  return current;
+}
+
+RunScope::RunScope(RunState state) noexcept : before_(std::exchange(current, std::move(state))) {}
+
+RunScope::~RunScope() {
+  current = std::move(before_);
+}
+
+MemoryCharge::MemoryCharge(uint64_t bytes, MemoryKind kind) noexcept
+    : account_(current.account), kind_(kind) {
+  set(bytes);
+}
+
+void MemoryCharge::set(uint64_t bytes) noexcept {
+  if (account_ == nullptr) return;
+  if (bytes > bytes_) account_->charge(bytes - bytes_, kind_);
+  if (bytes < bytes_) account_->release(bytes_ - bytes, kind_);
+  bytes_ = bytes;
+}
+
+}  // namespace penstock
