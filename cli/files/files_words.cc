@@ -36,6 +36,7 @@ Result<FilesOptions> files_options(const FilesWords& words) {
       .output = words.output,
       .items = std::move(*items),
       .memory_bytes = *memory_bytes,
+      .memory_scope = MemoryScope::process,
       .temp_directories = words.temp_directories,
       .output_rules = words.output_rules,
       .source = words.source};

@@ -190,6 +190,7 @@ Result<SortRequest> sort_request(const SortWords& words) {
                 .output = words.output,
                 .items = std::move(*items),
                 .memory_bytes = *memory_bytes,
+                .memory_scope = MemoryScope::process,
                 .temp_directories = words.temp_directories,
                 .mechanism = *mechanism,
                 .source = words.source},

@@ -71,6 +71,18 @@ struct FilesProgress {
   uint64_t total_bytes;  // 0: not known
 };
 
+// What a budget is held against.
+enum class MemoryScope {
+  // What the whole process has resident, as the system measures it: of a program that does nothing
+  // else, and where it has a limit of its own to keep. The caller's memory counts, and other runs'.
+  process,
+  // What this call takes, by its own account: arenas, blocks, tables, decoders, threads, and a share
+  // of the budget for all that is small (src/base/run_scope.h). It never asks what the process has
+  // besides. What `sources`, `sink` and callbacks take is the caller's.
+  call,
+};
+const char* name_of(MemoryScope scope);
+
 struct FilesOptions {
   // Paths; "-" is stdin, "/dev/fd/N" what this process has open as N (a pipe from where it stands, a
   // file from its beginning).
@@ -85,8 +97,12 @@ struct FilesOptions {
   // last one; after an error it is cancelled, and not closed.
   std::shared_ptr<Sink> sink = {};
   ItemFormat items = {};
-  // Resident memory that the whole process may have; 32 MiB or more.
+  // That the call, or the process, may have; 32 MiB or more.
   uint64_t memory_bytes = 1 * GiB;
+  // `call`, because a library does not know what else its process does: whatever that holds, a budget
+  // means the same, and two calls at once keep theirs. (The command line has `process`: there the program
+  // is all that there is, and what the system measures is what its user can check.)
+  MemoryScope memory_scope = MemoryScope::call;
   // Where temporaries go. Nothing: $TMPDIR or /tmp; where that is memory, /var/tmp or the output's
   // folder.
   std::vector<std::string> temp_directories = {};
@@ -128,8 +144,10 @@ struct FilesStats {
   uint64_t switches = 0;
   double run_bytes = 0;
   size_t block_bytes = 0;  // of the last pass
-  uint64_t peak_rss_bytes = 0;
+  MemoryScope memory_scope = MemoryScope::process;
+  uint64_t peak_bytes = 0;  // of what the budget is held against
   uint64_t budget_bytes = 0;
+  uint64_t peak_rss_bytes = 0;        // of the process, since it began
   std::string emulated;               // the emulated device on which this happened; empty: none
   std::vector<Staircase> staircases;  // with FilesOptions::record_staircases
 };
@@ -239,8 +257,10 @@ struct SortStats {
   uint64_t items = 0;  // of the output
   uint64_t bytes = 0;  // of the output
   double seconds = 0;
-  uint64_t peak_rss_bytes = 0;
+  MemoryScope memory_scope = MemoryScope::process;
+  uint64_t peak_bytes = 0;  // of what the budget is held against
   uint64_t budget_bytes = 0;
+  uint64_t peak_rss_bytes = 0;  // of the process, since it began
   uint32_t passes = 0;
   uint64_t seeks = 0;
   uint64_t bytes_read = 0;

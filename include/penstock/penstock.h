@@ -266,6 +266,9 @@ struct penstock_sink {
 };
 
 /* The command line's words: see penstock/files.h, ItemFormat. Lists are of `..._count` elements. */
+/* What a budget is held against: what this call takes, by its own account, whatever the process has
+ * besides; or all that the process has resident. */
+enum penstock_memory_scope { PENSTOCK_MEMORY_CALL = 0, PENSTOCK_MEMORY_PROCESS = 1 };
 struct penstock_files_options {
   size_t size;
   const char* const* inputs; /* paths; "-" is stdin, "/dev/fd/N" a descriptor */
@@ -297,6 +300,7 @@ struct penstock_files_options {
   int no_sync;
   int overwrite_device;
   int no_decompress;
+  int memory_scope; /* PENSTOCK_MEMORY_CALL */
 };
 
 /* Each takes the files, options of its own, and gives what the command of its name prints with

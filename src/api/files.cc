@@ -9,6 +9,7 @@
 #include "api/options.h"
 #include "api/pipes.h"
 #include "base/misuse.h"
+#include "base/run_scope.h"
 #include "files/check_input.h"
 #include "files/group_files.h"
 #include "files/group_lines.h"
@@ -20,6 +21,16 @@
 namespace penstock {
 namespace {
 
+// Called outside of the run: what the caller's code takes is not its memory.
+template <class Argument>
+std::function<void(const Argument&)> outside(std::function<void(const Argument&)> callback) {
+  if (!callback) return callback;
+  return [callback = std::move(callback)](const Argument& argument) {
+    const NoRunScope callers;
+    callback(argument);
+  };
+}
+
 Result<files::FilesOptions> files_options(const FilesOptions& given, const api::ItemRules& rules) {
   if (std::ranges::find(given.inputs, "") != given.inputs.end())
     return misuse("read a file without a name", "FILE ''", "- for standard input");
@@ -27,7 +38,10 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
     return misuse("write a file without a name", "-o ''", "- for standard output");
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
-  return files::FilesOptions{given, std::move(*format)};
+  files::FilesOptions made{given, std::move(*format)};
+  made.progress = outside(given.progress);
+  made.notice = outside(given.notice);
+  return made;
 }
 
 // Of operations that open all inputs at once.
@@ -101,6 +115,7 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
 Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options) {
   if (!files.sources.empty())
     return failure(ErrorCode::unsupported, "plan for what can be read once", "a source", "a file");
+  const RunScope scope(files::run_state(files));
   auto sort = api::sort_options(files, options);
   if (!sort) return std::unexpected(sort.error());
   return external::plan_sort(*sort);

@@ -72,6 +72,8 @@ std::string files_json(const char* command, const Json& own, const FilesStats& s
                  {"temp_bytes", stats.temp_bytes},
                  {"switches", stats.switches},
                  {"run_bytes", stats.run_bytes},
+                 {"memory_scope", name_of(stats.memory_scope)},
+                 {"peak_bytes", stats.peak_bytes},
                  {"peak_rss_bytes", stats.peak_rss_bytes},
                  {"budget_bytes", stats.budget_bytes},
                  {"temp_memory_bytes", stats.temp_memory_bytes}});
@@ -131,6 +133,8 @@ std::string to_json(const SortStats& stats) {
       {"items", stats.items},
       {"bytes", stats.bytes},
       {"seconds", stats.seconds},
+      {"memory_scope", name_of(stats.memory_scope)},
+      {"peak_bytes", stats.peak_bytes},
       {"peak_rss_bytes", stats.peak_rss_bytes},
       {"budget_bytes", stats.budget_bytes},
       {"passes", stats.passes},

@@ -4,13 +4,21 @@
 #include <string>
 #include <utility>
 
+#include "base/run_scope.h"
 #include "base/thread.h"
 
 namespace penstock::api {
 namespace {
 
 constexpr size_t piece_bytes = 256 * KiB;
+// A piece, and what the system keeps of a pipe (file::make_pipe()).
+constexpr uint64_t pipe_memory_bytes = piece_bytes + MiB;
 constexpr std::chrono::milliseconds look_every{20};
+
+Result<size_t> read(Source& source, std::span<std::byte> into) {
+  const NoRunScope callers;
+  return source.read(into);
+}
 
 std::string path_of(const os::Fd& fd) {
   return "/dev/fd/" + std::to_string(fd.get());
@@ -25,6 +33,8 @@ Result<std::unique_ptr<Pipes>> Pipes::open(FilesOptions& options) {
 }
 
 Status Pipes::start(FilesOptions& options) {
+  const size_t pipes = options.sources.size() + (sink_ != nullptr ? 1 : 0);
+  memory_ = MemoryCharge(pipes * pipe_memory_bytes);
   for (std::shared_ptr<Source>& source : options.sources) {
     auto pipe = file::make_pipe();
     if (!pipe) return std::unexpected(pipe.error());
@@ -64,7 +74,7 @@ Pipes::~Pipes() {
 void Pipes::feed(Feed& feed) {
   std::vector<std::byte> piece(piece_bytes);
   for (;;) {
-    const auto bytes = feed.source->read(piece);
+    const auto bytes = read(*feed.source, piece);
     // What a run that has ended did not want is nobody's error.
     if (!bytes && !ended_) stop(bytes.error());
     if (is_to_stop() || !bytes || *bytes == 0) break;
@@ -82,6 +92,7 @@ void Pipes::drain() {
     const auto bytes = from_->read(piece);
     if (!bytes || *bytes == 0) return;
     if (is_to_stop()) continue;
+    const NoRunScope callers;
     if (Status written = sink_->write(std::span(piece).first(*bytes)); !written)
       stop(written.error());
   }

@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "file/descriptor.h"
+#include "files/memory_plan.h"
 #include "penstock/files.h"
 
 namespace penstock::api {
@@ -52,6 +53,7 @@ class Pipes {
   void stop(Error error) EXCLUDES_LOCK(mutex_);
   bool is_to_stop() EXCLUDES_LOCK(mutex_);
 
+  MemoryCharge memory_;
   std::vector<std::unique_ptr<Feed>> feeds_;
   const std::shared_ptr<Sink> sink_;
   std::optional<file::Descriptor> from_;  // of the sink's pipe
@@ -67,9 +69,10 @@ class Pipes {
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
-// work(options): the run, with paths alone in its options.
+// work(options): the run, with paths alone in its options, and with its account.
 template <class Work>
 auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltype(work(given)) {
+  const RunScope scope(files::run_state(given));
   if (given.sources.empty() && given.sink == nullptr) return work(given);
   FilesOptions options = given;
   auto pipes = Pipes::open(options);

@@ -92,6 +92,16 @@ Result<FilesOptions> files_options(const penstock_files_options* given) {
                    "one byte");
   if (!separator.empty()) options.items.separator = separator.front();
   set(options.memory_bytes, from->memory_bytes);
+  switch (from->memory_scope) {
+    case PENSTOCK_MEMORY_CALL:
+      break;
+    case PENSTOCK_MEMORY_PROCESS:
+      options.memory_scope = MemoryScope::process;
+      break;
+    default:
+      return failure(ErrorCode::invalid_argument, "budget memory so",
+                     std::to_string(from->memory_scope), "one of enum penstock_memory_scope");
+  }
   if (from->device != nullptr) {
     auto device = load_profile(from->device);
     if (!device) return std::unexpected(device.error());

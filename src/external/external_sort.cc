@@ -479,6 +479,8 @@ SortStats Run::stats_of(const Stored& stored) {
   stats.bytes = stored.bytes;
   stats.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  stats.memory_scope = memory_scope();
+  stats.peak_bytes = peak_memory();
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
   stats.budget_bytes = options_.memory_bytes;
   stats.passes = method_ == Method::empty ? 0 : 1 + deepest_;

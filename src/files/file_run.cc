@@ -464,6 +464,8 @@ FilesStats FileRun::stats() const {
   stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
   if (stats.switches > 0)
     stats.run_bytes = static_cast<double>(moved_bytes_) / static_cast<double>(stats.switches);
+  stats.memory_scope = memory_scope();
+  stats.peak_bytes = peak_memory();
   stats.peak_rss_bytes = os::resident_memory().peak_bytes;
   stats.budget_bytes = options_.memory_bytes;
   return stats;

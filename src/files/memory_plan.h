@@ -6,15 +6,28 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/run_scope.h"
+#include "files/options.h"
 #include "penstock/units.h"
 
 namespace penstock::files {
 
-// What a budget leaves for blocks and buffers: the program, its libraries, its stacks and a margin
-// for page tables and the allocator are taken off. 0 when nothing is left.
+// What a run with such options works in: with an account of its own (base/run_scope.h) where its budget
+// is the call's. A run within another one has that one's.
+RunState run_state(const penstock::FilesOptions& options);
+
+// What a budget leaves for blocks and buffers. 0 when nothing is left. Of the call's: what the
+// account has not yet, its reserve included. Of the process's: the program, its libraries, its stacks and
+// a margin for page tables and the allocator are taken off.
 uint64_t usable_memory(uint64_t budget_bytes);
 // The budget that leaves so much now.
 uint64_t budget_for(uint64_t usable_bytes);
+// What is taken now, without the reserve or the margin.
+uint64_t taken_memory();
+
+// What the budget is held against, and the most of it so far.
+MemoryScope memory_scope();
+uint64_t peak_memory();
 
 // The blocks in which files are read and written: 64 KiB to 2 MiB, a power of two.
 inline constexpr size_t block_bytes_min = 64 * KiB;

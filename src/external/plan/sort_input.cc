@@ -73,9 +73,9 @@ Status Look::at_files() {
 Status Look::check_usable_memory(uint64_t least_bytes) const {
   if (input_.usable_bytes >= least_bytes) return {};
   return failure(ErrorCode::out_of_memory,
-                 "sort within " + std::to_string(options_.memory_bytes / MiB) +
-                     " MiB, of which the program itself takes " +
-                     std::to_string(os::resident_memory().bytes / MiB),
+                 "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB, of which " +
+                     (memory_scope() == MemoryScope::call ? "the call" : "the program itself") +
+                     " takes " + std::to_string(taken_memory() / MiB),
                  "-S", "at least " + std::to_string(budget_for(usable_bytes_min) / MiB + 1) + "M");
 }
 
@@ -184,6 +184,7 @@ Status Look::sample_files() {
 // have pages of their own, which go back before anything else is held. (The blocks of what comes in
 // order are resident by now as far as it has been read, and counted with the rest.)
 Status Look::count_memory_again() {
+  input_.sampled = MemoryCharge(input_.sample.memory_bytes());
   uint64_t usable_bytes = usable_memory(options_.memory_bytes);
   for (const std::string& key : input_.sample.strings) {
     if (key.size() >= long_key_bytes) usable_bytes += key.size();

@@ -25,6 +25,7 @@ struct SortInput {
   uint64_t bytes = 0;         // of what comes in order: what was looked at
   bool known = true;          // that is all
   Sample sample;
+  MemoryCharge sampled;         // what it took: the heap keeps that when its keys go
   uint64_t usable_bytes = 0;    // what the budget leaves, by that look
   uint64_t ahead_bytes = 0;     // that readers of what comes in order have not used yet
   uint64_t decoding_bytes = 0;  // what decompression takes of the one that takes most

@@ -82,6 +82,8 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   stats.items = done->items;
   stats.bytes = done->bytes;
   stats.seconds = done->seconds;
+  stats.memory_scope = done->memory_scope;
+  stats.peak_bytes = done->peak_bytes;
   stats.peak_rss_bytes = done->peak_rss_bytes;
   stats.budget_bytes = done->budget_bytes;
   stats.passes = done->passes;
