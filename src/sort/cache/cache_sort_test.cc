@@ -24,10 +24,11 @@ void* operator new(size_t bytes) {
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   return memory_is_out ? nullptr : std::malloc(bytes);
 }
-void operator delete(void* memory) noexcept {
+// (gcc 12 takes free() for another allocator's where it sees it in a caller.)
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
