@@ -245,8 +245,8 @@ class Execution final : public stream::StreamHandler {
 
   // Both.
   Mutex mutex_;
-  stream::Changes for_computation_;  // under mutex_
-  stream::Changes for_device_;       // under mutex_
+  stream::EventCount for_computation_;  // under mutex_
+  stream::EventCount for_device_;       // under mutex_
   std::vector<InputLevel> in_ GUARDED_BY(mutex_);
   std::vector<OutputLevel> out_ GUARDED_BY(mutex_);
   std::vector<InOrder> in_order_ GUARDED_BY(mutex_);
