@@ -100,14 +100,21 @@ def main():
         run(cxx, "-std=c++23", *strict, "-fsyntax-only", "-include", prefix / "include/penstock/penstock.h", "-x", "c++",
             "/dev/null")
 
-        if shutil.which("rustc"):
-            run("rustc", "-L", libraries, "-o", folder / "rust", consumer / "main.rs", cwd=folder)
-            assert run(folder / "rust", env=environment) == "[1, 2, 3]"
-        print("install: Rust" if shutil.which("rustc") else "install: no rustc here, Rust was not tried")
+        bindings = pathlib.Path(source) / "bindings"
+        declared = set(re.findall(r"pub fn (penstock_\w+)", (bindings / "rust/penstock-sys/src/bindings.rs").read_text()))
+        functions = set((pathlib.Path(source) / "src/c_api/symbols.txt").read_text().split())
+        assert functions <= declared, f"bindings/rust/penstock-sys/declare.sh >src/bindings.rs declares {functions - declared}"
+        if shutil.which("cargo"):
+            shutil.copytree(bindings / "rust", folder / "rust")
+            run("cargo", "build", "-q", "--offline", "--example", "sort", cwd=folder / "rust", env=environment)
+            told = run(folder / "rust/target/debug/examples/sort", folder / "in", folder / "out", env=environment)
+            assert told == "[1, 2, 3] [1, 2, 0] true", told
+        print("install: Rust" if shutil.which("cargo") else "install: no cargo here, Rust was not tried")
         if shutil.which("go"):
-            go = dict(environment, GOCACHE=str(folder / "go"), GO111MODULE="off", GOFLAGS="", CC=cc)
-            run("go", "build", "-o", folder / "go_program", consumer / "main.go", env=go, cwd=folder)
-            assert run(folder / "go_program", env=environment) == "[1 2 3]"
+            go = dict(environment, GOCACHE=f"{build}/go-cache", GOFLAGS="", GOTOOLCHAIN="local", CC=cc)
+            run("go", "build", "-o", folder / "go_program", "./example", env=go, cwd=bindings / "go")
+            told = run(folder / "go_program", folder / "in", folder / "out", env=environment)
+            assert told == "[1 2 3] true", told
         print("install: Go" if shutil.which("go") else "install: no go here, Go was not tried")
 
 
