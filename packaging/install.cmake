@@ -22,6 +22,11 @@ endforeach()
 list(REMOVE_DUPLICATES libraries)
 # nlohmann-json is headers alone, and compiled in.
 list(REMOVE_ITEM libraries nlohmann_json::nlohmann_json)
+set(requires_fmt fmt)
+if(PENSTOCK_STATIC)  # so is fmt then
+  list(REMOVE_ITEM libraries fmt::fmt)
+  set(requires_fmt)
+endif()
 
 add_library(penstock_static STATIC ${objects})
 set_target_properties(penstock_static PROPERTIES OUTPUT_NAME penstock LINKER_LANGUAGE CXX EXPORT_NAME penstock)
@@ -74,4 +79,9 @@ set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 # What a program that links libpenstock.a needs.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd-dev, liblz4-dev, liblzma-dev, libbz2-dev, libpcre2-dev")
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+# Folders of the system's.
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/lib64/cmake /usr/lib64/pkgconfig /usr/share /usr/share/man
+  /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
+  /usr/share/fish /usr/share/fish/vendor_completions.d /usr/share/doc)
 include(CPack)

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# tools/release.sh [TAG]: all artefacts of a release with their checksums, in build/release-TAG (of the tree as it stands: build/release-tree):
+#   penstock_VERSION_amd64.deb, penstock-VERSION-1.x86_64.rpm, penstock-VERSION-linux-x86_64.tar.gz (needs glibc alone, as the .rpm),
+#   penstock-VERSION-source.tar.gz, penstock-VERSION-manual.tar.gz, penstock-VERSION.spdx.json (what is in them), SHA256SUMS
+# The same tag gives the same bytes on machines with the same packages: times are the commit's, and no path of the machine is kept.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tag=${1:-}
+out=$root/build/release-${tag:-tree}
+version=$(sed -n 's/^project(penstock VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+name=penstock-$version
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct "${tag:-HEAD}")} LC_ALL=C TZ=UTC
+rm -rf "$out" && mkdir -p "$out"
+
+tree=$root
+if [ -n "$tag" ]; then
+  tree=$root/build/release-source
+  rm -rf "$tree" && mkdir -p "$tree"
+  git -C "$root" archive "$tag" | tar -x -C "$tree"
+  version=$(sed -n 's/^project(penstock VERSION \([0-9.]*\).*/\1/p' "$tree/CMakeLists.txt")
+  name=penstock-$version
+  [ "$tag" = "v$version" ] || { echo "release: the tag $tag is not v$version, which CMakeLists.txt has" >&2; exit 2; }
+fi
+git -C "$root" archive --format=tar --prefix="$name/" "${tag:-HEAD}" | gzip -n9 >"$out/$name-source.tar.gz"
+
+"$tree/tools/setup.sh" check
+export CXXFLAGS="-ffile-prefix-map=$tree=."
+"$tree/tools/build.sh" package
+"$tree/tools/build.sh" static
+
+# pack PRESET KIND: what CPack makes of a build.
+pack() {
+  rm -rf "$tree/build/$1/_packages"
+  (cd "$tree/build/$1" && umask 022 && cpack --config CPackConfig.cmake -G "$2" -B _packages >_packages.log 2>&1) ||
+    { cat "$tree/build/$1/_packages.log" >&2; exit 2; }
+  find "$tree/build/$1/_packages" -maxdepth 1 -type f -exec cp -t "$out" {} +
+}
+pack package DEB
+pack static TGZ
+cmake --preset static -S "$tree" -DCMAKE_INSTALL_LIBDIR=lib64 >/dev/null  # where rpm's systems have libraries
+pack static RPM
+cmake --preset static -S "$tree" -DCMAKE_INSTALL_LIBDIR=lib >/dev/null
+
+manual=$(mktemp -d)
+trap 'rm -rf "$manual"' EXIT
+"$tree/tools/manual.py" "$tree/build/static/cli/penstock" "$manual"
+tar -C "$manual" --transform "s,^html,$name-manual," --sort=name --owner=0 --group=0 --numeric-owner \
+  --mtime="@$SOURCE_DATE_EPOCH" -c html | gzip -n9 >"$out/$name-manual.tar.gz"
+
+"$tree/tools/sbom.py" "$version" "$tree/build/static" "$tree/build/package" "$out" >"$out/$name.spdx.json"
+(cd "$out" && sha256sum -- * >.sums && mv .sums SHA256SUMS)
+echo "release: $out" >&2
+cat "$out/SHA256SUMS"
