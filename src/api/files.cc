@@ -118,7 +118,7 @@ Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptio
   const RunScope scope(files::run_state(files));
   auto sort = api::sort_options(files, options);
   if (!sort) return std::unexpected(sort.error());
-  return external::plan_sort(*sort);
+  return api::as_wished(external::plan_sort(*sort), files);
 }
 
 Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options) {
@@ -148,7 +148,7 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
     const auto done = files::check_input(
         each.inputs.front(),
         {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads},
-        each.source);
+        each.source, each.cancel);
     if (!done) return std::unexpected(done.error());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     return FileCheck{.count = done->count,

@@ -2,16 +2,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <thread>
 
 #include "os/memory.h"
+#include "penstock/file_stream.h"
 
 namespace penstock {
 namespace {
@@ -266,6 +269,87 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForASourceOrASink) {
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code, ErrorCode::interrupted) << done.error().message();
   }
+}
+
+// By path, a pipe makes a run wait for its other end, and for what comes from there.
+TEST_F(PublicFiles, CancelEndsWhatWaitsForAPipeWithAName) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(path("reader").c_str(), 0600), 0);
+  write("lines", std::string("a 1\nb 2\n"));
+  using Operation = std::function<Status(const FilesOptions&)>;
+  auto status_of = [](const auto& done) { return done ? Status{} : std::unexpected(done.error()); };
+  const std::pair<const char*, Operation> operations[] = {
+      {"sort", [&](const FilesOptions& files) { return status_of(sort_files(files)); }},
+      {"sort -m",
+       [&](const FilesOptions& files) {
+         return status_of(sort_files(files, {.merge_only = true}));
+       }},
+      {"plan", [&](const FilesOptions& files) { return status_of(plan_sort_files(files)); }},
+      {"merge", [&](const FilesOptions& files) { return status_of(merge_files(files)); }},
+      {"partition",
+       [&](FilesOptions files) {
+         files.output = path("part-{}");
+         return status_of(partition_files(files, {.parts = 3}));
+       }},
+      {"group",
+       [&](const FilesOptions& files) {
+         return status_of(group_files(files, {.aggregates = {.count = true}}));
+       }},
+      {"join",
+       [&](FilesOptions files) {
+         files.inputs.push_back(path("in"));
+         return status_of(join_files(files));
+       }},
+      {"check", [&](const FilesOptions& files) { return status_of(check_file(files)); }},
+      {"to a pipe",
+       [&](FilesOptions files) {
+         files.inputs = {path("in")};
+         files.output = path("reader");
+         return status_of(sort_files(files));
+       }},
+      {"lines",
+       [&](FilesOptions files) {
+         files.items = {.keys = {"1"}, .header_lines = 1};
+         return status_of(group_files(files, {.aggregates = {.count = true}}));
+       }},
+      {"join of lines", [&](FilesOptions files) {
+         files.items = {};
+         files.inputs.push_back(path("lines"));
+         return status_of(join_lines(files));
+       }}};
+  for (const auto& [name, operation] : operations) {
+    for (const bool has_writer : {false, true}) {
+      SCOPED_TRACE(std::string(name) + (has_writer ? ", with a writer" : ""));
+      std::atomic<bool> cancel{false};
+      FilesOptions given = options("pipe");
+      given.cancel = &cancel;
+      int writer = -1;
+      std::jthread caller([&] {
+        // Where the run has no pipe to read it never comes to be opened.
+        for (int tries = 0; has_writer && writer < 0 && tries < 200; ++tries) {
+          writer = ::open(path("pipe").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+          if (writer < 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        if (writer >= 0) {
+          EXPECT_EQ(::write(writer, "some", 4), 4);
+        }
+        cancel = true;
+      });
+      const Status done = operation(given);
+      caller.join();
+      if (writer >= 0) ::close(writer);
+      ASSERT_FALSE(done);
+      EXPECT_EQ(done.error().code, ErrorCode::interrupted) << done.error().message();
+      EXPECT_FALSE(std::filesystem::exists(path("out")));
+    }
+  }
+}
+
+TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto reader = FileReader::open(path("pipe"));
+  ASSERT_FALSE(reader);
+  EXPECT_EQ(reader.error().code, ErrorCode::unsupported) << reader.error().message();
 }
 
 TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForAnother) {

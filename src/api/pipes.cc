@@ -109,10 +109,7 @@ void Pipes::watch() {
 }
 
 bool Pipes::is_to_stop() {
-  if (!stop_ && cancel_ != nullptr && cancel_->load())
-    stop({.code = ErrorCode::interrupted,
-          .attempted = "finish: it was asked to stop",
-          .subject = "the run"});
+  if (!stop_ && cancel_ != nullptr && cancel_->load()) stop(interrupted());
   return stop_;
 }
 

@@ -69,11 +69,27 @@ class Pipes {
   std::optional<Error> error_ GUARDED_BY(mutex_);
 };
 
+// What a run ends with that was asked to stop while it waited.
+inline Error interrupted() {
+  return {.code = ErrorCode::interrupted,
+          .attempted = "finish: it was asked to stop",
+          .subject = "the run"};
+}
+
+// What a run has come to whose waits its caller's `cancel` ended.
+template <class Done>
+Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
+  const bool cancelled = !done && done.error().code == ErrorCode::cancelled;
+  if (cancelled && given.cancel != nullptr && given.cancel->load())
+    return std::unexpected(interrupted());
+  return done;
+}
+
 // work(options): the run, with paths alone in its options, and with its account.
 template <class Work>
 auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltype(work(given)) {
   const RunScope scope(files::run_state(given));
-  if (given.sources.empty() && given.sink == nullptr) return work(given);
+  if (given.sources.empty() && given.sink == nullptr) return as_wished(work(given), given);
   FilesOptions options = given;
   auto pipes = Pipes::open(options);
   if (!pipes) return std::unexpected(pipes.error());

@@ -238,7 +238,7 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
   const file::File* file = inputs_[number].file;
   std::optional<file::File> opened;
   if (file == nullptr) {
-    auto again = file::File::open_read(inputs_[number].path, file::Caching::buffered);
+    auto again = file::File::open_input(inputs_[number].path, file::Caching::buffered);
     if (!again) {
       fail(again.error());
       return nullptr;
@@ -246,8 +246,8 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
     file = &opened.emplace(std::move(*again));
   }
   const Input& input_of = inputs_[number];
-  auto source =
-      input_of.source_of ? input_of.source_of(*file) : source::source_of(*file, input_of.source);
+  auto source = input_of.source_of ? input_of.source_of(*file)
+                                   : source::source_of(*file, input_of.source, options_.cancel);
   if (!source) {
     fail(source.error());
     return nullptr;

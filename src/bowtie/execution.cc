@@ -219,7 +219,7 @@ Status Execution::open_inputs() {
                      fmt::format("input {}", i));
     std::optional<file::File> opened;
     if (input.file == nullptr) {
-      auto file = file::File::open_read(input.path, options_.caching);
+      auto file = file::File::open_input(input.path, options_.caching);
       if (!file) return std::unexpected(file.error());
       opened = std::move(*file);
       // What cannot be opened again stays open.

@@ -418,8 +418,10 @@ Status Run::compare(const ItemSum& sorted) const {
 
 Result<file::File> Run::open_output() {
   const bool all = input_.known && !options_.unique && !options_.top;
-  const file::OutputOptions how{
-      .rules = options_.output_rules, .inputs = input_.guard, .bytes = all ? input_.bytes : 0};
+  const file::OutputOptions how{.rules = options_.output_rules,
+                                .inputs = input_.guard,
+                                .bytes = all ? input_.bytes : 0,
+                                .cancel = options_.cancel};
   return resume_ != nullptr ? resume_->open_output(how)
                             : file::File::create_output(options_.output, how);
 }

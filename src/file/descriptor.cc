@@ -27,6 +27,8 @@ bool try_again(int error) {
 // What an ordinary user may ask for (/proc/sys/fs/pipe-max-size).
 constexpr int pipe_bytes = 1 << 20;
 
+constexpr int look_every_ms = 50;
+
 }  // namespace
 
 Result<Pipe> make_pipe() {
@@ -65,9 +67,12 @@ void Descriptor::interrupt() noexcept {
 
 bool Descriptor::wait(short events) noexcept {
   std::array<pollfd, 2> both = {pollfd{fd_.get(), events, 0}, pollfd{interrupted_.fd(), POLLIN, 0}};
-  while (::poll(both.data(), both.size(), -1) < 0 && try_again(errno)) {
+  for (;;) {
+    // Relaxed: nothing is handed over with it.
+    if (cancel_ != nullptr && cancel_->load(std::memory_order_relaxed)) return false;
+    const int ready = ::poll(both.data(), both.size(), cancel_ != nullptr ? look_every_ms : -1);
+    if (ready > 0 || (ready < 0 && !try_again(errno))) return both[1].revents == 0;
   }
-  return both[1].revents == 0;
 }
 
 Result<size_t> Descriptor::read(std::span<std::byte> into) {

@@ -11,6 +11,7 @@
 // that others read as well may still make read() wait, for what they took between poll() and
 // read(): nothing ends that.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,6 +45,8 @@ class Descriptor {
   Status write(std::span<const std::byte> from);
   // Calls that wait, and all later ones, end with ErrorCode::cancelled.
   void interrupt() noexcept;
+  // The same when `*cancel` is set: calls that wait look at it some times a second. It outlives this.
+  void heed(const std::atomic<bool>* cancel) { cancel_ = cancel; }
 
   const std::string& name() const { return name_; }
 
@@ -58,6 +61,7 @@ class Descriptor {
 
   os::Fd fd_;
   os::Event interrupted_;
+  const std::atomic<bool>* cancel_ = nullptr;
   Kind kind_;
   bool may_refuse_to_wait_ = true;  // RWF_NOWAIT works
   uint64_t offset_ = 0;             // bytes transferred, for messages

@@ -52,6 +52,8 @@ struct OutputOptions {
   // What the run reads: it is neither written over while it is read, nor replaced once it changed.
   std::shared_ptr<const InputGuard> inputs = {};
   uint64_t bytes = 0;  // that will be written, as far as is known
+  // Ends the wait for a reader of a pipe with a name: ErrorCode::cancelled.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 // An open file. Move-only, closes itself. Thread safety: const members from any thread. Requests
@@ -66,6 +68,9 @@ class File {
   // REQUIRES of callers: an input is opened once, and handed on open; a pipe with a name loses its
   // writer where it is closed in between.
   static Result<File> open_read(const std::string& path, Caching wanted = Caching::direct);
+  // The same, but of a pipe with a name it does not wait for the writer: Descriptor does, which is to
+  // read it, and which can be told to stop.
+  static Result<File> open_input(const std::string& path, Caching wanted = Caching::direct);
   // A file that was opened for reading, buffered, becomes what Caching::direct had made of it.
   void read_directly();
   // A file in `directory` that nobody else can open, for reading and writing; its space is free
@@ -159,6 +164,7 @@ class File {
   File(int fd, std::string path, Kind kind);
   static Result<File> create_in(const std::string& directory, const std::string& path,
                                 unsigned mode, Caching wanted);
+  static Result<File> open_read(const std::string& path, Caching wanted, int more_flags);
   static Result<File> open_in_place(const std::string& name, const std::string& path, Kind kind,
                                     const OutputOptions& options);
   // A named file of this process's user; `path`: what to call it in messages.

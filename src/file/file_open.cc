@@ -103,6 +103,28 @@ Status may_write_over(const struct stat& status, const std::string& path,
                  path, "--overwrite-device, when nothing on it is needed any more");
 }
 
+bool is_pipe(const std::string& name) {
+  struct stat status;
+  return ::stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+// A pipe without a reader makes who opens it wait for one, and nothing ends that; so where somebody may
+// wish to, it is tried again and again.
+int open_to_write(const std::string& name, int flags, const std::atomic<bool>* cancel) {
+  constexpr timespec pause = {.tv_sec = 0, .tv_nsec = 10'000'000};
+  if (cancel == nullptr || !is_pipe(name)) return ::open(name.c_str(), flags);
+  for (;;) {
+    const int fd = ::open(name.c_str(), flags | O_NONBLOCK);
+    if (fd >= 0) ::fcntl(fd, F_SETFL, O_WRONLY);
+    if (fd >= 0 || errno != ENXIO) return fd;
+    if (cancel->load(std::memory_order_relaxed)) {
+      errno = ECANCELED;
+      return -1;
+    }
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
 }  // namespace
 
 // The way to direct I/O is to open the same file once more, so that whatever the trial says there
@@ -122,13 +144,24 @@ void File::open_direct(int flags) {
 }
 
 Result<File> File::open_read(const std::string& path, Caching wanted) {
+  return open_read(path, wanted, 0);
+}
+
+Result<File> File::open_input(const std::string& path, Caching wanted) {
+  if (path == "-" || !is_pipe(path)) return open_read(path, wanted);
+  auto file = open_read(path, wanted, O_NONBLOCK);
+  if (file) ::fcntl(file->buffered_fd_, F_SETFL, O_RDONLY);
+  return file;
+}
+
+Result<File> File::open_read(const std::string& path, Caching wanted, int more_flags) {
   os::Fd fd;
   if (path == "-") {
     auto copy = duplicate(STDIN_FILENO, "read", path);
     if (!copy) return std::unexpected(copy.error());
     fd.reset(*copy);
   } else {
-    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | more_flags));
   }
   struct stat status;
   if (!fd || ::fstat(fd.get(), &status) != 0) return system_error(errno, "open", path);
@@ -214,7 +247,9 @@ Result<File> File::open_in_place(const std::string& name, const std::string& pat
   const int flags = kind == Kind::stream         ? O_WRONLY
                     : kind == Kind::block_device ? O_RDWR | O_EXCL
                                                  : O_RDWR;
-  int fd = ::open(name.c_str(), flags | O_CLOEXEC | O_NOCTTY);
+  int fd = open_to_write(name, flags | O_CLOEXEC | O_NOCTTY, options.cancel);
+  if (fd < 0 && errno == ECANCELED)
+    return failure(ErrorCode::cancelled, "wait for a reader of the pipe", path);
   if (fd < 0 && errno == EBUSY) return in_use(path);
   if (fd < 0) return system_error(errno, "write", path);
   File file(fd, path, kind);

@@ -54,8 +54,9 @@ class CheckSink final : public Sink {
 
 Result<record::CheckResult> check_input(const std::string& path,
                                         const record::CheckFileOptions& options,
-                                        const SourceOptions& source) {
-  auto file = file::File::open_read(path);
+                                        const SourceOptions& source,
+                                        const std::atomic<bool>* cancel) {
+  auto file = file::File::open_input(path);
   if (!file) return std::unexpected(file.error());
   const auto arrival = source::arrival_of(*file, source);
   if (!arrival) return std::unexpected(arrival.error());
@@ -63,7 +64,7 @@ Result<record::CheckResult> check_input(const std::string& path,
   const record::Format& format = options.check.format;
   if (!arrival->in_order && !format.csv && format.header_lines == 0)
     return record::check_file(*file, options);
-  auto bytes = source::source_of(*file, source);
+  auto bytes = source::source_of(*file, source, cancel);
   if (!bytes) return std::unexpected(bytes.error());
   auto stream = SourceStream::open(std::move(*bytes), path, {.policy = ErrorPolicy::recover});
   if (!stream) return std::unexpected(stream.error());

@@ -27,7 +27,7 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
   PieceReaders readers(options,
                        {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
   for (const std::string& path : options.inputs) {
-    auto file = file::File::open_read(path);
+    auto file = file::File::open_input(path);
     if (!file) return std::unexpected(file.error());
     const auto arrival = source::arrival_of(*file, options.source);
     if (!arrival) return std::unexpected(arrival.error());

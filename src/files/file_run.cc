@@ -190,7 +190,7 @@ std::unique_ptr<Source> source_behind(std::string taken, std::shared_ptr<Source>
 Result<std::string> FileRun::take_header(bowtie::Input& input) {
   std::optional<file::File> opened;
   if (input.file == nullptr) {
-    auto file = file::File::open_read(input.path, file::Caching::buffered);
+    auto file = file::File::open_input(input.path, file::Caching::buffered);
     if (!file) return std::unexpected(file.error());
     opened = std::move(*file);
   }
@@ -198,7 +198,7 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
   const bool in_order = input.bytes == bowtie::unknown_bytes;
   std::shared_ptr<Source> source;
   if (in_order) {
-    auto bytes = source::source_of(file, input.source);
+    auto bytes = source::source_of(file, input.source, options_.cancel);
     if (!bytes) return std::unexpected(bytes.error());
     source = std::move(*bytes);
   }
@@ -229,9 +229,9 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
     input.bytes -= bytes;
     input_bytes_ -= input_bytes_ == bowtie::unknown_bytes ? 0 : bytes;
   } else if (opened) {
-    input.source_of = [bytes, options = input.source](
+    input.source_of = [bytes, options = input.source, cancel = options_.cancel](
                           const file::File& again) -> Result<std::unique_ptr<Source>> {
-      auto all = source::source_of(again, options);
+      auto all = source::source_of(again, options, cancel);
       if (!all) return all;
       std::string skipped(bytes, '\0');
       for (size_t at = 0; at < bytes;) {
@@ -260,7 +260,7 @@ Status FileRun::write_header(file::File& output) const {
 }
 
 Status FileRun::add(const std::string& path, const record::Format& format) {
-  auto file = file::File::open_read(path);
+  auto file = file::File::open_input(path);
   if (!file) return std::unexpected(file.error());
   if (auto added = guard_->add(*file); !added) return added;
   const auto arrival = source::arrival_of(*file, options_.source);

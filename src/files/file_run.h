@@ -59,7 +59,10 @@ class FileRun {
   const std::vector<std::optional<uint32_t>>& places() const { return places_; }
   // For a result that is written beside the inputs. `bytes`: as much as is known before.
   file::OutputOptions output_options(uint64_t bytes = 0) const {
-    return {.rules = options_.output_rules, .inputs = guard_, .bytes = bytes};
+    return {.rules = options_.output_rules,
+            .inputs = guard_,
+            .bytes = bytes,
+            .cancel = options_.cancel};
   }
   // With which each of them begins; it belongs to none of them. Its last line has an end.
   const std::string& header() const { return header_; }

@@ -10,7 +10,8 @@ namespace penstock::files {
 Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
     const file::File& file, const FilesOptions& options, size_t block_bytes,
     uint32_t read_ahead_blocks, uint32_t comeback_blocks, uint64_t bytes_max) {
-  auto bytes = source::source_of(file, source::within_memory(options.source, options.memory_bytes));
+  auto bytes = source::source_of(file, source::within_memory(options.source, options.memory_bytes),
+                                 options.cancel);
   if (!bytes) return std::unexpected(bytes.error());
   auto stream = SourceStream::open(std::move(*bytes), file.path(),
                                    {.block_bytes = block_bytes,

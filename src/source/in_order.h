@@ -3,6 +3,7 @@
 // Inputs whose bytes come in order alone. They have one owner, whatever reads them: a thread that
 // fills a stream (SourceStream). All other files are read at any place, many requests at a time.
 
+#include <atomic>
 #include <memory>
 
 #include "file/file.h"
@@ -22,7 +23,9 @@ Result<Arrival> arrival_of(const file::File& file, const SourceOptions& options)
 SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
 // All of it, decompressed as the options say: from the beginning, or of a pipe from where it stands.
-// `file` may be closed afterwards.
-Result<std::unique_ptr<Source>> source_of(const file::File& file, const SourceOptions& options);
+// `file` may be closed afterwards. Where `cancel` is given and set, reads end with ErrorCode::cancelled,
+// those too that wait; it outlives the source.
+Result<std::unique_ptr<Source>> source_of(const file::File& file, const SourceOptions& options,
+                                          const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace penstock::source

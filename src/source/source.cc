@@ -126,7 +126,7 @@ Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name) {
 }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
-  auto file = file::File::open_read(path, file::Caching::buffered);
+  auto file = file::File::open_input(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
   return source::source_of(*file, options);
 }
@@ -152,10 +152,12 @@ SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes
 }
 
 Result<std::unique_ptr<Source>> source::source_of(const file::File& file,
-                                                  const SourceOptions& options) {
+                                                  const SourceOptions& options,
+                                                  const std::atomic<bool>* cancel) {
   const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
   auto descriptor = file::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
   if (!descriptor) return std::unexpected(descriptor.error());
+  descriptor->heed(cancel);
   return decompress(std::make_unique<DescriptorSource>(std::move(*descriptor)), file.path(),
                     options);
 }

@@ -260,7 +260,7 @@ Result<uint64_t> plain_bytes(const file::File& file, const SourceStreamOptions& 
 
 Result<SourceStream> SourceStream::open(const std::string& path,
                                         const SourceStreamOptions& options) {
-  auto file = file::File::open_read(path, file::Caching::buffered);
+  auto file = file::File::open_input(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
   const Result<uint64_t> bytes = source::plain_bytes(*file, options);
   if (!bytes) return std::unexpected(bytes.error());

@@ -41,7 +41,7 @@ struct FileReader::State {
 };
 
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
-  auto file = file::File::open_read(path);
+  auto file = file::File::open_input(path);
   if (!file) return std::unexpected(file.error());
   return open_on(std::move(*file), options);
 }

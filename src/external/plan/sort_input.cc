@@ -232,7 +232,7 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
   auto guard = std::make_shared<file::InputGuard>();
   input.guard = guard;
   for (const std::string& path : options.inputs) {
-    auto file = file::File::open_read(path);
+    auto file = file::File::open_input(path);
     if (!file) return std::unexpected(file.error());
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();
