@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Layers whose tests run threads against each other.
 THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "papers",
-                   "bowtie", "files", "external", "trace")
+                   "bowtie", "files", "external", "api", "trace")
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulator_test", "papers_theorems_test",
                     "external_block_keeper_test", "external_bucket_plan_test", "external_journal_test",
@@ -44,7 +44,8 @@ UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulato
 LONG_TESTS = ("external_sort_prediction_test", "external_string_sort_test", "external_top_items_test",
               "papers_partition_methods_test", "papers_radix_sort_test", "papers_scheduler_test")
 # Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: in the gate they run without.
-FAULT_TESTS = ("external_damage_test", "external_resume_test")
+# What the kernel counts as memory is the program's own only there, too.
+FAULT_TESTS = ("external_damage_test", "external_resume_test", "api_memory_scope_test")
 
 # Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
 TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", "test_third_party_test", *FAULT_TESTS)
