@@ -91,6 +91,14 @@ class EmptyRoot(unittest.TestCase):
         for program in ("with_cpp", "with_c", "with_c_static"):
             self.assertEqual(self.inside(f"b/{program} in out"), told, program)
 
+    def test_4_dockerfile(self):
+        """Its lines as far as the compiler: what the build needs is installed and found."""
+        lines = re.findall(r"^RUN (.*)$", (SOURCE / "Dockerfile").read_text(), re.MULTILINE)
+        self.assertEqual(lines[:2], ["tools/setup.sh", "tools/build.sh static"])
+        shutil.copytree(SOURCE, self.root / "root/penstock", ignore=shutil.ignore_patterns("build", ".git"))
+        told = self.inside(f"cd penstock; {lines[0]}; cmake --preset static")
+        self.assertIn("Build files have been written to", told)
+
 
 if __name__ == "__main__":
     end_to_end.main("empty_root")

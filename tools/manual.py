@@ -141,7 +141,7 @@ def contents():
         pages = re.findall(r"^- \[[^]]*\]\(([\w-]+)\.md\)", rest, re.MULTILINE)
         if caption == "Reference":
             pages = ["commands", "cpp", "c", *pages, "changes"]
-        trees.append(f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n")
+        trees.append(f"```{{toctree}}\n:hidden:\n:titlesonly:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n")
     return "\n" + "\n".join(trees)
 
 
