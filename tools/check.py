@@ -356,6 +356,8 @@ def main():
     command(tally, "include directions", "tools/check_includes.py")
     command(tally, "format", "tools/format.sh", "--check")
     check_readme(tally)
+    if not (ROOT / "build/python/installed").exists():
+        tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
     clock.part("include directions, format", time.monotonic() - clock.start)
     parts = parts_of(full)
     build = Build(*parts[0][:2])

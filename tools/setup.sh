@@ -2,13 +2,13 @@
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
 # terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
 # penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals) or "check" (what ./check needs,
-# the manual's Sphinx in build/sphinx).
+# the manual's Sphinx in build/sphinx, and what the Python package needs in build/python).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev liblzma-dev libbz2-dev libpcre2-dev)
 check_packages=(libbpf-dev libgtest-dev librapidcheck-dev clang-19 clang-format-19 lld-19 libclang-rt-19-dev rapidjson-dev
-  libsimdjson-dev libboost-dev zstd lz4 fio strace doxygen codespell rpm debootstrap)
+  libsimdjson-dev libboost-dev zstd lz4 fio strace doxygen codespell rpm debootstrap python3-dev)
 bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv fio)
 
 packages=("${build_packages[@]}")
@@ -43,6 +43,8 @@ install_from_pypi() {
 # Databases for the bench external-sort, and Sphinx for the manual.
 install_rivals() { install_from_pypi rivals rivals.txt "the bench external-sort goes on without them"; }
 install_sphinx() { install_from_pypi sphinx manual.txt "the test of the manual will be skipped"; }
+# What builds and tests the Python package.
+install_python() { install_from_pypi python python.txt "the Python package is neither built nor tested"; }
 # What drives the browser that looks at the report's page. Where it cannot be had, that test is skipped, and says so.
 install_playwright() {
   local folder=$tools/../build/node lock=$tools/browser/package-lock.json
@@ -57,7 +59,7 @@ install_playwright() {
 }
 finish() {
   [ "${1:-run}" != bench ] || install_rivals
-  [ "${1:-run}" != check ] || { install_playwright && install_sphinx; }
+  [ "${1:-run}" != check ] || { install_playwright && install_sphinx && install_python; }
   exit 0
 }
 

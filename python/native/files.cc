@@ -1,0 +1,4 @@
+#include "errors.h"
+namespace penstock::python {
+void bind_files(nb::module_&) {}
+}  // namespace penstock::python

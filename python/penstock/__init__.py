@@ -1,0 +1,14 @@
+"""Data larger than memory: files as arrays, and sorts of memory and of files within a hard budget of memory."""
+
+import sys as _sys
+
+if not getattr(_sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError("penstock needs a Python with a GIL: use the build of Python without the letter t")
+
+from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, IOFailure, NotFound, OutOfMappings, OutOfMemory,
+                      OutOfSpace, PermissionDenied, Unsorted, Unsupported)
+from ._memory import Partitions, argsort, partition, sort, top_k
+
+__all__ = ["Cancelled", "Corrupt", "Error", "IOFailure", "Interrupted", "InvalidArgument", "NotFound", "OutOfMappings",
+           "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Unsorted", "Unsupported", "argsort", "partition",
+           "sort", "top_k"]

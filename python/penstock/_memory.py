@@ -1,0 +1,287 @@
+"""Sorts and partitions of NumPy arrays: what an array is, made what the extension knows."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _penstock
+
+# Added to a datetime64 as an unsigned number: keeps the order, and brings NaT, which is the least number, behind all others.
+_NAT_LAST = np.uint64(2**63 - 1)
+
+
+def _options(threads: int, descending: bool = False, stable: bool = False) -> _penstock.SortOptions:
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
+    return _penstock.SortOptions(threads, descending, stable)
+
+
+def _refuse(dtype: np.dtype[Any]) -> TypeError:
+    if dtype.byteorder == ">":
+        return TypeError(f"penstock sorts numbers in the machine's byte order, not {dtype}: use a.astype(a.dtype.newbyteorder('='))")
+    if dtype.kind == "c":
+        return TypeError(f"penstock does not sort {dtype}: complex numbers have no order of their own; sort by a.real or abs(a) with argsort()")
+    if dtype.kind == "O":
+        return TypeError("penstock does not sort arrays of objects: make them numbers or strings of a fixed length with a.astype()")
+    if dtype.kind == "f":
+        return TypeError(f"penstock does not sort {dtype}: use a.astype(numpy.float64)")
+    return TypeError(f"penstock does not sort {dtype}: sort the part that decides as numbers, with argsort()")
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether the extension sorts the items themselves, or numbers of the same order in their place."""
+    if dtype.byteorder == ">" and dtype.itemsize > 1:
+        raise _refuse(dtype)
+    if dtype.kind in "biumMf" and dtype.itemsize in (1, 2, 4, 8):
+        return True
+    if dtype.kind in "SUV":
+        return False
+    raise _refuse(dtype)
+
+
+def _encode(a: NDArray[Any], *, in_place: bool) -> NDArray[Any]:
+    """Numbers that the extension sorts, in the order of those of `a`; of `a` itself where that is possible or asked for."""
+    if a.dtype.kind == "b":
+        return a.view(np.uint8)
+    if a.dtype.kind in "mM":
+        bits = a.view(np.uint64)
+        return np.add(bits, _NAT_LAST, out=bits if in_place else None)
+    if a.dtype == np.float16:
+        return a.astype(np.float32)
+    return a
+
+
+def _decode(encoded: NDArray[Any], a: NDArray[Any]) -> None:
+    """What _encode() made of `a`, in another order, back to `a`."""
+    if a.dtype.kind in "mM":
+        np.subtract(encoded, _NAT_LAST, out=a.view(np.uint64))
+    elif a.dtype == np.float16:
+        a[...] = encoded
+
+
+def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[np.uint8]:
+    """Of each item of `a`, which is in one row, bytes that compare as the items do."""
+    dtype = a.dtype
+    if dtype.names is not None:
+        fields = [dtype.names[0]] if order is None and len(dtype.names) == 1 else list(order or dtype.names)
+        unknown = [name for name in fields if name not in dtype.names]
+        if unknown:
+            raise ValueError(f"no field {unknown[0]!r} in {dtype}")
+        return np.concatenate([_key_bytes(np.ascontiguousarray(a[name])) for name in fields], axis=1)
+    if order is not None:
+        raise ValueError(f"order= is for dtypes with fields, not {dtype}")
+    if dtype.subdtype is not None or dtype.kind == "V" or dtype.hasobject:
+        raise _refuse(dtype)
+    if dtype.kind == "S":
+        return np.ascontiguousarray(a).view(np.uint8).reshape(len(a), dtype.itemsize)
+    if dtype.kind == "U":
+        keys = a.view(np.uint32)
+    else:
+        _is_number(dtype)
+        keys = _encode(np.ascontiguousarray(a), in_place=False)
+        bits = np.dtype(f"u{keys.itemsize}")
+        sign = bits.type(1 << (8 * keys.itemsize - 1))
+        if keys.dtype.kind == "f":
+            # Equal ones have the same bits: -0 and 0, all NaNs.
+            keys = np.where(np.isnan(keys), np.nan, keys + 0).astype(keys.dtype)
+            keys = np.where(keys.view(bits) & sign, ~keys.view(bits), keys.view(bits) | sign)
+        elif keys.dtype.kind == "i":
+            keys = keys.view(bits) ^ sign
+    return keys.astype(keys.dtype.newbyteorder(">")).view(np.uint8).reshape(len(a), -1)
+
+
+def _sorted_records(keys: NDArray[np.uint8], payload: NDArray[np.uint8], options: _penstock.SortOptions) -> NDArray[np.uint8]:
+    """The rows of `payload` in the order of those of `keys`."""
+    records = np.concatenate([keys, payload], axis=1)
+    _penstock.sort_records(records, keys.shape[1], options)
+    return np.ascontiguousarray(records[:, keys.shape[1]:])
+
+
+def _rows(a: NDArray[Any], axis: int) -> NDArray[Any]:
+    """`a` as rows along an axis in contiguous memory: a view, or where that cannot be, a copy."""
+    moved = np.moveaxis(a, axis, -1)
+    return np.ascontiguousarray(moved).reshape(-1, moved.shape[-1]) if moved.size else moved.reshape(0, 0)
+
+
+def _axis_of(a: NDArray[Any], axis: int | None) -> int:
+    if axis is None:
+        raise TypeError("axis=None makes a copy: sort a.ravel()")
+    return np.lib.array_utils.normalize_axis_index(axis, a.ndim)
+
+
+def sort(a: NDArray[Any], *, axis: int = -1, values: NDArray[Any] | None = None, order: str | Sequence[str] | None = None,
+         threads: int = 1, descending: bool = False, stable: bool = False) -> None:
+    """Sorts an array in place, along an axis. NaN and NaT come last, with `descending` first.
+
+    `values`, an array of one dimension as long as `a`, goes the way of `a`. `order` names the fields of a structured dtype that
+    decide, all of them where it is not given. Arrays that are not contiguous along the axis are sorted by way of a copy.
+    """
+    if not isinstance(a, np.ndarray):
+        raise TypeError(f"sort() needs a NumPy array, which it sorts in place, not {type(a).__name__}")
+    options = _options(threads, descending, stable)
+    if not a.flags.writeable:
+        raise ValueError("the array is read-only: sort a copy of it")
+    if values is not None:
+        _sort_pairs(a, values, order, threads, descending, stable)
+        return
+    axis = _axis_of(a, axis)
+    names = [order] if isinstance(order, str) else order
+    number = _is_number(a.dtype)
+    if number and names is not None:
+        raise ValueError(f"order= is for dtypes with fields, not {a.dtype}")
+    if a.size == 0:
+        return
+    rows = _rows(a, axis)
+    if number:
+        encoded = _encode(rows, in_place=True)
+        try:
+            _penstock.sort(encoded, options)
+        finally:
+            _decode(encoded, rows)
+    else:
+        for row in rows:
+            _sort_records(row, names, options)
+    if not np.shares_memory(rows, a, max_work=1):
+        np.moveaxis(a, axis, -1)[...] = rows.reshape(np.moveaxis(a, axis, -1).shape)
+
+
+def _sort_records(row: NDArray[Any], order: Sequence[str] | None, options: _penstock.SortOptions) -> None:
+    keys = _key_bytes(row, order)
+    if row.dtype.itemsize == 0:
+        return
+    items = row.view(np.uint8).reshape(len(row), -1)
+    if row.dtype.kind == "S":
+        _penstock.sort_records(items, items.shape[1], options)
+    else:
+        items[...] = _sorted_records(keys, items, options)
+
+
+def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str] | None, threads: int, descending: bool,
+                stable: bool) -> None:
+    if a.ndim != 1 or values.ndim != 1 or len(a) != len(values):
+        raise ValueError(f"values= is for arrays of one dimension, as long as each other, not {a.shape} and {values.shape}")
+    if not values.flags.writeable:
+        raise ValueError("the values are read-only: give a copy of them")
+    if np.shares_memory(a, values):
+        raise ValueError("keys and values are in the same memory")
+    plain = all(x.flags.c_contiguous and x.flags.aligned for x in (a, values)) and not values.dtype.hasobject
+    if plain and order is None and _is_number(a.dtype) and a.itemsize in (4, 8) and a.itemsize == values.itemsize and len(a):
+        encoded = _encode(a, in_place=True)
+        try:
+            _penstock.sort_pairs(encoded.reshape(1, -1), values.view(f"u{a.itemsize}").reshape(1, -1),
+                                 _options(threads, descending, stable))
+        finally:
+            _decode(encoded, a)
+        return
+    places = argsort(a, order=order, threads=threads, descending=descending)
+    a[...] = a[places]
+    values[...] = values[places]
+
+
+def argsort(a: NDArray[Any], *, axis: int = -1, order: str | Sequence[str] | None = None, threads: int = 1,
+            descending: bool = False) -> NDArray[np.intp]:
+    """The places of the items in order, along an axis: a[argsort(a)] is sorted. Stable."""
+    a = np.asanyarray(a)
+    options = _options(threads, descending, stable=True)
+    axis = _axis_of(a, axis)
+    names = [order] if isinstance(order, str) else order
+    number = _is_number(a.dtype)
+    if number and names is not None:
+        raise ValueError(f"order= is for dtypes with fields, not {a.dtype}")
+    shape = np.moveaxis(a, axis, -1).shape
+    if a.size == 0:
+        return np.empty(a.shape, np.intp)
+    rows = _rows(a, axis)
+    places = np.empty(rows.shape, np.uint64)
+    if number:
+        _penstock.argsort(_encode(rows, in_place=False), places, options)
+    else:
+        count = np.arange(rows.shape[1], dtype=np.uint64).view(np.uint8).reshape(-1, 8)
+        for row, place in zip(rows, places):
+            keys = _key_bytes(row, names)
+            if keys.shape[1] == 0:
+                place[:] = np.arange(len(place))
+            else:
+                place[:] = _sorted_records(keys, count, options).view(np.uint64)[:, 0]
+    return np.moveaxis(places.view(np.int64).reshape(shape), -1, axis).astype(np.intp, copy=False)
+
+
+def top_k(a: NDArray[Any], k: int, *, axis: int = -1, threads: int = 1, descending: bool = False) -> NDArray[Any]:
+    """The k least items, in order, along an axis; with `descending` the k greatest, where NaN and NaT count as greatest."""
+    a = np.asanyarray(a)
+    options = _options(threads, descending)
+    axis = _axis_of(a, axis)
+    if not 0 <= k <= a.shape[axis]:
+        raise ValueError(f"k must be between 0 and {a.shape[axis]}, the items along the axis, not {k}")
+    moved = np.moveaxis(a, axis, -1)
+    shape = (*moved.shape[:-1], k)
+    if not _is_number(a.dtype):
+        first = np.take(moved, range(k), axis=-1)  # of the right kind and shape
+        places = np.moveaxis(argsort(a, axis=axis, threads=threads, descending=descending), axis, -1)
+        first[...] = np.take_along_axis(moved, places[..., :k], -1)
+        return np.moveaxis(first, -1, axis)
+    result = np.empty(shape, a.dtype)
+    if result.size:
+        encoded = _encode(_rows(a, axis), in_place=False)
+        first = np.empty((len(encoded), k), encoded.dtype)
+        _penstock.top_k(encoded, first, options)
+        rows = result.reshape(-1, k)
+        if encoded.dtype != a.dtype and a.dtype.kind != "b":
+            _decode(first, rows)
+        else:
+            rows[...] = first.view(a.dtype)
+    return np.moveaxis(result, -1, axis)
+
+
+class Partitions(Sequence[NDArray[Any]]):
+    """The buckets of a partition, an array each, all in memory of their own."""
+
+    def __init__(self, buckets: _penstock.Buckets, dtype: np.dtype[Any]) -> None:
+        self._buckets = buckets
+        self._dtype = dtype
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
+        return self._buckets.bucket(index).view(self._dtype)
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<penstock.Partitions: {len(self)} buckets of {self._dtype}>"
+
+
+def partition(a: NDArray[Any], *, bits: int = 8, by: str = "low", seed: int = 0, bounds: Sequence[int] | None = None,
+              first: int = 0, last: int | None = None, buckets: int = 256, threads: int = 1, stable: bool = False) -> Partitions:
+    """Copies of the items of an array in buckets, by the `bits` "low" or "high" bits of each, or of its "hash" (of `seed`); by
+    "range", in `buckets` shares of [first, last] as wide as each other; or between sorted `bounds`, of which bucket i holds
+    bounds[i - 1] <= item < bounds[i]. Items are unsigned numbers of 32 or 64 bits; "low" and "hash" take signed ones, too.
+    """
+    a = np.asarray(a)
+    _is_number(a.dtype)
+    if a.ndim != 1:
+        raise ValueError(f"partition() takes arrays of one dimension, not {a.ndim}: use a.ravel()")
+    if by not in ("low", "high", "hash", "range"):
+        raise ValueError(f"by must be 'low', 'high', 'hash' or 'range', not {by!r}")
+    by = "bounds" if bounds is not None else by
+    kinds = "iu" if by in ("low", "hash") else "u"
+    if a.dtype.kind not in kinds or a.itemsize not in (4, 8):
+        raise TypeError(f"penstock partitions unsigned numbers of 32 or 64 bits by {by!r}, not {a.dtype}: use a.view() or a.astype()")
+    rule = _penstock.By()
+    rule.by, rule.bits, rule.seed, rule.first, rule.buckets = by, bits, seed, first, buckets
+    rule.last = 2 ** (8 * a.itemsize) - 1 if last is None else last
+    rule.splitters = [] if bounds is None else [int(bound) for bound in bounds]
+    if rule.splitters != sorted(rule.splitters):
+        raise ValueError("bounds must be sorted")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
+    items = np.ascontiguousarray(a).view(f"u{a.itemsize}").reshape(1, -1)
+    return Partitions(_penstock.partition(items, rule, threads, stable), a.dtype)

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""`pip install .` in a clean virtual environment: install.py SOURCE TOOLS. TOOLS has what builds the package, so that no other
+version of it is fetched. What was installed then works without the source tree, and brings the program."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import venv
+
+source, tools = map(pathlib.Path, sys.argv[1:])
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], check=True, text=True, **options)
+
+
+with tempfile.TemporaryDirectory(prefix="penstock-python-") as folder:
+    folder = pathlib.Path(folder)
+    wheels = folder / "wheels"
+    # Built by what tools/python.txt lists, installed where there is nothing but NumPy.
+    run(tools / "bin/pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", wheels, source)
+    [wheel] = wheels.iterdir()
+    print(wheel.name, wheel.stat().st_size)
+    venv.create(folder / "clean", with_pip=True)
+    listed = (source / "tools/python.txt").read_text().split("\n")
+    start = next(i for i, line in enumerate(listed) if line.startswith("numpy=="))
+    end = next(i for i in range(start + 1, len(listed)) if not listed[i].startswith(" "))
+    (folder / "numpy.txt").write_text("\n".join(listed[start:end]))
+    pip = folder / "clean/bin/pip"
+    run(pip, "install", "-q", "--require-hashes", "--only-binary", ":all:", "-r", folder / "numpy.txt")
+    run(pip, "install", "-q", "--no-deps", wheel)
+    python = folder / "clean/bin/python"
+    program = """
+import numpy, pathlib, penstock
+a = numpy.arange(1000, dtype="u8")[::-1].copy()
+penstock.sort(a)
+assert (a == numpy.arange(1000)).all()
+folder = pathlib.Path(penstock.__file__).parent
+assert (folder / "py.typed").exists()
+print(penstock.__file__)
+"""
+    installed = run(python, "-c", program, cwd=folder, stdout=subprocess.PIPE).stdout
+    assert str(folder) in installed, installed
+    version = run(folder / "clean/bin/penstock", "--version", cwd=folder, stdout=subprocess.PIPE).stdout
+    assert "0.1.0" in version, version
+    # The C++ library is inside: of shared ones only those of the system and of the codecs.
+    [extension] = (folder / "clean/lib").rglob("_penstock*.so")
+    needed = run("readelf", "-d", extension, stdout=subprocess.PIPE).stdout
+    assert "libstdc++" not in needed and "libgcc_s" not in needed, needed
+print("ok")
