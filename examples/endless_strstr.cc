@@ -6,8 +6,8 @@
 // Neither side knows about blocks: the producer calls memset() once, the consumer strstr() once,
 // and each waits inside its own loads and stores when the other one is behind.
 
-#include <penstock/remap_stream.h>
-#include <penstock/units.h>
+#include <penstock/base.h>
+#include <penstock/stream.h>
 
 #include <cstdio>
 #include <cstdlib>

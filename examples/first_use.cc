@@ -1,7 +1,7 @@
 #include <cstring>
 #include <thread>
 
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 
 int main() {
   auto pipe = penstock::RemapStream::open({.bytes = 10 * penstock::GiB});

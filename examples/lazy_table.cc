@@ -7,9 +7,8 @@
 // the longest ago. (Which one was *read* the longest ago nobody can say: reads of what is there
 // cost nothing, and tell nothing.) The two threads see a plain array of doubles.
 
-#include <penstock/block_pool.h>
+#include <penstock/base.h>
 #include <penstock/region.h>
-#include <penstock/units.h>
 
 #include <cmath>
 #include <cstdio>

@@ -2,8 +2,6 @@
 // have large values, a view shows just these as one array, and a function that knows nothing of
 // pages runs over it. Nothing is copied, and what is measured later is seen.
 
-#include "penstock/page_view.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -11,9 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
-#include "penstock/virtual_range.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace {
 
@@ -40,7 +37,7 @@ int fail(const penstock::Error& error) {
 int main() {
   auto pool = penstock::PagePool::open({.page_bytes = page_bytes, .bytes_max = 64 * MiB});
   if (!pool) return fail(pool.error());
-  auto table = penstock::VirtualRange::reserve(*pool, {.bytes = 32 * MiB, .name = "measurements"});
+  auto table = penstock::VirtualRange::open(*pool, {.bytes = 32 * MiB, .name = "measurements"});
   if (!table) return fail(table.error());
   auto pages = pool->take(static_cast<uint32_t>(table->slots()));
   if (!pages) return fail(pages.error());

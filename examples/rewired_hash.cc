@@ -1,14 +1,13 @@
 // Counts how often each number comes in a sequence, with a hash table that grows bucket by bucket:
 // its directory is the page table, and no insertion waits for the whole table to be copied.
 
-#include "penstock/rewired_hash.h"
-
 #include <cstdint>
 #include <cstdio>
 #include <random>
 
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/containers.h"
+#include "penstock/rewire.h"
 
 int main() {
   auto pool =

@@ -6,9 +6,9 @@
 // writes to it, a library's function or several threads, finds memory there. And splice() moves the
 // pages of one vector behind those of another.
 
-#include <penstock/page_pool.h>
-#include <penstock/rewired_vector.h>
-#include <penstock/units.h>
+#include <penstock/base.h>
+#include <penstock/containers.h>
+#include <penstock/rewire.h>
 
 #include <algorithm>
 #include <cstdint>

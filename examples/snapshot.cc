@@ -8,9 +8,8 @@
 // transfer is on its way. But never of more than one for each writer, for a snapshot cuts what a
 // thread stores at one place: it shows no store without those that came before it.
 
-#include <penstock/page_pool.h>
-#include <penstock/rewired_table.h>
-#include <penstock/units.h>
+#include <penstock/base.h>
+#include <penstock/rewire.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -5,9 +5,8 @@
 // The child inherits the descriptor here; a process that is no relative can get it over a socket
 // (SCM_RIGHTS). Kill either one at any moment: the other one is told.
 
-#include <penstock/process_stream.h>
-#include <penstock/recovery.h>
-#include <penstock/units.h>
+#include <penstock/base.h>
+#include <penstock/stream.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +32,7 @@ int main(int argc, char** argv) {
   const uint64_t bytes = (argc > 1 ? std::strtoull(argv[1], nullptr, 0) : 64) * penstock::MiB;
   const uint64_t numbers = bytes / sizeof(uint64_t);
 
-  auto stream = ProcessStream::create(
+  auto stream = ProcessStream::open(
       {.bytes = bytes, .policy = penstock::ErrorPolicy::recover, .name = "numbers"},
       Side::consumer);
   if (!stream) {

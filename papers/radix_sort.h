@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "papers/bucket_stream.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "pool/pool.h"
 #include "scatter/lines.h"
 #include "sort/cache/cache_sort.h"

@@ -3,9 +3,8 @@
 #include <concepts>
 #include <cstddef>
 
-#include "penstock/block_pool.h"
+#include "penstock/region.h"
 #include "penstock/sort.h"
-#include "penstock/vanishing_array.h"
 
 namespace penstock::papers {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::papers {
 namespace {

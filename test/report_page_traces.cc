@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

@@ -24,8 +24,8 @@
 #include "base/random.h"
 #include "base/trials.h"
 #include "os/memory.h"
+#include "penstock/base.h"
 #include "penstock/sort.h"
-#include "penstock/units.h"
 #include "record/generator.h"
 #include "record/items.h"
 

@@ -27,10 +27,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
-#include "penstock/guard_stream.h"
-#include "penstock/process_stream.h"
-#include "penstock/recovery.h"
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
@@ -266,14 +263,14 @@ Result<std::unique_ptr<AnyStream>> AnyStream::open(Kind kind, const RemapStream:
                                    .policy = shape.policy,
                                    .strict = shape.strict});
     case Kind::process: {
-      auto from = ProcessStream::create({.bytes = shape.bytes,
-                                         .block_bytes = shape.block_bytes,
-                                         .read_ahead_blocks = shape.read_ahead_blocks,
-                                         .producer_comeback_blocks = shape.producer_comeback_blocks,
-                                         .consumer_comeback_blocks = shape.consumer_comeback_blocks,
-                                         .policy = shape.policy,
-                                         .strict = shape.strict},
-                                        Side::producer);
+      auto from = ProcessStream::open({.bytes = shape.bytes,
+                                       .block_bytes = shape.block_bytes,
+                                       .read_ahead_blocks = shape.read_ahead_blocks,
+                                       .producer_comeback_blocks = shape.producer_comeback_blocks,
+                                       .consumer_comeback_blocks = shape.consumer_comeback_blocks,
+                                       .policy = shape.policy,
+                                       .strict = shape.strict},
+                                      Side::producer);
       if (!from) return std::unexpected(from.error());
       auto to = ProcessStream::attach(from->fd(), Side::consumer,
                                       {.policy = shape.policy, .strict = shape.strict});
@@ -281,13 +278,13 @@ Result<std::unique_ptr<AnyStream>> AnyStream::open(Kind kind, const RemapStream:
       return std::make_unique<TwoEnds>(std::move(*from), std::move(*to));
     }
     case Kind::remap_mremap:
-      remap.mechanism = RemapStream::Mechanism::mremap;
+      remap.mechanism = Mechanism::mremap;
       break;
     case Kind::remap_uffd_move:
-      remap.mechanism = RemapStream::Mechanism::uffd_move;
+      remap.mechanism = Mechanism::uffd_move;
       break;
     case Kind::remap_shared:
-      remap.mechanism = RemapStream::Mechanism::shared;
+      remap.mechanism = Mechanism::shared;
       break;
     case Kind::remap_system_calls:
       remap.system_calls = true;

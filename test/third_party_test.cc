@@ -46,13 +46,12 @@
 #include "os/cpu.h"
 #include "os/sanitizer.h"
 #include "penstock/file_stream.h"
-#include "penstock/recovery.h"
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
 
-using Side = RemapStream::Side;
+using Side = Side;
 
 constexpr size_t block = 256 * KiB;
 constexpr uint64_t stream_bytes = 64 * MiB;

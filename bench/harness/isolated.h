@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

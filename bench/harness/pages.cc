@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/limits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

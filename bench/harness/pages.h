@@ -12,8 +12,8 @@
 
 #include "bench/harness/bench.h"
 #include "os/memory.h"
-#include "penstock/error.h"
-#include "penstock/page_pool.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::bench {
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

@@ -35,7 +35,7 @@
 #include "file/engine.h"
 #include "file/file.h"
 #include "papers/bowtie/simulator.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

@@ -19,7 +19,7 @@
 #include "bowtie/planner.h"
 #include "papers/bowtie/simulator.h"
 #include "papers/bowtie/theorems.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

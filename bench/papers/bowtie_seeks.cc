@@ -18,7 +18,7 @@
 #include "bench/harness/bench.h"
 #include "bowtie/planner.h"
 #include "papers/bowtie/simulator.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

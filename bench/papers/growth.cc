@@ -25,10 +25,8 @@
 #include "bench/harness/isolated.h"
 #include "bench/harness/loops.h"
 #include "os/memory.h"
-#include "penstock/guard_stream.h"
-#include "penstock/pull_stream.h"
-#include "penstock/remap_stream.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock::bench {
 namespace {
@@ -70,7 +68,7 @@ uint64_t consume(const char* from, const Walk& walk) {
 
 // The pages of a pool that shows them at several addresses.
 uint64_t shared_bytes(const RemapStream& stream) {
-  return stream.mechanism() == RemapStream::Mechanism::shared ? stream.memory_bytes() : 0;
+  return stream.mechanism() == Mechanism::shared ? stream.memory_bytes() : 0;
 }
 uint64_t shared_bytes(const GuardStream&) {
   return 0;

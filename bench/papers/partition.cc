@@ -30,8 +30,8 @@
 #include "partition/bucket_function.h"
 #include "partition/pass.h"
 #include "partition/shared_pieces.h"
+#include "penstock/base.h"
 #include "penstock/partition.h"
-#include "penstock/units.h"
 #include "scatter/lines.h"
 
 namespace penstock::bench {

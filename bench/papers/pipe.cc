@@ -38,10 +38,8 @@
 #include "bench/rivals/block_queue.h"
 #include "os/futex.h"
 #include "os/memory.h"
-#include "penstock/guard_stream.h"
-#include "penstock/process_stream.h"
-#include "penstock/remap_stream.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock::bench {
 namespace {
@@ -366,12 +364,12 @@ class TwoProcessPipe final : public Pipe {
 
 Opener two_processes(const Shape& shape, const Loops& loops) {
   return [shape, &loops]() -> Result<std::unique_ptr<Pipe>> {
-    auto opened = ProcessStream::create({.bytes = shape.bytes,
-                                         .block_bytes = shape.block_bytes,
-                                         .read_ahead_blocks = shape.blocks - 1,
-                                         .producer_comeback_blocks = 0,
-                                         .consumer_comeback_blocks = 0},
-                                        Side::consumer);
+    auto opened = ProcessStream::open({.bytes = shape.bytes,
+                                       .block_bytes = shape.block_bytes,
+                                       .read_ahead_blocks = shape.blocks - 1,
+                                       .producer_comeback_blocks = 0,
+                                       .consumer_comeback_blocks = 0},
+                                      Side::consumer);
     if (!opened) return std::unexpected(opened.error());
     return std::make_unique<TwoProcessPipe>(std::move(*opened), shape.bytes, loops);
   };
@@ -432,7 +430,7 @@ Result<std::vector<double>> run_all(std::vector<Contender> contenders, const Sha
 }
 
 // Aligned loops need no comebacks: all memory but the reader's block is read-ahead.
-RemapStream::Options aligned(const Shape& shape, RemapStream::Mechanism mechanism) {
+RemapStream::Options aligned(const Shape& shape, Mechanism mechanism) {
   return {.read_ahead_blocks = shape.blocks - 1,
           .producer_comeback_blocks = 0,
           .consumer_comeback_blocks = 0,
@@ -506,7 +504,7 @@ Result<Report> run_pipe(const Options& options) {
   Report report;
   report.hash(sum_of_numbers(shape.bytes));
 
-  using enum RemapStream::Mechanism;
+  using enum Mechanism;
   double iterator_gb_per_s = 0;
   for (const Loops* loops : {&items_of_16_bytes, &items_of_64_bytes}) {
     const bool paper = loops == &items_of_16_bytes;

@@ -16,8 +16,8 @@
 #include "bench/harness/bench.h"
 #include "fault/registry.h"
 #include "os/memory.h"
-#include "penstock/pull_stream.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock::bench {
 namespace {

@@ -23,9 +23,10 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/page_store.h"
 #include "rewire/range.h"
 
@@ -97,13 +98,13 @@ Result<Report> run_access(const Options& options) {
   auto set = pool->take(pool->pages_max());
   if (!set) return std::unexpected(set.error());
   const std::vector<PageId> pages = pages_of(*set, Order::random);
-  auto range = rewire::Range::reserve(pool->internal(), pages.size());
+  auto range = rewire::Range::reserve(internal::Access::core(*pool), pages.size());
   if (!range) return std::unexpected(range.error());
   if (const int error = (*range)->map(0, pages, os::Access::read_write))
     return system_error(error, "map the pool's pages", "bench rewire-access");
   std::vector<uint64_t*> directory;
   for (const PageId page : pages)
-    directory.push_back(reinterpret_cast<uint64_t*>(pool->internal()->home(page)));
+    directory.push_back(reinterpret_cast<uint64_t*>(internal::Access::core(*pool)->home(page)));
 
   const Direct plain{reinterpret_cast<uint64_t*>(anonymous->begin())};
   const Direct rewired{reinterpret_cast<uint64_t*>((*range)->begin())};

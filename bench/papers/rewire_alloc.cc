@@ -27,9 +27,10 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/page_store.h"
 #include "rewire/range.h"
 
@@ -89,7 +90,7 @@ class Bench {
     if (!pool) return std::unexpected(pool.error());
     auto set = pool->take(pool->pages_max());
     if (!set) return std::unexpected(set.error());
-    pool::PageStore& store = *pool->internal();
+    pool::PageStore& store = *internal::Access::core(*pool);
     const auto shift = static_cast<uint32_t>(std::countr_zero(page_bytes / sizeof(uint64_t)));
     const std::string kind = page_bytes == 2 * MiB ? "huge pages" : "4 KiB pages";
 
@@ -117,7 +118,7 @@ class Bench {
         add(fmt::format("rewired, {}, {}{}{}", kind, name_of(order), pieces,
                         populate ? ", populated" : ""),
             measure([&] {
-              auto made = rewire::Range::reserve(pool->internal(), pages.size());
+              auto made = rewire::Range::reserve(internal::Access::core(*pool), pages.size());
               if (!made) {
                 status = std::unexpected(made.error());
               } else {

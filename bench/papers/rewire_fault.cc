@@ -28,7 +28,7 @@
 #include "bench/harness/pages.h"
 #include "os/memfd.h"
 #include "os/memory.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

@@ -33,9 +33,9 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
-#include "penstock/page_pool.h"
-#include "penstock/rewired_hash.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/containers.h"
+#include "penstock/rewire.h"
 
 namespace penstock::bench {
 namespace {

@@ -37,16 +37,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
 #include "os/memory.h"
 #include "partition/bucket_function.h"
-#include "penstock/page_pool.h"
-#include "penstock/rewired_partition.h"
+#include "penstock/base.h"
+#include "penstock/partition.h"
+#include "penstock/rewire.h"
 #include "penstock/sort.h"
-#include "penstock/units.h"
 #include "pool/page_store.h"
 #include "scatter/lines.h"
 
@@ -119,7 +120,7 @@ class ChunkIterator {
 class Bench {
  public:
   Bench(const PagePool& pool, std::span<const uint64_t> input)
-      : pool_(pool), store_(*pool.internal()), input_(input) {}
+      : pool_(pool), store_(*internal::Access::core(pool)), input_(input) {}
 
   void choose(unsigned bits) {
     bits_ = bits;

@@ -22,9 +22,10 @@
 #include <string>
 #include <vector>
 
+#include "base/access.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/page_store.h"
 #include "rewire/range.h"
 
@@ -110,7 +111,7 @@ class Bench {
       const auto pages = static_cast<uint32_t>(chunk_bytes / page_bytes);
       const PageId first = sets_[i][0];
       for (const bool populate : {false, true}) {
-        auto range = rewire::Range::reserve(pools_[i].internal(), bytes / page_bytes);
+        auto range = rewire::Range::reserve(internal::Access::core(pools_[i]), bytes / page_bytes);
         if (!range) return std::unexpected(range.error());
         int error = 0;
         const double seconds = seconds_of([&] {

@@ -43,9 +43,9 @@
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
 #include "os/memory.h"
-#include "penstock/page_pool.h"
-#include "penstock/rewired_vector.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/containers.h"
+#include "penstock/rewire.h"
 
 namespace penstock::bench {
 namespace {

@@ -28,9 +28,8 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/pages.h"
-#include "penstock/page_view.h"
-#include "penstock/units.h"
-#include "penstock/virtual_range.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::bench {
 namespace {
@@ -55,7 +54,7 @@ class Bench {
   Status run() {
     auto pool = PagePool::open({.page_bytes = page_bytes_, .bytes_max = bytes_});
     if (!pool) return std::unexpected(pool.error());
-    auto range = VirtualRange::reserve(*pool, {.bytes = bytes_});
+    auto range = VirtualRange::open(*pool, {.bytes = bytes_});
     if (!range) return std::unexpected(range.error());
     auto set = pool->take(pool->pages_max());
     if (!set) return std::unexpected(set.error());

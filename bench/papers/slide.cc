@@ -26,8 +26,8 @@
 #include "bench/harness/bench.h"
 #include "fault/registry.h"
 #include "os/memory.h"
-#include "penstock/guard_stream.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 #include "pool/pool.h"
 
 namespace penstock::bench {

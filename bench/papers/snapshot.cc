@@ -14,7 +14,7 @@
 // beside memcpy(). The paper has 594 us for fork() and 442 us for its rewired copy. Rows of `table
 // 4` are updates a second (the paper's gains: 14.5 to 96 % in order, 12 to 25 % at random; its
 // fork() was on kernels that copied huge pages whole). `aside`: what else is done with pages.
-// Source: tables 3 and 4 and figure 11 of the paper named in penstock/page_pool.h.
+// Source: tables 3 and 4 and figure 11 of the paper named in penstock/rewire.h.
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -34,8 +34,8 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "os/memory.h"
-#include "penstock/rewired_table.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 #include "rewire/copy_page.h"
 
 namespace penstock::bench {

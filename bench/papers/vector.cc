@@ -25,8 +25,8 @@
 
 #include "bench/harness/bench.h"
 #include "os/memory.h"
-#include "penstock/units.h"
-#include "penstock/vanishing_array.h"
+#include "penstock/base.h"
+#include "penstock/region.h"
 #include "pool/pool.h"
 
 namespace penstock::bench {

@@ -34,7 +34,7 @@
 #include "bench/rivals/external_rivals.h"
 #include "external/plan/probe.h"
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

@@ -34,11 +34,9 @@
 #include "bench/rivals/plain_files.h"
 #include "file/engine.h"
 #include "os/memory.h"
+#include "penstock/base.h"
 #include "penstock/file_stream.h"
-#include "penstock/guard_stream.h"
-#include "penstock/pull_stream.h"
-#include "penstock/remap_stream.h"
-#include "penstock/units.h"
+#include "penstock/stream.h"
 
 namespace penstock::bench {
 namespace {
@@ -155,11 +153,10 @@ Work read_by_file_reader(const FileReaderOptions& options) {
 
 Work write_by_file_writer(const FileWriterOptions& options) {
   return [options](const Place& place, Probe&) -> Result<uint64_t> {
-    auto file = FileWriter::create(place.path, options);
+    auto file = FileWriter::open(place.path, options);
     if (!file) return std::unexpected(file.error());
-    loops.fill(file->pointer(), place.bytes, 0);
-    if (auto done = file->finish(file->pointer() + place.bytes); !done)
-      return std::unexpected(done.error());
+    loops.fill(file->begin(), place.bytes, 0);
+    if (auto done = file->finish(place.bytes); !done) return std::unexpected(done.error());
     return 0;
   };
 }
@@ -261,7 +258,7 @@ RemapStream::Options remap_options(uint64_t bytes, Side transfer_side) {
 
 // The pages of a pool that shows them at several addresses.
 uint64_t shared_bytes(const RemapStream& stream) {
-  return stream.mechanism() == RemapStream::Mechanism::shared ? stream.memory_bytes() : 0;
+  return stream.mechanism() == Mechanism::shared ? stream.memory_bytes() : 0;
 }
 
 Result<uint64_t> read_by_remap_stream(const Place& place, Probe& probe) {

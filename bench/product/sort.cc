@@ -48,7 +48,7 @@
 #include "bench/harness/bench.h"
 #include "bench/rivals/sorts.h"
 #include "os/memory.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "record/generator.h"
 #include "record/hash.h"
 

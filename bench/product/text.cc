@@ -23,7 +23,7 @@
 #include "bench/harness/scratch.h"
 #include "os/limits.h"
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

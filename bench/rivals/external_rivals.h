@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/harness/child.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bench/harness/loops.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/item.h"
+#include "penstock/base.h"
 
 namespace penstock::bench {
 

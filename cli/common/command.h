@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/common/parser.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 

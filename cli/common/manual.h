@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/common/parser.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/common/parser.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/files.h"
 
 namespace penstock::cli {

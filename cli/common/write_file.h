@@ -5,7 +5,7 @@
 
 #include "file/engine.h"
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 

@@ -22,7 +22,7 @@
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
 #include "file/emulation.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 namespace {

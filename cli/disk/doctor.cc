@@ -19,7 +19,7 @@
 #include "os/limits.h"
 #include "os/memory.h"
 #include "os/userfault.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/pool.h"
 
 namespace penstock::cli {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "report/page.h"
 
 namespace penstock::cli {

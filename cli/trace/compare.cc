@@ -31,7 +31,7 @@
 #include "cli/trace/replay_stage.h"
 #include "file/temporaries.h"
 #include "os/limits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "report/text.h"

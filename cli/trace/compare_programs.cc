@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/shell_word.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 namespace {

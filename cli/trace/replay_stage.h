@@ -13,7 +13,7 @@
 #include "bowtie/device_profile.h"
 #include "cli/common/parser.h"
 #include "file/emulation.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/replay/replay.h"
 
 namespace penstock::cli {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::cli {
 

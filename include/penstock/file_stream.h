@@ -7,9 +7,9 @@
 //   if (!file) return report(file.error());
 //   uint64_t total = std::reduce(file->begin<uint64_t>(), file->end<uint64_t>());
 //
-//   auto copy = penstock::FileWriter::create("copy.u64");
-//   std::copy(file->begin<uint64_t>(), file->end<uint64_t>(), copy->pointer<uint64_t>());
-//   penstock::Status done = copy->finish(copy->pointer<uint64_t>() + file->bytes() / 8);
+//   auto copy = penstock::FileWriter::open("copy.u64");
+//   std::copy(file->begin<uint64_t>(), file->end<uint64_t>(), copy->begin<uint64_t>());
+//   penstock::Status done = copy->finish(file->bytes());
 //
 // Both are fast when used almost sequentially: after touching a block, code may come back to the
 // comeback_blocks before it; a reader may jump forward. Further back a block is read again. An
@@ -22,9 +22,7 @@
 #include <memory>
 #include <string>
 
-#include "penstock/error.h"
-#include "penstock/error_policy.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock {
 
@@ -45,9 +43,9 @@ struct FileReaderOptions {
 // time.
 class FileReader {
  public:
-  static Result<FileReader> open(const std::string& path, const FileReaderOptions& options = {});
-  // For the library: of what is open already.
-  static Result<FileReader> open_on(file::File&& file, const FileReaderOptions& options);
+  using Options = FileReaderOptions;
+
+  static Result<FileReader> open(const std::string& path, const Options& options = {});
   FileReader(FileReader&&) noexcept;
   FileReader& operator=(FileReader&&) noexcept;
   ~FileReader();
@@ -66,7 +64,10 @@ class FileReader {
   Status status() const;
 
  private:
+  friend struct internal::Access;
   struct State;
+  // Of what is open already.
+  static Result<FileReader> open(file::File&& file, const Options& options);
   explicit FileReader(std::unique_ptr<State> state);
   const std::byte* data() const;
   std::unique_ptr<State> state_;
@@ -88,20 +89,21 @@ struct FileWriterOptions {
 // time.
 class FileWriter {
  public:
-  static Result<FileWriter> create(const std::string& path, const FileWriterOptions& options = {});
+  using Options = FileWriterOptions;
+
+  static Result<FileWriter> open(const std::string& path, const Options& options = {});
   FileWriter(FileWriter&&) noexcept;
   FileWriter& operator=(FileWriter&&) noexcept;
   ~FileWriter();  // without finish(): there is no file
 
   // Where the file's bytes are to be stored, from the first one on, without leaving blocks out.
   template <class T = std::byte>
-  T* pointer() const {
+  T* begin() const {
     return reinterpret_cast<T*>(data());
   }
-  // The file consists of what lies in front of `end`. Errors: invalid_argument for an end outside
-  // of bytes_max or in front of what is written already, and the writer goes on; those of the
-  // writes.
-  Status finish(const void* end);
+  // The file is `bytes` long and complete. Errors: invalid_argument for more than bytes_max or less
+  // than what is written already, and the writer goes on; those of the writes.
+  Status finish(uint64_t bytes);
 
  private:
   struct State;

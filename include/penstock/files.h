@@ -34,11 +34,9 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base.h"
 #include "penstock/disk.h"
-#include "penstock/error.h"
-#include "penstock/mechanism.h"
 #include "penstock/source.h"
-#include "penstock/units.h"
 
 namespace penstock {
 

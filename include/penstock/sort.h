@@ -34,8 +34,7 @@
 #include <span>
 #include <type_traits>
 
-#include "penstock/error.h"
-#include "penstock/item.h"
+#include "penstock/base.h"
 
 namespace penstock {
 

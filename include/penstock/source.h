@@ -21,9 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
-#include "penstock/error_policy.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock {
 
@@ -134,10 +132,11 @@ class SinkStreamBody;
 // Thread safety: one consumer thread; cancel() and status() from any.
 class SourceStream {
  public:
-  static Result<SourceStream> open(const std::string& path,
-                                   const SourceStreamOptions& options = {});
+  using Options = SourceStreamOptions;
+
+  static Result<SourceStream> open(const std::string& path, const Options& options = {});
   static Result<SourceStream> open(std::unique_ptr<Source> source, std::string name,
-                                   const SourceStreamOptions& options = {});
+                                   const Options& options = {});
   SourceStream(SourceStream&&) noexcept;
   SourceStream& operator=(SourceStream&&) noexcept;
   // Cancels; waits for no more than a source that can be cancelled. REQUIRES: nobody uses the
@@ -199,15 +198,17 @@ struct SinkStreamOptions {
 // cancel() and status() from any.
 class SinkStream {
  public:
+  using Options = SinkStreamOptions;
+
   static Result<SinkStream> open(std::unique_ptr<Sink> sink, std::string name,
-                                 const SinkStreamOptions& options = {});
+                                 const Options& options = {});
   SinkStream(SinkStream&&) noexcept;
   SinkStream& operator=(SinkStream&&) noexcept;
   ~SinkStream();  // without finish(): the sink is cancelled and not closed
 
   // Where the bytes are to be stored, from the first one on. What is left out becomes zeros.
   template <class T = std::byte>
-  T* pointer() const {
+  T* begin() const {
     return reinterpret_cast<T*>(data());
   }
   // [address, address + bytes) can be given to a system call. REQUIRES: it spans at most

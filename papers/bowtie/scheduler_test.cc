@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "papers/bowtie/simulator.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::papers {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "bowtie/staircase_record.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::papers {
 namespace {

@@ -12,7 +12,7 @@
 #include "bowtie/spread_fixture.h"
 #include "os/sanitizer.h"
 #include "papers/bowtie/theorems.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::papers {
 namespace {

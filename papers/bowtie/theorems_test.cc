@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::papers {
 namespace {

@@ -1,9 +1,8 @@
-#include "penstock/error.h"
-
 #include <cerrno>
 #include <cstring>
 
 #include "base/printable.h"
+#include "penstock/base.h"
 
 namespace penstock {
 

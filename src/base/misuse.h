@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock {
 

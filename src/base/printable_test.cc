@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock {
 namespace {

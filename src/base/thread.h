@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/run_scope.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock {
 

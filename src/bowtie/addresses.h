@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 

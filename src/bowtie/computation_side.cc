@@ -13,8 +13,8 @@
 #include "bowtie/addresses.h"
 #include "bowtie/execution.h"
 #include "os/memory.h"
-#include "penstock/recovery.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 #include "source/in_order.h"
 
 namespace penstock::bowtie::internal {

@@ -13,7 +13,7 @@
 #include "base/trials.h"
 #include "bowtie/device_profile.h"
 #include "bowtie/planner.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 namespace {

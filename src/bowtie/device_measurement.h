@@ -51,8 +51,7 @@
 
 #include "bowtie/device_profile.h"
 #include "file/engine.h"
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 

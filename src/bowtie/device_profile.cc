@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock {
 namespace {

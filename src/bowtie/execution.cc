@@ -77,7 +77,7 @@
 #include "bowtie/addresses.h"
 #include "file/emulation.h"
 #include "os/limits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "source/in_order.h"
 
 namespace penstock::bowtie::internal {

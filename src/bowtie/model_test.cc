@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 namespace {

@@ -42,7 +42,7 @@
 
 #include "bowtie/device_profile.h"
 #include "bowtie/model.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 namespace {

@@ -52,8 +52,7 @@
 #include "bowtie/scheduler.h"
 #include "bowtie/staircase_record.h"
 #include "file/file.h"
-#include "penstock/error.h"
-#include "penstock/error_policy.h"
+#include "penstock/base.h"
 #include "penstock/source.h"
 
 namespace penstock::bowtie {

@@ -18,7 +18,7 @@
 #include "file/engine.h"
 #include "file/injection.h"
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 namespace {

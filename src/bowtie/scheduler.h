@@ -36,7 +36,7 @@
 
 #include "bowtie/input_stairs.h"
 #include "bowtie/model.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::bowtie {
 

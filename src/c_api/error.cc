@@ -1,8 +1,7 @@
 #include <stdexcept>
 
 #include "c_api/guard.h"
-#include "penstock/fault.h"
-#include "penstock/recovery.h"
+#include "penstock/stream.h"
 
 namespace penstock::c_api {
 namespace {

@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/penstock.h"
 
 namespace penstock::c_api {

@@ -1,10 +1,11 @@
 // Memory whose pages are chosen.
 
+#include "penstock/rewire.h"
+
 #include <span>
 
 #include "c_api/guard.h"
-#include "penstock/rewired_table.h"
-#include "penstock/rewired_vector.h"
+#include "penstock/containers.h"
 
 using namespace penstock;
 using c_api::guarded;

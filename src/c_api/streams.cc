@@ -1,7 +1,6 @@
 #include "c_api/guard.h"
 #include "penstock/file_stream.h"
-#include "penstock/process_stream.h"
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 
 using namespace penstock;
 using c_api::code_of;
@@ -131,14 +130,14 @@ int penstock_writer_create(const char* path, const penstock_writer_options* opti
     made.policy = *policy;
     made.sync = from->no_sync == 0;
     made.overwrite_device = from->overwrite_device != 0;
-    return FileWriter::create(*name, made);
+    return FileWriter::open(*name, made);
   });
 }
 void* penstock_writer_data(const penstock_writer* writer) {
-  return writer->writer.pointer();
+  return writer->writer.begin();
 }
 int penstock_writer_finish(penstock_writer* writer, uint64_t bytes) {
-  return guarded([&] { return writer->writer.finish(writer->writer.pointer() + bytes); });
+  return guarded([&] { return writer->writer.finish(bytes); });
 }
 void penstock_writer_close(penstock_writer* writer) {
   delete writer;
@@ -191,7 +190,7 @@ int penstock_process_stream_create(const penstock_stream_options* options, int s
     if (!made) return std::unexpected(made.error());
     const auto which = side_of(side);
     if (!which) return std::unexpected(which.error());
-    return ProcessStream::create(*made, *which);
+    return ProcessStream::open(*made, *which);
   });
 }
 int penstock_process_stream_attach(int descriptor, int side, int policy,

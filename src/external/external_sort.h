@@ -11,8 +11,7 @@
 #include "external/occupancy.h"
 #include "file/file.h"
 #include "files/merge_files.h"
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "record/items.h"
 
 namespace penstock::external {

@@ -23,7 +23,7 @@
 #include "file/injection.h"
 #include "file/whole_file_fixture.h"
 #include "os/memory.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "record/checker.h"
 #include "record/generator.h"
 

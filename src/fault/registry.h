@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::fault {
 

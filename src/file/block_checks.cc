@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "file/crc32c.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 // A block's check is the XOR of the checks of its pieces, each as if zeros followed it to the
 // block's end. So pieces may be written, and may come back, in any order and of any size; and the

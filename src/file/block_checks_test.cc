@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "file/crc32c.h"
 #include "file/engine.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "os/event.h"
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

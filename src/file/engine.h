@@ -27,7 +27,7 @@
 #include <memory>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

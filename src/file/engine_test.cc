@@ -28,7 +28,7 @@
 #include "base/thread.h"
 #include "file/environment.h"
 #include "file/injection.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

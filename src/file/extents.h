@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "file/engine.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

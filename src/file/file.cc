@@ -22,7 +22,7 @@
 #include "file/names.h"
 #include "file/system_calls.h"
 #include "os/fd.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

@@ -13,7 +13,7 @@
 
 #include "base/mutex.h"
 #include "os/generation.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/source.h"
 
 namespace penstock::file {

@@ -23,7 +23,7 @@
 #include "file/engine.h"
 #include "file/injection.h"
 #include "file/input_guard.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "file/engine.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 struct stat;
 

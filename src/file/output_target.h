@@ -8,7 +8,7 @@
 #include <string>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

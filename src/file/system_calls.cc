@@ -13,7 +13,7 @@
 #include "file/block_checks.h"
 #include "file/emulation.h"
 #include "file/injection.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 

@@ -12,7 +12,7 @@
 #include "file/file.h"
 #include "os/limits.h"
 #include "os/memory.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

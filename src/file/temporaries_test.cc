@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::file {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/run_scope.h"
 #include "files/options.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::files {
 

@@ -5,7 +5,7 @@
 
 #include "file/file.h"
 #include "file/temporaries.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::files {
 

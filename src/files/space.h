@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::files {
 

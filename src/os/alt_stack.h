@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

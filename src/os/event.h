@@ -1,7 +1,7 @@
 #pragma once
 
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

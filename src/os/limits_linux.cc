@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "os/limits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 namespace {

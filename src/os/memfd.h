@@ -6,7 +6,7 @@
 
 #include "os/fd.h"
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

@@ -9,7 +9,7 @@
 
 #include "base/run_scope.h"
 #include "os/generation.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

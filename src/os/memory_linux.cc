@@ -30,7 +30,7 @@
 #include "os/fd.h"
 #include "os/memfd.h"
 #include "os/memory.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 // Younger than the C library of Debian 12.
 #ifndef MADV_COLLAPSE

@@ -12,7 +12,7 @@
 #include "os/memfd.h"
 #include "os/sanitizer.h"
 #include "os/userfault.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

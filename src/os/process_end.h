@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

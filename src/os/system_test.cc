@@ -25,7 +25,7 @@
 #include "os/limits.h"
 #include "os/process.h"
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 namespace {

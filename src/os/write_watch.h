@@ -7,7 +7,7 @@
 
 #include "os/fd.h"
 #include "os/generation.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::os {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/partition.h"
 #include "scatter/bucket_map.h"
 

@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/pool.h"
 #include "scatter/lines.h"
 

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/limits.h"
@@ -265,7 +266,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, con
   }
   stats.distribute_ns = distributed_ns - begin_ns;
   stats.join_ns = now_ns() - distributed_ns;
-  return Partitions<T>(std::move(core));
+  return internal::Access::make<Partitions<T>>(std::move(core));
 }
 
 // A bucket should be some blocks long, so that little of the last one is unused, but any block may
@@ -303,7 +304,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
                                      .name = options.name};
 
   if (given != nullptr) {
-    const auto& pool = given->internal();
+    const auto& pool = internal::Access::core(*given);
     const uint64_t needed = method.blocks_needed(memory_options, pool->block_bytes());
     // In place, what was read makes room, but for the blocks that are being read.
     const uint64_t back = input.in_place() ? input.jobs() : 0;
@@ -326,7 +327,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
   if (!pool) return std::unexpected(std::move(pool.error()));
   // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
   const uint64_t ahead = needed > mappings_max() ? needed : 0;
-  return run(pool->internal(), input, *map, method, memory_options, ahead);
+  return run(internal::Access::core(*pool), input, *map, method, memory_options, ahead);
 }
 
 }  // namespace partition_internal

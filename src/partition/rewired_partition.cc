@@ -29,7 +29,7 @@
 // Costs, for n bytes in k buckets of pages of P bytes: k * P / 3 bytes copied, which is little
 // where n / k is many pages, and as much as n where it is less than one; n / P mappings made.
 
-#include "penstock/rewired_partition.h"
+#include "penstock/partition.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -42,13 +42,14 @@
 #include <memory>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "partition/bucket_function.h"
 #include "partition/join.h"
 #include "partition/pass.h"
 #include "partition/shared_pieces.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "pool/page_store.h"
 #include "pool/pool.h"
 #include "rewire/vector_core.h"
@@ -241,7 +242,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   const auto map = make_bucket_map(options.by, key_bits_of<T>, options.name);
   if (!map) return std::unexpected(map.error());
 
-  const std::shared_ptr<pool::PageStore>& store = page_pool.internal();
+  const std::shared_ptr<pool::PageStore>& store = internal::Access::core(page_pool);
   PagesAsBlocks pool(store);
   const uint64_t bytes = items.size_bytes();
   if (ceil_div(bytes, pool.block_bytes()) > store->pages_free())
@@ -283,7 +284,8 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   if (!core) return std::unexpected(std::move(core.error()));
   if (Status status = (*core)->append_pages(pages.list); !status)
     return std::unexpected(std::move(status.error()));
-  parts.items = RewiredVector<T>(rewire::VectorMemory(std::move(*core)), items.size());
+  parts.items = internal::Access::make<RewiredVector<T>>(rewire::VectorMemory(std::move(*core)),
+                                                         items.size());
   const uint64_t rewired = now_ns();
 
   parts.stats.distribute_ns = distributed - start;

@@ -1,5 +1,3 @@
-#include "penstock/rewired_partition.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +14,8 @@
 #include "base/trials.h"
 #include "os/sanitizer.h"
 #include "partition/partition_oracle.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/partition.h"
 
 namespace penstock {
 namespace {

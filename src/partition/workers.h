@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/thread.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::partition_internal {
 

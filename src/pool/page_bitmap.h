@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "os/memory.h"
-#include "penstock/error.h"
-#include "penstock/page_pool.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::pool {
 

@@ -1,8 +1,7 @@
-#include "penstock/page_pool.h"
-
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "penstock/rewire.h"
 #include "pool/page_store.h"
 
 namespace penstock {
@@ -36,17 +35,17 @@ Result<PagePool> PagePool::open(const Options& options) {
 
 Result<PageSet> PagePool::take(uint32_t pages) const {
   PageSet set;
-  set.store_ = store_;
+  set.core_ = core_;
   PageId last = no_page;
   while (set.size() < pages) {
-    const PageRun run = store_->take_run(pages - set.size(), last);
+    const PageRun run = core_->take_run(pages - set.size(), last);
     if (run.count == 0)
       return failure(
           ErrorCode::out_of_memory,
           fmt::format("take {} pages of {} bytes ({} of {} are taken, {} have memory)", pages,
                       page_bytes(), pages_taken() - set.size(), pages_max(), pages_committed()),
           name(),
-          store_->is_inherited()              ? "the process that opened the pool"
+          core_->is_inherited()               ? "the process that opened the pool"
           : pages > pages_max()               ? "a larger bytes_max"
           : pages_free() + set.size() < pages ? "to drop pages, or a larger bytes_max"
                                               : "a smaller pool: the system has no memory left");
@@ -57,41 +56,41 @@ Result<PageSet> PagePool::take(uint32_t pages) const {
 }
 
 size_t PagePool::page_bytes() const {
-  return store_->page_bytes();
+  return core_->page_bytes();
 }
 PageKind PagePool::kind() const {
-  return store_->pages();
+  return core_->pages();
 }
 uint64_t PagePool::limit() const {
   return uint64_t{pages_max()} * page_bytes();
 }
 uint32_t PagePool::pages_max() const {
-  return store_->pages_max();
+  return core_->pages_max();
 }
 uint32_t PagePool::pages_free() const {
-  return store_->pages_free();
+  return core_->pages_free();
 }
 uint32_t PagePool::pages_taken() const {
-  return store_->pages_taken();
+  return core_->pages_taken();
 }
 uint32_t PagePool::pages_committed() const {
-  return store_->pages_committed();
+  return core_->pages_committed();
 }
 uint64_t PagePool::memory_bytes() const {
   return uint64_t{pages_committed()} * page_bytes();
 }
 uint64_t PagePool::mappings() const {
-  return store_->mappings();
+  return core_->mappings();
 }
 uint64_t PagePool::mappings_max() const {
-  return store_->mappings_max();
+  return core_->mappings_max();
 }
 const std::string& PagePool::name() const {
-  return store_->name();
+  return core_->name();
 }
 
 Status PagePool::prefault(uint32_t pages) const {
-  const int error = store_->prefault(pages);
+  const int error = core_->prefault(pages);
   if (error == 0) return {};
   return system_error(
       error,
@@ -99,13 +98,13 @@ Status PagePool::prefault(uint32_t pages) const {
       name());
 }
 void PagePool::trim() const {
-  store_->trim();
+  core_->trim();
 }
 
 // ---- sets of pages
 
 PageSet::PageSet(PageSet&& other) noexcept
-    : store_(std::move(other.store_)),
+    : core_(std::move(other.core_)),
       runs_(std::move(other.runs_)),
       size_(std::exchange(other.size_, 0)) {
   other.runs_.clear();
@@ -114,7 +113,7 @@ PageSet::PageSet(PageSet&& other) noexcept
 PageSet& PageSet::operator=(PageSet&& other) noexcept {
   if (this != &other) {
     clear();
-    store_ = std::move(other.store_);
+    core_ = std::move(other.core_);
     runs_ = std::move(other.runs_);
     size_ = std::exchange(other.size_, 0);
     other.runs_.clear();
@@ -127,7 +126,7 @@ PageSet::~PageSet() {
 }
 
 void PageSet::clear() {
-  for (const PageRun run : runs_) store_->release(run);
+  for (const PageRun run : runs_) core_->release(run);
   runs_.clear();
   size_ = 0;
 }
@@ -142,7 +141,7 @@ PageId PageSet::operator[](uint32_t index) const {
 }
 
 std::span<std::byte> PageSet::bytes(uint32_t index) const {
-  return {store_->home((*this)[index]), store_->page_bytes()};
+  return {core_->home((*this)[index]), core_->page_bytes()};
 }
 
 void PageSet::push_back(PageRun run) {
@@ -156,7 +155,7 @@ void PageSet::push_back(PageRun run) {
 PageSet PageSet::split(uint32_t pages) {
   PENSTOCK_CHECK(pages <= size_, "a set of pages was cut behind its end");
   PageSet rest;
-  rest.store_ = store_;
+  rest.core_ = core_;
   uint32_t kept = 0;
   size_t at = 0;
   while (at < runs_.size() && kept + runs_[at].count <= pages) kept += runs_[at++].count;
@@ -174,9 +173,9 @@ PageSet PageSet::split(uint32_t pages) {
 
 void PageSet::append(PageSet&& other) {
   if (other.empty()) return;
-  PENSTOCK_CHECK(store_ == nullptr || store_ == other.store_,
+  PENSTOCK_CHECK(core_ == nullptr || core_ == other.core_,
                  "pages of two pools cannot be in one set");
-  store_ = other.store_;
+  core_ = other.core_;
   for (const PageRun run : other.runs_) push_back(run);
   other.runs_.clear();
   other.size_ = 0;

@@ -22,9 +22,8 @@
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "os/semaphore.h"
-#include "penstock/error.h"
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 #include "pool/page_bitmap.h"
 #include "pool/pool.h"
 

@@ -19,8 +19,8 @@
 #include "os/limits.h"
 #include "os/numa.h"
 #include "os/sanitizer.h"
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::pool {
 namespace {

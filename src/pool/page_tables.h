@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/bits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::pool {
 

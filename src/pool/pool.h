@@ -43,10 +43,8 @@
 #include "os/generation.h"
 #include "os/memory.h"
 #include "os/userfault.h"
-#include "penstock/error.h"
-#include "penstock/mechanism.h"
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::pool {
 

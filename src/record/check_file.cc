@@ -7,7 +7,7 @@
 
 #include "base/bits.h"
 #include "base/thread.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "record/transfer.h"
 
 namespace penstock::record {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/checker.h"
 
 namespace penstock::record {

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/items.h"
 
 namespace penstock::record {

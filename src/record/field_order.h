@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/key_order.h"
 
 namespace penstock::record {

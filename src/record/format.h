@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/key_order.h"
 #include "record/text/text_order.h"
 

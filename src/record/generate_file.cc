@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "record/transfer.h"
 
 // Threads take block numbers from a counter and make their blocks side by side. Where a block goes

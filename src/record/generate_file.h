@@ -7,7 +7,7 @@
 #include <string>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/generator.h"
 
 namespace penstock::record {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/format.h"
 #include "record/zipf.h"
 

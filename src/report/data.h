@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "report/summary.h"
 
 namespace penstock::report {

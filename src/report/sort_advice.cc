@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "report/text.h"
 
 // A sort waits for the disk or for the processors, reads everything so many times, and was

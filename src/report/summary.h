@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "report/picture.h"
 #include "report/timeline.h"
 #include "trace/follow/convert.h"

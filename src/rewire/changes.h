@@ -1,13 +1,13 @@
 #pragma once
 
-// The body of penstock::Changes (include/penstock/rewired_table.h).
+// The body of penstock::Changes (include/penstock/rewire.h).
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "rewire/snapshot.h"
 #include "rewire/table_core.h"
 

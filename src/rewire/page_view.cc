@@ -8,8 +8,6 @@
 // copied in less time than a call takes: there only an array that must stay live, or is too large
 // to copy, is a reason.
 
-#include "penstock/page_view.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/access.h"
 #include "fault/registry.h"
-#include "penstock/rewired_table.h"
-#include "penstock/rewired_vector.h"
-#include "penstock/virtual_range.h"
+#include "penstock/containers.h"
+#include "penstock/rewire.h"
 #include "rewire/range.h"
 #include "rewire/snapshot.h"
 #include "rewire/vector_core.h"
@@ -120,14 +118,14 @@ PageView::~PageView() = default;
 
 Result<PageView> PageView::open(const VirtualRange& source, std::span<const uint64_t> slots,
                                 const Options& options) {
-  return open(*source.internal(), slots, options);
+  return open(*internal::Access::core(source), slots, options);
 }
 
 Result<PageView> PageView::open(const Snapshot& source, std::span<const uint64_t> pages,
                                 const Options& options) {
   if (!source)
     return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
-  return open(source.internal()->range(), pages, options);
+  return open(internal::Access::core(source)->range(), pages, options);
 }
 
 Result<PageView> PageView::open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,

@@ -1,5 +1,3 @@
-#include "penstock/page_view.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
@@ -7,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/recovery.h"
-#include "penstock/rewired_table.h"
-#include "penstock/rewired_vector.h"
-#include "penstock/units.h"
-#include "penstock/virtual_range.h"
+#include "penstock/base.h"
+#include "penstock/containers.h"
+#include "penstock/rewire.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
@@ -27,7 +24,7 @@ PagePool pool_of(uint32_t pages, uint64_t mappings_max = 0) {
 
 // A range all of whose slots show a page, each filled with its number.
 VirtualRange numbered_range(const PagePool& pool, uint32_t pages) {
-  auto range = VirtualRange::reserve(pool, {.bytes = pages * 4 * KiB});
+  auto range = VirtualRange::open(pool, {.bytes = pages * 4 * KiB});
   EXPECT_TRUE(range);
   EXPECT_TRUE(range->map(0, *pool.take(pages)));
   for (uint64_t i = 0; i < pages * page_words; ++i) range->begin<uint64_t>()[i] = i / page_words;

@@ -58,7 +58,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::rewire {
 

@@ -15,7 +15,7 @@
 
 #include "os/memory.h"
 #include "os/semaphore.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "pool/page_store.h"
 
 namespace penstock::rewire {

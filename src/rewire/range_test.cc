@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "os/sanitizer.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::rewire {
 namespace {

@@ -1,4 +1,4 @@
-// The directory of a rewired hash table: see include/penstock/rewired_hash.h for what it is for.
+// The directory of a rewired hash table: see include/penstock/containers.h for what it is for.
 //
 // A directory that is indexed by the leading bits of the hash, as textbooks have it, must be spread
 // out when it doubles: each slot becomes two neighbours, and every one of them has to be mapped
@@ -12,15 +12,15 @@
 // slots then show one run of pages, and the table takes a single mapping; on the way there it takes
 // one for every three slots or so.
 
-#include "penstock/rewired_hash.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 
+#include "base/access.h"
 #include "base/check.h"
+#include "penstock/containers.h"
 #include "rewire/range.h"
 
 namespace penstock::rewire {
@@ -47,7 +47,7 @@ Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHas
                    fmt::format("open a hash table of {} buckets, {} slots at most", options.buckets,
                                directory.slots_max_),
                    options.name, fmt::format("powers of two, {} at most", slots_limit));
-  auto range = Range::reserve(pool.internal(), directory.slots_max_);
+  auto range = Range::reserve(internal::Access::core(pool), directory.slots_max_);
   if (!range) return std::unexpected(std::move(range.error()));
   directory.range_ = std::move(*range);
   directory.base_ = directory.range_->begin();
@@ -56,14 +56,14 @@ Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHas
   PageId last = no_page;
   for (uint64_t slot = 0; slot < options.buckets;) {
     const auto wanted = static_cast<uint32_t>(options.buckets - slot);
-    const PageRun run = pool.internal()->take_run(wanted, last);
+    const PageRun run = internal::Access::core(pool)->take_run(wanted, last);
     if (run.count == 0) {
       return failure(ErrorCode::out_of_memory,
                      fmt::format("take {} pages for buckets", options.buckets), options.name,
                      "fewer buckets, or a larger pool");
     }
     const int error = directory.range_->map(slot, run, os::Access::read_write);
-    pool.internal()->release(run);
+    internal::Access::core(pool)->release(run);
     if (Status status = directory.error_of(error, "map its buckets"); !status)
       return std::unexpected(std::move(status.error()));
     slot += run.count;

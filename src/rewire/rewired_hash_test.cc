@@ -1,5 +1,3 @@
-#include "penstock/rewired_hash.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,7 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/containers.h"
 
 namespace penstock {
 namespace {

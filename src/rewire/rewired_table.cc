@@ -1,9 +1,9 @@
 // The public classes: what they hold, and what is refused.
 
-#include "penstock/rewired_table.h"
-
 #include <utility>
 
+#include "base/access.h"
+#include "penstock/rewire.h"
 #include "rewire/changes.h"
 #include "rewire/snapshot.h"
 #include "rewire/table_core.h"
@@ -75,7 +75,7 @@ RewiredTable::~RewiredTable() {
 }
 
 Result<RewiredTable> RewiredTable::open(const PagePool& pool, const Options& options) {
-  auto core = rewire::TableCore::open(pool.internal(), options);
+  auto core = rewire::TableCore::open(internal::Access::core(pool), options);
   if (!core) return std::unexpected(std::move(core.error()));
   return RewiredTable(std::move(*core));
 }
@@ -120,10 +120,10 @@ Result<Changes> RewiredTable::changes(const Snapshot& base) {
                    "WriteDetection::signal");
   if (Status status = core_->check_owned("collect changes of a table"); !status)
     return std::unexpected(std::move(status.error()));
-  if (base && &base.internal()->table() != core_.get())
+  if (base && &internal::Access::core(base)->table() != core_.get())
     return failure(ErrorCode::invalid_argument, "collect changes to a snapshot", options.name,
                    "a snapshot of this table");
-  return Changes(std::make_unique<rewire::ChangesCore>(core_, base.internal()));
+  return Changes(std::make_unique<rewire::ChangesCore>(core_, internal::Access::core(base)));
 }
 
 Status RewiredTable::prepare_write(void* address, size_t bytes) const {

@@ -1,5 +1,3 @@
-#include "penstock/rewired_table.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,7 +15,8 @@
 #include <vector>
 
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
+#include "penstock/rewire.h"
+#include "penstock/stream.h"
 #include "rewire/table_fixture.h"
 
 namespace penstock::rewire {

@@ -1,5 +1,3 @@
-#include "penstock/rewired_vector.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/access.h"
 #include "base/trials.h"
+#include "penstock/containers.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -30,8 +30,7 @@
 #include "base/random.h"
 #include "os/cpu.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
-#include "penstock/system_calls.h"
+#include "penstock/stream.h"
 #include "rewire/vector_core.h"
 
 namespace penstock {
@@ -527,7 +526,7 @@ TEST(VectorCore, MovesPagesAndHalfAPageAtMost) {
         for (const uint64_t tail : {uint64_t{0}, uint64_t{1}, half, uint64_t{page_bytes}}) {
           if (!tried()) continue;
           SCOPED_TRACE(testing::Message() << page_bytes << " " << cut << " " << gap << " " << tail);
-          auto core = rewire::VectorCore::open(pool.internal(), {});
+          auto core = rewire::VectorCore::open(internal::Access::core(pool), {});
           ASSERT_TRUE(core);
           const uint64_t size = (pages - 6) * page_bytes + tail;
           ASSERT_TRUE((*core)->grow(size));

@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::Snapshot: see include/penstock/rewired_table.h for use, table_core.cc for
+// The body of penstock::Snapshot: see include/penstock/rewire.h for use, table_core.cc for
 // how it comes to be.
 
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "fault/registry.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "rewire/range.h"
 #include "rewire/table_core.h"
 #include "stream/stream_handler.h"

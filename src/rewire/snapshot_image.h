@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "os/write_watch.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "rewire/range.h"
 
 namespace penstock::rewire {

@@ -17,9 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/access.h"
 #include "base/trials.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
+#include "penstock/stream.h"
 #include "rewire/table_core.h"
 #include "rewire/table_fixture.h"
 
@@ -194,7 +195,7 @@ class Schedule {
     EXPECT_TRUE(std::equal(model_.begin(), model_.end(), live()));
   }
 
-  PageId page_of_now(uint64_t page) { return table_->internal()->live().page(page); }
+  PageId page_of_now(uint64_t page) { return internal::Access::core(*table_)->live().page(page); }
 
   void check_one() {
     if (!frozen_.empty()) check(random_() % frozen_.size());
@@ -300,7 +301,8 @@ class ConcurrentSnapshots : public testing::TestWithParam<Shape> {
     pool_ = open_pool(shape.pages * shape.page_bytes * 12, shape.page_bytes);
     table_.emplace(open_table(
         *pool_, {.bytes = shape.pages * shape.page_bytes, .detection = shape.detection}));
-    if (shape.slow) table_->internal()->slow_down_cuts([] { std::this_thread::yield(); });
+    if (shape.slow)
+      internal::Access::core(*table_)->slow_down_cuts([] { std::this_thread::yield(); });
   }
   // After all snapshots are gone.
   void TearDown() override {

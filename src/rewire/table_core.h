@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::RewiredTable (see include/penstock/rewired_table.h for use, table_core.cc
+// The body of penstock::RewiredTable (see include/penstock/rewire.h for use, table_core.cc
 // for how it works).
 
 #include <array>
@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "fault/registry.h"
 #include "os/semaphore.h"
-#include "penstock/rewired_table.h"
+#include "penstock/rewire.h"
 #include "pool/page_store.h"
 #include "rewire/gate.h"
 #include "rewire/range.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::rewire {
 namespace {

@@ -15,9 +15,8 @@
 #include "base/random.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
-#include "penstock/page_pool.h"
-#include "penstock/rewired_table.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock::rewire {
 

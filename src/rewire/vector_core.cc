@@ -58,9 +58,10 @@
 #include <cstring>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "stream/recovery.h"
 
 namespace penstock::rewire {
@@ -558,7 +559,7 @@ VectorMemory& VectorMemory::operator=(VectorMemory&&) noexcept = default;
 VectorMemory::~VectorMemory() = default;
 
 Result<VectorMemory> VectorMemory::open(const PagePool& pool, const RewiredVectorOptions& options) {
-  auto core = VectorCore::open(pool.internal(), options);
+  auto core = VectorCore::open(internal::Access::core(pool), options);
   if (!core) return std::unexpected(std::move(core.error()));
   return VectorMemory(std::move(*core));
 }

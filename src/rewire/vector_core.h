@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::RewiredVector (see include/penstock/rewired_vector.h for use,
+// The body of penstock::RewiredVector (see include/penstock/containers.h for use,
 // vector_core.cc for how it works).
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 #include "fault/registry.h"
 #include "os/semaphore.h"
-#include "penstock/rewired_vector.h"
+#include "penstock/containers.h"
 #include "rewire/range.h"
 #include "stream/stream_handler.h"
 

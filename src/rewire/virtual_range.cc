@@ -1,11 +1,11 @@
-#include "penstock/virtual_range.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/access.h"
 #include "base/bits.h"
+#include "penstock/rewire.h"
 #include "rewire/range.h"
 
 namespace penstock {
@@ -38,17 +38,18 @@ PageAccess page_access(os::Access access) {
 }  // namespace
 
 VirtualRange::VirtualRange(std::shared_ptr<rewire::Range> range, std::string name)
-    : range_(std::move(range)), name_(std::move(name)) {}
+    : core_(std::move(range)), name_(std::move(name)) {}
 VirtualRange::VirtualRange(VirtualRange&&) noexcept = default;
 VirtualRange& VirtualRange::operator=(VirtualRange&&) noexcept = default;
 VirtualRange::~VirtualRange() = default;
 
-Result<VirtualRange> VirtualRange::reserve(const PagePool& pool, const Options& options) {
+Result<VirtualRange> VirtualRange::open(const PagePool& pool, const Options& options) {
   if (options.bytes == 0 || options.bytes > 128 * TiB)
     return failure(ErrorCode::invalid_argument,
                    fmt::format("reserve a range of {} bytes", options.bytes), options.name,
                    "1 byte to 128 TiB");
-  auto range = rewire::Range::reserve(pool.internal(), ceil_div(options.bytes, pool.page_bytes()));
+  auto range = rewire::Range::reserve(internal::Access::core(pool),
+                                      ceil_div(options.bytes, pool.page_bytes()));
   if (!range) return std::unexpected(std::move(range.error()));
   return VirtualRange(std::shared_ptr<rewire::Range>(std::move(*range)), options.name);
 }
@@ -58,7 +59,7 @@ Status VirtualRange::outcome(int error, const char* attempted, Slots slots) cons
   const std::string what =
       fmt::format("{} {} slots from slot {} on", attempted, slots.count, slots.first);
   if (error == ENOMEM) {
-    const pool::PageStore& store = range_->store();
+    const pool::PageStore& store = core_->store();
     return failure(ErrorCode::out_of_mappings,
                    fmt::format("{}: the pool's ranges use {} of {} mappings, this one {}", what,
                                store.mappings(), store.mappings_max(), mappings()),
@@ -78,7 +79,7 @@ Status VirtualRange::check(const char* attempted, Slots slots) const {
 }
 
 Status VirtualRange::check(const char* attempted, PageRun run) const {
-  const pool::PageStore& store = range_->store();
+  const pool::PageStore& store = core_->store();
   const auto refuse = [&](const std::string& why) {
     return failure(ErrorCode::invalid_argument,
                    fmt::format("{} page {}: {}", attempted, run.first, why), name_);
@@ -94,10 +95,11 @@ Status VirtualRange::check(const char* attempted, PageRun run) const {
 Status VirtualRange::map(uint64_t slot, const PageSet& pages, PageAccess access) {
   constexpr const char* attempted = "map";
   if (Status possible = check(attempted, Slots{slot, pages.size()}); !possible) return possible;
-  if (!pages.empty() && pages.internal() != range_->shared_store())
+  if (!pages.empty() && internal::Access::core(pages) != core_->shared_store())
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("{} pages of the pool \"{}\"", attempted, pages.internal()->name()),
-                   name_, fmt::format("pages of its own, \"{}\"", range_->store().name()));
+                   fmt::format("{} pages of the pool \"{}\"", attempted,
+                               internal::Access::core(pages)->name()),
+                   name_, fmt::format("pages of its own, \"{}\"", core_->store().name()));
   if (pages.runs().size() == 1) return map(slot, pages.runs()[0], access);
   std::vector<PageId> ids;
   ids.reserve(pages.size());
@@ -112,7 +114,7 @@ Status VirtualRange::map(uint64_t slot, PageRun run, PageAccess access) {
   const Slots slots{slot, run.count};
   if (Status possible = check(attempted, slots); !possible) return possible;
   if (Status possible = check(attempted, run); !possible) return possible;
-  return outcome(range_->map(slot, run, os_access(access)), attempted, slots);
+  return outcome(core_->map(slot, run, os_access(access)), attempted, slots);
 }
 
 Status VirtualRange::map(uint64_t slot, std::span<const PageId> pages, PageAccess access) {
@@ -122,17 +124,17 @@ Status VirtualRange::map(uint64_t slot, std::span<const PageId> pages, PageAcces
   for (const PageId page : pages) {
     if (Status possible = check(attempted, PageRun{page, 1}); !possible) return possible;
   }
-  return outcome(range_->map(slot, pages, os_access(access)), attempted, slots);
+  return outcome(core_->map(slot, pages, os_access(access)), attempted, slots);
 }
 
 Status VirtualRange::unmap(Slots slots) {
   if (Status possible = check("unmap", slots); !possible) return possible;
-  return outcome(range_->unmap(slots.first, slots.count), "unmap", slots);
+  return outcome(core_->unmap(slots.first, slots.count), "unmap", slots);
 }
 
 Status VirtualRange::protect(Slots slots, PageAccess access) {
   if (Status possible = check("protect", slots); !possible) return possible;
-  return outcome(range_->protect(slots.first, slots.count, os_access(access)), "protect", slots);
+  return outcome(core_->protect(slots.first, slots.count, os_access(access)), "protect", slots);
 }
 
 Status VirtualRange::swap(Slots slots, uint64_t with) {
@@ -144,42 +146,42 @@ Status VirtualRange::swap(Slots slots, uint64_t with) {
                    fmt::format("swap {} slots from slot {} on with those from slot {} on",
                                slots.count, slots.first, with),
                    name_, "slots that do not overlap");
-  return outcome(range_->swap(slots.first, with, slots.count), "swap", slots);
+  return outcome(core_->swap(slots.first, with, slots.count), "swap", slots);
 }
 
 Status VirtualRange::move(Slots slots, uint64_t to) {
   if (Status possible = check("move", slots); !possible) return possible;
   if (Status possible = check("move to", Slots{to, slots.count}); !possible) return possible;
-  return outcome(range_->move(slots.first, to, slots.count), "move", slots);
+  return outcome(core_->move(slots.first, to, slots.count), "move", slots);
 }
 
 Status VirtualRange::populate(Slots slots) {
   if (Status possible = check("populate", slots); !possible) return possible;
-  const int error = range_->populate(slots.first, slots.count);
+  const int error = core_->populate(slots.first, slots.count);
   if (error == 0) return {};
   return system_error(error, "enter pages into the page table", name_);
 }
 
 std::byte* VirtualRange::address(uint64_t slot) const {
-  return range_->address(slot);
+  return core_->address(slot);
 }
 uint64_t VirtualRange::bytes() const {
-  return range_->bytes();
+  return core_->bytes();
 }
 uint64_t VirtualRange::slots() const {
-  return range_->slots();
+  return core_->slots();
 }
 size_t VirtualRange::page_bytes() const {
-  return range_->page_bytes();
+  return core_->page_bytes();
 }
 PageId VirtualRange::page(uint64_t slot) const {
-  return range_->page(slot);
+  return core_->page(slot);
 }
 PageAccess VirtualRange::access(uint64_t slot) const {
-  return page_access(range_->access(slot));
+  return page_access(core_->access(slot));
 }
 uint64_t VirtualRange::mappings() const {
-  return range_->mappings();
+  return core_->mappings();
 }
 
 }  // namespace penstock

@@ -1,5 +1,3 @@
-#include "penstock/virtual_range.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/page_pool.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/rewire.h"
 
 namespace penstock {
 namespace {
@@ -24,7 +22,7 @@ PagePool pool_of(uint32_t pages, uint64_t mappings_max = 0) {
 }
 
 VirtualRange range_of(const PagePool& pool, uint64_t slots) {
-  auto range = VirtualRange::reserve(pool, {.bytes = slots * 4 * KiB, .name = "range of the test"});
+  auto range = VirtualRange::open(pool, {.bytes = slots * 4 * KiB, .name = "range of the test"});
   EXPECT_TRUE(range);
   return std::move(*range);
 }
@@ -106,8 +104,8 @@ TEST(VirtualRange, MapsASetOfSeveralRuns) {
 
 TEST(VirtualRange, SaysWhatWasWrong) {
   const PagePool pool = pool_of(10, 6);
-  EXPECT_FALSE(VirtualRange::reserve(pool, {}));
-  EXPECT_FALSE(VirtualRange::reserve(pool, {.bytes = 1000 * TiB}));
+  EXPECT_FALSE(VirtualRange::open(pool, {}));
+  EXPECT_FALSE(VirtualRange::open(pool, {.bytes = 1000 * TiB}));
   VirtualRange range = range_of(pool, 12);
   const PageSet pages = *pool.take(4);
   EXPECT_EQ(code(range.map(9, pages)), ErrorCode::invalid_argument);

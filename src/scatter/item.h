@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "penstock/item.h"
+#include "penstock/base.h"
 
 namespace penstock::scatter {
 

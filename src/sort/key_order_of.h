@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "penstock/item.h"
+#include "penstock/base.h"
 #include "scatter/key_order.h"
 #include "sort/item.h"
 

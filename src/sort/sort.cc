@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "scatter/key_order.h"
 #include "sort/count_sort.h"
 #include "sort/in_place/in_place_sort.h"

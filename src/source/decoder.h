@@ -9,8 +9,7 @@
 #include <span>
 #include <string>
 
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::source {
 

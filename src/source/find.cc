@@ -37,7 +37,7 @@
 #include <utility>
 
 #include "base/bits.h"
-#include "penstock/recovery.h"
+#include "penstock/stream.h"
 
 namespace penstock::source {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/source.h"
 
 namespace penstock::source {

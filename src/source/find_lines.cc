@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::source {
 namespace {

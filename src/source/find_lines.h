@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/source.h"
 #include "source/find.h"
 

@@ -12,8 +12,8 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "os/generation.h"
-#include "penstock/remap_stream.h"
 #include "penstock/source.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 
@@ -32,7 +32,7 @@ class SinkStreamBody {
   ~SinkStreamBody() {
     if (thread_.is_inherited() || !thread_->joinable()) return;
     cancel();
-    stream_.cancel(RemapStream::Side::producer);
+    stream_.cancel(Side::producer);
     thread_->join();
   }
 
@@ -73,7 +73,7 @@ class SinkStreamBody {
       MutexLock lock(mutex_);
       status_ = std::unexpected(put.error());
     }
-    stream_.fail(RemapStream::Side::consumer, put.error());
+    stream_.fail(Side::consumer, put.error());
   }
 
   // What is there of a block; 0: all is written.
@@ -113,7 +113,7 @@ Result<SinkStream> SinkStream::open(std::unique_ptr<Sink> sink, std::string name
                                    .producer_comeback_blocks = options.comeback_blocks,
                                    .consumer_comeback_blocks = 0,
                                    .policy = options.policy,
-                                   .mechanism = RemapStream::Mechanism::mremap,
+                                   .mechanism = Mechanism::mremap,
                                    .strict = options.strict,
                                    .name = std::move(name)});
   if (!stream) return std::unexpected(stream.error());

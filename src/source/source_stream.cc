@@ -27,6 +27,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -34,9 +35,8 @@
 #include "file/file.h"
 #include "os/generation.h"
 #include "penstock/file_stream.h"
-#include "penstock/recovery.h"
-#include "penstock/remap_stream.h"
 #include "penstock/source.h"
+#include "penstock/stream.h"
 #include "source/in_order.h"
 
 namespace penstock {
@@ -67,11 +67,11 @@ class FileBody final : public StreamBody {
   static Result<std::unique_ptr<StreamBody>> open(file::File&& file,
                                                   const SourceStreamOptions& options) {
     file.read_directly();
-    auto reader =
-        FileReader::open_on(std::move(file), {.block_bytes = options.block_bytes,
-                                              .read_ahead_blocks = options.read_ahead_blocks,
-                                              .comeback_blocks = options.comeback_blocks,
-                                              .policy = options.policy});
+    auto reader = internal::Access::open<FileReader>(
+        std::move(file), FileReader::Options{.block_bytes = options.block_bytes,
+                                             .read_ahead_blocks = options.read_ahead_blocks,
+                                             .comeback_blocks = options.comeback_blocks,
+                                             .policy = options.policy});
     if (!reader) return std::unexpected(reader.error());
     return std::make_unique<FileBody>(std::move(*reader), options);
   }
@@ -114,7 +114,7 @@ class ThreadBody final : public StreamBody {
                                      .producer_comeback_blocks = 0,
                                      .consumer_comeback_blocks = options.comeback_blocks,
                                      .policy = options.policy,
-                                     .mechanism = RemapStream::Mechanism::mremap,
+                                     .mechanism = Mechanism::mremap,
                                      .strict = options.strict,
                                      .sparse = true,
                                      .name = name});
@@ -135,7 +135,7 @@ class ThreadBody final : public StreamBody {
   ~ThreadBody() override {
     if (thread_.is_inherited()) return;
     cancel();
-    stream_.cancel(RemapStream::Side::consumer);
+    stream_.cancel(Side::consumer);
     if (thread_->joinable()) thread_->join();
   }
 
@@ -230,7 +230,7 @@ class ThreadBody final : public StreamBody {
     if (up_to_here) {
       (void)stream_.finish(bytes);
     } else {
-      stream_.fail(RemapStream::Side::producer, status.error());
+      stream_.fail(Side::producer, status.error());
     }
   }
 

@@ -1,5 +1,7 @@
 // SourceStream and SinkStream.
 
+#include "penstock/stream.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,7 +12,6 @@
 
 #include "base/trials.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
 #include "penstock/source.h"
 #include "source/fixture.h"
 
@@ -306,7 +307,7 @@ std::unique_ptr<Sink> collecting(Collected& collected) {
 
 void store(SinkStream& stream, const std::string& text) {
   for (size_t at = 0; at < text.size(); at += 1000) {
-    std::memcpy(stream.pointer<char>() + at, text.data() + at,
+    std::memcpy(stream.begin<char>() + at, text.data() + at,
                 std::min<size_t>(1000, text.size() - at));
   }
 }
@@ -341,8 +342,8 @@ TEST(SinkStream, ASystemCallMayStore) {
   auto stream = SinkStream::open(collecting(collected), "test", small_sink());
   size_t at = 0;
   for (;;) {
-    ASSERT_TRUE(stream->prepare_write(stream->pointer() + at, 5000));
-    const ssize_t got = read(ends.read, stream->pointer() + at, 5000);
+    ASSERT_TRUE(stream->prepare_write(stream->begin() + at, 5000));
+    const ssize_t got = read(ends.read, stream->begin() + at, 5000);
     ASSERT_GE(got, 0);
     if (got == 0) break;
     at += static_cast<size_t>(got);
@@ -377,8 +378,8 @@ TEST(SinkStream, DestructionAndCancelDoNotWaitForAFullPipe) {
       Ends ends = make();
       auto sink = descriptor_sink(ends.write, "full");
       auto stream = SinkStream::open(std::move(*sink), "full", small_sink());
-      std::memset(stream->pointer(), 'x', 2 * block);
-      std::memset(stream->pointer<char>() + 2 * block, 'x', 1);
+      std::memset(stream->begin(), 'x', 2 * block);
+      std::memset(stream->begin<char>() + 2 * block, 'x', 1);
       a_while(5);
       if (!cancelled) continue;
       std::jthread other([&] {
@@ -450,7 +451,7 @@ TEST(SinkStream, EndsInAForkedChildAndGoesOnInTheParent) {
   auto opened = SinkStream::open(collecting(collected), "test", small_sink());
   ASSERT_TRUE(opened) << opened.error().message();
   auto stream = std::make_unique<SinkStream>(std::move(*opened));
-  std::memcpy(stream->pointer<char>(), text.data(), 1000);
+  std::memcpy(stream->begin<char>(), text.data(), 1000);
   end_in_a_child(stream);
   store(*stream, text);
   EXPECT_TRUE(stream->finish(text.size()));

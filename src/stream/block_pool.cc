@@ -1,5 +1,4 @@
-#include "penstock/block_pool.h"
-
+#include "penstock/region.h"
 #include "pool/pool.h"
 
 namespace penstock {
@@ -15,27 +14,27 @@ Result<BlockPool> BlockPool::open(const Options& options) {
 }
 
 BlockPool::Block BlockPool::take() const noexcept {
-  const pool::BlockId block = pool_->take();
-  return block == pool::no_block ? Block() : Block(pool_.get(), block);
+  const pool::BlockId block = core_->take();
+  return block == pool::no_block ? Block() : Block(core_.get(), block);
 }
 
 size_t BlockPool::block_bytes() const {
-  return pool_->block_bytes();
+  return core_->block_bytes();
 }
 uint32_t BlockPool::blocks() const {
-  return pool_->blocks_max();
+  return core_->blocks_max();
 }
 uint32_t BlockPool::blocks_free() const {
-  return pool_->blocks_free();
+  return core_->blocks_free();
 }
 Mechanism BlockPool::mechanism() const {
-  return pool_->mechanism();
+  return core_->mechanism();
 }
 uint64_t BlockPool::memory_bytes() const {
-  return uint64_t{pool_->blocks_committed()} * pool_->block_bytes();
+  return uint64_t{core_->blocks_committed()} * core_->block_bytes();
 }
 void BlockPool::trim() const {
-  pool_->trim();
+  core_->trim();
 }
 
 BlockPool::Block& BlockPool::Block::operator=(Block&& other) noexcept {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::stream {
 

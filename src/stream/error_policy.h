@@ -1,6 +1,6 @@
 #pragma once
 
-#include "penstock/error_policy.h"
+#include "penstock/base.h"
 
 namespace penstock::stream {
 

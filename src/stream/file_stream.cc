@@ -43,10 +43,10 @@ struct FileReader::State {
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
   auto file = file::File::open_input(path);
   if (!file) return std::unexpected(file.error());
-  return open_on(std::move(*file), options);
+  return open(std::move(*file), options);
 }
 
-Result<FileReader> FileReader::open_on(file::File&& file, const FileReaderOptions& options) {
+Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& options) {
   auto state = std::make_unique<State>();
   state->file = std::move(file);
   if (!state->file.seekable()) {
@@ -89,7 +89,7 @@ struct FileWriter::State {
   std::unique_ptr<stream::FileWriterCore> core;
 };
 
-Result<FileWriter> FileWriter::create(const std::string& path, const FileWriterOptions& options) {
+Result<FileWriter> FileWriter::open(const std::string& path, const FileWriterOptions& options) {
   auto state = std::make_unique<State>();
   auto file = file::File::create_output(
       path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync}});
@@ -116,12 +116,10 @@ std::byte* FileWriter::data() const {
   return state_->core->begin();
 }
 
-Status FileWriter::finish(const void* end) {
+Status FileWriter::finish(uint64_t bytes) {
   if (state_->core->has_ended())
     return failure(ErrorCode::invalid_argument, "finish a second time", state_->file.path());
-  const auto bytes = static_cast<const std::byte*>(end) - state_->core->begin();
-  if (auto finished = state_->core->finish(state_->core->begin() + bytes); !finished)
-    return finished;
+  if (auto finished = state_->core->finish(bytes); !finished) return finished;
   return state_->file.publish();
 }
 

@@ -417,7 +417,7 @@ TEST_P(FileWriterTest, WhatIsStoredEndsInTheFile) {
     ASSERT_TRUE(writer) << writer.error().message();
     fill_almost_in_order((*writer)->begin(), model, comeback_blocks, random);
     if (random.below(2) == 0) (*writer)->flush((*writer)->begin() + model.size());
-    Status finished = (*writer)->finish((*writer)->begin() + model.size());
+    Status finished = (*writer)->finish(model.size());
     ASSERT_TRUE(finished) << finished.error().message();
     expect_all_blocks_free();
 
@@ -477,7 +477,7 @@ TEST_P(FileWriterTest, ASinkSaysWhereEachBlockGoes) {
   auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = data.size()});
   ASSERT_TRUE(writer);
   store_upwards((*writer)->begin(), data);
-  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  ASSERT_TRUE((*writer)->finish(data.size()));
   for (size_t block = 0; block < 16; ++block) {
     const size_t bytes = std::min(block_bytes, data.size() - block * block_bytes);
     std::vector<std::byte> back(bytes);
@@ -494,7 +494,7 @@ TEST_P(FileWriterTest, ASinkWithoutSpaceIsAFullDisk) {
   auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = 16 * block_bytes});
   ASSERT_TRUE(writer);
   store_ones((*writer)->begin(), 16 * block_bytes);
-  Status finished = (*writer)->finish((*writer)->begin() + 16 * block_bytes);
+  Status finished = (*writer)->finish(16 * block_bytes);
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
   expect_all_blocks_free();
@@ -509,7 +509,7 @@ TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
       FileWriterCore::open(*io_, file, 0, {.bytes_max = 50 * block_bytes, .comeback_blocks = 1});
   ASSERT_TRUE(writer);
   store_ones((*writer)->begin(), 50 * block_bytes);
-  Status finished = (*writer)->finish((*writer)->begin() + 50 * block_bytes);
+  Status finished = (*writer)->finish(50 * block_bytes);
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
   EXPECT_EQ(finished.error().system_errno, ENOSPC);
@@ -519,13 +519,13 @@ TEST_P(FileWriterTest, AfterAnErrorWritesGoNowhereAndFinishReportsIt) {
 TEST(PublicFileWriter, FinishTellsWhatTheDiskTellsLate) {
   for (const bool sync : {true, false}) {
     const std::string path = testing::TempDir() + "penstock-late-" + std::to_string(::getpid());
-    auto writer = FileWriter::create(path, {.sync = sync});
+    auto writer = FileWriter::open(path, {.sync = sync});
     ASSERT_TRUE(writer);
-    *writer->pointer<char>() = 'x';
+    *writer->begin<char>() = 'x';
     file::inject({.error = EIO,
                   .error_after = 0,
                   .error_operation = sync ? file::Operation::sync : file::Operation::close});
-    const Status finished = writer->finish(writer->pointer<char>() + 1);
+    const Status finished = writer->finish(1);
     file::inject({});
     ASSERT_FALSE(finished);
     EXPECT_EQ(finished.error().system_errno, EIO);
@@ -565,7 +565,7 @@ TEST_P(FileWriterTest, WhatNoPolicyCanMendStopsTheProcess) {
       store([](FileWriterCore& writer) { writer.begin()[4 * block_bytes] = std::byte{1}; }),
       "beyond the stream's bytes_max");
   EXPECT_DEATH(store([](FileWriterCore& writer) {
-                 (void)writer.finish(writer.begin());
+                 (void)writer.finish(0);
                  writer.begin()[0] = std::byte{1};
                }),
                "after finish");
@@ -608,7 +608,7 @@ TEST_P(FileWriterTest, AFileCanBeWrittenInAnyOrder) {
         std::memcpy((*writer)->begin() + bound, &word, 8);
       }
     }
-    Status finished = (*writer)->finish((*writer)->begin() + model.size());
+    Status finished = (*writer)->finish(model.size());
     ASSERT_TRUE(finished) << finished.error().message();
     expect_all_blocks_free();
     std::vector<std::byte> back(model.size());
@@ -632,7 +632,7 @@ TEST_P(FileWriterTest, APipeGetsTheBytesInOrder) {
   auto writer = FileWriterCore::open(*io_, pipe.out, 0, {.bytes_max = data.size()});
   ASSERT_TRUE(writer);
   store_upwards((*writer)->begin(), data);
-  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  ASSERT_TRUE((*writer)->finish(data.size()));
   writer->reset();
   {
     file::File closed = std::move(pipe.out);
@@ -652,7 +652,7 @@ TEST_P(FileWriterTest, AReaderFeedsAWriter) {
   auto writer = FileWriterCore::open(*io_, copy, 0, {.bytes_max = data.size()});
   ASSERT_TRUE(reader && writer);
   std::memcpy((*writer)->begin(), (*reader)->begin(), data.size());
-  ASSERT_TRUE((*writer)->finish((*writer)->begin() + data.size()));
+  ASSERT_TRUE((*writer)->finish(data.size()));
   std::vector<std::byte> back(data.size());
   ASSERT_TRUE(file::read_exactly(copy, 0, back.data(), back.size()));
   EXPECT_TRUE(back == data);
@@ -680,11 +680,11 @@ class PublicFileStreamTest : public testing::Test {
 TEST_F(PublicFileStreamTest, AFileIsWrittenAndReadThroughPlainPointers) {
   constexpr uint64_t count = 3'000'001;
   {
-    auto writer = FileWriter::create(path("numbers"), {.write_behind_blocks = 3});
+    auto writer = FileWriter::open(path("numbers"), {.write_behind_blocks = 3});
     ASSERT_TRUE(writer) << writer.error().message();
-    std::iota(writer->pointer<uint64_t>(), writer->pointer<uint64_t>() + count, uint64_t{7});
+    std::iota(writer->begin<uint64_t>(), writer->begin<uint64_t>() + count, uint64_t{7});
     EXPECT_FALSE(std::filesystem::exists(path("numbers")));
-    ASSERT_TRUE(writer->finish(writer->pointer<uint64_t>() + count));
+    ASSERT_TRUE(writer->finish(count * sizeof(uint64_t)));
   }
   EXPECT_EQ(std::filesystem::file_size(path("numbers")), count * 8);
   auto reader = FileReader::open(path("numbers"));
@@ -700,9 +700,9 @@ TEST_F(PublicFileStreamTest, AFileIsWrittenAndReadThroughPlainPointers) {
 
 TEST_F(PublicFileStreamTest, EmptyAndMissingFiles) {
   {
-    auto writer = FileWriter::create(path("empty"));
+    auto writer = FileWriter::open(path("empty"));
     ASSERT_TRUE(writer);
-    ASSERT_TRUE(writer->finish(writer->pointer()));
+    ASSERT_TRUE(writer->finish(0));
   }
   auto reader = FileReader::open(path("empty"));
   ASSERT_TRUE(reader);
@@ -711,14 +711,14 @@ TEST_F(PublicFileStreamTest, EmptyAndMissingFiles) {
   EXPECT_EQ(reader->bytes(), 0u);
   EXPECT_FALSE(FileReader::open(path("missing")));
   EXPECT_FALSE(FileReader::open(directory_.string()));
-  EXPECT_FALSE(FileWriter::create(path("no/where")));
+  EXPECT_FALSE(FileWriter::open(path("no/where")));
 }
 
 TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
   {
-    auto writer = FileWriter::create(path("file"));
+    auto writer = FileWriter::open(path("file"));
     ASSERT_TRUE(writer);
-    std::memset(writer->pointer(), 'x', 10 * MiB);
+    std::memset(writer->begin(), 'x', 10 * MiB);
   }
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
@@ -760,10 +760,10 @@ TEST_F(PublicFileStreamTest, ALoadFarBehindTheEndMeetsThePolicy) {
 
 TEST_F(PublicFileStreamTest, AStoreThatBreaksARuleMeetsThePolicy) {
   constexpr size_t block = 64 * KiB;
-  auto writer = FileWriter::create(
+  auto writer = FileWriter::open(
       path("file"), {.bytes_max = 4 * block, .block_bytes = block, .policy = ErrorPolicy::recover});
   ASSERT_TRUE(writer) << writer.error().message();
-  std::byte* const begin = writer->pointer();
+  std::byte* const begin = writer->begin();
   const auto store = [](std::byte* at) {
     return RecoveryPoint::run([=] { *const_cast<volatile std::byte*>(at) = std::byte{1}; });
   };
@@ -771,7 +771,7 @@ TEST_F(PublicFileStreamTest, AStoreThatBreaksARuleMeetsThePolicy) {
   const Status beyond = store(begin + 4 * block);
   ASSERT_FALSE(beyond);
   EXPECT_EQ(beyond.error().code, ErrorCode::invalid_argument);
-  ASSERT_TRUE(writer->finish(begin + 1));
+  ASSERT_TRUE(writer->finish(1));
   const Status late = store(begin + 2 * block);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, ErrorCode::invalid_argument);
@@ -780,21 +780,21 @@ TEST_F(PublicFileStreamTest, AStoreThatBreaksARuleMeetsThePolicy) {
 
 TEST_F(PublicFileStreamTest, FinishRefusesAnEndThatCannotBe) {
   constexpr size_t block = 64 * KiB;
-  auto writer = FileWriter::create(
+  auto writer = FileWriter::open(
       path("file"), {.bytes_max = 8 * block, .block_bytes = block, .comeback_blocks = 1});
   ASSERT_TRUE(writer) << writer.error().message();
-  std::byte* const begin = writer->pointer();
+  std::byte* const begin = writer->begin();
   std::memset(begin, 'x', 4 * block);
-  for (const std::byte* end : {begin - 1, begin + 9 * block, begin + block}) {
+  for (const uint64_t end : {~uint64_t{0}, uint64_t{9} * block, uint64_t{block}}) {
     const Status refused = writer->finish(end);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument) << refused.error().message();
   }
   EXPECT_FALSE(std::filesystem::exists(path("file")));
   begin[4 * block] = std::byte{'y'};
-  ASSERT_TRUE(writer->finish(begin + 4 * block + 1));
+  ASSERT_TRUE(writer->finish(4 * block + 1));
   EXPECT_EQ(std::filesystem::file_size(path("file")), 4 * block + 1);
-  EXPECT_EQ(writer->finish(begin + 4 * block + 1).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(writer->finish(4 * block + 1).error().code, ErrorCode::invalid_argument);
 }
 
 }  // namespace

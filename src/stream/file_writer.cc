@@ -222,15 +222,16 @@ void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
 }
 
 // Within the range, and not in front of what was handed over.
-bool FileWriterCore::can_end_at(const std::byte* end) const noexcept {
-  return end >= begin_ && end <= range_.end() - block_bytes_ &&
-         static_cast<uint64_t>(end - range_.begin()) >= next_block_ * block_bytes_;
+bool FileWriterCore::can_end_at(uint64_t bytes) const noexcept {
+  return bytes <= static_cast<uint64_t>(range_.end() - begin_) - block_bytes_ &&
+         bytes + head_bytes_ >= next_block_ * block_bytes_;
 }
 
 void FileWriterCore::flush(std::byte* end) {
   if (is_inherited()) refuse_inherited(end);
   if (ended_) return;
-  PENSTOCK_CHECK(can_end_at(end), "a stream ends within its range, behind what was handed over");
+  PENSTOCK_CHECK(can_end_at(static_cast<uint64_t>(end - begin_)),
+                 "a stream ends within its range, behind what was handed over");
   const auto bytes = static_cast<uint64_t>(end - range_.begin());
   const uint64_t whole_blocks = bytes / block_bytes_;
   hand_over_reopened(0);
@@ -245,16 +246,16 @@ void FileWriterCore::flush(std::byte* end) {
   }
 }
 
-Status FileWriterCore::finish(std::byte* end) {
+Status FileWriterCore::finish(uint64_t bytes) {
   if (auto owned = check_owned("finish"); !owned) return std::unexpected(owned.error());
-  if (!ended_ && !can_end_at(end)) {
+  if (!ended_ && !can_end_at(bytes)) {
     const uint64_t written = next_block_ * block_bytes_;
     return penstock::failure(
-        ErrorCode::invalid_argument, fmt::format("finish at byte {}", end - begin_), subject(),
+        ErrorCode::invalid_argument, fmt::format("finish at byte {}", bytes), subject(),
         fmt::format("an end from {} (what is written already) to {} (bytes_max)",
                     written - std::min<uint64_t>(written, head_bytes_), options_.bytes_max));
   }
-  flush(end);
+  flush(begin_ + bytes);
   io_.wait_writes(&error_);
   return status();
 }

@@ -5,7 +5,7 @@
 //
 // The producer writes almost sequentially: after touching block x it may come back to blocks >= x -
 // comeback_blocks, and must leave no block untouched (a skipped one is written as zeros; bytes that
-// it leaves out inside a touched block are undefined). finish(end) says how much was written. Going
+// it leaves out inside a touched block are undefined). finish(bytes) says how much was written. Going
 // further back works in a plain file and is slow: the block is read again, and written again.
 // Libraries do that unasked: glibc's memcpy stores the first bytes of a large copy last.
 //
@@ -58,9 +58,9 @@ class FileWriterCore final : public StreamHandler {
   ~FileWriterCore();  // without finish(): what was not yet handed over is dropped
 
   std::byte* begin() const { return begin_; }
-  // All bytes of [begin(), end) are handed over and on their way; waits until they are written.
-  // Ends the stream. Errors: invalid_argument for an end that cannot be, and nothing has changed.
-  Status finish(std::byte* end);
+  // The first `bytes` are handed over and on their way; waits until they are written. Ends the
+  // stream. Errors: invalid_argument for an end that cannot be, and nothing has changed.
+  Status finish(uint64_t bytes);
   bool has_ended() const { return ended_; }
   // The first write that failed so far, if any; does not wait.
   Status status() const;
@@ -85,7 +85,7 @@ class FileWriterCore final : public StreamHandler {
   std::byte* address_of(uint64_t block) const { return range_.begin() + block * block_bytes_; }
   Slot* find(uint64_t block) noexcept;
   std::optional<Failure> serve(uint64_t block) noexcept;
-  bool can_end_at(const std::byte* end) const noexcept;
+  bool can_end_at(uint64_t bytes) const noexcept;
   pool::BlockId bring_home(uint64_t block) noexcept;
   void hand_over(uint64_t block, size_t bytes) noexcept;
   void hand_over_reopened(size_t keep) noexcept;

@@ -12,9 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "penstock/block_pool.h"
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/region.h"
 #include "pool/pool.h"
 
 namespace penstock::stream {

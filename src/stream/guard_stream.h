@@ -1,12 +1,12 @@
 #pragma once
 
-// The body of penstock::GuardStream (see include/penstock/guard_stream.h for use, two_sided.cc and
+// The body of penstock::GuardStream (see include/penstock/stream.h for use, two_sided.cc and
 // guard_stream.cc for how it works).
 
 #include <memory>
 #include <span>
 
-#include "penstock/guard_stream.h"
+#include "penstock/stream.h"
 #include "stream/two_sided.h"
 
 namespace penstock::stream {

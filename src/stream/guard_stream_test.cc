@@ -1,5 +1,3 @@
-#include "penstock/guard_stream.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -21,13 +19,13 @@
 
 #include "fault/registry.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
 
-using Side = GuardStream::Side;
+using Side = Side;
 
 constexpr size_t block = 64 * KiB;
 

@@ -180,12 +180,12 @@ Result<std::unique_ptr<ProcessStreamCore>> ProcessStreamCore::attach(int fd, Sid
   };
   auto file = os::MemoryFile::adopt(fd);
   if (!file) return std::unexpected(file.error());
-  if (file->bytes() < sizeof(SharedStream)) return refuse("what ProcessStream::create() made");
+  if (file->bytes() < sizeof(SharedStream)) return refuse("what ProcessStream::open() made");
   auto header = map_header(*file, round_up(sizeof(SharedStream), os::page_bytes));
   if (!header) return std::unexpected(header.error());
   auto* shared = reinterpret_cast<SharedStream*>(header->begin());
   if (shared->magic.load(std::memory_order_acquire) != magic_value)
-    return refuse("what ProcessStream::create() of this version made");
+    return refuse("what ProcessStream::open() of this version made");
   const Shape shape = shape_in(*shared);
   if (auto valid = shape.check("the other process's stream"); !valid)
     return std::unexpected(valid.error());
@@ -353,7 +353,7 @@ ProcessStream::ProcessStream(ProcessStream&&) noexcept = default;
 ProcessStream& ProcessStream::operator=(ProcessStream&&) noexcept = default;
 ProcessStream::~ProcessStream() = default;
 
-Result<ProcessStream> ProcessStream::create(const Options& options, Side side) {
+Result<ProcessStream> ProcessStream::open(const Options& options, Side side) {
   auto core = stream::ProcessStreamCore::create(options, side);
   if (!core) return std::unexpected(std::move(core.error()));
   return ProcessStream(std::move(*core));
@@ -367,7 +367,7 @@ Result<ProcessStream> ProcessStream::attach(int fd, Side side, const AttachOptio
 int ProcessStream::fd() const {
   return core_->fd();
 }
-ProcessStream::Side ProcessStream::side() const {
+Side ProcessStream::side() const {
   return core_->side();
 }
 Status ProcessStream::prepare_write(const void* address, size_t bytes) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::ProcessStream (see include/penstock/process_stream.h for use, two_sided.cc
+// The body of penstock::ProcessStream (see include/penstock/stream.h for use, two_sided.cc
 // and process_stream.cc for how it works).
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 #include "os/memfd.h"
 #include "os/process.h"
-#include "penstock/process_stream.h"
+#include "penstock/stream.h"
 #include "pool/late_unmaps.h"
 #include "stream/two_sided.h"
 

@@ -1,5 +1,3 @@
-#include "penstock/process_stream.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -21,8 +19,8 @@
 
 #include "base/random.h"
 #include "base/trials.h"
-#include "penstock/recovery.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
@@ -31,7 +29,7 @@ constexpr size_t block = 64 * KiB;
 
 ProcessStream create(ProcessStream::Options options, Side side) {
   if (options.block_bytes == 4 * MiB) options.block_bytes = block;
-  auto stream = ProcessStream::create(options, side);
+  auto stream = ProcessStream::open(options, side);
   EXPECT_TRUE(stream) << stream.error().message();
   return std::move(*stream);
 }
@@ -289,7 +287,7 @@ TEST(ProcessStream, ABreachIsNamed) {
 }
 
 TEST(ProcessStream, WhatIsNoStreamIsRefused) {
-  EXPECT_EQ(ProcessStream::create({.bytes = 1, .block_bytes = 3}, Side::producer).error().code,
+  EXPECT_EQ(ProcessStream::open({.bytes = 1, .block_bytes = 3}, Side::producer).error().code,
             ErrorCode::invalid_argument);
   int null_fd = open("/dev/null", O_RDWR);
   EXPECT_FALSE(ProcessStream::attach(null_fd, Side::producer));
@@ -318,7 +316,7 @@ TEST(ProcessStream, AttachingToADeadProcessIsAnError) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
   // The child's stream outlives it through a descriptor that this process takes from /proc.
   Child child([&] {
-    auto mine = ProcessStream::create({.bytes = 100 * block, .block_bytes = block}, Side::producer);
+    auto mine = ProcessStream::open({.bytes = 100 * block, .block_bytes = block}, Side::producer);
     const int fd = mine->fd();
     if (write(pipe_fds[1], &fd, sizeof fd) != sizeof fd) return 1;
     char byte;

@@ -313,7 +313,7 @@ bool PullStream::at_end(const void* position) {
 std::optional<uint64_t> PullStream::bytes() const {
   return core_->bytes();
 }
-Status PullStream::prepare(const void* address, size_t bytes) {
+Status PullStream::prepare_read(const void* address, size_t bytes) {
   return core_->prepare(address, bytes);
 }
 Status PullStream::status() const {

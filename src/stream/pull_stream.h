@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::PullStream (see include/penstock/pull_stream.h for use, pull_stream.cc for
+// The body of penstock::PullStream (see include/penstock/stream.h for use, pull_stream.cc for
 // how it works).
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 #include "fault/registry.h"
 #include "os/memory.h"
-#include "penstock/pull_stream.h"
+#include "penstock/stream.h"
 #include "pool/page_tables.h"
 #include "pool/pool.h"
 #include "stream/sides.h"

@@ -1,5 +1,3 @@
-#include "penstock/pull_stream.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +15,7 @@
 #include "fault/registry.h"
 #include "os/alt_stack.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
@@ -335,10 +333,10 @@ TEST_P(PullStreamOn, ErrnoIsTheConsumersAndTheAlternateStackSuffices) {
 
 TEST_P(PullStreamOn, PreparesPiecesForSystemCalls) {
   PullStream stream = open({.bytes = 10 * block}, count_up);
-  EXPECT_TRUE(stream.prepare(stream.begin() + block / 2, block));
-  EXPECT_EQ(stream.prepare(stream.begin() + 1, 2 * block).error().code,
+  EXPECT_TRUE(stream.prepare_read(stream.begin() + block / 2, block));
+  EXPECT_EQ(stream.prepare_read(stream.begin() + 1, 2 * block).error().code,
             ErrorCode::invalid_argument);
-  EXPECT_EQ(stream.prepare(stream.begin() + 30 * block, 1).error().code,
+  EXPECT_EQ(stream.prepare_read(stream.begin() + 30 * block, 1).error().code,
             ErrorCode::invalid_argument);
   EXPECT_EQ(read(stream.begin<uint64_t>() + block_items), mix64(block_items));
 
@@ -353,8 +351,8 @@ TEST_P(PullStreamOn, PreparesPiecesForSystemCalls) {
 
 TEST_P(PullStreamOn, PreparingMeetsTheProducersErrorAsAResult) {
   PullStream stream = open({.bytes = 10 * block}, fails_at(block_items));
-  EXPECT_TRUE(stream.prepare(stream.begin(), 8));
-  EXPECT_EQ(stream.prepare(stream.begin(), block + 1).error().attempted, "turn the crank");
+  EXPECT_TRUE(stream.prepare_read(stream.begin(), 8));
+  EXPECT_EQ(stream.prepare_read(stream.begin(), block + 1).error().attempted, "turn the crank");
 }
 
 TEST(PullStream, RefusesWhatCannotBe) {

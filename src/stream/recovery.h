@@ -1,15 +1,15 @@
 #pragma once
 
-// What a stream's fault handler does about an error: the other side of penstock/recovery.h.
+// What a stream's fault handler does about an error: the other side of penstock/stream.h.
 //
 // The handler does not jump out of itself: the registry counts who is inside a region's handler,
 // and the kernel has a signal mask to restore. Instead it changes the interrupted context, so that
 // the return from the signal lands in a small function which then jumps to the recovery point. All
-// frames between, the faulting one included, are abandoned (see penstock/recovery.h for what that
+// frames between, the faulting one included, are abandoned (see penstock/stream.h for what that
 // skips). An access that faults inside another handler (nested) abandons that handler, too: a
 // handler must not use a stream with ErrorPolicy::recover.
 
-#include "penstock/recovery.h"
+#include "penstock/stream.h"
 #include "stream/error_policy.h"
 
 namespace penstock::stream {

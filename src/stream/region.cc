@@ -31,6 +31,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "stream/recovery.h"
@@ -275,7 +276,7 @@ Region& Region::operator=(Region&&) noexcept = default;
 Region::~Region() = default;
 
 Result<Region> Region::open(const BlockPool& pool, const Options& options, Handler handler) {
-  auto core = stream::RegionCore::open(pool.internal(), options, std::move(handler));
+  auto core = stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));
   if (!core) return std::unexpected(std::move(core.error()));
   return Region(std::move(*core));
 }

@@ -20,8 +20,7 @@
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
-#include "penstock/recovery.h"
-#include "penstock/vanishing_array.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {

@@ -195,7 +195,7 @@ void RemapStream::cancel(Side side) {
 Status RemapStream::status() const {
   return core_->status();
 }
-RemapStream::Mechanism RemapStream::mechanism() const {
+Mechanism RemapStream::mechanism() const {
   return core_->pool().mechanism();
 }
 uint64_t RemapStream::memory_bytes() const {

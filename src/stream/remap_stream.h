@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::RemapStream (see include/penstock/remap_stream.h for use, two_sided.cc and
+// The body of penstock::RemapStream (see include/penstock/stream.h for use, two_sided.cc and
 // remap_stream.cc for how it works).
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fault/event_server.h"
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 #include "pool/pool.h"
 #include "stream/two_sided.h"
 

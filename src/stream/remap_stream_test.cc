@@ -1,5 +1,3 @@
-#include "penstock/remap_stream.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -19,14 +17,14 @@
 #include <vector>
 
 #include "os/memory.h"
-#include "penstock/recovery.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {
 
-using Mechanism = RemapStream::Mechanism;
-using Side = RemapStream::Side;
+using Mechanism = Mechanism;
+using Side = Side;
 
 constexpr size_t block = 64 * KiB;
 
@@ -790,7 +788,7 @@ TEST(RemapStream, ASparseStreamTakesMemoryAsItIsWritten) {
   auto opened = RemapStream::open({.bytes = GiB,
                                    .block_bytes = block,
                                    .consumer_comeback_blocks = comeback,
-                                   .mechanism = RemapStream::Mechanism::mremap,
+                                   .mechanism = Mechanism::mremap,
                                    .sparse = true});
   ASSERT_TRUE(opened) << opened.error().message();
   RemapStream stream = std::move(*opened);

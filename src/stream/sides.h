@@ -9,8 +9,8 @@
 
 #include "base/mutex.h"
 #include "os/memory.h"
-#include "penstock/error.h"
-#include "penstock/side.h"
+#include "penstock/base.h"
+#include "penstock/stream.h"
 
 namespace penstock::stream {
 

@@ -4,7 +4,7 @@
 
 #include "fault/registry.h"
 #include "os/generation.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {

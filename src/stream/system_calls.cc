@@ -1,5 +1,3 @@
-#include "penstock/system_calls.h"
-
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "fault/registry.h"
+#include "penstock/stream.h"
 
 namespace penstock::system_calls {
 namespace {

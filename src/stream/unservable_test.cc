@@ -22,15 +22,9 @@
 #include "base/bits.h"
 #include "fault/registry.h"
 #include "os/sanitizer.h"
-#include "penstock/block_pool.h"
 #include "penstock/file_stream.h"
-#include "penstock/guard_stream.h"
-#include "penstock/process_stream.h"
-#include "penstock/pull_stream.h"
-#include "penstock/recovery.h"
 #include "penstock/region.h"
-#include "penstock/remap_stream.h"
-#include "penstock/vanishing_array.h"
+#include "penstock/stream.h"
 #include "stream/forked_child_fixture.h"
 
 namespace penstock::stream {
@@ -82,12 +76,12 @@ Result<Subject> guard(Mechanism) {
 }
 
 Result<Subject> process(Mechanism) {
-  auto opened = ProcessStream::create({.bytes = blocks * block_bytes,
-                                       .block_bytes = block_bytes,
-                                       .read_ahead_blocks = blocks,
-                                       .policy = ErrorPolicy::recover,
-                                       .name = "the subject"},
-                                      Side::producer);
+  auto opened = ProcessStream::open({.bytes = blocks * block_bytes,
+                                     .block_bytes = block_bytes,
+                                     .read_ahead_blocks = blocks,
+                                     .policy = ErrorPolicy::recover,
+                                     .name = "the subject"},
+                                    Side::producer);
   if (!opened) return std::unexpected(opened.error());
   auto other = ProcessStream::attach(opened->fd(), Side::consumer);
   if (!other) return std::unexpected(other.error());
@@ -204,14 +198,14 @@ Result<Subject> file_reader(Mechanism) {
 
 Result<Subject> file_writer(Mechanism) {
   auto name = std::make_shared<TemporaryName>();
-  auto opened = FileWriter::create(name->path, {.bytes_max = blocks * block_bytes,
-                                                .block_bytes = block_bytes,
-                                                .write_behind_blocks = 1,
-                                                .policy = ErrorPolicy::recover});
+  auto opened = FileWriter::open(name->path, {.bytes_max = blocks * block_bytes,
+                                              .block_bytes = block_bytes,
+                                              .write_behind_blocks = 1,
+                                              .policy = ErrorPolicy::recover});
   if (!opened) return std::unexpected(opened.error());
   auto stream = std::make_shared<std::unique_ptr<FileWriter>>(
       std::make_unique<FileWriter>(std::move(*opened)));
-  auto* const begin = (*stream)->pointer();
+  auto* const begin = (*stream)->begin();
   fill(begin, 0), fill(begin + block_bytes, 1);
   return Subject{.shown = begin + block_bytes,
                  .ahead = begin + 2 * block_bytes,
@@ -219,7 +213,7 @@ Result<Subject> file_writer(Mechanism) {
                  .goes_on =
                      [name, stream, begin] {
                        fill_rest(begin);
-                       if (!(*stream)->finish(begin + blocks * block_bytes)) return false;
+                       if (!(*stream)->finish(blocks * block_bytes)) return false;
                        std::ifstream file(name->path, std::ios::binary);
                        std::string all((std::istreambuf_iterator<char>(file)), {});
                        return all.size() == blocks * block_bytes &&

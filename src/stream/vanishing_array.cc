@@ -37,6 +37,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
 #include "stream/sides.h"
@@ -248,7 +249,7 @@ VanishingArray& VanishingArray::operator=(VanishingArray&&) noexcept = default;
 VanishingArray::~VanishingArray() = default;
 
 Result<VanishingArray> VanishingArray::open(const BlockPool& pool, const Options& options) {
-  auto core = stream::VanishingArrayCore::open(pool.internal(), options);
+  auto core = stream::VanishingArrayCore::open(internal::Access::core(pool), options);
   if (!core) return std::unexpected(std::move(core.error()));
   return VanishingArray(std::move(*core));
 }

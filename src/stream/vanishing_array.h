@@ -1,6 +1,6 @@
 #pragma once
 
-// The body of penstock::VanishingArray (see include/penstock/vanishing_array.h for use,
+// The body of penstock::VanishingArray (see include/penstock/region.h for use,
 // vanishing_array.cc for how it works).
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "fault/registry.h"
 #include "os/memory.h"
-#include "penstock/vanishing_array.h"
+#include "penstock/region.h"
 #include "pool/pool.h"
 #include "stream/stream_handler.h"
 

@@ -1,5 +1,3 @@
-#include "penstock/vanishing_array.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +12,8 @@
 
 #include "base/random.h"
 #include "fault/registry.h"
-#include "penstock/recovery.h"
-#include "penstock/system_calls.h"
+#include "penstock/region.h"
+#include "penstock/stream.h"
 
 namespace penstock {
 namespace {

@@ -9,8 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "penstock/fault.h"
-#include "penstock/remap_stream.h"
+#include "penstock/stream.h"
 
 using penstock::RemapStream;
 
@@ -57,7 +56,7 @@ extern "C" {
 guest_pipe* guest_open(uint64_t bytes, uint64_t block_bytes, int mechanism) {
   auto stream = RemapStream::open({.bytes = bytes,
                                    .block_bytes = block_bytes,
-                                   .mechanism = static_cast<RemapStream::Mechanism>(mechanism),
+                                   .mechanism = static_cast<Mechanism>(mechanism),
                                    .name = "guest"});
   if (stream) return new guest_pipe{std::move(*stream)};
   message = stream.error().message();

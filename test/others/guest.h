@@ -35,7 +35,7 @@ uint64_t guest_stream(uint64_t numbers, int mechanism);
 uint64_t guest_checksum(uint64_t numbers);
 uint64_t guest_number(uint64_t i);
 
-/* penstock/fault.h */
+/* penstock/stream.h */
 int guest_installed(void);
 int guest_install(void);
 int guest_uninstall(void);

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::external {
 

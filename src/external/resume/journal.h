@@ -21,7 +21,7 @@
 #include <type_traits>
 
 #include "file/file.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::external {
 

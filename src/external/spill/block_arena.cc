@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/thread.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::external {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::external {
 

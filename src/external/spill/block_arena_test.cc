@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::external {
 namespace {

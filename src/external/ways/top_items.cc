@@ -247,7 +247,7 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
     to = stream::copy_forward(to, bytes + done, piece);
     done += piece;
   }
-  if (status = (*writer)->finish(to); !status) return std::unexpected(status.error());
+  if (status = (*writer)->finish(stored.bytes); !status) return std::unexpected(status.error());
   return stored;
 }
 
@@ -466,7 +466,7 @@ Result<Stored> top_texts(Context& context, const std::vector<Piece>& pieces, uin
   });
   if (!status) return std::unexpected(status.error());
   stored.bytes = static_cast<uint64_t>(to - begin);
-  if (status = (*writer)->finish(to); !status) return std::unexpected(status.error());
+  if (status = (*writer)->finish(stored.bytes); !status) return std::unexpected(status.error());
   return stored;
 }
 
@@ -561,7 +561,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
   }
   if (!status) return std::unexpected(status.error());
   stored.bytes = static_cast<uint64_t>(to - begin);
-  if (status = (*writer)->finish(to); !status) return std::unexpected(status.error());
+  if (status = (*writer)->finish(stored.bytes); !status) return std::unexpected(status.error());
   return stored;
 }
 

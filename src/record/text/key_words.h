@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/text/key.h"
 
 namespace penstock::record {

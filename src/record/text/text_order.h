@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "record/key_order.h"
 #include "record/text/key.h"
 

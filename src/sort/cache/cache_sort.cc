@@ -70,7 +70,7 @@ template <class T>
 size_t CacheSort<T>::bytes_needed(size_t items_max) {
   size_t slots = slots_for<T>(items_max);
   size_t scratch = slots * slot_items_for<T>(slot_items_mean<T>) * sizeof(T);
-  size_t fills = (slots + 1) * sizeof(typename Slots<T>::Fill);
+  size_t fills = (slots + 1) * sizeof(typename scatter::Slots<T>::Fill);
   return round_up(scratch, line_bytes) + 2 * spilled_bytes<T>(items_max) + fills;
 }
 
@@ -84,7 +84,7 @@ CacheSort<T>::CacheSort(std::byte* memory, size_t items_max, const KeyOrder& ord
   memory += round_up(scratch, line_bytes);
   spilled_ = reinterpret_cast<T*>(memory);
   memory += spilled_bytes<T>(items_max);
-  fills_ = reinterpret_cast<typename Slots<T>::Fill*>(memory);
+  fills_ = reinterpret_cast<typename scatter::Slots<T>::Fill*>(memory);
 }
 
 template <class T>
@@ -129,11 +129,11 @@ bool CacheSort<T>::load_slots(std::span<const Piece<T>> pieces) {
   if (map_.buckets * slot_items_ > slots_for<T>(items_max_) * slot_items_for<T>(slot_items_mean<T>))
     return false;
   for (uint32_t j = 0; j < map_.buckets; ++j) fills_[j] = {j * slot_bytes, (j + 1) * slot_bytes};
-  Slots<T> slots = {.base = reinterpret_cast<std::byte*>(scratch_),
-                    .fills = fills_,
-                    .spilled = spilled_,
-                    .spilled_count = 0,
-                    .read_count = 0};
+  scatter::Slots<T> slots = {.base = reinterpret_cast<std::byte*>(scratch_),
+                             .fills = fills_,
+                             .spilled = spilled_,
+                             .spilled_count = 0,
+                             .read_count = 0};
   for (size_t i = 0; i < pieces.size(); ++i) {
     const T* ahead = i + 1 < pieces.size() ? pieces[i + 1].items : pieces[i].items;
     if (!scatter::kernels<T>().scatter_slots(pieces[i].items, pieces[i].count, map_, order_, slots,

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "scatter/bucket_map.h"
 #include "scatter/kernels.h"
 #include "scatter/key_order.h"
@@ -59,7 +59,7 @@ class CacheSort {
   T* room_ = nullptr;  // in front of scratch_, without a gap
   T* scratch_ = nullptr;
   T* spilled_ = nullptr;
-  typename Slots<T>::Fill* fills_ = nullptr;
+  typename scatter::Slots<T>::Fill* fills_ = nullptr;
 
   Plan plan_ = Plan::copy;
   size_t count_ = 0;

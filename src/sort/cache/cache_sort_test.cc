@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 // The allocator of the whole test program, which can be told to have nothing more to give.
 namespace {

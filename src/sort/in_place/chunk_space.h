@@ -12,7 +12,7 @@
 
 #include "base/mutex.h"
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::sorting {
 

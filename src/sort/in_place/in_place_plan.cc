@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/bits.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::sorting {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "scatter/key_order.h"
 #include "sort/item_mix.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "base/trials.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "sort/in_place/in_place_plan.h"
 
 // The cases that its parts make difficult; every type, distribution and size is run by

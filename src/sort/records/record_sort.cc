@@ -20,7 +20,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "scatter/bucket_map.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/in_place/choose_map.h"

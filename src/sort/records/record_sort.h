@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "penstock/sort.h"
 
 namespace penstock::sorting {

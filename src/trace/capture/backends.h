@@ -3,7 +3,7 @@
 // The seam between a capture and its backends. Each runs the program (or attaches), tells the
 // recorder when it runs, records until all is over, and gives the program's exit code.
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/capture/bpf/kernel_watch.h"
 #include "trace/capture/capture.h"
 #include "trace/capture/recorder.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

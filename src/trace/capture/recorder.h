@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

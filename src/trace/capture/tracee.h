@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/capture/call_table.h"
 
 namespace penstock::trace {

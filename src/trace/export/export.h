@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/follow/convert.h"
 
 namespace penstock::trace {

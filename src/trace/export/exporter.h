@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/follow/convert.h"
 #include "trace/format/trace_file.h"
 

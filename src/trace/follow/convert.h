@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "trace/export/export.h"
 
 namespace penstock::trace {

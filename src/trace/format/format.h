@@ -37,7 +37,7 @@
 #include <string_view>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 

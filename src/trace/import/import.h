@@ -17,7 +17,7 @@
 #include <string>
 #include <string_view>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {

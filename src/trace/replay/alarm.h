@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "file/engine.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 

@@ -14,7 +14,7 @@
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/fd.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "file/engine.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/replay/alarm.h"
 #include "trace/replay/background_sync.h"
 #include "trace/replay/replay.h"

@@ -53,8 +53,7 @@
 
 #include "bowtie/device_profile.h"
 #include "file/engine.h"
-#include "penstock/error.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 #include "trace/follow/convert.h"
 #include "trace/replay/replay_layout.h"
 #include "trace/replay/replay_queue.h"

@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/replay/replay.h"
 
 namespace penstock::trace {

@@ -4,7 +4,7 @@
 
 #include "base/bits.h"
 #include "file/file.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 namespace {

@@ -24,7 +24,7 @@
 #include <span>
 #include <vector>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/follow/convert.h"
 
 namespace penstock::trace {

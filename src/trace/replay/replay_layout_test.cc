@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "file/file.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 namespace {

@@ -18,7 +18,7 @@
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "file/extents.h"
-#include "penstock/units.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 namespace {

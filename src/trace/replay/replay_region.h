@@ -27,7 +27,7 @@
 
 #include "file/file.h"
 #include "os/memory.h"
-#include "penstock/error.h"
+#include "penstock/base.h"
 
 namespace penstock::trace {
 

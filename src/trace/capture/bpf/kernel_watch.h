@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-#include "penstock/error.h"
+#include "penstock/base.h"
 #include "trace/capture/bpf/records.h"
 
 namespace penstock::trace {

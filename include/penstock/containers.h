@@ -1,43 +1,14 @@
 #pragma once
 
-// An array of std::vector's interface that grows by pages of a pool, and copies nothing when it
-// does: behind the last page another one appears, and no element ever changes its address for it.
-//
-//   auto pool = penstock::PagePool::open({.bytes_max = 4 * penstock::GiB});
-//   auto keys = penstock::RewiredVector<uint64_t>::open(*pool);
-//   for (uint64_t i = 0; i < n; ++i) keys->push_back(random());
-//
-// or, by whatever code can write to a plain pointer, behind which pages appear by themselves:
-//
-//   uint64_t* window = *keys->append_window();
-//   window = std::generate_n(window, n, random);
-//   keys->append_end(window);
-//
-// Addresses for the longest that the vector may become are reserved when it is opened; memory comes
-// from the pool as it grows. What other vectors gave back is used again without the system, which
-// would have to find and clear it. (Section 5.1 of the paper named in penstock/page_pool.h; `bench
-// rewire-vector` compares.)
-//
-// What stays valid. An element's address is begin() + its index, always, and begin() never changes:
-// reserve(), resize(), shrink_to_fit(), clear() and everything that appends leave all pointers,
-// references and iterators to elements that remain as they are, and end() as it was becomes the
-// address of the first element appended. insert(), erase() and splice() leave those in front of
-// the place; behind it they refer to whichever element is there now, or to none from end() on.
-// After swap() or a move they belong to the other vector.
-//
-// Errors. What may need memory throws std::bad_alloc, as users of std::vector expect, and changes
-// nothing then (but for assign() from an iterator that can read once: it has replaced the elements
-// by those that it had read); members named try_ return a Status that says what was missing: pages
-// of the pool, addresses (bytes_max), or mappings.
-//
-// A forked child sees the same elements, and its parent sees what it stores there; growing beyond
-// capacity() is refused in it (unsupported).
+// Containers whose memory is pages of a pool (penstock/rewire.h): a vector that grows without a copy, a hash table
+// without a rehash.
 
 #include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -47,10 +18,12 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include "penstock/error.h"
-#include "penstock/error_policy.h"
-#include "penstock/page_pool.h"
+#include "penstock/base.h"
+#include "penstock/internal/hash_bucket.h"
+#include "penstock/internal/vector_memory.h"
+#include "penstock/rewire.h"
 
 namespace penstock {
 
@@ -75,48 +48,39 @@ struct Spliced {
   uint64_t copied_bytes = 0;  // what pages could not do, in both vectors
 };
 
-namespace rewire {
-
-class VectorCore;
-
-// A vector without its type: bytes of which the first ones are mapped. (For RewiredVector, and the
-// library itself.) `size` is always the vector's, in bytes. The one that has no pool, moved from or
-// made by default, has neither bytes nor addresses, and refuses to grow.
-class VectorMemory {
- public:
-  static Result<VectorMemory> open(const PagePool& pool, const RewiredVectorOptions& options);
-  VectorMemory() noexcept;
-  explicit VectorMemory(std::unique_ptr<VectorCore> core) noexcept;
-  VectorMemory(VectorMemory&&) noexcept;
-  VectorMemory& operator=(VectorMemory&&) noexcept;
-  ~VectorMemory();
-
-  Result<VectorMemory> open_like_this() const;  // of the same pool, and the same options
-
-  std::byte* begin() const noexcept;
-  uint64_t mapped_bytes() const noexcept;  // from begin() on; whole pages
-  uint64_t bytes_max() const noexcept;
-  size_t page_bytes() const noexcept;
-  VectorCore* core() const noexcept { return core_.get(); }
-
-  Status grow(uint64_t bytes);     // to at least so many mapped bytes, by the growth's rule
-  Status reserve(uint64_t bytes);  // to just as many pages as that takes
-  void shrink(uint64_t bytes) noexcept;
-  // [at, size) moves up by `bytes`, and between is a gap of undefined contents.
-  Status open_gap(uint64_t at, uint64_t bytes, uint64_t size);
-  // [at + bytes, size) moves down to `at`.
-  void close_gap(uint64_t at, uint64_t bytes, uint64_t size) noexcept;
-  Result<Spliced> splice(uint64_t at, uint64_t size, VectorMemory& other, uint64_t first,
-                         uint64_t bytes, uint64_t other_size);
-  Status open_window();
-  Status close_window(uint64_t size);
-
- private:
-  std::unique_ptr<VectorCore> core_;
-};
-
-}  // namespace rewire
-
+// An array of std::vector's interface that grows by pages of a pool, and copies nothing when it
+// does: behind the last page another one appears, and no element ever changes its address for it.
+//
+//   auto pool = penstock::PagePool::open({.bytes_max = 4 * penstock::GiB});
+//   auto keys = penstock::RewiredVector<uint64_t>::open(*pool);
+//   for (uint64_t i = 0; i < n; ++i) keys->push_back(random());
+//
+// or, by whatever code can write to a plain pointer, behind which pages appear by themselves:
+//
+//   uint64_t* window = *keys->append_window();
+//   window = std::generate_n(window, n, random);
+//   keys->append_end(window);
+//
+// Addresses for the longest that the vector may become are reserved when it is opened; memory comes
+// from the pool as it grows. What other vectors gave back is used again without the system, which
+// would have to find and clear it. (Section 5.1 of the paper named in penstock/rewire.h; `bench
+// rewire-vector` compares.)
+//
+// What stays valid. An element's address is begin() + its index, always, and begin() never changes:
+// reserve(), resize(), shrink_to_fit(), clear() and everything that appends leave all pointers,
+// references and iterators to elements that remain as they are, and end() as it was becomes the
+// address of the first element appended. insert(), erase() and splice() leave those in front of
+// the place; behind it they refer to whichever element is there now, or to none from end() on.
+// After swap() or a move they belong to the other vector.
+//
+// Errors. What may need memory throws std::bad_alloc, as users of std::vector expect, and changes
+// nothing then (but for assign() from an iterator that can read once: it has replaced the elements
+// by those that it had read); members named try_ return a Status that says what was missing: pages
+// of the pool, addresses (bytes_max), or mappings.
+//
+// A forked child sees the same elements, and its parent sees what it stores there; growing beyond
+// capacity() is refused in it (unsupported).
+//
 // Thread safety: as std::vector, and one thing more: while one thread appends, others may read, and
 // write, the elements that they know to be there, as long as they do not ask the vector itself.
 // Several threads may store through an append window at the same time. The pool may be anybody's.
@@ -150,12 +114,6 @@ class RewiredVector {
 
   // Without a pool: empty, and nothing can be added, until another vector is moved here.
   RewiredVector() noexcept = default;
-  // For the library itself: the first `count` elements are there.
-  RewiredVector(rewire::VectorMemory memory, size_t count) noexcept : memory_(std::move(memory)) {
-    begin_ = reinterpret_cast<T*>(memory_.begin());
-    end_ = begin_ + count;
-    find_limit();
-  }
   RewiredVector(RewiredVector&& other) noexcept { swap(other); }  // leaves one without a pool
   RewiredVector& operator=(RewiredVector&& other) noexcept {
     if (this != &other) RewiredVector(std::move(other)).swap(*this);
@@ -304,7 +262,7 @@ class RewiredVector {
   // Returns end(). From now on, until append_end(), memory appears wherever it is touched from
   // there on: written by a loop, a library function, or several threads. Where no page is to be
   // had, Options::policy says what happens; what lies in front stays as it is. (System calls do not
-  // fault: reserve() before, or penstock/system_calls.h.) Meanwhile the elements may be used, and
+  // fault: reserve() before, or penstock/stream.h.) Meanwhile the elements may be used, and
   // the vector be moved and swapped, and the window goes with it; whatever else adds, inserts,
   // erases or splices overwrites what the window holds. Errors: signal handlers.
   Result<T*> append_window() {
@@ -424,10 +382,15 @@ class RewiredVector {
     return spliced;
   }
 
-  // For the library itself.
-  const rewire::VectorMemory& internal() const noexcept { return memory_; }
-
  private:
+  friend struct internal::Access;
+  friend class PageView;
+  // The first `count` elements are there.
+  RewiredVector(rewire::VectorMemory memory, size_t count) noexcept : memory_(std::move(memory)) {
+    begin_ = reinterpret_cast<T*>(memory_.begin());
+    end_ = begin_ + count;
+    find_limit();
+  }
   uint64_t byte_of(const T* element) const {
     return static_cast<uint64_t>(element - begin_) * sizeof(T);
   }
@@ -465,6 +428,191 @@ class RewiredVector {
   T* end_ = nullptr;
   T* limit_ = nullptr;  // end of the elements that there is memory for
   rewire::VectorMemory memory_;
+};
+
+// The usual hash function, mixed so that all 64 bits depend on all of the key.
+template <class K>
+struct MixedHash {
+  uint64_t operator()(const K& key) const {
+    auto hash = static_cast<uint64_t>(std::hash<K>()(key));
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    hash = (hash ^ hash >> 32) * 0xd6e8feb86659fd93u;
+    return hash ^ hash >> 32;
+  }
+};
+
+struct RewiredHashOptions {
+  // Buckets from the beginning, a power of two: as many as there will be spares the splits.
+  uint64_t buckets = 1;
+  // The largest directory: address space of so many pages. 2^25 at most; 0: four slots for each of
+  // the pool's pages.
+  uint64_t slots_max = 0;
+  std::string name = "rewired hash";  // for messages
+};
+
+// A hash table whose directory is the page table: extendible hashing, in which the bucket of a key
+// is found by arithmetic alone.
+//
+//   auto pool = penstock::PagePool::open({.bytes_max = 4 * penstock::GiB});
+//   auto index = penstock::RewiredHash<uint64_t, uint64_t>::open(*pool);
+//   index->insert(key, value);
+//   if (uint64_t* found = index->find(key)) use(*found);
+//
+// A bucket is a page. With a directory of depth d, the slot of a key is the low d bits of its hash,
+// and the slots are addresses that lie side by side; so the key's bucket begins at base + slot *
+// page_bytes, where another table would look into an array of pointers. A bucket that all of 2^k
+// slots share is one page mapped 2^k times. When a bucket is full, half of its slots are rewired to
+// another page, and its entries are divided between the two; when it has one slot only, the
+// directory is doubled before, by mapping all of it once more behind itself. Nothing else moves,
+// ever: no insertion waits for the whole table to be copied.
+//
+// When it pays. Not for the look-up that is spared: an array of pointers is small and stays in a
+// cache, and with the same buckets of 2 MiB it finds and inserts as fast. With smaller buckets it
+// is ahead, by half and more, for it can put them into huge pages, which a page table cannot: take
+// pages of 2 MiB. What is gained is the rest: code without a directory to look after, two to four
+// times the speed of std::unordered_map, and no insertion that waits for the whole table to be
+// rehashed (15 ms against 2 s at 2^23 keys). `bench rewire-hash` measures all of it.
+//
+// Source: section 6 of the paper named in penstock/rewire.h (hash tables on rewired memory); R.
+// Fagin et al., "Extendible hashing" (1979).
+//
+// Thread safety: as std::unordered_map: one thread that changes it, or any number that only find.
+// Directory: what finds a bucket by its slot; the page table, unless you bring another.
+template <class K, class V, class Hash = MixedHash<K>, class Directory = rewire::HashDirectory>
+class RewiredHash {
+  static_assert(std::is_trivially_copyable_v<K> && std::is_trivially_copyable_v<V>,
+                "entries move between pages without being told");
+  static_assert(alignof(K) <= alignof(std::max_align_t) && alignof(V) <= alignof(std::max_align_t));
+  using Bucket = rewire::HashBucket<K, V>;
+
+ public:
+  using Options = RewiredHashOptions;
+  struct Inserted {
+    V* value;  // the new one, or that which was there
+    bool is_new;
+  };
+
+  // Errors: invalid_argument, when an entry is too large for pages of the pool; out_of_memory,
+  // out_of_mappings.
+  static Result<RewiredHash> open(const PagePool& pool, const Options& options = {},
+                                  Hash hash = {}) {
+    if (pool.page_bytes() < 8 * 8 * sizeof(typename Bucket::Entry))
+      return failure(ErrorCode::invalid_argument, "open a hash table", options.name,
+                     "a pool of larger pages: one must hold 64 entries");
+    auto directory = Directory::open(pool, options);
+    if (!directory) return std::unexpected(std::move(directory.error()));
+    return RewiredHash(std::move(*directory), std::move(hash));
+  }
+
+  // nullptr: not there. A pointer is valid until the next insert, erase of its key, or clear.
+  V* find(const K& key) {
+    const uint64_t hash = hash_(key);
+    auto* const entry = Bucket(directory_.bucket(hash), shape_).find(hash, key);
+    return entry == nullptr ? nullptr : &entry->value;
+  }
+  const V* find(const K& key) const { return const_cast<RewiredHash*>(this)->find(key); }
+  bool contains(const K& key) const { return find(key) != nullptr; }
+
+  // Does nothing where the key is. Errors, which change nothing that can be found: out_of_memory,
+  // out_of_mappings; invalid_argument, when more keys have hashes with the same low bits than a
+  // page holds, or slots_max is too small.
+  Result<Inserted> insert(const K& key, const V& value) {
+    const uint64_t hash = hash_(key);
+    Bucket bucket(directory_.bucket(hash), shape_);
+    if (auto* const there = bucket.find(hash, key)) return Inserted{&there->value, false};
+    if (!bucket.is_full()) return insert_new(hash, key, value);
+    // Entries move now, and the key or the value may be part of one.
+    const typename Bucket::Entry own{key, value};
+    do {
+      if (Status status = make_room(hash); !status)
+        return std::unexpected(std::move(status.error()));
+    } while (Bucket(directory_.bucket(hash), shape_).is_full());
+    return insert_new(hash, own.key, own.value);
+  }
+
+  // False: it was not there. Pages never become fewer by this.
+  bool erase(const K& key) {
+    const uint64_t hash = hash_(key);
+    Bucket bucket(directory_.bucket(hash), shape_);
+    const auto* const entry = bucket.find(hash, key);
+    if (entry == nullptr) return false;
+    bucket.erase(entry);
+    --size_;
+    return true;
+  }
+
+  // All entries, in no order, as visit(const K&, V&). It must not insert or erase.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for_each_bucket([&](Bucket bucket) {
+      bucket.for_each(
+          [&](typename Bucket::Entry& entry) { visit(std::as_const(entry.key), entry.value); });
+    });
+  }
+  // The buckets stay.
+  void clear() {
+    for_each_bucket([](Bucket bucket) { bucket.clear(bucket.head().depth); });
+    size_ = 0;
+  }
+
+  uint64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  uint64_t slots() const { return directory_.slots(); }
+  uint64_t buckets() const { return buckets_; }
+  uint64_t memory_bytes() const { return buckets_ * directory_.page_bytes(); }
+  uint64_t mappings() const { return directory_.mappings(); }
+
+ private:
+  RewiredHash(Directory directory, Hash hash)
+      : directory_(std::move(directory)),
+        shape_(directory_.page_bytes()),
+        hash_(std::move(hash)),
+        scratch_(directory_.page_bytes()),
+        buckets_(directory_.slots()) {
+    for (uint64_t slot = 0; slot < buckets_; ++slot)
+      Bucket(directory_.bucket(slot), shape_).clear(directory_.depth());
+  }
+
+  // REQUIRES: the key is not there, and its bucket not full.
+  Inserted insert_new(uint64_t hash, const K& key, const V& value) {
+    auto* const entry = Bucket(directory_.bucket(hash), shape_).insert(hash, key, value);
+    ++size_;
+    return {&entry->value, true};
+  }
+
+  Status make_room(uint64_t hash) {
+    std::byte* to = nullptr;
+    const auto head = Bucket(directory_.bucket(hash), shape_).head();
+    if (head.graves < head.size) {  // else it is room enough to drop the graves
+      if (auto page = directory_.split(hash, head.depth)) {
+        to = *page;
+        ++buckets_;
+      } else if (head.graves == 0) {  // else they are what room there is
+        return std::unexpected(std::move(page.error()));
+      }
+    }
+    // The bucket at its lowest slot, which did not change its page.
+    const uint64_t lowest = hash & ((uint64_t{1} << head.depth) - 1);
+    rewire::divide<K, V>(directory_.bucket(lowest), to, directory_.page_bytes(), scratch_.data(),
+                         shape_, hash_);
+    return {};
+  }
+
+  template <class Visit>
+  void for_each_bucket(Visit visit) {
+    for (uint64_t slot = 0; slot < directory_.slots(); ++slot) {
+      Bucket bucket(directory_.bucket(slot), shape_);
+      // A bucket of several slots is met at the lowest.
+      if (slot >> bucket.head().depth == 0) visit(bucket);
+    }
+  }
+
+  Directory directory_;
+  typename Bucket::Shape shape_;
+  Hash hash_;
+  std::vector<std::byte> scratch_;
+  uint64_t buckets_ = 0;
+  uint64_t size_ = 0;
 };
 
 }  // namespace penstock

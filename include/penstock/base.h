@@ -1,11 +1,25 @@
 #pragma once
 
+// What all parts of Penstock share: units, errors and results, and the few words that many options use.
+
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace penstock {
+
+namespace internal {
+struct Access;  // the library's own way to what stands behind its handles
+}
+
+inline constexpr uint64_t KiB = uint64_t{1} << 10;
+inline constexpr uint64_t MiB = uint64_t{1} << 20;
+inline constexpr uint64_t GiB = uint64_t{1} << 30;
+inline constexpr uint64_t TiB = uint64_t{1} << 40;
+
+// ---- Errors.
 
 enum class ErrorCode {
   invalid_argument,  // the caller asked for something that cannot be
@@ -50,5 +64,47 @@ std::unexpected<Error> system_error(int system_errno, std::string attempted, std
 // An error that we found ourselves, ready to return.
 std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::string subject = {},
                                std::string hint = {});
+
+// ---- Words of many options.
+
+// What happens to a consumer that waits in a fault for data that will never come, or to a producer
+// whose data have nowhere to go. Neither can be handed a return value.
+enum class ErrorPolicy {
+  stop,  // end the process with a clear message: the default for raw pointers
+  recover,  // leave the user's code by a jump to its recovery point (penstock/stream.h), which gets the
+            // error
+  zeros,  // the rest reads as zeros (writes go nowhere); the error is reported at the end by
+          // status() or finish()
+};
+
+// How a block of memory is brought to another address. What each costs and needs:
+// src/pool/README.md and `penstock doctor`.
+enum class Mechanism : uint8_t {
+  automatic,  // what measures best on this kernel
+  mremap,     // page table entries move; everywhere
+  uffd_move,  // the same by userfaultfd, Linux 6.8; faults with SIGBUS
+  shared,     // pages of a memory file, mapped at one more address
+};
+
+// ---- Items that sorts and partitions move, beside plain numbers.
+
+// A key, and as many bytes that travel with it.
+struct KeyValue32 {
+  uint32_t key;
+  uint32_t value;
+  bool operator==(const KeyValue32&) const = default;
+};
+struct KeyValue64 {
+  uint64_t key;
+  uint64_t value;
+  bool operator==(const KeyValue64&) const = default;
+};
+
+// A number of 128 bits, as little-endian memory holds it: the low word first.
+struct Key128 {
+  uint64_t low;
+  uint64_t high;
+  bool operator==(const Key128&) const = default;
+};
 
 }  // namespace penstock

@@ -1,0 +1,37 @@
+#pragma once
+
+// What RecoveryPoint::run() (penstock/stream.h) puts on the stack.
+
+#include <csetjmp>
+
+#include "penstock/base.h"
+
+namespace penstock::internal {
+
+// One run() on the stack. The failure is kept in place: it is filled in inside a signal handler,
+// where nothing may allocate.
+struct RecoveryFrame {
+  sigjmp_buf jump;
+  RecoveryFrame* outer;
+  ErrorCode code = ErrorCode::io;
+  int system_errno = 0;
+  char attempted[160] = {};
+  char subject[256] = {};
+
+  RecoveryFrame() noexcept;   // becomes the thread's innermost
+  ~RecoveryFrame() noexcept;  // gives way to the outer one
+  RecoveryFrame(const RecoveryFrame&) = delete;
+  RecoveryFrame& operator=(const RecoveryFrame&) = delete;
+  Error error() const;
+};
+
+template <class T>
+struct AsResult {
+  using type = Result<T>;
+};
+template <class T>
+struct AsResult<Result<T>> {
+  using type = Result<T>;
+};
+
+}  // namespace penstock::internal

@@ -1,0 +1,538 @@
+#pragma once
+
+// Streams: bytes in order, longer than memory, behind plain pointers.
+//
+//   one pointer, filled by a function                    PullStream
+//   two threads, a pointer each, which meet in blocks    RemapStream
+//   two threads, one pointer                             GuardStream
+//   two processes, a pointer each                        ProcessStream
+//
+// Files and pipes as pointers: penstock/file_stream.h, penstock/source.h. Memory with rules of one's own:
+// penstock/region.h. docs/streams.md tells which one is for what.
+//
+// The words are the same in all of them. begin<T>() is where the bytes begin, and what is read or stored; a stream of
+// two sides has two such pointers, writer<T>() and reader<T>(). finish(bytes): the producer says that this is all.
+// prepare_read() and prepare_write() make a piece ready for a system call, wait_ready() waits for data without
+// touching them, status() tells the first error.
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "penstock/base.h"
+#include "penstock/internal/recovery_frame.h"
+
+namespace penstock {
+
+namespace stream {
+class GuardStreamCore;
+class ProcessStreamCore;
+class PullStreamCore;
+class RemapStreamCore;
+}  // namespace stream
+
+// The two ends of a stream between threads or processes.
+enum class Side : uint8_t { producer, consumer };
+
+// A plain pointer to bytes that a function makes, block by block, when they are first touched.
+//
+// The consumer reads at begin(), almost sequentially: after touching block x it may come back to
+// blocks x - comeback_blocks and later. Its fault in a block calls the producer, in the consumer's
+// own thread, which fills the block; then the block appears, all of it at once. Memory:
+// comeback_blocks + 1 blocks, whatever the length. (Vortex-A of Hanel, Carnovale, Tong and
+// Loguinov, "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming
+// Applications", ASPLOS 2020, section 4.1 and Algorithm 6.)
+//
+//   auto numbers = penstock::PullStream::open(
+//       {.bytes = 1 * penstock::TiB},
+//       [](std::span<std::byte> block, uint64_t offset) -> penstock::Result<size_t> {
+//         auto* item = reinterpret_cast<uint64_t*>(block.data());
+//         for (size_t i = 0; i < block.size() / 8; ++i) item[i] = square(offset / 8 + i);
+//         return block.size();
+//       });
+//   const uint64_t* square_of = numbers->begin<uint64_t>();
+//
+// What the producer may do. It runs inside a signal handler, at the consumer's load, and everything
+// holds for it that holds for a function called at that very place:
+//   - It must not take a lock that the code around the load may hold. Allocating is fine unless the
+//     stream's pointer was handed to the allocator itself (no allocator reads foreign memory under
+//     its lock); printing is fine unless the pointer was handed to the same FILE.
+//   - It may wait, do I/O and use other streams, also another PullStream; one with
+//     ErrorPolicy::recover only inside a RecoveryPoint of its own.
+//   - It may read the comeback_blocks blocks in front of its own through begin() (a decompressor's
+//     window). Any other touch of its own stream stops the program with a message.
+//   - What it changes, the consumer reads as if another thread had changed it: let such variables
+//     be atomic, or the compiler may keep them in registers across the load.
+//   - It must not throw, nor jump out.
+//   - Its stack is what the consumer has left, or the thread's alternate signal stack where there
+//     is one (sigaltstack; CPython's faulthandler, Go and the JVM set one, often of only 8 to 64 KiB):
+//     let it keep large state outside.
+// errno is kept for the consumer.
+//
+// Thread safety: one thread at a time uses the stream and its pointer. A move must not overlap with
+// anything.
+class PullStream {
+ public:
+  // Fills `block`, which begins at byte `offset` of the stream, and returns how many bytes it
+  // produced: fewer than the block holds end the stream there. An Error ends it, too, and meets the
+  // consumer as Options::policy says.
+  using Producer =
+      std::move_only_function<Result<size_t>(std::span<std::byte> block, uint64_t offset)>;
+
+  struct Options {
+    uint64_t bytes = 0;            // the longest that the stream may become: address space
+    size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+    uint32_t comeback_blocks = 1;  // M
+    // The producer may be asked for any block, any number of times. Then a consumer that jumps
+    // forward makes it produce only what is touched, and one that goes back further than
+    // comeback_blocks is served anew. Otherwise it is asked for each block once, in order: blocks
+    // that the consumer skips are produced and dropped, and going back too far is an error.
+    bool random_access = false;
+    ErrorPolicy policy = ErrorPolicy::stop;  // (a broken limit stops or recovers; it never reads as
+                                             // zeros)
+    Mechanism mechanism = Mechanism::automatic;
+    bool strict = false;  // `shared` only: what lies behind vanishes at once, so that every load
+                          // behind the limit is found. The other mechanisms find each anyway
+    std::string name = "pull stream";  // for messages
+  };
+  // A comeback of 1 is what library functions need: a load that straddles two blocks touches both.
+
+  static Result<PullStream> open(const Options& options, Producer producer);
+  PullStream(PullStream&&) noexcept;
+  PullStream& operator=(PullStream&&) noexcept;
+  ~PullStream();
+
+  // After the last byte come zeros to the end of the block, and one more block of zeros (so that
+  // strlen and strstr stop). The consumer may also write: that lasts as long as the block.
+  template <class T = char>
+  T* begin() const {
+    return reinterpret_cast<T*>(address());
+  }
+  // Whether the stream ends at or before `position`; produces the block there if need be, which
+  // counts as touching it.
+  bool at_end(const void* position);
+  // The length, once the producer has come to its end.
+  std::optional<uint64_t> bytes() const;
+  // Makes [address, address + bytes) readable without a fault, until the consumer moves on: for
+  // system calls, which would get EFAULT. Errors: the producer's; invalid_argument when the piece
+  // spans more than comeback_blocks + 1 blocks, or lies behind them or past the end.
+  Status prepare_read(const void* address, size_t bytes);
+  // The producer's error, or ok.
+  Status status() const;
+
+  Mechanism mechanism() const;    // the one in use
+  uint64_t memory_bytes() const;  // physical memory held
+
+ private:
+  explicit PullStream(std::unique_ptr<stream::PullStreamCore> core);
+  std::byte* address() const;
+
+  std::unique_ptr<stream::PullStreamCore> core_;
+};
+
+// Two plain pointers, the writer's and the reader's, to one stream of bytes that may be far longer
+// than memory.
+//
+// One side writes to writer() from the first byte on, the other reads the same bytes at reader();
+// no call per item or per block. Whoever runs ahead waits inside its own load or store until the
+// other side has caught up. Memory: read_ahead + producer_comeback + consumer_comeback + 1 blocks,
+// whatever the length. (Vortex-C of Hanel, Carnovale, Tong and Loguinov, "Vortex:
+// Extreme-Performance Memory Abstractions for Data-Intensive Streaming Applications", ASPLOS 2020,
+// section 4.3.)
+//
+//   auto pipe = penstock::RemapStream::open({.bytes = 10 * penstock::TiB});
+//   std::jthread producer([&] { std::memset(pipe->writer(), 'a', n); (void)pipe->finish(n); });
+//   char* hit = std::strstr(pipe->reader<char>(), "hello world");
+//
+// memcpy and memmove may touch the last bytes first, which a stream takes for a jump: let them copy
+// at most a block at a time. (test/third_party_test.cc shows what other libraries need: a decoder
+// that checks its output's sum, or a parser that validates all text first, goes over it twice.) A
+// pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
+// would have waited. Call prepare_write() or prepare_read() on the piece first, or use
+// the calls of penstock::system_calls, or Options::system_calls.
+//
+// Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
+// prepare_read, wait_ready) may be called, and the two pointers used, at the same time from
+// different threads. Several threads may share a side as long as together they keep its rule. fail,
+// cancel and status: any thread. A move must not overlap with anything.
+class RemapStream {
+ public:
+  struct Options {
+    uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
+    size_t block_bytes = 4 * MiB;    // a power of two, at least 4 KiB
+    uint32_t read_ahead_blocks = 2;  // N: full blocks that may wait for the consumer
+    uint32_t producer_comeback_blocks =
+        1;  // L: after writing to block x the producer may still write to x - L
+    uint32_t consumer_comeback_blocks =
+        1;  // M: after reading block x the consumer may still read x - M
+    // For a side that waits in a load or store for what will never come: data of a producer that
+    // failed, room from a consumer that cancelled. (A broken limit, such as a comeback of too many
+    // blocks, stops or recovers, but never reads as zeros.)
+    ErrorPolicy policy = ErrorPolicy::stop;
+    Mechanism mechanism = Mechanism::automatic;
+    // Finds every breach of L and M, and ends with a message that names stream, block and limit:
+    // for tests and debugging (slower: one more move per block and side). Without it a store to a
+    // block that has been handed over, or a load from one that was given back, may go unnoticed
+    // until the other side has taken the block, and read or spoil newer data.
+    bool strict = false;
+    // With Mechanism::mremap: a block takes memory as it is written, not when the stream is opened;
+    // for many blocks of which few may be needed.
+    bool sparse = false;
+    // System calls that are given either pointer wait as loads and stores do, instead of ending
+    // with EFAULT: `write(fd, pipe.reader(), 1 * GiB)` simply works. Needs a privileged userfaultfd
+    // (root, or access to /dev/userfaultfd; `penstock doctor` tells), and costs a thread per side
+    // and a change of threads per fault. Not for O_DIRECT files: pages under such I/O cannot move.
+    bool system_calls = false;
+    std::string name = "pipe";  // for messages
+  };
+  // L and M of 1 are what library functions need: a load or store that straddles two blocks, memcpy
+  // and strstr touch both. 0 is for loops over aligned items.
+
+  static Result<RemapStream> open(const Options& options);
+  RemapStream(RemapStream&&) noexcept;
+  RemapStream& operator=(RemapStream&&) noexcept;
+  // REQUIRES: no thread uses either pointer any more.
+  ~RemapStream();
+
+  // ---- the producer. What it skips reads as zeros; what it reads before writing is undefined.
+  template <class T = char>
+  T* writer() const {
+    return reinterpret_cast<T*>(writer_address());
+  }
+  // [address, address + bytes) can be written without a fault until the producer moves on.
+  // REQUIRES: it spans at most producer_comeback_blocks + 1 blocks. Errors: the consumer's;
+  // invalid_argument.
+  Status prepare_write(const void* address, size_t bytes);
+  // The stream is `bytes` long and complete. The producer no longer touches writer(). Errors: the
+  // consumer's, where it gave up; invalid_argument when `bytes` is beyond the capacity, or blocks
+  // past it are already with the consumer.
+  Status finish(uint64_t bytes);
+
+  // ---- the consumer. It may jump forward: what it skips goes back to the producer unread. After
+  // the last byte come zeros to the end of the block, and one more block of zeros (so strlen and
+  // strstr stop).
+  template <class T = char>
+  T* reader() const {
+    return reinterpret_cast<T*>(reader_address());
+  }
+  // The same as prepare_write for the consumer. Waits for the data. Errors: the producer's;
+  // invalid_argument.
+  Status prepare_read(const void* address, size_t bytes);
+  // Waits until more than `offset` bytes are there, or the stream is complete; returns how many are
+  // there now. Counts as touching the block of `offset`. Errors: the producer's, when it failed
+  // before; invalid_argument when this side gave up meanwhile.
+  Result<uint64_t> wait_ready(uint64_t offset);
+
+  // ---- both. The side gives up and no longer touches its pointer; the other side meets the error
+  // (see ErrorPolicy) when it needs what will not come: a consumer still reads what was full by
+  // then. The first error of a side counts.
+  void fail(Side side, Error error);
+  void cancel(Side side);
+  // The error with which a side gave up, or ok.
+  Status status() const;
+
+  Mechanism mechanism() const;    // the one in use
+  uint64_t memory_bytes() const;  // physical memory held
+
+ private:
+  explicit RemapStream(std::unique_ptr<stream::RemapStreamCore> core);
+  std::byte* writer_address() const;
+  std::byte* reader_address() const;
+
+  std::unique_ptr<stream::RemapStreamCore> core_;
+};
+
+// One plain pointer, shared by a writer and a reader, to a stream of bytes that may be far longer
+// than memory.
+//
+// One side writes from the first byte on, the other reads the same bytes at the same address; no
+// call per item or per block. Whoever runs ahead waits inside its own load or store. Memory is
+// taken from the system on the first write to a block and given back behind the reader: at most
+// read_ahead + producer_comeback + consumer_comeback + 1 blocks, whatever the length. (Vortex-B of
+// Hanel, Carnovale, Tong and Loguinov, "Vortex: Extreme-Performance Memory Abstractions for
+// Data-Intensive Streaming Applications", ASPLOS 2020, section 4.2.)
+//
+//   auto pipe = penstock::GuardStream::open({.bytes = 10 * penstock::TiB});
+//   std::jthread producer([&] { std::memset(pipe->writer(), 'a', n); (void)pipe->finish(n); });
+//   char* hit = std::strstr(pipe->reader<char>(), "hello world");
+//
+// RemapStream does the same with two pointers and is faster, because its blocks are never cleared
+// by the kernel; it also lets a reader jump anywhere. What speaks for one address: pointers that
+// the producer stores in the data stay valid for the consumer, and no memory is held that is not
+// between the two.
+//
+// What one address costs. Both sides see the same mapping, so
+//   - call reader() in the consumer's thread: it waits until the first block is guarded;
+//   - the consumer gets a block when the producer has completed that one and the next (or has
+//     finished), for the guard on the next one is what will stop it;
+//   - a consumer may jump forward over complete blocks, which wait_ready() tells, and beyond the
+//     producer's head. A jump into the producer_comeback_blocks + 1 blocks that the producer may
+//     still write to meets no guard, not even with `strict`: it reads what happens to be there;
+//   - the producer must not load from a block before it stores to it: a load in a block that is not
+//     there waits like a consumer, for a producer that waits for itself.
+//
+// A pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
+// would have waited. Call prepare_write() or prepare_read() on the piece first.
+//
+// Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
+// prepare_read, wait_ready) may be called, and the pointer used, at the same time from different
+// threads. Several threads may share a side as long as together they keep its rule. fail, cancel
+// and status: any thread. A move must not overlap with anything.
+class GuardStream {
+ public:
+  struct Options {
+    uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
+    size_t block_bytes = 4 * MiB;    // a power of two, at least 4 KiB; huge pages from 2 MiB on
+    uint32_t read_ahead_blocks = 2;  // N: full blocks that may wait for the consumer; at least 1
+    uint32_t producer_comeback_blocks =
+        1;  // L: after writing to block x the producer may still write to x - L
+    uint32_t consumer_comeback_blocks =
+        1;  // M: after reading block x the consumer may still read x - M
+    // For a side that waits in a load or store for what will never come: data of a producer that
+    // failed, room from a consumer that cancelled. (A broken limit, such as a comeback of too many
+    // blocks, stops or recovers, but never reads as zeros.)
+    ErrorPolicy policy = ErrorPolicy::stop;
+    // The consumer may only read, so that every store outside of the producer's window is found and
+    // named as its breach of L: for tests and debugging. Without it such a store is found when the
+    // block has been given back; to a block that the consumer still has it goes unnoticed. (A load
+    // behind the consumer's window, M, is always found, one in the producer's window never.)
+    bool strict = false;
+    std::string name = "pipe";  // for messages
+  };
+  // L and M of 1 are what library functions need: a load or store that straddles two blocks, memcpy
+  // and strstr touch both. 0 is for loops over aligned items.
+
+  static Result<GuardStream> open(const Options& options);
+  GuardStream(GuardStream&&) noexcept;
+  GuardStream& operator=(GuardStream&&) noexcept;
+  // REQUIRES: no thread uses the pointer any more.
+  ~GuardStream();
+
+  // ---- the producer. What it skips reads as zeros.
+  template <class T = char>
+  T* writer() const {
+    return reinterpret_cast<T*>(writer_address());
+  }
+  // [address, address + bytes) can be used without a fault until the producer moves on.
+  // REQUIRES: it spans at most producer_comeback_blocks + 1 blocks. Errors: the consumer's;
+  // invalid_argument.
+  Status prepare_write(const void* address, size_t bytes);
+  // The stream is `bytes` long and complete. The producer no longer touches the pointer. Errors:
+  // the consumer's, where it gave up; invalid_argument when `bytes` is beyond the capacity, or
+  // blocks past it are already complete.
+  Status finish(uint64_t bytes);
+
+  // ---- the consumer. What it skips is given back unread. After the last byte come zeros to the
+  // end of the block, and one more block of zeros (so strlen and strstr stop).
+  // The address is writer()'s; the call waits until the first block is complete, or the producer
+  // has finished or failed.
+  template <class T = char>
+  T* reader() const {
+    return reinterpret_cast<T*>(reader_address());
+  }
+  // The same as prepare_write for the consumer. Waits for the data. Errors: the producer's;
+  // invalid_argument.
+  Status prepare_read(const void* address, size_t bytes);
+  // Waits until more than `offset` bytes can be read without waiting, or the stream is complete;
+  // returns how many can. The producer's error, when it failed before.
+  Result<uint64_t> wait_ready(uint64_t offset);
+
+  // ---- both. The side gives up and no longer touches the pointer; the other side meets the error
+  // (see ErrorPolicy) when it needs what will not come: a consumer still reads what was full by
+  // then. The first error of a side counts.
+  void fail(Side side, Error error);
+  void cancel(Side side);
+  // The error with which a side gave up, or ok.
+  Status status() const;
+
+  uint64_t memory_bytes() const;  // of the blocks that are committed now
+
+ private:
+  explicit GuardStream(std::unique_ptr<stream::GuardStreamCore> core);
+  std::byte* writer_address() const;
+  std::byte* reader_address() const;
+
+  std::unique_ptr<stream::GuardStreamCore> core_;
+};
+
+// A RemapStream whose producer and consumer are different processes, each with a plain pointer of
+// its own. Either may die at any moment: the other one then meets an error where it would have
+// waited, and never waits for ever.
+//
+//   auto stream = penstock::ProcessStream::open({.bytes = 10 * penstock::TiB}, Side::producer);
+//   // the other process, which has got stream->fd() by inheritance or over a socket (SCM_RIGHTS):
+//   auto other = penstock::ProcessStream::attach(fd, Side::consumer);
+//
+// Reading, writing, jumping, coming back (L and M), finishing and failing are as in
+// RemapStream. The blocks are pages of a memory file that both processes map; no bytes
+// are copied, and the system frees them when both are gone, however they went.
+//
+// After fork() the child cannot use its parent's streams: it attaches on its own. A process that
+// calls exec() without closing its stream counts as running until the new program ends. Both
+// processes must see each other's numbers (one pid namespace).
+//
+// Memory: read_ahead + producer_comeback + consumer_comeback + 1 blocks for both processes
+// together. Thread safety: as RemapStream: several threads of a process may share its side.
+class ProcessStream {
+ public:
+  struct Options {
+    uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
+    size_t block_bytes = 4 * MiB;           // a power of two, at least 4 KiB
+    uint32_t read_ahead_blocks = 1;         // N
+    uint32_t producer_comeback_blocks = 1;  // L
+    uint32_t consumer_comeback_blocks = 1;  // M
+    // What this side does when the other one fails or dies. attach() has its own.
+    ErrorPolicy policy = ErrorPolicy::stop;
+    // How long an access waits for a process that attaches; the other side counts as failed after
+    // that. 0: for ever.
+    uint32_t attach_ms_max = 0;
+    bool strict = false;                // of this side: finds every breach of L and M (slower)
+    std::string name = "process pipe";  // for messages, of both sides; the first 63 bytes
+  };
+  struct AttachOptions {
+    ErrorPolicy policy = ErrorPolicy::stop;
+    bool strict = false;
+  };
+
+  // Makes a stream, of which this process is one side.
+  static Result<ProcessStream> open(const Options& options, Side side);
+  // Becomes the other side of the stream behind `fd`, which is not used any more afterwards.
+  // Errors: invalid_argument when it is no such stream, or the side is taken; cancelled when the
+  // process that made it has ended, or does not wait any more (attach_ms_max).
+  static Result<ProcessStream> attach(int fd, Side side, const AttachOptions& options);
+  static Result<ProcessStream> attach(int fd, Side side) { return attach(fd, side, {}); }
+  ProcessStream(ProcessStream&&) noexcept;
+  ProcessStream& operator=(ProcessStream&&) noexcept;
+  // A producer that has not finished fails, a consumer cancels.
+  ~ProcessStream();
+
+  // The descriptor for the other process; closed on exec, and by the destructor.
+  int fd() const;
+  Side side() const;
+
+  // ---- the producer. REQUIRES: side() == Side::producer.
+  template <class T = char>
+  T* writer() const {
+    return reinterpret_cast<T*>(address());
+  }
+  Status prepare_write(const void* address, size_t bytes);
+  Status finish(uint64_t bytes);
+
+  // ---- the consumer. REQUIRES: side() == Side::consumer.
+  template <class T = char>
+  T* reader() const {
+    return reinterpret_cast<T*>(address());
+  }
+  Status prepare_read(const void* address, size_t bytes);
+  Result<uint64_t> wait_ready(uint64_t offset);
+
+  // ---- both
+  void fail(Error error);  // this side gives up; the message's first 255 bytes reach the other
+  void cancel();
+  Status status() const;  // the error with which a side gave up or died, or ok
+  uint64_t memory_bytes() const;
+
+ private:
+  explicit ProcessStream(std::unique_ptr<stream::ProcessStreamCore> core);
+  std::byte* address() const;
+
+  std::unique_ptr<stream::ProcessStreamCore> core_;
+};
+
+// ---- Errors in the middle of a load or store.
+
+// A recovery point: where code that uses a stream's plain pointer goes on when the stream fails
+// (ErrorPolicy::recover).
+//
+//   auto hits = RecoveryPoint::run([&] { return std::count(reader.begin(), reader.end(), 'x'); });
+//   if (!hits) report(hits.error().message());
+//
+// An access that cannot be served leaves the callable at that very instruction, by a jump
+// (sigsetjmp, siglongjmp) to the innermost run() of the same thread. What the jump skips:
+// everything that the callable's frames had still to do, destructors and catch blocks included. So
+// the callable must not own anything at the time of an access: no locks held, no containers of its
+// own; let it fill what the caller owns. (Formally, C++ leaves a jump over a non-trivial destructor
+// undefined; in practice the object is leaked, a lock stays locked.) Variables of the caller that
+// the callable changed through a reference keep their last stored value.
+//
+// Thread safety: recovery points are per thread and nest; the innermost one gets the error.
+class RecoveryPoint {
+ public:
+  // What the callable returns (a Result stays as it is), or the error of the stream that it was
+  // using.
+  template <class Callable>
+  static auto run(Callable&& callable) ->
+      typename internal::AsResult<std::invoke_result_t<Callable&>>::type {
+    internal::RecoveryFrame frame;
+    if (sigsetjmp(frame.jump, 1) != 0) return std::unexpected(frame.error());
+    if constexpr (std::is_void_v<std::invoke_result_t<Callable&>>) {
+      std::invoke(callable);
+      return {};
+    } else {
+      return std::invoke(callable);
+    }
+  }
+};
+
+}  // namespace penstock
+
+// System calls on a stream's pointer.
+//
+// The kernel does not run a stream's fault handler: a system call that touches a block which is not
+// there ends with EFAULT, or half done. A prepare function makes a piece ready beforehand; the calls below
+// do so for pieces of any length, window by window. They work on every kind of stream and on custom
+// regions, and on ordinary memory, where there is nothing to prepare; the caller need not know
+// which it is. (Where a privileged userfaultfd is granted, RemapStream::Options::system_calls makes
+// all of this unnecessary.)
+//
+//   auto log = penstock::FileReader::open("access.log");
+//   penstock::Result<uint64_t> sent = penstock::system_calls::send(socket, log->begin(),
+//   log->bytes());
+//
+// A piece must not reach from a stream into other memory. Thread safety: as the stream's side that
+// the pointer belongs to. Errors: the stream's (what a load or store would have met; with
+// ErrorPolicy::stop some streams stop the program instead), or the system's.
+namespace penstock::system_calls {
+
+// Makes as many of the bytes from `address` on ready as a stream can have at once, and waits for
+// them where it must: at least 1 unless bytes is 0. They are until the same side moves on.
+Result<size_t> prepare_read(const void* address, size_t bytes);
+Result<size_t> prepare_write(void* address, size_t bytes);
+
+// Reads from a descriptor to memory until `bytes` are there or the data end; how many there are.
+Result<uint64_t> read(int fd, void* to, uint64_t bytes);
+Result<uint64_t> recv(int socket, void* to, uint64_t bytes, int flags = 0);
+// Writes all of it. A descriptor in non-blocking mode is waited for. SIGPIPE is as always; send()
+// raises none.
+Result<uint64_t> write(int fd, const void* from, uint64_t bytes);
+Result<uint64_t> send(int socket, const void* from, uint64_t bytes, int flags = 0);
+
+}  // namespace penstock::system_calls
+
+// The library's signal handlers, for programs and runtimes that install handlers of their own
+// (CPython's faulthandler, the JVM, crash reporters). Opening the first stream installs ours for
+// SIGSEGV and SIGBUS; a fault that belongs to no stream goes to the handler that was there before.
+//
+// A handler that is installed after ours and does not hand on (faulthandler, for one) takes the
+// streams' faults, too: call install() behind it, or open a stream.
+//
+// Thread safety: all may be called from any thread, outside of signal handlers.
+namespace penstock::fault {
+
+// Whether both signals reach us first, or through a handler that chains to us as far as can be
+// seen.
+bool installed();
+
+// Puts our handlers (back) in front; what was installed meanwhile is chained to.
+Status install();
+
+// Gives the signals back to the handlers that were there before. REQUIRES: no stream is open.
+Status uninstall();
+
+}  // namespace penstock::fault

@@ -1,0 +1,28 @@
+#pragma once
+
+// The library's way to what stands behind its public handles, which name it as a friend.
+
+#include <utility>
+
+#include "penstock/base.h"
+
+namespace penstock::internal {
+
+struct Access {
+  template <class Handle>
+  static const auto& core(const Handle& handle) {
+    return handle.core_;
+  }
+  // By a constructor that is private.
+  template <class Handle, class... Parts>
+  static Handle make(Parts&&... parts) {
+    return Handle(std::forward<Parts>(parts)...);
+  }
+  // By an open() that is private.
+  template <class Handle, class... Parts>
+  static Result<Handle> open(Parts&&... parts) {
+    return Handle::open(std::forward<Parts>(parts)...);
+  }
+};
+
+}  // namespace penstock::internal
