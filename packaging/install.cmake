@@ -69,6 +69,8 @@ set(CPACK_PACKAGE_NAME penstock)
 set(CPACK_PACKAGE_VENDOR "Penstock")
 set(CPACK_PACKAGE_CONTACT "the Penstock project")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Sorts files larger than memory, and treats data larger than memory as one pointer")
+set(CPACK_PACKAGE_DESCRIPTION "Sorts, merges, partitions, groups, joins and searches files larger than memory, within a memory budget that it \
+keeps. With libraries for C++ and C: plain pointers to data larger than memory, in-place sorts, vectors and snapshots made by moving pages.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
@@ -80,6 +82,13 @@ set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd-dev, liblz4-dev, liblzma-dev, libbz2-dev, libpcre2-dev")
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})
+# Who links the library has pkg-config; and the same bytes each time.
+set(CPACK_RPM_SPEC_MORE_DEFINE "%global __requires_exclude ^(/usr/bin/pkg-config|pkgconfig.*)$
+%define _build_id_links none
+%define _buildhost localhost
+%define use_source_date_epoch_as_buildtime 1
+%define clamp_mtime_to_source_date_epoch 1")
 # Folders of the system's.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/lib64 /usr/lib64/cmake /usr/lib64/pkgconfig /usr/share /usr/share/man
   /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions

@@ -75,7 +75,7 @@ def main():
         files.append({"SPDXID": identity, "fileName": "./" + path.name, "licenseConcluded": "Apache-2.0", "copyrightText": "NOASSERTION",
                       "checksums": [{"algorithm": "SHA1", "checksumValue": hashlib.sha1(data).hexdigest()},
                                     {"algorithm": "SHA256", "checksumValue": hashlib.sha256(data).hexdigest()}]})
-        relations.append(("SPDXRef-Penstock", "CONTAINS", identity))
+        relations.append((identity, "GENERATED_FROM", "SPDXRef-Penstock"))
         linked = {".deb": (header_parts, loaded_package), ".rpm": (static_parts, loaded_static),
                   ".gz": (static_parts, loaded_static) if "-linux-" in path.name else ([], [])}[path.suffix]
         relations += [(identity, "STATIC_LINK", part) for part in linked[0]] + [(identity, "DYNAMIC_LINK", part) for part in linked[1]]
