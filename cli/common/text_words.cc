@@ -60,6 +60,11 @@ void add_line_words(Parser& parser, TextWords& words) {
   parser
       .add_flag("--header", words.header, "lines: the first one, or N, of each file stays in front")
       .value_name("N");
+  parser
+      .add_flag("--locale", words.locale,
+                "lines: letters, numbers and months as in this locale, or as in the environment's "
+                "(default: byte by byte)")
+      .value_name("NAME");
   parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline");
 }
 
@@ -114,6 +119,7 @@ Status apply_text_words(const TextWords& words, ItemFormat& items) {
   items.separator = *separator;
   items.csv = words.rows();
   if (words.tsv && !items.separator) items.separator = '\t';
+  if (!words.locale.empty()) items.locale = words.locale == "true" ? "" : words.locale;
   items.header_lines = *header;
   items.zero_terminated = words.zero;
   return {};

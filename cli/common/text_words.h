@@ -18,6 +18,7 @@ struct TextWords {
   bool zero = false;
   bool csv = false, tsv = false;
   std::string header;  // --header[=LINES]
+  std::string locale;  // --locale[=NAME]; "true": the environment's; empty: C
   bool blanks = false, dictionary = false, ignore_case = false, printable = false;
   bool general = false, human = false, month = false, numeric = false, random = false,
        version = false;

@@ -59,6 +59,9 @@ struct ItemFormat {
   bool csv = false;                    // rows: quotes may hold separators and ends of lines
   uint32_t header_lines = 0;           // of each file; those of the first one stay in front
   bool zero_terminated = false;        // lines end with a NUL
+  // Of lines: text, numbers and months are ordered as this locale of the C library has them, and strings as strcoll() compares
+  // them; empty: the one that the environment names. Nothing: byte by byte, as in the locale C.
+  std::optional<std::string> locale = {};
   std::optional<uint64_t> random_seed = {};  // of the letter R; nothing: by chance
   bool descending = false;
 };

@@ -300,7 +300,8 @@ struct penstock_files_options {
   int no_sync;
   int overwrite_device;
   int no_decompress;
-  int memory_scope; /* PENSTOCK_MEMORY_CALL */
+  int memory_scope;   /* PENSTOCK_MEMORY_CALL */
+  const char* locale; /* of lines; "": the environment's; NULL: C, byte by byte */
 };
 
 /* Each takes the files, options of its own, and gives what the command of its name prints with

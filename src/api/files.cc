@@ -105,7 +105,8 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
   sort.unique = options.unique;
   sort.top = options.top;
   sort.threads = options.threads;
-  sort.stable = options.stable;
+  // Strings that a locale has equal may differ, and keep their order.
+  sort.stable = options.stable || files.items.locale.has_value();
   sort.merge_only = options.merge_only;
   sort.resume = options.resume;
   sort.compression = options.compression;
@@ -238,6 +239,8 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
     if (each.items.header_lines > 1)
       return misuse("join a header of several lines",
                     "--header=" + std::to_string(each.items.header_lines), "--header");
+    auto locale = api::locale_of(each.items);
+    if (!locale) return std::unexpected(locale.error());
     // Each side has an order of its own.
     made->format.keys = nullptr;
     made->format.columns = nullptr;
@@ -246,6 +249,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
         .keys = options.keys,
         .separator = each.items.separator,
         .letters = std::string(options.ignore_case ? "f" : "") + (each.items.descending ? "r" : ""),
+        .locale = std::move(*locale),
         .pairs = options.pairs,
         .alone = options.alone,
         .list = options.list,

@@ -46,6 +46,7 @@ const char* text_option(const ItemFormat& items) {
   if (items.zero_terminated) return "-z";
   if (items.csv) return "--csv";
   if (items.header_lines > 0) return "--header";
+  if (items.locale) return "--locale";
   return items.letters.empty() ? nullptr : "an order of text";
 }
 
@@ -67,13 +68,17 @@ Status order_text(const ItemFormat& items, const ItemRules& rules, record::Forma
   if (format.csv == record::quote || format.csv == '\n')
     return misuse("separate fields by what quotes them or ends rows", "-t", "another character");
   format.header_lines = items.header_lines;
-  if (items.letters.empty() && items.keys.empty()) return {};
+  auto locale = locale_of(items);
+  if (!locale) return std::unexpected(locale.error());
+  const bool collates = *locale != nullptr && (*locale)->collates();
+  if (items.letters.empty() && items.keys.empty() && !collates) return {};
   record::TextOptions options{.keys = items.keys,
                               .letters = items.letters + (items.descending ? "r" : ""),
                               .separator = items.csv ? format.csv : items.separator,
                               .stable = rules.stable,
                               .unique = rules.unique,
                               .random_seed = seed_of(items, rules),
+                              .locale = std::move(*locale),
                               .csv = items.csv};
   // Names of columns are looked up in the header, when it is known.
   if (items.csv && items.header_lines > 0) {
@@ -114,6 +119,13 @@ Result<record::Format> format_of(const ItemFormat& items, const ItemRules& rules
   if (Status status = order_text(items, rules, *format); !status)
     return std::unexpected(status.error());
   return format;
+}
+
+Result<std::shared_ptr<const record::Locale>> locale_of(const ItemFormat& items) {
+  if (!items.locale) return std::shared_ptr<const record::Locale>();
+  auto locale = record::Locale::open(*items.locale);
+  if (locale && (*locale)->is_as_c()) locale->reset();
+  return locale;
 }
 
 bool is_reversed(const ItemFormat& items, const record::Format& format) {

@@ -4,6 +4,7 @@
 
 #include "penstock/files.h"
 #include "record/format.h"
+#include "record/text/locale.h"
 
 namespace penstock::api {
 
@@ -16,6 +17,8 @@ struct ItemRules {
 
 // The format, or what is wrong with the words. Keys of text have `descending` in them.
 Result<record::Format> format_of(const ItemFormat& items, const ItemRules& rules = {});
+// Null: none, or one that orders text as C does. Errors: not_found.
+Result<std::shared_ptr<const record::Locale>> locale_of(const ItemFormat& items);
 // Whether items are to be in the reverse order of that format's.
 bool is_reversed(const ItemFormat& items, const record::Format& format);
 

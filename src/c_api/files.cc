@@ -91,6 +91,7 @@ Result<FilesOptions> files_options(const penstock_files_options* given) {
     return failure(ErrorCode::invalid_argument, "separate fields by other than one byte", separator,
                    "one byte");
   if (!separator.empty()) options.items.separator = separator.front();
+  if (from->locale != nullptr) options.items.locale = from->locale;
   set(options.memory_bytes, from->memory_bytes);
   switch (from->memory_scope) {
     case PENSTOCK_MEMORY_CALL:

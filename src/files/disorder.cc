@@ -62,7 +62,8 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
         const int compared = last.compare(order, cursor.prefix(), cursor.item());
         if (compared > 0 || (options.unique && compared == 0)) {
           return Disorder{path, options.format.header_lines + item,
-                          record::printable_key(options.format, cursor.item())};
+                          record::printable_key(options.format, cursor.item()),
+                          std::string(record::without_line_end(options.format, cursor.item()))};
         }
       }
       last.set(order, cursor.prefix(), cursor.item());

@@ -12,6 +12,7 @@
 #include "record/decimal.h"
 #include "record/fields.h"
 #include "record/rows.h"
+#include "record/text/text_order.h"
 
 namespace penstock::files {
 namespace {

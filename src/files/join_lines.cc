@@ -12,6 +12,7 @@
 #include "files/merge_files.h"
 #include "record/fields.h"
 #include "record/rows.h"
+#include "record/text/text_order.h"
 
 namespace penstock::files {
 namespace {
@@ -216,6 +217,7 @@ Result<record::Format> format_of_side(const JoinLinesOptions& options, size_t si
   record::TextOptions text{.letters = options.letters,
                            .separator = format.csv ? format.csv : options.separator,
                            .stable = true,
+                           .locale = options.locale,
                            .csv = format.csv.has_value()};
   for (const std::string& key : options.keys[side]) {
     // Of fields all but the blanks in front; of columns all.

@@ -25,10 +25,11 @@ struct JoinLinesOptions {
   // Of each side the fields or columns by which it is joined, as many on both: "2", and of columns
   // "price", "price:n" (record/text/text_order.h).
   std::array<std::vector<std::string>, 2> keys = {};
-  std::optional<char> separator = {};  // of fields; none: blanks
-  std::string letters = {};            // of fields: "f" and "r"
-  bool pairs = true;                   // are written
-  std::array<bool, 2> alone = {};      // so are lines of this side that have no other
+  std::optional<char> separator = {};                 // of fields; none: blanks
+  std::string letters = {};                           // of fields: "f" and "r"
+  std::shared_ptr<const record::Locale> locale = {};  // of fields
+  bool pairs = true;                                  // are written
+  std::array<bool, 2> alone = {};  // so are lines of this side that have no other
   // What is written: "0" is the key, "1.2" the left side's second field, "2.price" the right one's
   // column; "auto": the key and all others, as many as the first line of each side has. Empty: the
   // key and all others.

@@ -12,9 +12,10 @@
 
 #include "penstock/base.h"
 #include "record/key_order.h"
-#include "record/text/text_order.h"
 
 namespace penstock::record {
+
+struct TextOptions;  // text/text_order.h
 
 enum class Type { u32, u64, i32, i64, f32, f64, kv64, record, lines };
 

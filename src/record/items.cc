@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "record/codec.h"
+#include "record/text/text_order.h"
 
 namespace penstock::record {
 namespace {

@@ -16,7 +16,8 @@
 // order.
 //
 //   bytes     the text; NUL as 0 2, and 0 1 at the end. (A last key that is not reversed needs
-//             neither.) -d, -f and -i leave out and change bytes first.
+//             neither.) -d, -f and -i leave out and change bytes first. In a locale that collates: what strxfrm() makes
+//             of the text, in the same way.
 //   numeric   0x80 is zero. Positive: how many digits stand before the point (0x81 + n; from 100 on
 //             0xe5 + the bytes of n, and n), all digits without the zeros at the end, two to a byte
 //             (1 + their number), and 0. Negative: the complement of that.
@@ -41,29 +42,87 @@ bool is_digit(char c) {
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-char upper(char c) {
-  return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-}
-bool is_printable(char c) {
-  return c >= 0x20 && c < 0x7f;
-}
-
 void put(std::string& to, unsigned byte) {
   to.push_back(static_cast<char>(byte));
 }
 
-// A number as written: its sign, and its digits without the zeros in front and at the end.
+void append_bytes(std::string_view text, std::string& to) {
+  while (!text.empty()) {
+    const size_t plain = std::min(text.find('\0'), text.size());
+    to.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    to.append("\0\2", 2);
+    text.remove_prefix(1);
+  }
+  to.append("\0\1", 2);
+}
+
+// A number as it is written: where it stands in its text. GNU sort skips separators of groups wherever they stand between
+// digits, but gives a number a suffix only where each stands alone between two.
+struct NumberPlace {
+  size_t begin = 0;  // its sign, or its first digit
+  size_t digits = 0;
+  size_t end = 0;  // not behind `digits`: there is none
+  bool may_have_suffix = false;
+};
+
+NumberPlace number_place(std::string_view text, char point, char group) {
+  NumberPlace place;
+  size_t at = place.begin = skip_blanks(text, 0);
+  if (at < text.size() && text[at] == '-') ++at;
+  place.digits = place.end = at;
+  auto digit_at = [&](size_t i) { return i < text.size() && is_digit(text[i]); };
+  while (digit_at(at)) ++at;
+  if (group != '\0' && at > place.digits) {
+    while (at < text.size() && text[at] == group && digit_at(at + 1)) {
+      ++at;
+      while (digit_at(at)) ++at;
+    }
+    if (at < text.size() && text[at] == group) {
+      place.end = at;
+      return place;
+    }
+  }
+  if (at < text.size() && text[at] == point && (at > place.digits || digit_at(at + 1))) {
+    ++at;
+    while (digit_at(at)) ++at;
+  }
+  place.end = at;
+  place.may_have_suffix = at > place.digits;
+  return place;
+}
+
+// Its value: its sign, and its digits without the zeros in front and at the end.
 struct Number {
   bool negative = false;
   size_t digits_before_point = 0;
   std::string_view whole;     // digits before the point, without zeros in front
   std::string_view fraction;  // digits behind it, without zeros at the end
-  size_t end = 0;             // where it ends in the text
 
   bool is_zero() const { return whole.empty() && fraction.empty(); }
 };
 
-Number number_in(std::string_view text) {
+// Without the separators of its groups, so that the rest need not know of them.
+std::string_view without_groups(std::string_view text, char point, char group) {
+  thread_local std::string room;
+  room.clear();
+  size_t at = skip_blanks(text, 0);
+  if (at < text.size() && text[at] == '-') {
+    room += '-';
+    ++at;
+  }
+  for (; at < text.size() && (is_digit(text[at]) || text[at] == group); ++at)
+    if (text[at] != group) room += text[at];
+  // Behind it a number may begin that is none of this one.
+  if (at < text.size() && text[at] == point) room += text.substr(at);
+  return room;
+}
+
+Number number_in(std::string_view text, const Locale* locale) {
+  const char point = locale == nullptr ? '.' : locale->point();
+  if (locale != nullptr && locale->group() != '\0')
+    text = without_groups(text, point, locale->group());
   Number number;
   size_t at = skip_blanks(text, 0);
   if (at < text.size() && text[at] == '-') {
@@ -74,12 +133,10 @@ Number number_in(std::string_view text) {
   const size_t begin = at;
   while (at < text.size() && is_digit(text[at])) ++at;
   number.whole = text.substr(begin, at - begin);
-  number.end = at;
-  if (at < text.size() && text[at] == '.') {
-    const size_t point = ++at;
+  if (at < text.size() && text[at] == point) {
+    const size_t fraction = ++at;
     while (at < text.size() && is_digit(text[at])) ++at;
-    number.fraction = text.substr(point, at - point);
-    number.end = at;
+    number.fraction = text.substr(fraction, at - fraction);
     while (number.fraction.ends_with('0')) number.fraction.remove_suffix(1);
   }
   return number;
@@ -118,27 +175,40 @@ void append_number(const Number& number, std::string& to) {
   if (number.negative) complement(to, from);
 }
 
-void append_human(std::string_view text, std::string& to) {
-  constexpr std::string_view suffixes = "KMGTPEZY";
-  const Number number = number_in(text);
+constexpr std::string_view suffixes = "KMGTPEZY";
+
+// The power of 1024 that a suffix behind the number stands for; 0: none.
+int power_at(std::string_view text, size_t at) {
+  if (at >= text.size()) return 0;
+  const size_t found = suffixes.find(text[at] == 'k' ? 'K' : text[at]);
+  return found == suffixes.npos ? 0 : static_cast<int>(found) + 1;
+}
+
+void append_human(std::string_view text, const Locale* locale, std::string& to) {
+  const Number number = number_in(text, locale);
   int power = 0;
-  if (!number.is_zero() && number.end < text.size()) {
-    const char suffix = text[number.end] == 'k' ? 'K' : text[number.end];
-    if (const size_t found = suffixes.find(suffix); found != std::string_view::npos && suffix != 0)
-      power = static_cast<int>(found) + 1;
+  if (!number.is_zero()) {
+    const NumberPlace place = locale == nullptr
+                                  ? number_place(text, '.', '\0')
+                                  : number_place(text, locale->point(), locale->group());
+    if (place.may_have_suffix) power = power_at(text, place.end);
   }
   put(to, static_cast<unsigned>(0x80 + (number.negative ? -power : power)));
   append_number(number, to);
 }
 
-void append_general(std::string_view text, std::string& to) {
+long double read_general(const char* text, const Locale* locale, char** end) {
+  return locale == nullptr ? std::strtold(text, end) : locale->number(text, end);
+}
+
+void append_general(std::string_view text, const Locale* locale, std::string& to) {
   constexpr unsigned none = 0;
   constexpr unsigned nan = 1;
   constexpr unsigned real = 2;
   thread_local std::string copy;  // ends with a NUL
   copy.assign(text);
   char* end = nullptr;
-  long double value = std::strtold(copy.c_str(), &end);
+  long double value = read_general(copy.c_str(), locale, &end);
   if (end == copy.c_str()) return put(to, none);
   if (std::isnan(value)) {
     // As the bytes of its memory; of the sixteen that x86 has for it, ten mean something.
@@ -166,15 +236,31 @@ void append_general(std::string_view text, std::string& to) {
   if (negative) complement(to, from);
 }
 
-unsigned month_in(std::string_view text) {
-  constexpr std::string_view names = "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC";
-  text.remove_prefix(skip_blanks(text, 0));
-  if (text.size() < 3) return 0;
-  const std::array<char, 3> name = {upper(text[0]), upper(text[1]), upper(text[2])};
-  for (unsigned month = 0; month < 12; ++month) {
-    if (std::memcmp(name.data(), names.data() + 3 * month, 3) == 0) return month + 1;
+// A month and where its name ends in the text.
+struct MonthPlace {
+  unsigned month = 0;  // from 1 on; 0: none
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+MonthPlace month_in(std::string_view text, const Locale* locale) {
+  MonthPlace place;
+  place.begin = place.end = skip_blanks(text, 0);
+  const ByteClasses& classes = classes_of(locale);
+  unsigned month = 0;
+  for (const std::string& name : months_of(locale)) {
+    ++month;
+    if (text.size() - place.begin < name.size()) continue;
+    size_t same = 0;
+    while (same < name.size() &&
+           classes.upper[static_cast<unsigned char>(text[place.begin + same])] == name[same])
+      ++same;
+    // Of names that begin with each other, the longest.
+    if (same < name.size() || place.begin + same <= place.end) continue;
+    place.month = month;
+    place.end = place.begin + same;
   }
-  return 0;
+  return place;
 }
 
 // The bytes of a name with versions: '~', the end, a number (of 0 to 7 digits, or more), letters, the
@@ -243,9 +329,15 @@ void append_version(std::string_view text, std::string& to) {
   append_version_part(text, to);
 }
 
-void append_random(std::string_view text, uint64_t seed, std::string& to) {
-  const uint64_t hash =
-      mix64(seed ^ hash_bytes(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+void append_random(std::string_view text, const KeyBytes& how, std::string& to) {
+  thread_local std::string collated;
+  if (how.locale != nullptr && how.locale->collates()) {
+    collated.clear();
+    how.locale->append_collated(text, collated);
+    text = collated;
+  }
+  const uint64_t hash = mix64(
+      how.random_seed ^ hash_bytes(reinterpret_cast<const std::byte*>(text.data()), text.size()));
   for (int shift = 56; shift >= 0; shift -= 8) put(to, static_cast<unsigned>(hash >> shift) & 0xff);
   append_bytes(text, to);
 }
@@ -256,58 +348,90 @@ void complement(std::string& text, size_t from) {
   for (size_t i = from; i < text.size(); ++i) text[i] = static_cast<char>(~text[i]);
 }
 
-void append_bytes(std::string_view text, std::string& to) {
-  while (!text.empty()) {
-    const size_t plain = std::min(text.find('\0'), text.size());
-    to.append(text.substr(0, plain));
-    text.remove_prefix(plain);
-    if (text.empty()) break;
-    to.append("\0\2", 2);
-    text.remove_prefix(1);
+void append_text(std::string_view text, const Locale* locale, bool last, std::string& to) {
+  if (locale == nullptr || !locale->collates()) {
+    if (last) {
+      to.append(text);
+    } else {
+      append_bytes(text, to);
+    }
+    return;
   }
-  to.append("\0\1", 2);
+  if (last) return locale->append_collated(text, to);
+  thread_local std::string collated;
+  collated.clear();
+  locale->append_collated(text, collated);
+  append_bytes(collated, to);
 }
 
 void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to) {
   thread_local std::string changed;
   if (key.only_letters || key.only_printable || key.ignores_case) {
     changed.clear();
+    const ByteClasses& classes = classes_of(how.locale);
     for (const char c : text) {
-      if (key.only_letters && !is_letter(c) && !is_digit(c) && !is_blank(c)) continue;
-      if (key.only_printable && !is_printable(c)) continue;
-      changed.push_back(key.ignores_case ? upper(c) : c);
+      const auto byte = static_cast<unsigned char>(c);
+      if (key.only_letters && !classes.counts[byte]) continue;
+      if (key.only_printable && !classes.prints[byte]) continue;
+      changed.push_back(key.ignores_case ? classes.upper[byte] : c);
     }
     text = changed;
   }
   const size_t from = to.size();
   switch (key.compare) {
     case TextCompare::bytes:
-      if (how.last && !key.reverse) {
-        to.append(text);
-      } else {
-        append_bytes(text, to);
-      }
+      append_text(text, how.locale, how.last && !key.reverse, to);
       break;
     case TextCompare::numeric:
-      append_number(number_in(text), to);
+      append_number(number_in(text, how.locale), to);
       break;
     case TextCompare::general:
-      append_general(text, to);
+      append_general(text, how.locale, to);
       break;
     case TextCompare::human:
-      append_human(text, to);
+      append_human(text, how.locale, to);
       break;
     case TextCompare::month:
-      put(to, month_in(text));
+      put(to, month_in(text, how.locale).month);
       break;
     case TextCompare::version:
       append_version(text, to);
       break;
     case TextCompare::random:
-      append_random(text, how.random_seed, to);
+      append_random(text, how, to);
       break;
   }
   if (key.reverse) complement(to, from);
+}
+
+// What GNU sort --debug underlines.
+std::string_view compared_part(const TextKey& key, std::string_view text, const Locale* locale) {
+  auto part = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
+  const char point = locale == nullptr ? '.' : locale->point();
+  const char group = locale == nullptr ? '\0' : locale->group();
+  switch (key.compare) {
+    case TextCompare::numeric:
+    case TextCompare::human: {
+      const NumberPlace place = number_place(text, point, group);
+      if (place.end == place.digits) return part(place.begin, place.begin);
+      const bool suffix = key.compare == TextCompare::human && place.may_have_suffix &&
+                          power_at(text, place.end) > 0;
+      return part(place.begin, place.end + (suffix ? 1 : 0));
+    }
+    case TextCompare::general: {
+      const size_t begin = skip_blanks(text, 0);
+      const std::string copy(text.substr(begin));
+      char* end = nullptr;
+      (void)read_general(copy.c_str(), locale, &end);
+      return part(begin, begin + static_cast<size_t>(end - copy.c_str()));
+    }
+    case TextCompare::month: {
+      const MonthPlace place = month_in(text, locale);
+      return part(place.begin, place.end);
+    }
+    default:
+      return text;
+  }
 }
 
 }  // namespace penstock::record

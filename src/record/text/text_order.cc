@@ -16,6 +16,7 @@ std::string name_of(const TextOptions& options) {
   if (options.stable) name += " stable";
   if (options.unique) name += " unique";
   if (options.csv) name += " csv";
+  if (options.locale != nullptr) name += " locale " + options.locale->name();
   if (options.random_seed != 0) name += " seed " + std::to_string(options.random_seed);
   return name;
 }
@@ -23,11 +24,14 @@ std::string name_of(const TextOptions& options) {
 }  // namespace
 
 TextOrder::TextOrder(const TextOptions& options, bool reverse)
-    : KeyOrder(name_of(options), !options.stable && !options.unique),
+    : KeyOrder(name_of(options), !options.stable && !options.unique &&
+                                     (options.locale == nullptr || !options.locale->collates())),
       separator_(options.separator),
       csv_(options.csv),
+      has_last_resort_(!options.stable && !options.unique),
       reverse_(reverse),
-      random_seed_(options.random_seed) {}
+      random_seed_(options.random_seed),
+      locale_(options.locale) {}
 
 std::string_view TextOrder::text_of(const TextKey& key, std::string_view line,
                                     std::string& room) const {
@@ -36,20 +40,17 @@ std::string_view TextOrder::text_of(const TextKey& key, std::string_view line,
 }
 
 void TextOrder::append(std::string_view line, std::string& to) const {
-  const bool whole_line = keys_.empty() || is_total();
+  const bool whole_line = keys_.empty() || has_last_resort_;
   thread_local std::string unquoted;
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
-    append_key(key, text_of(key, line, unquoted), {.last = last, .random_seed = random_seed_}, to);
+    append_key(key, text_of(key, line, unquoted),
+               {.last = last, .random_seed = random_seed_, .locale = locale_.get()}, to);
   }
   if (!whole_line) return;
-  if (!reverse_) {
-    to.append(line);
-    return;
-  }
   const size_t from = to.size();
-  append_bytes(line, to);
-  complement(to, from);
+  append_text(line, locale_.get(), !reverse_, to);
+  if (reverse_) complement(to, from);
 }
 
 std::vector<std::string> TextOrder::texts(std::string_view line) const {

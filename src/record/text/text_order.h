@@ -17,6 +17,7 @@
 #include "penstock/base.h"
 #include "record/key_order.h"
 #include "record/text/key.h"
+#include "record/text/locale.h"
 
 namespace penstock::record {
 
@@ -29,7 +30,8 @@ struct TextOptions {
   // set.
   bool stable = false;
   bool unique = false;
-  uint64_t random_seed = 0;  // of TextCompare::random
+  uint64_t random_seed = 0;                   // of TextCompare::random
+  std::shared_ptr<const Locale> locale = {};  // none: C
   // Lines are rows of CSV with this separator; keys are columns by number or by their name in
   // `header`, "2", "price:n", "city:fr".
   bool csv = false;
@@ -49,6 +51,12 @@ class TextOrder final : public KeyOrder {
   void append(std::string_view line, std::string& to) const override;
   // The text of each key as it stands in the line; of rows the field's value. No key: the line.
   std::vector<std::string> texts(std::string_view line) const;
+  // The keys, but for the last resort. None: the whole line as it is.
+  const std::vector<TextKey>& keys() const { return keys_; }
+  // The whole line decides where keys are equal.
+  bool has_last_resort() const { return has_last_resort_; }
+  std::optional<char> separator() const { return separator_; }
+  const Locale* locale() const { return locale_.get(); }
   // Where each key begins: of rows its column. From 0 on.
   std::vector<size_t> fields() const;
   // Other seeds, other orders.
@@ -63,8 +71,10 @@ class TextOrder final : public KeyOrder {
   std::vector<TextKey> keys_;  // the first counts most; none: the whole line
   std::optional<char> separator_;
   bool csv_;
+  bool has_last_resort_;
   bool reverse_;  // of whole lines: where there is no key, and as the last resort
   uint64_t random_seed_;
+  std::shared_ptr<const Locale> locale_;
 };
 
 }  // namespace penstock::record

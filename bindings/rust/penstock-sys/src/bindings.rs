@@ -435,6 +435,7 @@ pub struct penstock_files_options {
     pub overwrite_device: core::ffi::c_int,
     pub no_decompress: core::ffi::c_int,
     pub memory_scope: core::ffi::c_int,
+    pub locale: *const core::ffi::c_char,
 }
 extern "C" {
     pub fn penstock_text_free(text: *mut core::ffi::c_char);
