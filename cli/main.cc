@@ -69,8 +69,28 @@ int tell_version() {
   return exit_ok;
 }
 
+bool is_called_sort(const char* name) {
+  const std::string_view path = name == nullptr ? "" : name;
+  return path.substr(path.rfind('/') + 1) == "sort";
+}
+
+// Under the name "sort" there are no subcommands.
+int run_sort(int argc, char** argv) {
+  call_me_sort();
+  CommandLine line("sort", "Sorts, merges or checks files, as GNU sort does.",
+                   "sort (Penstock) " PENSTOCK_VERSION);
+  Parser program = line.parser();
+  const Command sort = make_sort(program);
+  std::vector<std::string> words(argv, argv + argc);
+  words = with_gnu_forms(std::move(words));
+  words.erase(words.begin());
+  if (const auto code = line.parse(std::move(words))) return *code;
+  return sort.run();
+}
+
 int run(int argc, char** argv) {
   if (auto status = file::obey_environment(); !status) return report("environment", status.error());
+  if (is_called_sort(argv[0])) return run_sort(argc, argv);
   CommandLine line("penstock",
                    "Penstock sorts files larger than memory within a memory budget that it keeps.",
                    "penstock " PENSTOCK_VERSION);
@@ -110,14 +130,15 @@ namespace {
 // one that would have to end. Temporaries have no names, and an output none yet, so the system
 // removes them with the process. (Where a file system knows named files alone, the next run does.)
 
+const char* program_name = "penstock";
 const char* command_name = "";
 
 // May stand in a signal handler.
 [[noreturn]] void end_with(const char* what) noexcept {
   char text[1024];
-  const char* gap = *command_name == 0 ? "" : " ";
+  const char* gap = *program_name == 0 || *command_name == 0 ? "" : " ";
   const int length =
-      std::snprintf(text, sizeof text, "penstock%s%s: %s\n", gap, command_name, what);
+      std::snprintf(text, sizeof text, "%s%s%s: %s\n", program_name, gap, command_name, what);
   if (length > 0) {
     const auto bytes = std::min(static_cast<size_t>(length), sizeof text - 1);
     [[maybe_unused]] auto written = write(STDERR_FILENO, text, bytes);
@@ -150,7 +171,11 @@ void end_for_stream(const penstock::stream::Failure& failure) noexcept {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) command_name = argv[1];
+  if (penstock::cli::is_called_sort(argv[0])) {
+    program_name = "sort";
+  } else if (argc > 1) {
+    command_name = argv[1];
+  }
   std::set_terminate(end_uncaught);
   penstock::stream::set_stopping(end_for_stream);
   penstock::os::keep_heap_trimmed();
@@ -163,7 +188,7 @@ int main(int argc, char** argv) {
   int code = penstock::cli::run(argc, argv);
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (std::fclose(stdout) != 0 || !written) {
-    std::fputs("penstock: cannot write to standard output\n", stderr);
+    std::fprintf(stderr, "%s: cannot write to standard output\n", program_name);
     return penstock::cli::exit_error;
   }
   return code;

@@ -21,7 +21,17 @@ const char* hint_for(ErrorCode code) {
   }
 }
 
+bool is_called_sort = false;  // from main() on
+
 }  // namespace
+
+std::string called(std::string_view command) {
+  return is_called_sort ? "sort" : "penstock " + std::string(command);
+}
+
+void call_me_sort() {
+  is_called_sort = true;
+}
 
 int report(std::string_view command, const Error& error) {
   Error told = error;
@@ -29,7 +39,7 @@ int report(std::string_view command, const Error& error) {
   const bool other_io =
       told.code == ErrorCode::io && told.system_errno != EIO && told.system_errno != 0;
   if (told.hint.empty() && !other_io) told.hint = hint_for(told.code);
-  print_to(stderr, "penstock {}: {}\n", command, told.message());
+  print_to(stderr, "{}: {}\n", called(command), told.message());
   return exit_error;
 }
 

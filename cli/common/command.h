@@ -42,11 +42,17 @@ Command add_plan(Parser& program);
 Command add_replay(Parser& program);
 Command add_report(Parser& program);
 Command add_sort(Parser& program);
+// The program is sort, and nothing else: what GNU sort is where it was started under that name.
+Command make_sort(Parser& program);
 Command add_trace(Parser& program);
 
 // The words of a command line, the program's name left out, with a "--" in front of the program
 // that `penstock trace` is to run, whose own options are none of ours.
 std::vector<std::string> mark_traced_program(int argc, const char* const* argv);
+
+// What messages begin with: "penstock COMMAND", or after call_me_sort() "sort".
+std::string called(std::string_view command);
+void call_me_sort();
 
 // Prints "penstock COMMAND: what the error says" on stderr; returns exit_error, for `return
 // report(...)`.

@@ -291,13 +291,15 @@ std::optional<std::string> help_text(const std::vector<CommandText>& texts,
   if (text == nullptr) return std::nullopt;
   const std::string& program = texts.front().name;
   const bool whole = text == texts.data();
-  std::string help =
-      fmt::format("Usage: {}{} [OPTION]...", program, whole ? " COMMAND" : " " + text->name);
+  std::string help = fmt::format("Usage: {}{} [OPTION]...", program,
+                                 whole && texts.size() == 1 ? ""
+                                 : whole                    ? " COMMAND"
+                                                            : " " + text->name);
   for (const OptionText& word : text->words) help += in_synopsis(word.value, word.value);
   help += "\n" + wrapped(text->help, 0) + "\n";
   if (!text->words.empty()) help += "\n";
   for (const OptionText& word : text->words) help += help_entry(word);
-  if (whole) {
+  if (whole && texts.size() > 1) {
     help += "\nCommands:\n";
     for (auto one = texts.begin() + 1; one != texts.end(); ++one)
       help += help_entry(one->name, one->help);

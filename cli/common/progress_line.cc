@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/printable.h"
+#include "cli/common/command.h"
 #include "cli/common/print.h"
 
 namespace penstock::cli {
@@ -82,7 +83,7 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::tell(const std::string& command, const std::string& sentence) const {
   if (quiet_) return;
   const std::string text =
-      fmt::format("penstock {}: {}", command, printable(sentence, std::string::npos));
+      fmt::format("{}: {}", called(command), printable(sentence, std::string::npos));
   if (wanted()) {
     print_to(stderr, "\r{:<79}\n", text);
   } else {

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/keep_errno.h"
+#include "cli/common/command.h"
 
 // What blocks whom: the work looks at the flag between blocks of data. Where it waits for the other
 // end of a pipe or for a terminal, it may never come to look. So the first signal starts a timer,
@@ -105,7 +106,7 @@ StopSignals::StopSignals(const StopOptions& options) {
   const char* start = isatty(STDERR_FILENO) != 0 ? "\r" : "";
   for (size_t i = 0; i < stopping.size(); ++i) {
     const auto message = [&](const std::string& outcome) {
-      return fmt::format("{}penstock {}: stopped by {}; {}\n", start, options.command,
+      return fmt::format("{}{}: stopped by {}; {}\n", start, called(options.command),
                          stopping[i].name, outcome);
     };
     farewell.in_order[i] = message(options.outcome);

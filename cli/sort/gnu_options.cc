@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -96,6 +97,20 @@ std::string key_of(const OldPlace& from, const std::optional<OldPlace>& to) {
   return key + to->letters;
 }
 
+// What --debug says of it.
+std::string old_key_of(const std::string& key, const OldPlace& from,
+                       const std::optional<OldPlace>& to) {
+  std::string written = "+" + std::to_string(from.field);
+  std::string now = std::to_string(from.field + 1);
+  if (to) {
+    const std::string end =
+        std::to_string(std::max<uint64_t>(to->field + (to->character > 0 ? 1 : 0), 1));
+    written += " -" + end;
+    now += "," + end;
+  }
+  return key + "=" + written + "=" + now;
+}
+
 // The next word is the option's, whatever it looks like.
 bool takes_a_word(const std::string& word) {
   if (word.starts_with("--")) {
@@ -112,6 +127,7 @@ bool takes_a_word(const std::string& word) {
 
 std::vector<std::string> with_gnu_forms(std::vector<std::string> words) {
   std::vector<std::string> made;
+  const bool files_end_options = std::getenv("POSIXLY_CORRECT") != nullptr;
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--") {
       made.insert(made.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
@@ -120,8 +136,15 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words) {
     if (const auto from = old_place(words[i], '+')) {
       const auto to = i + 1 < words.size() ? old_place(words[i + 1], '-') : std::nullopt;
       made.push_back("--key=" + key_of(*from, to));
+      made.push_back("--old-key=" + old_key_of(made.back().substr(6), *from, to));
       i += to ? 1 : 0;
       continue;
+    }
+    // The first word names the command.
+    if (files_end_options && i > 0 && (words[i] == "-" || !words[i].starts_with('-'))) {
+      made.emplace_back("--");
+      made.insert(made.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      break;
     }
     made.push_back(words[i].starts_with("--") ? completed(words[i]) : words[i]);
     if (takes_a_word(made.back()) && i + 1 < words.size()) made.push_back(words[++i]);
@@ -140,9 +163,7 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
   sort.add_option(
       "--compress-program", options.compress_program,
       "compress temporaries: with LZ4, whatever program is named (--compress-temporaries always)");
-  sort.refuse("--debug", false,
-              "--debug: cannot be obeyed: this option of GNU sort is not supported (try: --json, "
-              "which tells the plan and what happened)");
+  sort.add_option("--old-key", options.old_keys, "").one_word().hidden();
 }
 
 Status check_gnu_options(const GnuOptions& options) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/item_format.h"
 #include "api/options.h"
 #include "base/misuse.h"
 #include "base/printable.h"
@@ -24,11 +25,13 @@
 #include "cli/common/progress_line.h"
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
+#include "cli/sort/debug.h"
 #include "cli/sort/sort_report.h"
 #include "cli/sort/sort_words.h"
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "files/merge_files.h"
+#include "record/text/text_order.h"
 
 namespace penstock::cli {
 namespace {
@@ -42,6 +45,8 @@ struct SortArguments : SortWords {
   std::string report_path;
   bool json = false;
   bool resume = false;
+  bool debug = false;
+  bool is_program = false;  // started under the name "sort"
 
   bool checks() const { return check_quietly || !check.empty(); }
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
@@ -71,6 +76,17 @@ Status validate(const SortArguments& arguments) {
                                                    : "--stats",
                     "penstock check --json");
     }
+  }
+  if (arguments.debug) {
+    const char* const beside = arguments.checks()                      ? "-c"
+                               : arguments.output != "-"               ? "-o"
+                               : arguments.format.text.rows()          ? "--csv"
+                               : arguments.format.name != "lines"      ? "--format"
+                               : !arguments.format.text.header.empty() ? "--header"
+                                                                       : nullptr;
+    if (beside != nullptr)
+      return misuse("show keys with this option", std::string("--debug ") + beside,
+                    "--debug alone");
   }
   if (arguments.resume && !arguments.output_rules.sync)
     return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
@@ -114,8 +130,14 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
     const files::Disorder& disorder = **found;
-    print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
-             disorder.item + 1, disorder.text);
+    if (arguments.is_program) {
+      // As it is, for programs that read it.
+      print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.item + 1,
+               disorder.item_text, arguments.format.text.zero ? '\0' : '\n');
+    } else {
+      print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
+               disorder.item + 1, disorder.text);
+    }
   }
   return exit_disorder;
 }
@@ -158,7 +180,47 @@ int sort(const SortArguments& arguments, SortRequest& request) {
   return tell(arguments, options, to_json(*stats));
 }
 
-int run(const SortArguments& arguments) {
+// What GNU sort does and penstock sort does not, unless it is said: the environment's locale, inputs taken as they are, no
+// sentence that was not asked for, no wait for the disk.
+void be_gnu_sort(SortArguments& arguments) {
+  std::string& locale = arguments.format.text.locale;
+  // One that is not there is as C.
+  if (locale.empty() && record::Locale::open("").has_value()) locale = "true";
+  arguments.source.decompress = false;
+  arguments.telling.quiet = true;
+  arguments.output_rules.sync = arguments.resume;
+  arguments.takes_any_memory = true;
+}
+
+// Makes the request's output the lines with their keys underlined, and tells what is remarkable of the keys.
+Status show_keys(const SortArguments& arguments, SortRequest& request) {
+  const ItemFormat& items = request.files.items;
+  auto format =
+      api::format_of(items, {.stable = request.sort.stable, .unique = request.sort.unique});
+  if (!format) return std::unexpected(format.error());
+  std::shared_ptr<const record::Locale> locale;
+  if (items.locale) {
+    auto opened = record::Locale::open(*items.locale);
+    if (!opened) return std::unexpected(opened.error());
+    locale = std::move(*opened);
+  }
+  std::vector<OldKey> old_keys;
+  for (const std::string& old : arguments.gnu.old_keys) {
+    const size_t first = old.find('=');
+    const size_t second = old.find('=', first + 1);
+    const auto key = std::ranges::find(items.keys, old.substr(0, first));
+    old_keys.push_back({static_cast<size_t>(key - items.keys.begin()),
+                        old.substr(first + 1, second - first - 1), old.substr(second + 1)});
+  }
+  const auto* const order = static_cast<const record::TextOrder*>(format->keys.get());
+  for (const std::string& remark : remarks_on(order, locale.get(), items, old_keys))
+    print_to(stderr, "{}: {}\n", called("sort"), remark);
+  request.files.sink = underlining_sink(format->keys, std::move(locale), format->line_end);
+  return {};
+}
+
+int run(SortArguments& arguments) {
+  if (arguments.is_program) be_gnu_sort(arguments);
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
@@ -166,6 +228,9 @@ int run(const SortArguments& arguments) {
   request->files.output_rules = arguments.output_rules;
   if (Status apart = check_told_apart(arguments, request->files); !apart)
     return report("sort", apart.error());
+  if (arguments.debug) {
+    if (Status shown = show_keys(arguments, *request); !shown) return report("sort", shown.error());
+  }
   request->files.record_staircases =
       arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty();
   return arguments.checks() ? check_order(arguments, *request) : sort(arguments, *request);
@@ -173,11 +238,12 @@ int run(const SortArguments& arguments) {
 
 }  // namespace
 
-Command add_sort(Parser& program) {
+namespace {
+
+Command declare_sort(Parser parser, bool is_program) {
   auto arguments = std::make_shared<SortArguments>();
   SortArguments& a = *arguments;
-  Parser parser =
-      program.add_subcommand("sort", "sort, merge or check files within a memory budget");
+  a.is_program = is_program;
   parser.footer(std::string(sort_words_footer) +
                 "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
   add_sort_words(parser, a);
@@ -196,8 +262,22 @@ Command add_sort(Parser& program) {
   parser.add_option("--stats", a.stats_path,
                     "write the plan and what happened to this file, as JSON");
   parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
+  parser.add_flag(
+      "--debug", a.debug,
+      "lines: show each with its keys underlined, and tell what is remarkable of the keys");
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
   return {parser, [arguments] { return run(*arguments); }};
+}
+
+}  // namespace
+
+Command add_sort(Parser& program) {
+  return declare_sort(
+      program.add_subcommand("sort", "sort, merge or check files within a memory budget"), false);
+}
+
+Command make_sort(Parser& program) {
+  return declare_sort(program, true);
 }
 
 }  // namespace penstock::cli

@@ -14,6 +14,7 @@
 #include "base/misuse.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
+#include "files/file_run.h"
 #include "os/limits.h"
 #include "pool/pool.h"
 
@@ -128,6 +129,7 @@ Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
   auto bytes = parse_size("-S", words.memory, there, KiB);
   // The system needs some itself.
   if (bytes && *bytes > there) return there / 10 * 9;
+  if (bytes && words.takes_any_memory) return std::max(*bytes, 2 * files::files_memory_bytes_min);
   return bytes;
 }
 

@@ -18,6 +18,7 @@ namespace penstock::cli {
 struct MemoryWords {
   std::string memory;
   std::vector<std::string> temp_directories;
+  bool takes_any_memory = false;  // too little is the least that works
 };
 void add_memory_words(Parser& parser, MemoryWords& words);
 // -S in bytes: of more than there is, what can be had.
