@@ -304,7 +304,7 @@ class CommandLine(Case):
         self.assertEqual((self.folder / "+5").read_bytes(), b"c 1\nb 2\na 3\n")
         empty = self.write("empty", b"")
         for words in (["--random-source=x"], [f"--random-source={empty}"], ["--files0-from=x"], [f"--files0-from={empty}"],
-                      [f"--files0-from={names}", path], ["--key=", path], ["--compress-temporaries=", path], ["--batch-size=1"], ["--batch-size=x"], ["--debug"], ["--ra"]):
+                      [f"--files0-from={names}", path], ["--key=", path], ["--compress-temporaries=", path], ["--batch-size=1"], ["--batch-size=x"], ["--debug", "-c"], ["--debug", "-o", path], ["--ra"]):
             with self.subTest(words=words):
                 self.assert_message(run("sort", *words, "-o", self.folder / "out", code=2))
         self.assertFalse((self.folder / "out").exists())

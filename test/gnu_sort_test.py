@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""penstock sort beside GNU sort: gnu_sort_test.py PENSTOCK [TEST...]. The same bytes out for random options, lines and ways.
+"""penstock sort beside the installed GNU sort: gnu_sort_test.py PENSTOCK CASES FORK_SERVER [TEST...]. The same bytes out.
 
-PENSTOCK_SEED and PENSTOCK_CASES ask for other cases, and for more: PENSTOCK_CASES=1000000 for a night.
+CASES is gnu_sort_cases.cc, which makes random command lines and inputs, and tells each that differs. PENSTOCK_SEED and PENSTOCK_CASES ask
+for other cases, and for more: PENSTOCK_CASES=1000000 for a night, PENSTOCK_WHOLE=1 for all of them by the whole program. What differs is kept in PENSTOCK_KEEP, if that is set.
 """
 
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,59 +16,29 @@ import unittest
 
 import end_to_end
 
-PROGRAM = sys.argv[1]
+PROGRAM, DRIVER, FORK_SERVER = (os.path.abspath(path) for path in sys.argv[1:4])
+del sys.argv[2:4]
 SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
-CASES = int(os.environ.get("PENSTOCK_CASES", "600"))
+CASES = int(os.environ.get("PENSTOCK_CASES", "20000"))
+WHOLE = int(os.environ.get("PENSTOCK_WHOLE", "10"))  # one case in so many by the whole program
 C_LOCALE = dict(os.environ, LC_ALL="C")
-
-WORDS = ["", "", "a", "b", "ab", "Ab", "aB", "foo", "FOO", "foo-1", "foo-10", "foo-9", "foo.tar.gz", "foo-1.tar.gz", ".",
-         "..", ".hid", "~", "a~", "JAN", "feb", "March", "dec", "may", "1", "2", "10", "-1", "-10", "+5", "007", "0", "-0",
-         "1.5", "1.50", "1.05", "-.5", ".5", "5.", "1e3", "1E-3", "0x1F", "inf", "-inf", "1K", "1k", "2M", "1023", "3G",
-         "-2K", "1Ki", "192.168.0.1", "192.168.0.10", "10.0.0.2", "2024-01-31", "\xe4", "\xff", "\x01", "\r", "x y",
-         "12345678901234567890123", "12345678901234567890124", "0." + "0" * 30 + "1", "9" * 300]
+# Beside C and C.UTF-8: separators of groups or none, points or commas, letters behind z.
+LOCALES = ("en_US", "de_DE", "sv_SE")
+WORDS = ["", "a", "ab", "Ab", "foo-1", "foo-10", "foo.tar.gz", "JAN", "feb", "2", "10", "-1", "+5", "007", "0", "1.5", "1e3", "1K",
+         "192.168.0.1", "\xe4", "\xff", "\r", "x y", "12345678901234567890123"]
 
 
-def random_line(rng, separator, end):
-    line = ""
-    for _ in range(rng.randrange(5)):
-        line += rng.choice(WORDS) + rng.choice([separator, separator, " ", "\t", "  "])
-    if rng.random() < 0.01:
-        line += "y" * rng.randrange(20000)
-    return line.encode("latin-1").replace(end, b"")
-
-
-def random_letters(rng, of_key):
-    letters = rng.choice(["", "n", "g", "h", "M", "V", "n", "f", "d", "i"])
-    letters += rng.choice(["", "", "", "b"]) + rng.choice(["", "", "r"]) + rng.choice(["", "", "", "f"])
-    return rng.choice(["", letters]) if of_key else letters
-
-
-def random_key(rng):
-    key = str(rng.randrange(1, 5)) + rng.choice(["", "", f".{rng.randrange(1, 5)}"]) + random_letters(rng, True)
-    if rng.random() < 0.7:
-        key += f",{rng.randrange(1, 5)}" + rng.choice(["", "", f".{rng.randrange(5)}"]) + random_letters(rng, True)
-    return key
-
-
-def random_options(rng):
-    options = []
-    if rng.random() < 0.05:
-        options += [f"+{rng.randrange(3)}{rng.choice(['', '.1', '.0'])}{random_letters(rng, True)}",
-                    *rng.choice([[], [f"-{rng.randrange(1, 5)}{rng.choice(['', '.2', '.0'])}{random_letters(rng, True)}"]])]
-    for _ in range(rng.randrange(4)):
-        options += ["-k", random_key(rng)] if rng.random() < 0.5 else ["-k" + random_key(rng)]
-    letters = random_letters(rng, False)
-    if rng.random() < 0.5 and letters:
-        options.append("-" + letters)
-    separator = rng.choice([",", ":", " ", "\t", "x"])
-    if rng.random() < 0.5:
-        options += rng.choice([["-t", separator], ["-t" + separator]])
-    options += rng.choice([[], [], [], ["-s"]]) + rng.choice([[], [], [], ["-u"]])
-    end = b"\n"
-    if rng.random() < 0.15:
-        options.append("-z")
-        end = b"\0"
-    return options, separator, end
+def make_locales(folder, names=LOCALES):
+    """Names of the locales to try, and the environment in which they are found."""
+    have = subprocess.run(["locale", "-a"], capture_output=True, text=True).stdout.lower().split()
+    if all(f"{name}.utf8".lower() in have for name in names):
+        return ["C", "C.UTF-8", *(f"{name}.UTF-8" for name in names)], {}
+    made = ["C", "C.UTF-8"]
+    for name in names if shutil.which("localedef") else ():
+        done = subprocess.run(["localedef", "-i", name, "-f", "UTF-8", f"{folder}/{name}.UTF-8"], capture_output=True)
+        if done.returncode in (0, 1):  # 1: with warnings
+            made.append(f"{name}.UTF-8")
+    return made, {"LOCPATH": str(folder)}
 
 
 class BesideGnuSort(unittest.TestCase):
@@ -96,39 +68,87 @@ class BesideGnuSort(unittest.TestCase):
         return str(path)
 
     def test_random_options_and_lines(self):
-        for case in range(CASES):
-            rng = random.Random(SEED * 1_000_003 + case)
-            options, separator, end = random_options(rng)
-            lines = [random_line(rng, separator, end) for _ in range(rng.choice([0, 1, 5, 40, 400]))]
-            lines += rng.sample(lines, len(lines) // 5)
-            rng.shuffle(lines)
-            whole = rng.random() < 0.8
-            way = rng.choice(["file", "file", "pipe", "files", "merge", "check"])
-            with self.subTest(case=case, way=way):
-                if way == "pipe":
-                    self.compare(options, [], stdin=pathlib.Path(self.write("in", lines, end, whole)).read_bytes())
-                elif way == "files":
-                    half = len(lines) // 2
-                    self.compare(options, [self.write("in1", lines[:half], end, True), self.write("in2", lines[half:], end, whole)])
-                elif way in ("merge", "check"):
-                    files = []
-                    for part in range(2 if way == "merge" else 1):
-                        name = self.write(f"in{part}", lines[part::2], end, whole)
-                        if part == 0 or rng.random() < 0.9:
-                            done = subprocess.run(["sort", *options, "-o", name, name], env=C_LOCALE, capture_output=True)
-                            if done.returncode != 0:
-                                break  # options that GNU sort refuses; so do we, see below
-                        files.append(name)
-                    if way == "check":
-                        self.compare([*options, "-C"], [name])
-                    elif len(files) == 2 and self.sorted(options, files):
-                        self.compare([*options, "-m"], files)
-                else:
-                    self.compare(options, [self.write("in", lines, end, whole)])
+        locales, environment = make_locales(self.folder)
+        if len(locales) < 5:
+            print("skipped: the locales", *LOCALES, "cannot be made (try: apt-get install locales)")
+        keep = os.environ.get("PENSTOCK_KEEP") or str(self.folder)
+        theirs = shutil.which("sort")
+        # Half of them in C.
+        done = subprocess.run([DRIVER, PROGRAM, theirs, FORK_SERVER, keep, str(SEED), "0", str(CASES), str(WHOLE), *["C"] * (len(locales) - 2), *locales],
+                              env=dict(os.environ, TMPDIR=str(self.folder), **environment), capture_output=True, text=True, errors="replace")
+        print(done.stdout[-300:])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def sorted(self, options, files):
-        return all(subprocess.run(["sort", *options, "-C", name], env=C_LOCALE, capture_output=True).returncode == 0
-                   for name in files)
+    def locale_to_try(self):
+        locales, environment = make_locales(self.folder, ("sv_SE",))
+        if len(locales) < 3:
+            self.skipTest("the locale sv_SE.UTF-8 cannot be made (try: apt-get install locales)")
+        return locales[-1], dict(os.environ, **environment)
+
+    def test_a_locale_in_every_command(self):
+        locale, environment = self.locale_to_try()
+        theirs = dict(environment, LC_ALL=locale)
+
+        def run(*words, env=environment, code=0, **more):
+            done = subprocess.run([str(word) for word in words], capture_output=True, env=env, cwd=self.folder, **more)
+            self.assertEqual(done.returncode, code, (words, done.stderr))
+            return done.stdout
+
+        rng = random.Random(SEED)
+        letters = "a b A B \xe4 \xc4 z Z \xe5 \xf6 o - _ v w".split(" ")
+        # Invalid bytes among them, which the locale has equal.
+        lines = [b" ".join("".join(rng.choices(letters, k=rng.randrange(1, 4))).encode() for _ in range(2))
+                 + rng.choice([b"", b"", b"\xff", b"\xc3"]) for _ in range(3000)]
+        for part in range(2):
+            self.write(f"in{part}", lines[part::2], b"\n", True)
+        self.write("in", lines, b"\n", True)
+        chosen = f"--locale={locale}"
+        wanted = run("sort", "in", env=theirs)
+        self.assertNotEqual(wanted, run("sort", "in", env=dict(environment, LC_ALL="C")))
+        self.assertEqual(run(PROGRAM, "sort", chosen, "in"), wanted)
+        self.assertEqual(run(PROGRAM, "sort", "--locale", "in", env=theirs), wanted)
+        self.assertEqual(run(PROGRAM, "sort", "in", env=theirs), run("sort", "in", env=dict(environment, LC_ALL="C")))
+        self.assertEqual(run(PROGRAM, "sort", chosen, "--top", 50, "in"), b"".join(wanted.splitlines(keepends=True)[:50]))
+        self.assertEqual(run(PROGRAM, "sort", chosen, "-u", "-k2", "in"), run("sort", "-u", "-k2", "in", env=theirs))
+        for part in range(2):
+            run("sort", f"in{part}", "-o", f"sorted{part}", env=theirs)
+        self.assertEqual(run(PROGRAM, "sort", "-m", chosen, "sorted0", "sorted1"), run("sort", "-m", "sorted0", "sorted1", env=theirs))
+        run(PROGRAM, "merge", chosen, "sorted0", "sorted1", "-o", "merged")
+        self.assertEqual(run(PROGRAM, "sort", chosen, "merged"), run("sort", "merged", env=theirs))
+        run(PROGRAM, "check", chosen, "merged")
+        run(PROGRAM, "check", "merged", code=1)
+        run(PROGRAM, "partition", chosen, "in", "--by", "range", "--parts", 4, "-o", "part-{}")
+        parts = sorted(self.folder.glob("part-*"))
+        self.assertEqual(len(parts), 4)
+        self.assertEqual(b"".join(run(PROGRAM, "sort", chosen, part) for part in parts), wanted)
+        for part in range(2):
+            run("sort", "-k1b,1", f"in{part}", "-o", f"keyed{part}", env=theirs)
+        joined = run(PROGRAM, "join", chosen, "in0", "in1")
+        self.assertEqual(sorted(joined.splitlines()), sorted(run("join", "keyed0", "keyed1", env=theirs).splitlines()))
+        groups = run(PROGRAM, "group", "--count", "-k1,1", chosen, "in").splitlines()
+        self.assertEqual(len(groups), len(run("sort", "-u", "-k1,1", "in", env=theirs).splitlines()))
+        self.assertEqual(run(PROGRAM, "sort", "--locale=xx_NO.such", "in", code=2), b"")
+
+    def test_a_resumed_sort_stays_in_its_locale(self):
+        locale, environment = self.locale_to_try()
+        rng = random.Random(SEED)
+        lines = ["".join(rng.choices("abA\xe4\xe5z", k=20)).encode() + b"x" * 400 for _ in range(120_000)]
+        name = self.write("large", lines, b"\n", True)
+        words = [PROGRAM, "sort", name, "-o", str(self.folder / "out"), "-S", "33M", "-T", str(self.folder), "--resume"]
+        child = subprocess.Popen([*words, f"--locale={locale}"], env=environment, stderr=subprocess.DEVNULL)
+        while child.poll() is None and int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0]) < 1 << 24:
+            pass
+        child.kill()
+        child.wait()
+        self.assertFalse((self.folder / "out").exists())
+        done = subprocess.run(words, env=environment, capture_output=True)
+        self.assertNotIn(b"resuming", done.stderr)
+        self.assertIn(done.returncode, (0, 2), done.stderr)
+        again = subprocess.run([*words, f"--locale={locale}"], env=environment, capture_output=True)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertIn(b"resuming", again.stderr)
+        wanted = subprocess.run(["sort", name], env=dict(environment, LC_ALL=locale), capture_output=True).stdout
+        self.assertTrue((self.folder / "out").read_bytes() == wanted)
 
     def test_more_than_memory(self):
         rng = random.Random(SEED)
