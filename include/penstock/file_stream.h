@@ -12,13 +12,15 @@
 //   penstock::Status done = copy->finish(file->bytes());
 //
 // Both are fast when used almost sequentially: after touching a block, code may come back to the
-// comeback_blocks before it; a reader may jump forward. Further back a block is read again. An
+// comeback_blocks before it; a reader may jump forward. Further back a reader has what its memory has
+// room for, and reads the rest again; a writer does both. An
 // access that breaks a rule (far behind the end, beyond bytes_max, after finish()) stops or
 // recovers, as the policy says, and never reads as zeros. What comes in order alone, such as a pipe
 // or compressed data, is read by a SourceStream (penstock/source.h). A system call that is given such a pointer fails with EFAULT where the memory is not ready.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,11 +38,19 @@ struct FileReaderOptions {
   // keeps a local disk busy (`bench file-io`); arrays and networks want more.
   uint32_t read_ahead_blocks = 1;
   uint32_t comeback_blocks = 1;
+  // Blocks in memory, at most. What was read stays until its place is wanted: then the block goes
+  // that was touched first longest ago. 0, or too few: read_ahead_blocks + comeback_blocks + 1, which
+  // is what each thread wants that reads in a place of its own.
+  uint32_t memory_blocks = 0;
   ErrorPolicy policy = ErrorPolicy::stop;
+  // Told when the reader ends, in a sentence, if blocks had to be read again.
+  std::function<void(const std::string&)> notice = {};
 };
 
-// Memory: (read_ahead_blocks + comeback_blocks + 1) * block_bytes. Thread safety: one thread at a
-// time.
+// Memory: memory_blocks * block_bytes, and a bit for each block of the file.
+// Thread safety: any number of threads may read by the pointer, each where it likes, and call all
+// members, but for a move and the end. A system call that is given the pointer needs memory that no
+// other thread's reads take away meanwhile (penstock::system_calls looks after that).
 class FileReader {
  public:
   using Options = FileReaderOptions;
@@ -62,6 +72,12 @@ class FileReader {
   uint64_t bytes() const;
   // With ErrorPolicy::zeros: the first error.
   Status status() const;
+  // What was read so far, ahead of its use, too.
+  struct Reads {
+    uint64_t blocks = 0;
+    uint64_t again = 0;  // of these, blocks that had been read before
+  };
+  Reads reads() const;
 
  private:
   friend struct internal::Access;

@@ -15,13 +15,24 @@
 // y alone. Blocks that were mapped stay mapped. Because the window is all that counts, a jump,
 // forward or back, needs no code of its own.
 //
+// That is for many readers that share a pool: what one does not need is free for the others. A reader
+// that has the pool for itself (keeps_blocks) gives nothing back. When it wants memory, the block
+// goes that was in the window of a fault longest ago, unless it is in the window of this one. Only
+// faults are seen, so a block that is in use all the time goes as well, and comes again.
+//
+// Several threads. The lock is held while a fault is served, the wait for the disk included: then
+// other reads are on their way already, and what a thread reads without a fault needs no lock. A
+// block may go while others read it. They fault, wait for the lock, and have it read again; so the
+// bytes are always right, and memory for too few windows is slow. A thread that waited for the lock
+// may find its block there.
+//
 // Invariants: slots_ holds each block that has memory once; a slot is mapped, or reading, or (after
 // an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
 // nowhere else. What was given back is not visible any more: a shared pool that unmaps late is told
 // to do it now, or a consumer that comes back would see another block's bytes.
 //
 // This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
-// nothing locks what the consumer could hold.
+// nothing locks what the consumer could hold: mutex_ is held in here alone.
 
 #include "stream/file_reader.h"
 
@@ -36,6 +47,13 @@
 #include "stream/sides.h"
 
 namespace penstock::stream {
+namespace {
+
+// So often may threads fault in a block that is there: each that waited for the lock meanwhile.
+// Memory that is there and faults all the same does it again and again.
+constexpr uint32_t idle_faults_max = 4096;
+
+}  // namespace
 
 Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
     std::unique_ptr<FileReaderCore> reader, uint64_t blocks, const Options& options) {
@@ -50,7 +68,11 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
   reader->range_ = std::move(*range);
   reader->begin_ = reader->range_.begin();
   reader->blocks_ = blocks;
-  reader->slots_.reserve(reader->io_.pool().blocks_max());
+  {
+    MutexLock lock(reader->mutex_);
+    reader->slots_.reserve(reader->io_.pool().blocks_max());
+    if (options.keeps_blocks) reader->was_read_.resize(ceil_div(blocks, uint64_t{64}));
+  }
   if (int error = reader->add_zero_page(); error != 0)
     return system_error(error, "map a page", "FileReader");
   auto registration =
@@ -102,6 +124,7 @@ Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open(BlockIo& io,
 FileReaderCore::~FileReaderCore() {
   registration_ = {};
   if (is_inherited()) return;  // the requests in flight are the parent's
+  MutexLock lock(mutex_);
   while (!slots_.empty()) {
     PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
   }
@@ -110,44 +133,51 @@ FileReaderCore::~FileReaderCore() {
 
 fault::Outcome FileReaderCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
-  const Served served = serve(block);
-  if (served == Served::refused) give_up(refusal_, fault.context);
+  Refusal refusal;
+  const Served served = serve(block, refusal);
+  if (served == Served::refused) give_up(refusal.failure, fault.context);
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
 
-// An access that breaks the rules.
-FileReaderCore::Served FileReaderCore::refuse(uint64_t block, const char* why,
-                                              uint64_t number) noexcept {
-  const int length =
-      std::snprintf(breach_, sizeof breach_,
-                    "serve the consumer in block %llu: ", static_cast<unsigned long long>(block));
-  std::snprintf(breach_ + length, sizeof breach_ - static_cast<size_t>(length), why,
-                static_cast<unsigned long long>(number));
-  refusal_ = {.code = ErrorCode::invalid_argument, .attempted = breach_, .subject = subject()};
+FileReaderCore::Served FileReaderCore::serve(uint64_t block, Refusal& refusal) noexcept {
+  MutexLock lock(mutex_);
+  return serve_locked(block, refusal);
+}
+
+FileReaderCore::Served FileReaderCore::refuse_failed(Refusal& refusal) noexcept {
+  refusal.failure = failure_;
   return Served::refused;
 }
 
-FileReaderCore::Served FileReaderCore::refuse_failed() noexcept {
-  refusal_ = failure_;
-  return Served::refused;
-}
-
-FileReaderCore::Served FileReaderCore::serve(uint64_t block) noexcept {
-  const Slot* slot = find(block);
-  if (slot != nullptr && slot->mapped) return Served::no;
-  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
-  if (block >= blocks_) return refuse(block, "the data end at %llu bytes", range_bytes_);
-  drop_outside(block - std::min<uint64_t>(block, options_.comeback_blocks),
-               block + options_.read_ahead_blocks);
-  Slot* wanted = slot_for(block);
-  if (wanted == nullptr) {
-    note(ErrorCode::out_of_memory, 0, extent_of(block), "find a free block to read");
-    return refuse_failed();  // zeros would need a block, too
+FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block, Refusal& refusal) noexcept {
+  if (Slot* slot = find(block); slot != nullptr && slot->mapped)
+    return ++slot->idle_faults > idle_faults_max ? Served::no : Served::yes;
+  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed(refusal);
+  if (block >= blocks_) {
+    std::snprintf(refusal.text, sizeof refusal.text,
+                  "serve the consumer in block %llu: the data end at %llu bytes",
+                  static_cast<unsigned long long>(block),
+                  static_cast<unsigned long long>(range_bytes_));
+    refusal.failure = {ErrorCode::invalid_argument, refusal.text, subject(), 0};
+    return Served::refused;
   }
-  read_ahead(block);
-  const size_t valid_bytes = wait_for(*wanted);
-  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed();
-  return show(*wanted, valid_bytes);
+  ++faults_;
+  const Window window{block - std::min<uint64_t>(block, options_.comeback_blocks),
+                      block + options_.read_ahead_blocks};
+  if (options_.keeps_blocks) {
+    touch(window);
+  } else {
+    drop_outside(window);
+  }
+  if (slot_for(block, window) == nullptr) {
+    note(ErrorCode::out_of_memory, 0, extent_of(block), "find a free block to read");
+    return refuse_failed(refusal);  // zeros would need a block, too
+  }
+  read_ahead(block, window);
+  Slot& wanted = *find(block);
+  const size_t valid_bytes = wait_for(wanted);
+  if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed(refusal);
+  return show(wanted, valid_bytes, refusal);
 }
 
 // For messages.
@@ -169,9 +199,10 @@ FileReaderCore::Slot* FileReaderCore::find(uint64_t block) noexcept {
   return found == slots_.end() ? nullptr : &*found;
 }
 
-FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block) noexcept {
+FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block, const Window& window) noexcept {
   if (Slot* slot = find(block)) return slot;
   pool::BlockId id = io_.take();
+  if (id == pool::no_block) id = recycle(window);
   if (id == pool::no_block) id = sacrifice(block);
   return id == pool::no_block ? nullptr : add(block, id);
 }
@@ -179,8 +210,9 @@ FileReaderCore::Slot* FileReaderCore::slot_for(uint64_t block) noexcept {
 // Starts the read, unless nothing more is to be read. Whole sectors are asked for, so that the end
 // of a file goes direct.
 FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noexcept {
-  slots_.push_back({block, id, false, !failed_});
+  slots_.push_back({block, id, false, !failed_, faults_});
   if (!failed_) {
+    count(block);
     const Extent extent = extent_of(block);
     io_.read(id, *extent.file, extent.offset, round_up(extent.bytes, file::sector_bytes));
   }
@@ -189,8 +221,13 @@ FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noex
 
 // The block goes back to the pool. False when it cannot be unmapped: out of mappings.
 bool FileReaderCore::drop(Slot& slot) noexcept {
-  if (slot.mapped && io_.pool().unmap(slot.id, range_.begin() + slot.block * block_bytes_) != 0)
-    return false;
+  if (slot.mapped) {
+    std::byte* const at = range_.begin() + slot.block * block_bytes_;
+    if (const int error = options_.keeps_blocks ? io_.pool().unmap_in_use(slot.id, at)
+                                                : io_.pool().unmap(slot.id, at);
+        error != 0)
+      return false;
+  }
   if (slot.reading) io_.wait_read(slot.id);
   io_.give(slot.id);
   slot = slots_.back();
@@ -198,11 +235,17 @@ bool FileReaderCore::drop(Slot& slot) noexcept {
   return true;
 }
 
-void FileReaderCore::drop_outside(uint64_t first, uint64_t last) noexcept {
+// What there is of the window has just been wanted.
+void FileReaderCore::touch(const Window& window) noexcept {
+  for (Slot& slot : slots_) {
+    if (window.holds(slot.block)) slot.wanted_at = faults_;
+  }
+}
+
+void FileReaderCore::drop_outside(const Window& window) noexcept {
   bool dropped = false;
   for (size_t i = 0; i < slots_.size();) {
-    const bool inside = slots_[i].block >= first && slots_[i].block <= last;
-    if (inside || !drop(slots_[i])) {
+    if (window.holds(slots_[i].block) || !drop(slots_[i])) {
       ++i;
     } else {
       dropped = true;
@@ -211,11 +254,41 @@ void FileReaderCore::drop_outside(uint64_t first, uint64_t last) noexcept {
   if (dropped) (void)io_.pool().flush_unmaps();
 
   // Whoever comes back maps blocks there again.
-  std::byte* lowest = range_.begin() + first * block_bytes_;
+  std::byte* lowest = range_.begin() + window.first * block_bytes_;
   for (const Slot& slot : slots_)
     lowest = std::min(lowest, range_.begin() + slot.block * block_bytes_);
   const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
   if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
+}
+
+// The memory of the block that was wanted longest ago, with keeps_blocks.
+pool::BlockId FileReaderCore::recycle(const Window& window) noexcept {
+  if (!options_.keeps_blocks) return pool::no_block;
+  Slot* oldest = nullptr;
+  for (Slot& slot : slots_) {
+    if (window.holds(slot.block)) continue;
+    if (oldest == nullptr || slot.wanted_at < oldest->wanted_at) oldest = &slot;
+  }
+  if (oldest == nullptr) return pool::no_block;
+  const uint64_t block = oldest->block;
+  if (!drop(*oldest)) return pool::no_block;
+  (void)io_.pool().flush_unmaps();
+  free_page_tables_of(block);
+  return io_.take();
+}
+
+// Of a piece of addresses (see page_tables.h) that no block is in any more.
+void FileReaderCore::free_page_tables_of(uint64_t block) noexcept {
+  constexpr uint64_t piece_bytes = pool::PassedPageTables::piece_bytes;
+  const auto address = reinterpret_cast<uintptr_t>(range_.begin()) + block * block_bytes_;
+  std::byte* const begin = reinterpret_cast<std::byte*>(round_down(address, piece_bytes));
+  std::byte* const end = begin + piece_bytes;
+  if (begin < range_.begin() || end > range_.begin() + blocks_ * block_bytes_) return;
+  for (const Slot& slot : slots_) {
+    const std::byte* const at = range_.begin() + slot.block * block_bytes_;
+    if (slot.mapped && at >= begin && at < end) return;
+  }
+  (void)io_.pool().free_page_tables({begin, end});
 }
 
 // The pool is empty, but we hold blocks that are less urgent than `wanted`: read-ahead, the
@@ -235,11 +308,12 @@ pool::BlockId FileReaderCore::sacrifice(uint64_t wanted) noexcept {
 }
 
 // As far as blocks are free just now: read-ahead waits for nobody.
-void FileReaderCore::read_ahead(uint64_t block) noexcept {
+void FileReaderCore::read_ahead(uint64_t block, const Window& window) noexcept {
   const uint64_t last = std::min(block + options_.read_ahead_blocks, blocks_ - 1);
   for (uint64_t ahead = block + 1; ahead <= last && !failed_; ++ahead) {
     if (find(ahead) != nullptr) continue;
-    const pool::BlockId id = io_.pool().take();
+    pool::BlockId id = io_.pool().take();
+    if (id == pool::no_block) id = recycle(window);
     if (id == pool::no_block) return;
     add(ahead, id);
   }
@@ -265,7 +339,8 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
   return failed_ ? 0 : std::min<size_t>(static_cast<size_t>(arrived), extent.bytes);
 }
 
-FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes) noexcept {
+FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes,
+                                            Refusal& refusal) noexcept {
   std::memset(io_.pool().home(slot.id) + valid_bytes, 0, block_bytes_ - valid_bytes);
   const int error = io_.map(slot.id, range_.begin() + slot.block * block_bytes_);
   slot.mapped = error == 0;
@@ -273,7 +348,22 @@ FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes) noex
   const bool out_of_mappings = error == ENOMEM;
   note(out_of_mappings ? ErrorCode::out_of_mappings : ErrorCode::io, error, extent_of(slot.block),
        "map");
-  return refuse_failed();
+  return refuse_failed(refusal);
+}
+
+// That a block is read.
+void FileReaderCore::count(uint64_t block) noexcept {
+  if (was_read_.empty()) return;
+  uint64_t& word = was_read_[block / 64];
+  const uint64_t bit = uint64_t{1} << block % 64;
+  ++reads_.blocks;
+  if ((word & bit) != 0) ++reads_.again;
+  word |= bit;
+}
+
+FileReaderCore::Reads FileReaderCore::reads() const {
+  MutexLock lock(mutex_);
+  return reads_;
 }
 
 int FileReaderCore::add_zero_page() noexcept {
@@ -290,6 +380,8 @@ void FileReaderCore::note(ErrorCode code, int system_errno, const Extent& extent
 }
 
 Status FileReaderCore::status() const {
+  if (is_inherited()) return {};
+  MutexLock lock(mutex_);
   if (!failed_) return {};
   return std::unexpected(
       Error{failure_.code, failure_.attempted, failure_.subject, failure_.system_errno});
@@ -297,14 +389,16 @@ Status FileReaderCore::status() const {
 
 Result<size_t> FileReaderCore::prepare(std::byte* address, size_t bytes, fault::Access) {
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
-  const Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
+  const stream::Window window{range_, block_bytes_, Position{options_.comeback_blocks}};
   const size_t fits = window.fitting(address, bytes);
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   for (uint64_t block = offset / block_bytes_; block <= (offset + fits - 1) / block_bytes_;
        ++block) {
-    if (serve(block) == Served::refused)
-      return std::unexpected(
-          Error{refusal_.code, refusal_.attempted, refusal_.subject, refusal_.system_errno});
+    Refusal refusal;
+    if (serve(block, refusal) == Served::refused) {
+      const Failure& why = refusal.failure;
+      return std::unexpected(Error{why.code, why.attempted, why.subject, why.system_errno});
+    }
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));
   return fits;
@@ -317,7 +411,8 @@ void FileReaderCore::prepare(const void* address, size_t bytes) {
       static_cast<uint64_t>(static_cast<const std::byte*>(address) - range_.begin());
   const uint64_t last = (first_byte + bytes - 1) / block_bytes_;
   for (uint64_t block = first_byte / block_bytes_; block <= last; ++block) {
-    if (serve(block) == Served::refused) give_up(refusal_, nullptr);
+    Refusal refusal;
+    if (serve(block, refusal) == Served::refused) give_up(refusal.failure, nullptr);
   }
 }
 

@@ -11,19 +11,25 @@
 // sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a
 // large copy first.) What comes in order alone, such as a pipe, is read by SourceStream.
 //
+// With Options::keeps_blocks nothing goes back before its memory is wanted: then it is the block
+// whose last fault is longest ago that goes. So code that comes back finds what there was room for,
+// and several threads may read at the same time, each where it likes.
+//
 // REQUIRES of the pool: read_ahead_blocks + comeback_blocks + 1 blocks for each reader that is open
 // on it; with fewer a reader gives up read-ahead first and comeback blocks second. (Two at least,
 // or one load may not reach into two blocks.) Errors: ErrorPolicy. After the first one nothing more
 // is read. An access past what follows the end stops or recovers, and never reads as zeros. Past the
 // end the rest of the last block, and one more page,
 // reads as zeros. The consumer may also write: what it writes stays in its block and is gone with
-// it. Thread safety: one consumer thread.
+// it. Thread safety: any number of threads may read by the pointer where this reader has the pool
+// and the engine for itself (keeps_blocks); otherwise one. prepare() and status(): as the pointer.
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "fault/registry.h"
 #include "os/memory.h"
 #include "pool/page_tables.h"
@@ -46,6 +52,8 @@ class FileReaderCore final : public StreamHandler {
     uint32_t read_ahead_blocks = 4;  // at least 1
     uint32_t comeback_blocks = 0;
     ErrorPolicy policy = ErrorPolicy::zeros;
+    // All blocks of the pool are this reader's, and stay until their memory is wanted.
+    bool keeps_blocks = false;
   };
   // The file's bytes [offset, offset + bytes). The pointer starts at the sector that holds
   // `offset`, plus the rest, so that requests stay aligned. REQUIRES of both: `io` and the files
@@ -64,6 +72,12 @@ class FileReaderCore final : public StreamHandler {
   // The first error, when the policy is zeros; ok otherwise. A file that ended early is an error
   // (corrupt).
   Status status() const;
+  // With keeps_blocks: how many blocks were read, and how many of these had been read before.
+  struct Reads {
+    uint64_t blocks = 0;
+    uint64_t again = 0;
+  };
+  Reads reads() const;
   // Makes [address, address + bytes) readable without faults, for a system call or a handler-free
   // section. REQUIRES: it spans at most comeback_blocks + 1 blocks.
   void prepare(const void* address, size_t bytes);
@@ -79,7 +93,18 @@ class FileReaderCore final : public StreamHandler {
     uint64_t block;
     pool::BlockId id;
     bool mapped;
-    bool reading;  // started, and not waited for
+    bool reading;              // started, and not waited for
+    uint64_t wanted_at;        // the fault, by its number, in whose window it was last
+    uint32_t idle_faults = 0;  // in this block, since it is mapped
+  };
+  struct Window {
+    uint64_t first, last;
+    bool holds(uint64_t block) const { return block >= first && block <= last; }
+  };
+  // Why an access is refused. `text` is what failure.attempted points to, if it is of this access.
+  struct Refusal {
+    Failure failure;
+    char text[160];
   };
 
   explicit FileReaderCore(BlockIo& io) : io_(io), block_bytes_(io.pool().block_bytes()) {}
@@ -88,25 +113,30 @@ class FileReaderCore final : public StreamHandler {
                                                             const Options& options);
   Extent extent_of(uint64_t block) const noexcept;
   const char* subject() const noexcept;
-  Slot* find(uint64_t block) noexcept;
+  Slot* find(uint64_t block) noexcept REQUIRES_LOCK(mutex_);
   enum class Served : uint8_t {
     yes,
     no,       // it is there and still faults: not for us to mend
-    refused,  // refusal_ says why
+    refused,  // the refusal says why
   };
-  Served serve(uint64_t block) noexcept;
-  Served refuse(uint64_t block, const char* why, uint64_t number) noexcept;
-  Served refuse_failed() noexcept;
-  Slot* slot_for(uint64_t block) noexcept;
-  Slot* add(uint64_t block, pool::BlockId id) noexcept;
-  bool drop(Slot& slot) noexcept;
-  void drop_outside(uint64_t first, uint64_t last) noexcept;
-  pool::BlockId sacrifice(uint64_t wanted) noexcept;
-  void read_ahead(uint64_t block) noexcept;
-  size_t wait_for(Slot& slot) noexcept;
-  Served show(Slot& slot, size_t valid_bytes) noexcept;
+  Served serve(uint64_t block, Refusal& refusal) noexcept EXCLUDES_LOCK(mutex_);
+  Served serve_locked(uint64_t block, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Served refuse_failed(Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
+  Slot* slot_for(uint64_t block, const Window& window) noexcept REQUIRES_LOCK(mutex_);
+  Slot* add(uint64_t block, pool::BlockId id) noexcept REQUIRES_LOCK(mutex_);
+  bool drop(Slot& slot) noexcept REQUIRES_LOCK(mutex_);
+  void drop_outside(const Window& window) noexcept REQUIRES_LOCK(mutex_);
+  void touch(const Window& window) noexcept REQUIRES_LOCK(mutex_);
+  void free_page_tables_of(uint64_t block) noexcept REQUIRES_LOCK(mutex_);
+  pool::BlockId recycle(const Window& window) noexcept REQUIRES_LOCK(mutex_);
+  pool::BlockId sacrifice(uint64_t wanted) noexcept REQUIRES_LOCK(mutex_);
+  void read_ahead(uint64_t block, const Window& window) noexcept REQUIRES_LOCK(mutex_);
+  size_t wait_for(Slot& slot) noexcept REQUIRES_LOCK(mutex_);
+  Served show(Slot& slot, size_t valid_bytes, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
   int add_zero_page() noexcept;
-  void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept;
+  void count(uint64_t block) noexcept REQUIRES_LOCK(mutex_);
+  void note(ErrorCode code, int system_errno, const Extent& extent, const char* what) noexcept
+      REQUIRES_LOCK(mutex_);
 
   BlockIo& io_;
   const size_t block_bytes_;
@@ -121,13 +151,17 @@ class FileReaderCore final : public StreamHandler {
   uint64_t range_bytes_ =
       0;  // from the range's begin: bytes_ and what lies in front within the sector
   uint64_t blocks_ = 0;
-  pool::PassedPageTables passed_;
-  std::vector<Slot> slots_;  // room for all blocks of the pool is reserved
-  bool failed_ = false;
-  Failure failure_;
+
+  // Held while a fault is served; nobody's code runs under it.
+  mutable Mutex mutex_;
+  pool::PassedPageTables passed_ GUARDED_BY(mutex_);
+  std::vector<Slot> slots_ GUARDED_BY(mutex_);  // room for all blocks of the pool is reserved
+  uint64_t faults_ GUARDED_BY(mutex_) = 0;
+  Reads reads_ GUARDED_BY(mutex_);
+  std::vector<uint64_t> was_read_ GUARDED_BY(mutex_);  // a bit for each block
+  bool failed_ GUARDED_BY(mutex_) = false;
+  Failure failure_ GUARDED_BY(mutex_);  // stays as it is once it is set
   char attempted_[160] = {};
-  Failure refusal_;  // of the last access that was refused: failure_, or a breach of the rules
-  char breach_[160] = {};
 };
 
 }  // namespace penstock::stream

@@ -2,6 +2,9 @@
 
 #include "penstock/file_stream.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "os/generation.h"
@@ -37,7 +40,18 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
 struct FileReader::State {
   file::File file;
   Memory memory;
+  Options options;
   std::unique_ptr<stream::FileReaderCore> core;
+
+  ~State() {
+    if (core == nullptr || !options.notice || core->is_inherited()) return;
+    const auto reads = core->reads();
+    if (reads.again == 0) return;
+    options.notice(
+        fmt::format("{}: {} of the {} blocks that were read had been read before; more than {} "
+                    "memory_blocks would keep them",
+                    file.path(), reads.again, reads.blocks, options.memory_blocks));
+  }
 };
 
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
@@ -55,14 +69,17 @@ Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& 
   }
   auto bytes = state->file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  auto memory =
-      open_memory(options.block_bytes, options.read_ahead_blocks + options.comeback_blocks + 1);
+  const uint32_t window_blocks = options.read_ahead_blocks + options.comeback_blocks + 1;
+  state->options = options;
+  state->options.memory_blocks = std::max(options.memory_blocks, window_blocks);
+  auto memory = open_memory(options.block_bytes, state->options.memory_blocks);
   if (!memory) return std::unexpected(memory.error());
   state->memory = std::move(*memory);
 
   const stream::FileReaderCore::Options core_options{.read_ahead_blocks = options.read_ahead_blocks,
                                                      .comeback_blocks = options.comeback_blocks,
-                                                     .policy = options.policy};
+                                                     .policy = options.policy,
+                                                     .keeps_blocks = true};
   auto core = stream::FileReaderCore::open(*state->memory.io, state->file, 0, *bytes, core_options);
   if (!core) return std::unexpected(core.error());
   state->core = std::move(*core);
@@ -81,6 +98,11 @@ uint64_t FileReader::bytes() const {
 }
 Status FileReader::status() const {
   return state_->core->status();
+}
+
+FileReader::Reads FileReader::reads() const {
+  const auto reads = state_->core->reads();
+  return {reads.blocks, reads.again};
 }
 
 struct FileWriter::State {

@@ -723,6 +723,150 @@ TEST_F(PublicFileStreamTest, AnAbandonedWriterLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
 
+// ---- several threads, and blocks that stay
+
+// A file of which each word is known, and a reader with memory for so many blocks.
+class SharedReaderTest : public FileStreamTest {
+ protected:
+  static constexpr uint64_t blocks = 40;
+  static constexpr uint64_t words = blocks * block_bytes / 8 - 17;
+
+  static uint64_t word_at(uint64_t index) { return mix64(index); }
+  void open_reader(uint32_t memory_blocks, uint32_t read_ahead_blocks, uint32_t comeback_blocks,
+                   const file::Injection& injection = {}) {
+    std::vector<std::byte> data(words * 8);
+    for (uint64_t i = 0; i < words; ++i) {
+      const uint64_t word = word_at(i);
+      std::memcpy(&data[8 * i], &word, 8);
+    }
+    open(block_bytes, memory_blocks, injection);
+    if (IsSkipped()) return;
+    file_ = temporary(data);
+    auto reader = FileReaderCore::open(*io_, file_, 0, data.size(),
+                                       {.read_ahead_blocks = read_ahead_blocks,
+                                        .comeback_blocks = comeback_blocks,
+                                        .policy = ErrorPolicy::stop,
+                                        .keeps_blocks = true});
+    ASSERT_TRUE(reader) << reader.error().message();
+    reader_ = std::move(*reader);
+  }
+  uint64_t load_word(uint64_t index) const {
+    return reinterpret_cast<const volatile uint64_t*>(reader_->begin())[index];
+  }
+  void touch(uint64_t block) const {
+    const uint64_t index = block * block_bytes / 8;
+    EXPECT_EQ(load_word(index), word_at(index)) << block;
+  }
+
+  file::File file_;
+  std::unique_ptr<FileReaderCore> reader_;
+};
+
+TEST_P(SharedReaderTest, WhatTheMemoryHoldsIsNotReadAgain) {
+  open_reader(12, 1, 1);
+  if (IsSkipped()) return;
+  for (const uint64_t block : {0, 1, 2, 3, 4, 5, 6, 7, 3, 0, 7, 1}) touch(block);
+  EXPECT_EQ(reader_->reads().blocks, 9u);  // and block 8 ahead
+  EXPECT_EQ(reader_->reads().again, 0u);
+  // Blocks 9 to 12: the memory is full, and what was wanted longest ago goes.
+  for (const uint64_t block : {9, 10, 11}) touch(block);
+  EXPECT_EQ(reader_->reads().again, 0u);
+  const uint64_t before = reader_->reads().blocks;
+  touch(11), touch(10), touch(9);
+  EXPECT_EQ(reader_->reads().blocks, before);
+  touch(0);
+  EXPECT_EQ(reader_->reads().again, 1u);
+  reader_.reset();
+  expect_all_blocks_free();
+}
+
+TEST_P(SharedReaderTest, AnyThreadsReadAnywhere) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(4); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto ahead = static_cast<uint32_t>(1 + random.below(2));
+    const auto back = static_cast<uint32_t>(random.below(3));
+    // From too few blocks for the threads to more than there are.
+    const auto memory = static_cast<uint32_t>(ahead + back + 1 + random.below(50));
+    open_reader(memory, ahead, back, disturbed(seed));
+    if (IsSkipped() || HasFatalFailure()) return;
+    std::atomic<uint64_t> wrong{0};
+    const auto read = [&](uint64_t thread_seed, bool in_order) {
+      Random here(thread_seed);
+      uint64_t at = in_order ? 0 : here.below(words);
+      for (int step = 0; step < 400; ++step) {
+        const uint64_t end = std::min(words, at + here.below(2000));
+        for (uint64_t i = at; i < end; i += 1 + here.below(200))
+          wrong += load_word(i) != word_at(i);
+        at = in_order ? end % words : here.below(words);
+        if (here.below(10) == 0) EXPECT_TRUE(reader_->status());
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (uint64_t thread = 0; thread < 2 + seed % 3; ++thread)
+        threads.emplace_back(read, seed * 100 + thread, thread % 2 == 0);
+    }
+    EXPECT_EQ(wrong, 0u);
+    const auto reads = reader_->reads();
+    EXPECT_LE(reads.blocks - reads.again, blocks);
+    if (memory >= blocks + ahead) EXPECT_EQ(reads.again, 0u);
+    reader_.reset();
+    expect_all_blocks_free();
+  }
+}
+
+TEST_P(SharedReaderTest, AnErrorMeetsEveryThread) {
+  open_reader(4, 1, 1, {.error = EIO, .error_after = 6, .error_operation = file::Operation::read});
+  if (IsSkipped()) return;
+  reader_.reset();
+  auto reader = FileReaderCore::open(*io_, file_, 0, words * 8,
+                                     {.read_ahead_blocks = 1,
+                                      .comeback_blocks = 1,
+                                      .policy = ErrorPolicy::recover,
+                                      .keeps_blocks = true});
+  ASSERT_TRUE(reader) << reader.error().message();
+  reader_ = std::move(*reader);
+  std::atomic<int> told{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
+      threads.emplace_back([&] {
+        const Status status = RecoveryPoint::run([&] {
+          for (uint64_t i = 0; i < words; i += 512) (void)load_word(i);
+        });
+        told += !status && status.error().code == ErrorCode::io;
+      });
+    }
+  }
+  EXPECT_EQ(told, 3);
+  EXPECT_FALSE(reader_->status());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SharedReaderTest, all_kinds, name_of);
+
+TEST_F(PublicFileStreamTest, WhatWasReadAgainIsToldOnce) {
+  constexpr size_t block = 64 * KiB;
+  std::ofstream(path("file")) << std::string(20 * block, 'x');
+  std::vector<std::string> notices;
+  const auto read_twice = [&](uint32_t memory_blocks) {
+    auto reader = FileReader::open(
+        path("file"), {.block_bytes = block,
+                       .memory_blocks = memory_blocks,
+                       .notice = [&](const std::string& notice) { notices.push_back(notice); }});
+    ASSERT_TRUE(reader) << reader.error().message();
+    for (int pass = 0; pass < 2; ++pass)
+      ASSERT_EQ(std::count(reader->begin<char>(), reader->end<char>(), 'x'), 20 * block);
+    EXPECT_EQ(reader->reads().again, memory_blocks == 21 ? 0u : 20u);
+    FileReader moved = std::move(*reader);
+  };
+  read_twice(21);
+  EXPECT_TRUE(notices.empty());
+  read_twice(4);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_NE(notices[0].find("20 of the 40 blocks"), std::string::npos) << notices[0];
+}
+
 TEST_F(PublicFileStreamTest, APipeIsReadByAnother) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const int keep_open = ::open(path("pipe").c_str(), O_RDWR);

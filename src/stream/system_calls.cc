@@ -14,6 +14,7 @@ namespace {
 
 // No system call moves more at a time.
 constexpr size_t call_bytes_max = size_t{1} << 30;
+constexpr int taken_max = 1000;
 
 Result<size_t> prepare(void* address, size_t bytes, fault::Access access) {
   if (bytes == 0) return 0;
@@ -34,6 +35,7 @@ Result<uint64_t> transfer_all(int fd, const void* memory, uint64_t bytes, fault:
                               const char* attempted, Transfer transfer) {
   auto* at = const_cast<std::byte*>(static_cast<const std::byte*>(memory));
   uint64_t done = 0;
+  int taken = 0;
   while (done < bytes) {
     const size_t wanted = std::min<uint64_t>(bytes - done, call_bytes_max);
     auto ready = prepare(at + done, wanted, access);
@@ -42,6 +44,9 @@ Result<uint64_t> transfer_all(int fd, const void* memory, uint64_t bytes, fault:
     if (some == 0) break;
     if (some > 0) {
       done += static_cast<uint64_t>(some);
+      taken = 0;
+    } else if (errno == EFAULT && fault::find(at + done) != nullptr && ++taken < taken_max) {
+      // Another thread's reads took what was ready (FileReader).
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       wait_for(fd, access == fault::Access::read ? POLLOUT : POLLIN);
     } else if (errno != EINTR) {
