@@ -173,6 +173,10 @@ pub struct Reader {
     reader: *mut c::penstock_reader,
 }
 
+// SAFETY: any number of threads may read by the pointer and ask for its length.
+unsafe impl Send for Reader {}
+unsafe impl Sync for Reader {}
+
 impl Reader {
     pub fn open(path: &str) -> Result<Reader, Error> {
         let path = CString::new(path).map_err(|_| invalid("a path has a NUL in it"))?;
@@ -185,8 +189,7 @@ impl Reader {
     /// An error of the disk ends the process with a message.
     ///
     /// # Safety
-    /// One thread at a time may read the slice, and nobody may change the file meanwhile. A system call that is given a part of
-    /// it may fail with EFAULT.
+    /// Nobody may change the file meanwhile. A system call that is given a part of the slice may fail with EFAULT.
     pub unsafe fn bytes(&self) -> &[u8] {
         let length = c::penstock_reader_bytes(self.reader) as usize;
         if length == 0 {
