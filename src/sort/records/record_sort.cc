@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,10 +10,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -28,6 +22,9 @@
 #include "sort/in_place/in_place_sort.h"
 #include "sort/item.h"
 #include "sort/on_all_threads.h"
+#include "sort/records/cycle_sort.h"
+#include "sort/records/record_keys.h"
+#include "sort/records/record_plan.h"
 
 // From the naive way upward. A sort by comparison moves whole records log n times, and misses the
 // cache in most of its levels. Sorting pairs of a key's prefix and a pointer moves each record
@@ -72,280 +69,15 @@ namespace penstock::sorting {
 
 namespace {
 
-constexpr size_t prefix_bytes = 8;
-constexpr size_t cycle_record_bytes_min = 2 * KiB;  // from here on records are sorted by permuting
-constexpr size_t bucket_bytes_wanted = MiB;         // with pairs and slots, in a second-level cache
-constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
-constexpr uint64_t bucket_bytes_max = 4 * MiB;
-constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
-constexpr size_t chunk_bytes_min = 2 * KiB;
-constexpr size_t chunk_bytes_max = 16 * KiB;
-constexpr size_t nested_bytes = 2 * MiB;  // of chunks, at most, that a distribution leaves unfilled
-constexpr unsigned depth_max = 2;
 constexpr size_t nested_sample_records = 8192;
-constexpr uint64_t bytes_per_thread_min = 8 * MiB;
 constexpr size_t job_bytes = 2 * MiB;
 constexpr size_t read_ahead_bytes = 2048;
 constexpr size_t numbers_max = 256;   // records whose buckets are computed before any is stored
 constexpr size_t places_ahead = 8;    // records
 constexpr size_t gather_ahead = 12;   // records
 constexpr size_t prefetch_lines = 4;  // of a record
-constexpr size_t insertion_records_max = 12;
 constexpr size_t skip_bytes_min = 4;  // a common prefix of the sample that is worth a pass
 constexpr size_t line_bytes = 64;
-
-[[gnu::always_inline]] inline void copy_record(std::byte* to, const std::byte* from, size_t bytes) {
-#if defined(__x86_64__)
-  if (bytes - 16 <= 512 - 16) {
-    const auto load = [](const std::byte* at) {
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    };
-    const auto store = [](std::byte* at, __m128i words) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(at), words);
-    };
-    const __m128i last = load(from + bytes - 16);
-    std::byte* const last_to = to + bytes - 16;
-    for (; to < last_to; to += 16, from += 16) store(to, load(from));
-    store(last_to, last);
-    return;
-  }
-#endif
-  std::memcpy(to, from, bytes);
-}
-
-// Where keys are, and how they compare.
-class Keys {
- public:
-  Keys(const RecordLayout& layout, bool descending) : layout_(layout), descending_(descending) {}
-
-  size_t bytes() const { return layout_.key_bytes; }
-  const std::byte* of(const std::byte* record) const { return record + layout_.key_offset; }
-
-  // How many bytes two keys have in common, of those from `pos` up to `end`; counted from the
-  // front.
-  size_t common(const std::byte* a, const std::byte* b, size_t pos, size_t end) const {
-    a = of(a);
-    b = of(b);
-    for (; pos + 8 <= end; pos += 8) {
-      uint64_t x;
-      uint64_t y;
-      std::memcpy(&x, a + pos, 8);
-      std::memcpy(&y, b + pos, 8);
-      if (x != y) {
-        const uint64_t differ = x ^ y;
-        return pos + static_cast<size_t>(std::endian::native == std::endian::little
-                                             ? std::countr_zero(differ)
-                                             : std::countl_zero(differ)) /
-                         8;
-      }
-    }
-    while (pos < end && a[pos] == b[pos]) ++pos;
-    return pos;
-  }
-
-  // In the order that was asked for: negative, zero, positive.
-  int compare(const std::byte* a, const std::byte* b, size_t pos) const {
-    if (pos >= layout_.key_bytes) return 0;
-    const int order = std::memcmp(of(a) + pos, of(b) + pos, layout_.key_bytes - pos);
-    return descending_ ? -order : order;
-  }
-
-  bool descending() const { return descending_; }
-  const RecordLayout& layout() const { return layout_; }
-
- private:
-  RecordLayout layout_;
-  bool descending_;
-};
-
-// Loads the prefix at one position of the key, without a byte from outside of the record.
-class PrefixLoad {
- public:
-  PrefixLoad(const Keys& keys, size_t pos) {
-    const RecordLayout& layout = keys.layout();
-    const size_t at = layout.key_offset + pos;
-    const size_t left = layout.key_bytes - pos;
-    record_bytes_ = layout.record_bytes;
-    offset_ = record_bytes_ >= prefix_bytes ? std::min(at, record_bytes_ - prefix_bytes) : 0;
-    shift_ = static_cast<unsigned>(8 * (at - offset_));
-    mask_ = left >= prefix_bytes ? ~uint64_t{0} : ~(~uint64_t{0} >> (8 * left));
-    flip_ = keys.descending() ? ~uint64_t{0} : 0;
-  }
-
-  [[gnu::always_inline]] uint64_t operator()(const std::byte* record) const {
-    uint64_t word = 0;
-    if (record_bytes_ >= prefix_bytes) [[likely]] {
-      std::memcpy(&word, record + offset_, prefix_bytes);
-    } else {
-      std::memcpy(&word, record, record_bytes_);
-    }
-    if constexpr (std::endian::native == std::endian::little) word = __builtin_bswap64(word);
-    return ((word << shift_) ^ flip_) & mask_;
-  }
-
- private:
-  size_t record_bytes_;
-  size_t offset_;
-  unsigned shift_;
-  uint64_t mask_;
-  uint64_t flip_;
-};
-
-const std::byte* record_of(const KeyValue& pair) {
-  return reinterpret_cast<const std::byte*>(pair.value);
-}
-uint64_t value_of(const std::byte* record) {
-  return reinterpret_cast<uint64_t>(record);
-}
-
-// Pairs of a prefix and a record's address, that are in order by the prefixes at `pos`, into the
-// order of their whole keys. `sort_run(pairs, count, keys)` sorts pairs by their key, stably.
-template <class SortRun>
-Status sort_ties(KeyValue* pairs, size_t count, const Keys& keys, size_t pos, SortRun sort_run) {
-  struct Run {
-    size_t begin;
-    size_t end;
-    size_t pos;
-  };
-  std::vector<Run> runs;
-  auto find_runs = [&](size_t begin, size_t end, size_t at) {
-    const size_t behind = at + prefix_bytes;
-    if (behind >= keys.bytes()) return;
-    for (size_t i = begin; i + 1 < end; ++i) {
-      if (pairs[i].key != pairs[i + 1].key) continue;
-      size_t run_end = i + 2;
-      while (run_end < end && pairs[run_end].key == pairs[i].key) ++run_end;
-      if (run_end - i > insertion_records_max) {
-        runs.push_back({i, run_end, behind});
-      } else {
-        for (size_t j = i + 1; j < run_end; ++j) {
-          const KeyValue pair = pairs[j];
-          size_t k = j;
-          while (k > i && keys.compare(record_of(pair), record_of(pairs[k - 1]), behind) < 0) {
-            pairs[k] = pairs[k - 1];
-            --k;
-          }
-          pairs[k] = pair;
-        }
-      }
-      i = run_end - 1;
-    }
-  };
-  find_runs(0, count, pos);
-  while (!runs.empty()) {
-    const Run run = runs.back();
-    runs.pop_back();
-    size_t common = keys.bytes();
-    for (size_t i = run.begin + 1; i < run.end && common > run.pos; ++i)
-      common = keys.common(record_of(pairs[run.begin]), record_of(pairs[i]), run.pos, common);
-    if (common == keys.bytes()) continue;
-    const PrefixLoad prefix(keys, common);
-    KeyRange range = {~uint64_t{0}, 0};
-    for (size_t i = run.begin; i < run.end; ++i) {
-      pairs[i].key = prefix(record_of(pairs[i]));
-      range = {std::min(range.low, pairs[i].key), std::max(range.high, pairs[i].key)};
-    }
-    if (auto status = sort_run(pairs + run.begin, run.end - run.begin, range); !status)
-      return status;
-    find_runs(run.begin, run.end, common);
-  }
-  return {};
-}
-
-// The sort that moves each record once, along the cycles of the permutation.
-Status sort_by_cycles(std::byte* records, size_t count, const Keys& keys, size_t pos,
-                      unsigned threads) {
-  const size_t record_bytes = keys.layout().record_bytes;
-  std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
-  std::unique_ptr<std::byte[]> kept(new (std::nothrow) std::byte[record_bytes]);
-  if (pairs == nullptr || kept == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
-  const PrefixLoad prefix(keys, pos);
-  for (size_t i = 0; i < count; ++i) {
-    const std::byte* record = records + i * record_bytes;
-    pairs[i] = {prefix(record), value_of(record)};
-  }
-  auto sort_run = [threads](KeyValue* run, size_t run_count, const KeyRange&) {
-    return sort_in_place(run, run_count, {.order = {}, .stable = true, .threads = threads});
-  };
-  if (auto status = sort_run(pairs.get(), count, {}); !status) return status;
-  if (auto status = sort_ties(pairs.get(), count, keys, pos, sort_run); !status) return status;
-  for (size_t i = 0; i < count; ++i) {
-    std::byte* const first = records + i * record_bytes;
-    if (record_of(pairs[i]) == first) continue;
-    std::memcpy(kept.get(), first, record_bytes);
-    for (size_t at = i;;) {
-      std::byte* const to = records + at * record_bytes;
-      const std::byte* const from = record_of(pairs[at]);
-      pairs[at].value = value_of(to);
-      if (from == first) {
-        std::memcpy(to, kept.get(), record_bytes);
-        break;
-      }
-      std::memcpy(to, from, record_bytes);
-      at = static_cast<size_t>(from - records) / record_bytes;
-    }
-  }
-  return {};
-}
-
-struct RecordPlan {
-  uint32_t buckets = 0;  // 0: everything at once
-  size_t chunk_records = 0;
-  uint32_t spare_chunks = 0;
-  uint32_t shift_chunks = 0;
-  size_t bucket_records_max = 0;  // larger buckets are divided again
-  uint32_t nested_buckets = 0;
-  uint32_t sample_records = 0;
-};
-
-RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order) {
-  RecordPlan plan;
-  const uint64_t bytes = count * record_bytes;
-  const uint64_t wanted = std::max<uint64_t>(bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
-  if (count <= wanted) {
-    plan.bucket_records_max = count;
-    return plan;
-  }
-  const uint64_t allowed = std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 8, 24 * MiB));
-  uint64_t buckets = std::clamp<uint64_t>(ceil_div(count, wanted), 4, 1024);
-  if (count / buckets > 4 * wanted) buckets = 2048;
-  // A chunk holds a record at least.
-  buckets = std::clamp<uint64_t>(allowed / (uint64_t{threads + 1} * record_bytes), 4, buckets);
-  plan.buckets = static_cast<uint32_t>(buckets);
-  // Twice the mean: an uneven bucket is better gathered at once than divided again.
-  const uint64_t most =
-      std::max(wanted, std::min(bucket_growth_max * wanted, bucket_bytes_max / record_bytes));
-  plan.bucket_records_max = std::clamp<uint64_t>(2 * count / buckets, wanted, most);
-
-  const uint64_t lists = uint64_t{threads + 1} * buckets;
-  const uint64_t chunk_bytes =
-      std::clamp<uint64_t>(allowed / lists, chunk_bytes_min, chunk_bytes_max);
-  plan.chunk_records = std::max<uint64_t>(chunk_bytes / record_bytes, 1);
-  const uint64_t chunks = count / plan.chunk_records;
-  plan.nested_buckets = static_cast<uint32_t>(
-      std::clamp<uint64_t>(std::min<uint64_t>(nested_bytes, allowed / (4 * threads)) /
-                               (plan.chunk_records * record_bytes),
-                           8, 256));
-  plan.sample_records =
-      static_cast<uint32_t>(std::clamp<uint64_t>(bytes / (25 * KiB), 1024, 65536));
-  const double error = 1.5 / std::sqrt(static_cast<double>(plan.sample_records)) / 2;
-  const uint64_t bucket_chunks = plan.bucket_records_max / plan.chunk_records + 1;
-  // Towards the end by what the sample may be wrong, and by a bucket: see above.
-  plan.shift_chunks =
-      in_order ? 0
-               : static_cast<uint32_t>(static_cast<double>(chunks) * error) +
-                     static_cast<uint32_t>(ceil_div(count, buckets * plan.chunk_records)) + 1;
-  plan.spare_chunks = static_cast<uint32_t>(
-      lists + threads * (depth_max * (plan.nested_buckets + 4) + bucket_chunks + threads + 8) + 8 +
-      plan.shift_chunks);
-  return plan;
-}
-
-unsigned threads_for(size_t count, size_t record_bytes, unsigned threads) {
-  const uint64_t most = uint64_t{count} * record_bytes / bytes_per_thread_min;
-  return static_cast<unsigned>(std::clamp<uint64_t>(most, 1, std::max(threads, 1u)));
-}
 
 class RecordSort {
  public:
@@ -356,7 +88,7 @@ class RecordSort {
         count_(count),
         record_bytes_(keys.layout().record_bytes),
         keys_(keys),
-        threads_(threads_for(count, record_bytes_, options.threads)),
+        threads_(record_threads(count, record_bytes_, options.threads)),
         in_order_(options.stable),
         plan_(plan_records(count, record_bytes_, threads_, in_order_)) {}
 
@@ -538,7 +270,7 @@ class RecordSort {
         number(records, here, bytes, prefix, map, numbers);
         // Meanwhile what will be read next comes into the cache.
         const std::byte* next = start + here < count ? records + here * bytes : ahead;
-        const size_t next_bytes = std::min(here * bytes, chunk_bytes_max);
+        const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
         size_t fetched = 0;
         for (size_t i = 0; i < here; ++i, records += bytes) {
           if (next != nullptr) {
@@ -638,7 +370,7 @@ class RecordSort {
     if (bucket.one_prefix && pos + prefix_bytes >= keys_.bytes())
       return copy_out(worker, bucket, start);
     if (bucket.count <= plan_.bucket_records_max) return gather(worker, bucket, start, pos);
-    if (depth < depth_max) return divide_again(worker, bucket, start, pos, depth);
+    if (depth < record_depth_max) return divide_again(worker, bucket, start, pos, depth);
     copy_out(worker, bucket, start);
     auto status = sort_by_cycles(records_ + start * record_bytes_, bucket.count, keys_, pos, 1);
     if (!status) worker.status = status;
@@ -825,7 +557,7 @@ bool sort_monotone(std::byte* records, size_t count, const Keys& keys, bool stab
 
 uint64_t record_extra_bytes(size_t count, const RecordLayout& layout, const SortOptions& options) {
   const size_t bytes = layout.record_bytes;
-  const unsigned threads = threads_for(count, bytes, options.threads);
+  const unsigned threads = record_threads(count, bytes, options.threads);
   if (bytes >= cycle_record_bytes_min && options.threads <= 1) {
     return count * sizeof(KeyValue) + bytes +
            extra_bytes<KeyValue>(count, {.order = {}, .stable = true});
