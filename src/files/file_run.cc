@@ -61,9 +61,6 @@ std::vector<double> thinned(const std::vector<double>& values, size_t values_max
   return means;
 }
 
-// What is read first of a file, to find its header.
-constexpr size_t header_look_bytes = 64 * KiB;
-
 // What plans reckon with where nobody measured.
 constexpr const char* usual_device = "nvme-ssd";
 
@@ -202,28 +199,12 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
     if (!bytes) return std::unexpected(bytes.error());
     source = std::move(*bytes);
   }
-  std::string head;
-  std::optional<size_t> header;
-  for (bool ended = false; !header && !ended;) {
-    if (head.size() >= record::header_bytes_max) return endless_header(file.path());
-    const size_t before = head.size();
-    size_t wanted = std::max<size_t>(header_look_bytes, before);
-    if (!in_order) wanted = std::min<uint64_t>(wanted, input.bytes - before);
-    head.resize(before + wanted);
-    auto* const to = reinterpret_cast<std::byte*>(head.data()) + before;
-    Result<size_t> have = wanted;
-    if (in_order) {
-      have = source->read({to, wanted});
-      if (!have) return std::unexpected(have.error());
-    } else if (wanted > 0) {
-      if (auto status = file::read_exactly(file, before, to, wanted); !status)
-        return std::unexpected(status.error());
-    }
-    ended = *have == 0;
-    head.resize(before + *have);
-    header = record::header_bytes(options_.format, head);
-  }
-  const size_t bytes = header.value_or(head.size());
+  auto header = in_order
+                    ? read_header(options_.format, file.path(),
+                                  [&](std::span<std::byte> into) { return source->read(into); })
+                    : read_header(options_.format, file, input.bytes);
+  if (!header) return std::unexpected(header.error());
+  const size_t bytes = header->bytes;
   if (!in_order) {
     input.offset = bytes;
     input.bytes -= bytes;
@@ -243,14 +224,12 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
       return all;
     };
   } else {
-    input.source_of = [rest = head.substr(bytes),
+    input.source_of = [rest = std::move(header->rest),
                        source](const file::File&) -> Result<std::unique_ptr<Source>> {
       return source_behind(rest, source);
     };
   }
-  head.resize(bytes);
-  if (!head.empty() && !head.ends_with(options_.format.line_end)) head += options_.format.line_end;
-  return head;
+  return std::move(header->text);
 }
 
 Status FileRun::write_header(file::File& output) const {

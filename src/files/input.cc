@@ -61,6 +61,44 @@ std::unexpected<Error> endless_header(const std::string& file) {
                  "no --header, if its first line is none");
 }
 
+Result<TakenHeader> read_header(const record::Format& format, const std::string& file,
+                                const ReadSome& read) {
+  // Enough for most; it doubles, up to a byte more than a header may have.
+  constexpr size_t look_bytes = 64 * KiB;
+  std::string head;
+  std::optional<size_t> bytes;
+  for (bool ended = false; !bytes && !ended;) {
+    if (head.size() > record::header_bytes_max) return endless_header(file);
+    const size_t before = head.size();
+    head.resize(std::min(before + std::max(look_bytes, before), record::header_bytes_max + 1));
+    const auto have = read(std::as_writable_bytes(std::span(head)).subspan(before));
+    if (!have) return std::unexpected(have.error());
+    ended = *have == 0;
+    head.resize(before + *have);
+    bytes = record::header_bytes(format, head);
+  }
+  TakenHeader header{.text = head.substr(0, bytes.value_or(head.size()))};
+  header.bytes = header.text.size();
+  header.rest = head.substr(header.bytes);
+  if (header.bytes > record::header_bytes_max) return endless_header(file);
+  if (!header.text.empty() && !header.text.ends_with(format.line_end))
+    header.text += format.line_end;
+  return header;
+}
+
+Result<TakenHeader> read_header(const record::Format& format, const file::File& file,
+                                uint64_t file_bytes) {
+  uint64_t at = 0;
+  return read_header(format, file.path(), [&](std::span<std::byte> into) -> Result<size_t> {
+    const size_t bytes = std::min<uint64_t>(into.size(), file_bytes - at);
+    if (bytes == 0) return 0;
+    if (auto status = file::read_exactly(file, at, into.data(), bytes); !status)
+      return std::unexpected(status.error());
+    at += bytes;
+    return bytes;
+  });
+}
+
 std::unexpected<Error> other_header(const std::string& file) {
   return failure(ErrorCode::unsupported, "take files whose headers differ together", file,
                  "files with the same columns");

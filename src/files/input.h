@@ -3,8 +3,11 @@
 // Where items come from: whole files, what comes in order (source/in_order.h), or the extents of a
 // bucket, each read as one plain pointer.
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "files/file_io.h"
@@ -73,6 +76,21 @@ class PieceReader {
 
 // The errors of a header that does not end where a file's may, and of one that is not the first one's.
 std::unexpected<Error> endless_header(const std::string& file);
+
+// The header with which an input begins: all of the input, where that has no more lines.
+struct TakenHeader {
+  std::string text;  // its last line has an end
+  size_t bytes = 0;  // as it stands in the input
+  std::string rest;  // what was read behind it
+};
+// `read` stores the next bytes of the input and says how many; 0: the end. Errors: those of `read`;
+// corrupt, where the header is longer than header_bytes_max.
+using ReadSome = std::function<Result<size_t>(std::span<std::byte> into)>;
+Result<TakenHeader> read_header(const record::Format& format, const std::string& file,
+                                const ReadSome& read);
+// The same of a plain file, from its beginning.
+Result<TakenHeader> read_header(const record::Format& format, const file::File& file,
+                                uint64_t file_bytes);
 std::unexpected<Error> other_header(const std::string& file);
 
 // Pieces one after the other, in so many blocks of memory. Thread safety: one thread.

@@ -18,8 +18,6 @@ constexpr size_t long_key_bytes = 128 * KiB;
 // Of what comes in order, how many inputs are looked at.
 constexpr uint32_t looks_max = 8;
 
-constexpr size_t header_look_bytes = 64 * KiB;
-
 // The first one is the output's; the others are to be the same.
 Status keep_header(SortInput& input, const std::string& header, const std::string& path) {
   if (header.empty()) return {};
@@ -204,24 +202,11 @@ namespace {
 
 // Of a file.
 Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
-  std::string head;
-  for (size_t bytes = header_look_bytes;; bytes *= 4) {
-    head.resize(std::min<uint64_t>(bytes, piece.bytes));
-    if (auto status = file::read_exactly(*piece.file, 0, reinterpret_cast<std::byte*>(head.data()),
-                                         head.size());
-        !status)
-      return status;
-    const auto header = record::header_bytes(options.format, head);
-    if (!header && head.size() < piece.bytes) {
-      if (bytes < record::header_bytes_max) continue;
-      return endless_header(piece.file->path());
-    }
-    head.resize(header.value_or(head.size()));
-    piece.offset = head.size();
-    piece.bytes -= head.size();
-    if (!head.ends_with(options.format.line_end)) head += options.format.line_end;
-    return keep_header(input, head, piece.file->path());
-  }
+  const auto header = files::read_header(options.format, *piece.file, piece.bytes);
+  if (!header) return std::unexpected(header.error());
+  piece.offset = header->bytes;
+  piece.bytes -= header->bytes;
+  return keep_header(input, header->text, piece.file->path());
 }
 
 }  // namespace
