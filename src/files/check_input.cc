@@ -23,8 +23,8 @@ class CheckSink final : public Sink {
     }
     head_.append(reinterpret_cast<const char*>(from.data()), from.size());
     const auto bytes = record::header_bytes(options_.format, head_);
-    if (bytes) return take_header(*bytes);
-    return head_.size() < record::header_bytes_max ? Status{} : endless_header("");
+    if (bytes.value_or(head_.size()) > record::header_bytes_max) return endless_header("");
+    return bytes ? take_header(*bytes) : Status{};
   }
   // Where the header has not ended, there is nothing else.
   Result<record::CheckResult> finish() {
@@ -39,6 +39,7 @@ class CheckSink final : public Sink {
     auto format = record::with_header(options_.format, std::string_view(head_).substr(0, bytes));
     if (!format) return std::unexpected(format.error());
     options_.format = std::move(*format);
+    options_.header_bytes = bytes;
     checker_.emplace(options_);
     checker_->add(std::as_bytes(std::span(head_).subspan(bytes)));
     head_ = {};

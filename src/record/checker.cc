@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "penstock/base.h"
 #include "record/codec.h"
 #include "record/crc32.h"
 #include "record/hash.h"
@@ -119,9 +120,11 @@ Checker::Checker(const CheckOptions& options, uint64_t offset)
       item_bytes_(options.format.fixed() ? options.format.record_bytes : 0),
       head_missing_bytes_(item_bytes_ == 0 ? 0
                                            : (item_bytes_ - offset % item_bytes_) % item_bytes_),
-      in_head_(item_bytes_ == 0 ? offset != 0 : head_missing_bytes_ != 0) {}
+      in_head_(item_bytes_ == 0 ? offset != 0 : head_missing_bytes_ != 0),
+      header_bytes_(options.header_bytes) {}
 
 void Checker::add(std::span<const std::byte> data) {
+  if (fault_) return;
   if (in_head_) {
     const size_t head_bytes = take_head(data);
     append_to(head_, data.first(head_bytes));
@@ -130,7 +133,27 @@ void Checker::add(std::span<const std::byte> data) {
   }
   if (!partial_.empty()) data = data.subspan(complete_partial(data));
   data = data.subspan(scan(data));
+  append_to_partial(data);
+  if (order_.format().csv) look_at_partial();
+}
+
+void Checker::append_to_partial(std::span<const std::byte> data) {
   append_to(partial_, data);
+  if (order_.format().csv && std::ranges::count(data, std::byte(quote)) % 2 != 0)
+    partial_in_quotes_ = !partial_in_quotes_;
+}
+
+// Behind a stray quote no row ends. So that the rest of the file is not kept for one, a long row is looked
+// at before it has ended, each time that it has doubled.
+void Checker::look_at_partial() {
+  constexpr size_t long_row_bytes = 64 * KiB;
+  if (partial_.size() < std::max(long_row_bytes, 2 * partial_bytes_seen_)) return;
+  partial_bytes_seen_ = partial_.size();
+  const auto fault = fault_of(order_.format(), partial_);
+  // The quote may still be closed.
+  if (!fault || fault->is_open) return;
+  keep_fault(fault, 0);
+  partial_ = {};
 }
 
 // How many bytes of `data` belong to the head; notes when it is complete.
@@ -146,10 +169,12 @@ size_t Checker::take_head(std::span<const std::byte> data) {
 size_t Checker::complete_partial(std::span<const std::byte> data) {
   const size_t wanted = bytes_to_boundary(data);
   const size_t bytes = std::min(wanted, data.size());
-  append_to(partial_, data.first(bytes));
+  append_to_partial(data.first(bytes));
   if (wanted <= data.size()) {
     scan(bytes_of(partial_));
     partial_.clear();
+    partial_bytes_seen_ = 0;
+    partial_in_quotes_ = false;
   }
   return bytes;
 }
@@ -158,9 +183,8 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
 // more than those.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
   if (order_.format().csv) {
-    const bool quoted = std::ranges::count(partial_, quote) % 2 != 0;
-    const size_t bytes =
-        row_bytes_at(order_.format().line_end, data.data(), data.data() + data.size(), quoted);
+    const size_t bytes = row_bytes_at(order_.format().line_end, data.data(),
+                                      data.data() + data.size(), partial_in_quotes_);
     return bytes == 0 ? data.size() + 1 : bytes;
   }
   return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(order_.format(), data);
@@ -168,7 +192,11 @@ size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
 size_t Checker::scan(std::span<const std::byte> data) {
-  if (item_bytes_ == 0) return scan_lines(data.data(), data.size());
+  if (item_bytes_ == 0) {
+    const size_t bytes = scan_lines(data.data(), data.size());
+    scanned_bytes_ += bytes;
+    return bytes;
+  }
   const size_t count = data.size() / item_bytes_;
   if (count > 0) {
     with_rules(order_, [&](const auto& rules) { scan_fixed(rules, data.data(), count); });
@@ -213,8 +241,7 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
   std::string_view last_key = order_.key(last, rooms[1]);
   while (const size_t line_bytes = item_bytes_at(order_.format(), begin, end)) {
     const std::string_view line = text_at(begin, line_bytes - 1);
-    if (const auto fault = fault_of(order_.format(), line); fault && !fault_)
-      fault_ = bad_row(*fault);
+    keep_fault(fault_of(order_.format(), line), static_cast<uint64_t>(begin - data));
     const std::string_view key = order_.key(line, rooms[room]);
     if (result_.count == 0) {
       first_ = line;
@@ -239,7 +266,7 @@ void Checker::append(const Checker& next) {
   if (next.in_head_) return;
   PENSTOCK_CHECK(!in_head_ && partial_.empty(), "parts of a check were not joined in order");
   if (next.result_.count == 0) {
-    append_to(partial_, bytes_of(next.partial_));
+    append_to_partial(bytes_of(next.partial_));
     return;
   }
   if (result_.count == 0) {
@@ -260,13 +287,18 @@ void Checker::append(const Checker& next) {
   }
   last_ = next.last_;
   partial_ = next.partial_;
+  partial_in_quotes_ = next.partial_in_quotes_;
 }
 
-Error Checker::bad_row(const RowFault& fault) const {
-  return {.code = ErrorCode::corrupt,
-          .attempted = fmt::format("read row {}: at its byte {} is {}", result_.count + 1, fault.at,
-                                   fault.what),
-          .hint = "--format lines, if it is no CSV"};
+// `row_offset`: where the row begins, behind what was scanned.
+void Checker::keep_fault(const std::optional<RowFault>& fault, uint64_t row_offset) {
+  if (!fault || fault_) return;
+  fault_ =
+      Error{.code = ErrorCode::corrupt,
+            .attempted = fmt::format(
+                "read row {}: at byte {} is {}", order_.format().header_lines + result_.count + 1,
+                header_bytes_ + scanned_bytes_ + row_offset + fault->at, fault->what),
+            .hint = "--format lines, if it is no CSV"};
 }
 
 Result<CheckResult> Checker::finish() {
@@ -274,8 +306,7 @@ Result<CheckResult> Checker::finish() {
   if (item_bytes_ == 0 && !partial_.empty()) {
     const std::byte line_end[] = {std::byte(order_.format().line_end)};
     complete_partial(line_end);
-    if (const auto fault = fault_of(order_.format(), partial_); fault && !fault_)
-      fault_ = bad_row(*fault);
+    keep_fault(fault_of(order_.format(), partial_), 0);
   }
   if (fault_) return std::unexpected(*fault_);
   if (!partial_.empty()) {

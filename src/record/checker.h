@@ -37,6 +37,7 @@ struct CheckResult {
 struct CheckOptions {
   Format format;
   bool descending = false;
+  uint64_t header_bytes = 0;  // in front of the data, of the format's header lines: for messages
 };
 
 // Thread safety: none; one thread per checker.
@@ -65,7 +66,9 @@ class Checker {
   template <class Rules>
   void scan_fixed(const Rules& rules, const std::byte* data, size_t count);
   size_t scan_lines(const std::byte* data, size_t bytes);
-  Error bad_row(const RowFault& fault) const;
+  void keep_fault(const std::optional<RowFault>& fault, uint64_t row_offset);
+  void append_to_partial(std::span<const std::byte> data);
+  void look_at_partial();
 
   ItemOrder order_;
   size_t item_bytes_;          // 0 for lines
@@ -73,9 +76,14 @@ class Checker {
   bool in_head_;               // the first boundary between items has not been seen
   std::string head_;           // the rest of an item that began in the part before
   CheckResult result_;
-  std::string first_, last_;    // whole items (lines without their newline); empty while count is 0
-  std::optional<Error> fault_;  // the first row that breaks the rules
-  std::string partial_;         // an item whose end has not come
+  std::string first_, last_;  // whole items (lines without their newline); empty while count is 0
+  // The first row that breaks the rules. Nothing behind it is looked at.
+  std::optional<Error> fault_;
+  uint64_t header_bytes_;
+  uint64_t scanned_bytes_ = 0;      // of whole items
+  bool partial_in_quotes_ = false;  // of rows: partial_ ends within them
+  size_t partial_bytes_seen_ = 0;   // of partial_, when its rules were last looked at
+  std::string partial_;             // an item whose end has not come
 };
 
 }  // namespace penstock::record

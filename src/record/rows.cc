@@ -83,7 +83,7 @@ std::optional<RowFault> fault_of_row(std::string_view row, char separator, char 
   for (size_t at = 0; at <= row.size();) {
     const Place field = field_at(row, separator, at);
     if (field.is_quoted) {
-      if (field.end > row.size()) return RowFault{at, "a quote that nothing closes"};
+      if (field.end > row.size()) return RowFault{at, "a quote that nothing closes", true};
       if (field.end < row.size() && row[field.end] != separator)
         return RowFault{field.end, "text behind the quote that closes a field"};
     } else if (const size_t stray = find(row.substr(0, field.end), quote, at); stray < field.end) {

@@ -21,6 +21,7 @@ size_t row_bytes_at(char line_end, const std::byte* at, const std::byte* end, bo
 struct RowFault {
   size_t at = 0;  // byte of the row
   const char* what = "";
+  bool is_open = false;  // of a row that has not ended yet: what follows may mend it
 };
 // The first place that breaks the rules; nothing where none does.
 std::optional<RowFault> fault_of_row(std::string_view row, char separator, char line_end);
