@@ -16,12 +16,18 @@ struct Key {
   bool reverse = false;
 };
 
+using F16Codec = FloatCodec<uint16_t, 10>;
+
 // As an unsigned integer of as many bytes, whose order is the number's.
 uint64_t encode(FieldKind kind, uint32_t bytes, uint64_t number) {
+  const uint64_t sign = uint64_t{1} << (8 * bytes - 1);
   switch (kind) {
     case FieldKind::signed_integer:
-      return number ^ (uint64_t{1} << (8 * bytes - 1));
+      return number ^ sign;
+    case FieldKind::time:
+      return (number ^ sign) - 1;  // the least wraps to the greatest
     case FieldKind::floating:
+      if (bytes == sizeof(uint16_t)) return F16Codec::encode(static_cast<uint16_t>(number));
       return bytes == sizeof(double) ? F64Codec::encode(number)
                                      : F32Codec::encode(static_cast<uint32_t>(number));
     default:
@@ -29,20 +35,55 @@ uint64_t encode(FieldKind kind, uint32_t bytes, uint64_t number) {
   }
 }
 
+uint64_t load_number(std::string_view text, bool big_endian) {
+  uint64_t number = 0;
+  for (size_t i = 0; i < text.size(); ++i)
+    number = number << 8 | static_cast<unsigned char>(text[big_endian ? i : text.size() - 1 - i]);
+  return number;
+}
+
+void append_number(uint64_t number, size_t bytes, std::string& to) {
+  for (size_t i = bytes; i-- > 0;) to.push_back(static_cast<char>(number >> (8 * i)));
+}
+
+bool is_nan(uint64_t number, size_t bytes) {
+  return bytes == sizeof(double) ? (number & ~F64Codec::sign) > F64Codec::infinity
+                                 : (number & ~uint64_t{F32Codec::sign}) > F32Codec::infinity;
+}
+
+// Which parts are NaNs; then the parts that are none. All NaNs are alike.
+void append_complex(const Field& field, std::string_view text, std::string& to) {
+  const size_t part_bytes = field.bytes / 2;
+  const uint64_t parts[] = {load_number(text.substr(0, part_bytes), field.big_endian),
+                            load_number(text.substr(part_bytes), field.big_endian)};
+  to.push_back(static_cast<char>(2 * is_nan(parts[0], part_bytes) + is_nan(parts[1], part_bytes)));
+  for (const uint64_t part : parts) {
+    if (is_nan(part, part_bytes)) continue;
+    append_number(encode(FieldKind::floating, static_cast<uint32_t>(part_bytes), part), part_bytes,
+                  to);
+  }
+}
+
 void append_field(const Key& key, std::string_view record, std::string& to) {
+  constexpr size_t code_point_bytes = sizeof(char32_t);
   const Field& field = key.field;
   const std::string_view text = record.substr(field.offset, field.bytes);
   const size_t from = to.size();
-  if (field.kind == FieldKind::bytes) {
-    to.append(text);
-  } else {
-    uint64_t number = 0;
-    for (uint32_t i = 0; i < field.bytes; ++i) {
-      const char byte = text[field.big_endian ? i : field.bytes - 1 - i];
-      number = number << 8 | static_cast<unsigned char>(byte);
-    }
-    number = encode(field.kind, field.bytes, number);
-    for (uint32_t i = field.bytes; i-- > 0;) to.push_back(static_cast<char>(number >> (8 * i)));
+  switch (field.kind) {
+    case FieldKind::bytes:
+      to.append(text);
+      break;
+    case FieldKind::code_points:
+      for (size_t at = 0; at < text.size(); at += code_point_bytes)
+        append_number(load_number(text.substr(at, code_point_bytes), field.big_endian),
+                      code_point_bytes, to);
+      break;
+    case FieldKind::complex:
+      append_complex(field, text, to);
+      break;
+    default:
+      append_number(encode(field.kind, field.bytes, load_number(text, field.big_endian)),
+                    field.bytes, to);
   }
   if (key.reverse) {
     for (size_t i = from; i < to.size(); ++i) to[i] = static_cast<char>(~to[i]);
@@ -77,7 +118,9 @@ bool take(std::string_view& text, std::string_view what) {
 }
 
 bool is_number_of(FieldKind kind, uint32_t bytes) {
-  if (kind == FieldKind::floating) return bytes == 4 || bytes == 8;
+  if (kind == FieldKind::time) return bytes == 8;
+  if (kind == FieldKind::complex) return bytes == 8 || bytes == 16;
+  if (kind == FieldKind::floating) return bytes == 2 || bytes == 4 || bytes == 8;
   return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
 }
 
@@ -95,7 +138,25 @@ std::optional<FieldKind> number_kind(char letter) {
   }
 }
 
-// "<u4", "S10", "V4", "?".
+// Those of NumPy alone, and of text and bytes.
+std::optional<FieldKind> numpy_kind(char letter) {
+  switch (letter) {
+    case 'c':
+      return FieldKind::complex;
+    case 'm':
+    case 'M':
+      return FieldKind::time;
+    case 'U':
+      return FieldKind::code_points;
+    case 'S':
+    case 'V':
+      return FieldKind::bytes;
+    default:
+      return number_kind(letter);
+  }
+}
+
+// "<u4", "S10", "V4", "?", "<U8", "<M8[ns]".
 bool parse_numpy_type(std::string_view text, Field& field) {
   if (text == "?" || text == "|b1") {
     field.kind = FieldKind::unsigned_integer;
@@ -107,12 +168,19 @@ bool parse_numpy_type(std::string_view text, Field& field) {
     text.remove_prefix(1);
   }
   if (text.empty()) return false;
-  const char letter = text.front();
+  const auto kind = numpy_kind(text.front());
   text.remove_prefix(1);
-  if (!take_number(text, field.bytes) || !text.empty() || field.bytes == 0) return false;
-  field.kind = number_kind(letter).value_or(FieldKind::bytes);
-  if (field.kind == FieldKind::bytes) return letter == 'S' || letter == 'V';
-  return is_number_of(field.kind, field.bytes);
+  if (!kind || !take_number(text, field.bytes) || field.bytes == 0) return false;
+  field.kind = *kind;
+  // The unit of a time changes nothing of the order.
+  if (field.kind == FieldKind::time && text.starts_with('[') && text.find(']') == text.size() - 1)
+    text = {};
+  if (!text.empty()) return false;
+  if (field.kind == FieldKind::bytes) return true;
+  if (field.kind != FieldKind::code_points) return is_number_of(field.kind, field.bytes);
+  if (field.bytes > UINT32_MAX / sizeof(char32_t)) return false;
+  field.bytes *= sizeof(char32_t);
+  return true;
 }
 
 // "u32", "i64be", or NumPy's.
@@ -159,7 +227,7 @@ Result<Key> parse_key(const std::string& spec, uint32_t record_bytes, const Reco
   field.bytes = bytes;
   if (!text.empty() && (!take(text, ":") || !parse_type(text, field))) {
     return bad_key(spec,
-                   "a type: u8 to u64, i8 to i64, f32, f64, so with be behind it, or NumPy's, "
+                   "a type: u8 to u64, i8 to i64, f16 to f64, so with be behind it, or NumPy's, "
                    "as in --key 4:8:u64 or --key '4:8:>u8'");
   }
   if (field.bytes != bytes)
@@ -261,9 +329,12 @@ Result<RecordType> parse_dtype(std::string_view text) {
   const bool fine =
       take(rest, "[") ? (skip_blanks(rest), take_list(rest, type)) : take_words(rest, type);
   if (fine && type.bytes > 0) return type;
-  return misuse(
-      "read this description of a record", "--dtype " + std::string(text),
-      "NumPy's: '<u8,>f4,S10', or \"[('id', '<u8'), ('name', 'S10')]\", as str(a.dtype.descr)");
+  return misuse("read this description of a record", "--dtype " + std::string(text),
+                "NumPy's: '<u8,>f4,S10', or \"[('id', '<u8'), ('name', 'S10')]\", as "
+                "str(a.dtype.descr), of b1, i1 "
+                "to i8, u1 to u8, f2 to f8, c8, c16, M8, m8, S, U and V; fields of other types, "
+                "made one of these "
+                "by astype(), or V where they are no key");
 }
 
 Result<std::shared_ptr<const KeyOrder>> field_order(const std::vector<std::string>& keys,

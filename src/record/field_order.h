@@ -15,7 +15,15 @@
 
 namespace penstock::record {
 
-enum class FieldKind : uint8_t { bytes, unsigned_integer, signed_integer, floating };
+enum class FieldKind : uint8_t {
+  bytes,
+  unsigned_integer,
+  signed_integer,
+  floating,
+  complex,      // two floating numbers
+  time,         // a signed integer whose least value is no time, and comes last
+  code_points,  // of 32 bits each
+};
 
 struct Field {
   std::string name = {};
@@ -35,8 +43,11 @@ Result<RecordType> parse_dtype(std::string_view text);
 
 // Keys, the first of which counts most: "OFFSET:LENGTH[:TYPE][:r]", or a field of `type` by its name,
 // "NAME[:r]". TYPE is u8 u16 u32 u64 i8 i16 i32 i64 f32 f64, little-endian, or so with "be" behind
-// it; or NumPy's ("<u4", ">f8"). Numbers order as numbers: of floating ones -0 is before 0 and NaNs
-// are last, those with a sign behind the others, as in files of f64. Without a type: byte by byte.
+// it (and f16); or NumPy's: b1, i1 to i8, u1 to u8, f2 to f8, c8, c16, M8, m8, S, U, V ("<u4", ">M8[ns]").
+// Numbers order as numbers: of floating ones -0 is before 0 and NaNs are last, those with a sign behind
+// the others, as in files of f64; complex ones and times as NumPy sorts them (complex with a NaN: those
+// whose imaginary part it is, then those whose real part, then both; NaT last). Without a type: byte by
+// byte.
 //
 // Nothing: one key, of bytes, which needs no order made: Format has it.
 // Errors: invalid_argument, with the key.

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -96,6 +99,84 @@ TEST(FieldOrder, NansComeLast) {
   }
 }
 
+// Keys of a field of NumPy's type, in either byte order: in the order of the values that `values` lists, each
+// with its place among them, where equal places are equal keys.
+template <class T>
+void expect_order(const std::string& type, const std::vector<std::pair<T, int>>& values) {
+  for (const bool big_endian : {false, true}) {
+    const auto order = field_order(
+        {"0:" + std::to_string(sizeof(T)) + ":" + (big_endian ? ">" : "<") + type}, record_bytes);
+    ASSERT_TRUE(order.has_value()) << order.error().message();
+    auto key = [&](const T& value) {
+      std::string record(record_bytes, '\0');
+      // Each number of a compound by itself.
+      using Part = std::remove_cvref_t<decltype(value[0])>;
+      for (size_t i = 0; i < sizeof(T) / sizeof(Part); ++i)
+        put(record, i * sizeof(Part), value[i], big_endian);
+      return key_of(**order, record);
+    };
+    for (const auto& [a, place_a] : values) {
+      for (const auto& [b, place_b] : values) {
+        const int order_of_keys = key(a).compare(key(b));
+        EXPECT_EQ((order_of_keys > 0) - (order_of_keys < 0),
+                  (place_a > place_b) - (place_a < place_b))
+            << type << " " << place_a << " " << place_b;
+      }
+    }
+  }
+}
+
+TEST(FieldOrder, HalfFloatsOrderAsNumbers) {
+  using Half = std::array<uint16_t, 1>;
+  // -inf, -2, -the least subnormal, -0, 0, the least subnormal, 1, 65504, inf, NaN, NaN with a sign.
+  const uint16_t in_order[] = {0xfc00, 0xc000, 0x8001, 0x8000, 0,     0x0001,
+                               0x3c00, 0x7bff, 0x7c00, 0x7e00, 0xfe00};
+  std::vector<std::pair<Half, int>> values;
+  for (const uint16_t bits : in_order)
+    values.push_back({Half{bits}, static_cast<int>(values.size())});
+  expect_order("f2", values);
+}
+
+TEST(FieldOrder, TimesOrderAsTheyPassAndNoTimeIsLast) {
+  using Time = std::array<int64_t, 1>;
+  const std::vector<std::pair<Time, int>> values = {
+      {{INT64_MIN + 1}, 0}, {{-1}, 1}, {{0}, 2}, {{1}, 3}, {{INT64_MAX}, 4}, {{INT64_MIN}, 5}};
+  for (const char* type : {"M8[ns]", "m8[D]", "M8", "m8[25s]"}) expect_order(type, values);
+}
+
+TEST(FieldOrder, CodePointsOrderAsNumbers) {
+  using Text = std::array<char32_t, 3>;
+  expect_order<Text>("U3", {{{U'\0', U'\0', U'\0'}, 0},
+                            {{U'a', U'\0', U'\0'}, 1},
+                            {{U'a', U'b', U'\0'}, 2},
+                            {{U'\u00e9', U'a', U'a'}, 3},
+                            {{U'\u4e00', U'\0', U'\0'}, 4},
+                            {{U'\U0001f600', U'\0', U'\0'}, 5}});
+}
+
+// NumPy's order: "[R + Rj, R + nanj, nan + Rj, nan + nanj]".
+template <class T>
+void check_complex(const std::string& type) {
+  constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  using Complex = std::array<T, 2>;
+  expect_order<Complex>(type, {{{-infinity, 9}, 0},
+                               {{-1, -2}, 1},
+                               {{-1, 2}, 2},
+                               {{3, -infinity}, 3},
+                               {{3, infinity}, 4},
+                               {{-5, nan}, 5},
+                               {{7, -nan}, 6},
+                               {{nan, -1}, 7},
+                               {{-nan, 4}, 8},
+                               {{nan, nan}, 9},
+                               {{-nan, nan}, 9}});
+}
+TEST(FieldOrder, ComplexNumbersOrderAsNumPySortsThem) {
+  check_complex<float>("c8");
+  check_complex<double>("c16");
+}
+
 TEST(FieldOrder, TheFirstKeyCountsMost) {
   const auto type = parse_dtype("[('id', '<u4'), ('', '|V4'), ('name', 'S8'), ('x', '>f8')]");
   ASSERT_TRUE(type.has_value());
@@ -127,16 +208,34 @@ TEST(FieldOrder, DescriptionsOfNumPy) {
   EXPECT_EQ(list->bytes, 2u + 24u + 3u);
   EXPECT_EQ(list->fields[1].bytes, 24u);
   EXPECT_EQ(list->fields[2].offset, 26u);
-  for (const char* bad :
-       {"", "[]", "x4", "<u3", "<f2", "<u8,", "[('a','<u8')", "[('a' '<u8')]", "S0",
-        "[('a','<u8',(0,))]", "<u8;<u8", "S4294967295,S1", "[('a','S65536',(65536,65536))]"}) {
+  for (const char* bad : {"",
+                          "[]",
+                          "x4",
+                          "<u3",
+                          "<f1",
+                          "<f16",
+                          "|O8",
+                          "<c4",
+                          "<M4",
+                          "<M8[ns",
+                          "<M8]",
+                          "<U0",
+                          "<U1073741824",
+                          "<u8,",
+                          "[('a','<u8')",
+                          "[('a' '<u8')]",
+                          "S0",
+                          "[('a','<u8',(0,))]",
+                          "<u8;<u8",
+                          "S4294967295,S1",
+                          "[('a','S65536',(65536,65536))]"}) {
     EXPECT_FALSE(parse_dtype(bad).has_value()) << bad;
   }
 }
 
 TEST(FieldOrder, BadKeysAreTold) {
   for (const char* bad : {"", "4", "4:", "x", "4:0", "20:8", "4:8:u32", "4:8:q", "4:8:u64:x",
-                          "0:3:u24", "0:2:f16", "-1:4", "0:8:", "4294967295:4294967295"}) {
+                          "0:3:u24", "0:2:f8", "0:8:U2", "-1:4", "0:8:", "4294967295:4294967295"}) {
     const auto order = field_order({bad}, record_bytes);
     ASSERT_FALSE(order.has_value()) << bad;
     EXPECT_EQ(order.error().code, ErrorCode::invalid_argument);
