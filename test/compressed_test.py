@@ -337,6 +337,87 @@ class Words(Case):
             self.assertIn(b"nobody knows", done.stderr)
 
 
+class Outputs(Case):
+    """-Z: what Python and the formats' own programs read again."""
+
+    READERS = {".gz": gzip.decompress}
+    READERS.update({end: tool(name, "-d") for end, name in ((".zst", "zstd"), (".lz4", "lz4")) if shutil.which(name)})
+    NAMES = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4"}
+
+    def left(self):
+        return sorted(path.name for path in self.folder.iterdir() if not path.name.startswith("in"))
+
+    def test_each_command_writes_what_it_writes_plain(self):
+        texts = [sorted(lines(self.random.randrange(1, 30_000), self.random)) for _ in range(2)]
+        files = [self.write(b"".join(text)) for text in texts]
+        memory = ["-S", SMALL_MEMORY, "-T", self.folder]
+        for words in (["sort", "-r", *memory], ["sort", "-u", *memory], ["sort", "--top", "100", *memory], ["sort", "-m", *memory],
+                      ["merge", *memory], ["group", "--count", "--sorted", *memory], ["join", "-t", "", *memory], ["cat"]):
+            plain = end_to_end.run(*words, *files).stdout
+            for end, read in self.READERS.items():
+                with self.subTest(words, end=end):
+                    output = self.folder / f"out{end}"
+                    end_to_end.run(*words, "-Z", "-o", output, *files)
+                    self.assertTrue(read(output.read_bytes()) == plain)
+                    output.unlink()
+                    piped = end_to_end.run(*words, f"--compressed={self.NAMES[end]}", *files).stdout
+                    self.assertTrue(read(piped) == plain)
+        self.assertEqual(self.left(), [])
+
+    def test_more_than_memory_within_memory(self):
+        if SANITIZED:
+            self.skipTest("takes memory that a sanitizer has")
+        items = u64s(4_000_000, self.random)
+        path = self.write(b"".join(items))
+        wanted = b"".join(sorted(items, key=KINDS["u64"][2]))
+        for end, read in self.READERS.items():
+            output, statistics = self.folder / f"out{end}", self.folder / "statistics.json"
+            end_to_end.run("sort", "--format", "u64", "-S", "40M", "-Z", "-o", output, "--stats", statistics, path)
+            self.assertTrue(read(output.read_bytes()) == wanted)
+            told = json.loads(statistics.read_text())
+            self.assertLessEqual(told["peak_rss_bytes"], 40 * MIB)
+            self.assertGreaterEqual(told["passes"], 2)
+
+    def test_nothing_is_an_empty_frame(self):
+        for end, read in self.READERS.items():
+            output = self.folder / f"out{end}"
+            end_to_end.run("sort", "-Z", "-o", output, self.write(b""))
+            self.assertEqual(read(output.read_bytes()), b"")
+            self.assertGreater(output.stat().st_size, 0)
+
+    def test_the_output_may_be_the_input(self):
+        path = self.folder / "in.gz"
+        path.write_bytes(gzip.compress(b"b\na\n"))
+        end_to_end.run("sort", "-Z", path, "-o", path)
+        self.assertEqual(gzip.decompress(path.read_bytes()), b"a\nb\n")
+
+    def test_without_the_word_a_name_says_nothing(self):
+        output = self.folder / "out.gz"
+        end_to_end.run("sort", self.write(b"b\na\n"), "-o", output)
+        self.assertEqual(output.read_bytes(), b"a\nb\n")
+
+    def test_what_cannot_be_is_told(self):
+        path = self.write(b"b\na\n")
+        for words, hint in ((["sort", "-Z", path], b"--compressed=gzip"), (["sort", "-Z", "-o", self.folder / "out.txt", path], b".zst"),
+                            (["sort", "--compressed=xz", path], b"gzip, zstd or lz4"), (["sort", "-c", "-Z", path], b"without -Z"),
+                            (["sort", "--resume", "-Z", "-o", self.folder / "out.gz", path], b"penstock cat"),
+                            (["partition", "--by", "hash", "--parts", "2", "-Z", "-o", self.folder / "p{}", path], b"-Z")):
+            with self.subTest(words):
+                self.assertIn(hint, end_to_end.run(*words, code=2).stderr)
+        self.assertEqual(self.left(), [])
+
+    def test_a_full_disk_and_a_bad_input_leave_no_output(self):
+        path = self.write(os.urandom(1 << 20).hex().encode() + b"\n")
+        self.assertIn(b"No space left", end_to_end.run("sort", "--compressed=gzip", "-o", "/dev/full", path, code=2).stderr)
+        output = self.folder / "out.gz"
+        end_to_end.run("sort", "--format", "u64", "-Z", "-o", output, self.write(b"123"), code=2)
+        before = output.parent / "in.before"
+        before.write_bytes(b"old")
+        end_to_end.run("sort", "--compressed=zstd", "-o", before, self.folder / "in.none", code=2)
+        self.assertEqual(before.read_bytes(), b"old")
+        self.assertEqual(self.left(), [])
+
+
 if __name__ == "__main__":
     print(f"seed {SEED}")
     end_to_end.main("compressed_end_to_end")

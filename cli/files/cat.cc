@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/common/output_words.h"
 #include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
@@ -24,6 +25,7 @@ struct CatArguments {
   std::string output = "-";
   SourceOptions source;
   OutputRules output_rules;
+  std::string compressed;
 };
 
 // Whoever read our output has what he wanted ("penstock cat FILE | head"): end as other filters do.
@@ -32,10 +34,13 @@ int report_output(const Error& error) {
 }
 
 int run_cat(const CatArguments& arguments) {
+  const auto compressed = compressed_format(arguments.compressed, arguments.output);
+  if (!compressed) return report("cat", compressed.error());
   auto sink =
       open_sink(arguments.output, {.sync = arguments.output_rules.sync,
                                    .overwrite_device = arguments.output_rules.overwrite_device,
-                                   .inputs = arguments.inputs});
+                                   .inputs = arguments.inputs,
+                                   .compressed = *compressed});
   if (!sink) return report("cat", sink.error());
   SourceStreamOptions options{
       .read_ahead_blocks = 4, .policy = ErrorPolicy::recover, .deliver_tail = true};
@@ -71,6 +76,7 @@ Command add_cat(Parser& program) {
   parser.add_option("-o,--output", arguments->output,
                     "a file that appears when all inputs were read in whole (default: standard "
                     "output)");
+  add_compressed_word(parser, arguments->compressed);
   add_output_words(parser, arguments->output_rules);
   add_source_words(parser, arguments->source);
   parser.footer(

@@ -9,6 +9,7 @@
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/progress_line.h"
@@ -31,9 +32,12 @@ Result<FilesOptions> files_options(const FilesWords& words) {
   if (!items) return std::unexpected(items.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
+  auto compressed = compressed_format(words.compressed, words.output);
+  if (!compressed) return std::unexpected(compressed.error());
   FilesOptions options{
       .inputs = words.inputs.empty() ? std::vector<std::string>{"-"} : words.inputs,
       .output = words.output,
+      .compressed = *compressed,
       .items = std::move(*items),
       .memory_bytes = *memory_bytes,
       .memory_scope = MemoryScope::process,

@@ -23,6 +23,7 @@ struct FilesWords : MemoryWords {
   std::string device;
   bool json = false;
   OutputRules output_rules;
+  std::string compressed;  // of those that write one output, which add the word themselves
   SourceOptions source;
   TellingWords telling;
 };

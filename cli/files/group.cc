@@ -5,6 +5,7 @@
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -85,6 +86,7 @@ Command add_group(Parser& program) {
   add_text_words(parser, a.format.text, false);
   parser.add_option("-o,--output", a.output,
                     "where the results go; may be an input (default: standard output)");
+  add_compressed_word(parser, a.compressed);
   parser.add_flag("--count", a.group.aggregates.count, "how many items each key has");
   parser.add_flag("--sum", a.group.aggregates.sum, "the sum of their values");
   parser.add_flag("--min", a.group.aggregates.min, "the least value");

@@ -4,6 +4,7 @@
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/files/files_words.h"
 #include "files/join_lines.h"
 
@@ -118,6 +119,7 @@ Command add_join(Parser& program) {
   parser.add_option("--output", a.output,
                     "where the result goes; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);
+  add_compressed_word(parser, a.compressed);
   parser.add_option("-1", a.left_fields, "the field of the left file, or with --csv its column")
       .one_word();
   parser.add_option("-2", a.right_fields, "the field of the right file, or its column").one_word();

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -27,6 +28,7 @@ Command add_merge(Parser& program) {
   add_files_words(parser, *arguments, "sorted files; - or nothing is standard input");
   parser.add_option("-o,--output", arguments->output,
                     "where the result goes; may be an input (default: standard output)");
+  add_compressed_word(parser, arguments->compressed);
   parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
   parser.add_flag("-u,--unique", arguments->merge.unique,
                   "only the first of items with equal keys");

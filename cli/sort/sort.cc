@@ -20,6 +20,7 @@
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/common/command.h"
+#include "cli/common/compressed_word.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/progress_line.h"
@@ -39,6 +40,7 @@ namespace {
 struct SortArguments : SortWords {
   TellingWords telling;
   OutputRules output_rules;
+  std::string compressed;
   std::string check;  // "" (no), "true" (-c), "diagnose-first", "quiet", "silent"
   bool check_quietly = false;
   std::string stats_path;
@@ -57,6 +59,8 @@ Status validate(const SortArguments& arguments) {
   if (arguments.checks()) {
     if (arguments.output != "-")
       return misuse("check and write an output", "-o", "-c alone, or -o alone");
+    if (!arguments.compressed.empty())
+      return misuse("compress what a check does not write", "-Z", "-c without -Z");
     if (arguments.inputs.size() > 1) {
       return misuse("check more than one file", arguments.inputs[1], "one run for each file");
     }
@@ -226,6 +230,9 @@ int run(SortArguments& arguments) {
   if (!request) return report("sort", request.error());
   request->sort.resume = arguments.resume;
   request->files.output_rules = arguments.output_rules;
+  auto compressed = compressed_format(arguments.compressed, arguments.output);
+  if (!compressed) return report("sort", compressed.error());
+  request->files.compressed = *compressed;
   if (Status apart = check_told_apart(arguments, request->files); !apart)
     return report("sort", apart.error());
   if (arguments.debug) {
@@ -247,6 +254,7 @@ Command declare_sort(Parser parser, bool is_program) {
   parser.footer(std::string(sort_words_footer) +
                 "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
   add_sort_words(parser, a);
+  add_compressed_word(parser, a.compressed);
   add_output_words(parser, a.output_rules);
   parser.group("What is done and told");
   add_telling_words(parser, a.telling);

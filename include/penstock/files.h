@@ -97,6 +97,9 @@ struct FilesOptions {
   // Instead of `output`. It gets the bytes in order, in a thread of its own, and close() behind the
   // last one; after an error it is cancelled, and not closed.
   std::shared_ptr<Sink> sink = {};
+  // The output arrives compressed, by a thread of its own. Not of partition_files(), and not with a sink
+  // (penstock/source.h: compress()) or a sort that can be resumed.
+  std::optional<CompressedFormat> compressed = {};
   ItemFormat items = {};
   // That the call, or the process, may have; 32 MiB or more.
   uint64_t memory_bytes = 1 * GiB;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "penstock/base.h"
@@ -85,12 +86,19 @@ struct OutputRules {
   bool sync = true;
 };
 
+// What a sink can compress to.
+enum class CompressedFormat { gzip, zstd, lz4 };
+// By the end of a name: .gz, .zst, .lz4. Nothing: it has no such end.
+std::optional<CompressedFormat> compressed_format_of_name(std::string_view name);
+
 struct SinkOptions {
   bool sync = true;               // close() returns when the file and its name are on the disk
   bool overwrite_device = false;  // or a block device is refused
   // Paths that are read meanwhile: what would change one of them is refused, and a file among them
   // is only replaced if nobody else has changed one.
   std::vector<std::string> inputs = {};
+  // What is written arrives compressed.
+  std::optional<CompressedFormat> compressed = {};
 };
 
 // A file that appears under its name, complete, at close(); "-": stdout; a pipe or device as it is.
@@ -100,6 +108,10 @@ Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptio
 Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name);
 std::unique_ptr<Sink> callback_sink(std::function<Status(std::span<const std::byte> from)> write,
                                     std::function<void()> cancel = {});
+
+// Compresses what it is given, in the writer's thread, and hands it on to `to`. close() ends the frame
+// (gzip: the member) and closes `to`; nothing written is an empty frame. Memory: 1 MiB (gzip, lz4), or 2.
+Result<std::unique_ptr<Sink>> compress(std::unique_ptr<Sink> to, CompressedFormat format);
 
 struct SourceStreamOptions {
   size_t block_bytes = 2 * MiB;    // a power of two, at least 4 KiB

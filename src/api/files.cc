@@ -123,6 +123,9 @@ Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptio
 }
 
 Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options) {
+  if (files.compressed && options.resume)
+    return misuse("go on with an output that is compressed", "-Z --resume",
+                  "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
   return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<SortStats> {
     auto sort = api::sort_options(each, options);
     if (!sort) return std::unexpected(sort.error());
@@ -174,6 +177,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesO
 Result<PartitionFilesResult> partition_files(const FilesOptions& files,
                                              const PartitionFilesOptions& options) {
   if (files.sink != nullptr) return misuse("write many parts to one sink", "sink", "files");
+  if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
   if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
     return misuse("use bounds", "--bounds", "--by range");
   return api::with_pipes(

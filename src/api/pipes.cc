@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/misuse.h"
 #include "base/run_scope.h"
 #include "base/thread.h"
 
@@ -32,7 +33,24 @@ Result<std::unique_ptr<Pipes>> Pipes::open(FilesOptions& options) {
   return pipes;
 }
 
+// Before anything is planned: what compresses takes its memory now.
+Status Pipes::open_sink(FilesOptions& options) {
+  sink_ = std::exchange(options.sink, nullptr);
+  if (!options.compressed) return {};
+  if (sink_ != nullptr)
+    return misuse("compress for a sink", "compressed", "a sink that compresses");
+  auto sink = penstock::open_sink(options.output,
+                                  {.sync = options.output_rules.sync,
+                                   .overwrite_device = options.output_rules.overwrite_device,
+                                   .inputs = options.inputs,
+                                   .compressed = options.compressed});
+  if (!sink) return std::unexpected(sink.error());
+  sink_ = std::move(*sink);
+  return {};
+}
+
 Status Pipes::start(FilesOptions& options) {
+  if (Status opened = open_sink(options); !opened) return opened;
   const size_t pipes = options.sources.size() + (sink_ != nullptr ? 1 : 0);
   memory_ = MemoryCharge(pipes * pipe_memory_bytes);
   for (std::shared_ptr<Source>& source : options.sources) {
@@ -59,7 +77,6 @@ Status Pipes::start(FilesOptions& options) {
     from_ = std::move(*from);
     sink_writable_ = std::move(pipe->writable);
     options.output = path_of(sink_writable_);
-    options.sink.reset();
     if (Status started = start_thread(drainer_, [this] { drain(); }); !started) return started;
   }
   options.cancel = &stop_;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sources and a sink beside files: each is the other end of a pipe, whose name the engines below
+// Sources and a sink beside files, and an output that is compressed, which is a sink of ours: each is the other end of a pipe, whose name the engines below
 // read and write as they do any other.
 //
 // What must not happen is that the end of a source that failed is taken for the end of its data: a
@@ -45,7 +45,8 @@ class Pipes {
     std::thread thread;
   };
 
-  explicit Pipes(const FilesOptions& options) : sink_(options.sink), cancel_(options.cancel) {}
+  explicit Pipes(const FilesOptions& options) : cancel_(options.cancel) {}
+  Status open_sink(FilesOptions& options);
   Status start(FilesOptions& options);
   void feed(Feed& feed);
   void drain();
@@ -55,7 +56,7 @@ class Pipes {
 
   MemoryCharge memory_;
   std::vector<std::unique_ptr<Feed>> feeds_;
-  const std::shared_ptr<Sink> sink_;
+  std::shared_ptr<Sink> sink_;
   std::optional<file::Descriptor> from_;  // of the sink's pipe
   os::Fd sink_writable_;
   std::thread drainer_;
@@ -89,7 +90,8 @@ Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
 template <class Work>
 auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltype(work(given)) {
   const RunScope scope(files::run_state(given));
-  if (given.sources.empty() && given.sink == nullptr) return as_wished(work(given), given);
+  if (given.sources.empty() && given.sink == nullptr && !given.compressed)
+    return as_wished(work(given), given);
   FilesOptions options = given;
   auto pipes = Pipes::open(options);
   if (!pipes) return std::unexpected(pipes.error());
@@ -98,7 +100,7 @@ auto with_pipes(const FilesOptions& given, bool needs_all, Work work) -> decltyp
   const Status status = (*pipes)->status();
   // A run that went well had all that it wanted of a source, whatever came of the rest.
   // A sink has to take all that the run gave.
-  if (!status && (!result || needs_all || given.sink != nullptr))
+  if (!status && (!result || needs_all || given.sink != nullptr || given.compressed))
     return std::unexpected(status.error());
   return result;
 }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "penstock/base.h"
 #include "source/decoder.h"
+#include "source/encoder.h"
 
 namespace penstock::source {
 namespace {
@@ -58,7 +60,53 @@ class GzipDecoder final : public Decoder {
   bool open_ = false;
 };
 
+class GzipEncoder final : public Encoder {
+ public:
+  ~GzipEncoder() override {
+    if (open_) ::deflateEnd(&zlib_);
+  }
+  bool open() {
+    constexpr int usual_memory = 8;
+    open_ =
+        ::deflateInit2(&zlib_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, largest_window_with_gzip_header,
+                       usual_memory, Z_DEFAULT_STRATEGY) == Z_OK;
+    return open_;
+  }
+  // What zlib holds back may come with any piece.
+  size_t bound(size_t bytes) const override { return bytes + bytes / 8 + 256 * KiB; }
+  Result<size_t> encode(std::span<const std::byte> piece, std::span<std::byte> to) override {
+    return deflate(piece, to, Z_NO_FLUSH);
+  }
+  Result<size_t> finish(std::span<std::byte> to) override {
+    auto stored = deflate({}, to, Z_FINISH);
+    ::deflateReset(&zlib_);
+    return stored;
+  }
+
+ private:
+  Result<size_t> deflate(std::span<const std::byte> piece, std::span<std::byte> to, int flush) {
+    zlib_.next_in = reinterpret_cast<const Bytef*>(piece.data());
+    zlib_.avail_in = static_cast<uInt>(piece.size());
+    zlib_.next_out = reinterpret_cast<Bytef*>(to.data());
+    zlib_.avail_out = static_cast<uInt>(to.size());
+    const int answer = ::deflate(&zlib_, flush);
+    const bool done =
+        flush == Z_FINISH ? answer == Z_STREAM_END : (answer == Z_OK || answer == Z_BUF_ERROR);
+    if (!done || zlib_.avail_in != 0) return failure(ErrorCode::io, "compress as gzip", "output");
+    return to.size() - zlib_.avail_out;
+  }
+
+  z_stream zlib_ = {};
+  bool open_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<Encoder> make_gzip_encoder() {
+  auto encoder = std::make_unique<GzipEncoder>();
+  if (!encoder->open()) return nullptr;
+  return encoder;
+}
 
 std::unique_ptr<Decoder> make_gzip_decoder() {
   auto decoder = std::make_unique<GzipDecoder>();

@@ -3,8 +3,10 @@
 #include <lz4frame.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "source/decoder.h"
+#include "source/encoder.h"
 
 namespace penstock::source {
 namespace {
@@ -37,7 +39,54 @@ class Lz4Decoder final : public Decoder {
   LZ4F_dctx* context_ = nullptr;  // freed by us alone
 };
 
+class Lz4Encoder final : public Encoder {
+ public:
+  ~Lz4Encoder() override { ::LZ4F_freeCompressionContext(context_); }
+  bool open() {
+    preferences_.frameInfo.blockSizeID = LZ4F_max256KB;
+    preferences_.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled;
+    return ::LZ4F_isError(::LZ4F_createCompressionContext(&context_, LZ4F_VERSION)) == 0;
+  }
+  size_t bound(size_t bytes) const override {
+    return LZ4F_HEADER_SIZE_MAX + ::LZ4F_compressBound(bytes, &preferences_);
+  }
+  Result<size_t> encode(std::span<const std::byte> piece, std::span<std::byte> to) override {
+    auto begun = begin(to);
+    if (!begun) return begun;
+    return stored(*begun, ::LZ4F_compressUpdate(context_, to.data() + *begun, to.size() - *begun,
+                                                piece.data(), piece.size(), nullptr));
+  }
+  Result<size_t> finish(std::span<std::byte> to) override {
+    auto begun = begin(to);
+    if (!begun) return begun;
+    has_begun_ = false;
+    return stored(*begun,
+                  ::LZ4F_compressEnd(context_, to.data() + *begun, to.size() - *begun, nullptr));
+  }
+
+ private:
+  // The frame's header, if it is not there yet.
+  Result<size_t> begin(std::span<std::byte> to) {
+    if (std::exchange(has_begun_, true)) return 0;
+    return stored(0, ::LZ4F_compressBegin(context_, to.data(), to.size(), &preferences_));
+  }
+  static Result<size_t> stored(size_t before, size_t answer) {
+    if (::LZ4F_isError(answer) == 0) return before + answer;
+    return failure(ErrorCode::io, "compress as lz4", "output", ::LZ4F_getErrorName(answer));
+  }
+
+  LZ4F_preferences_t preferences_ = {};
+  LZ4F_cctx* context_ = nullptr;  // freed by us alone
+  bool has_begun_ = false;
+};
+
 }  // namespace
+
+std::unique_ptr<Encoder> make_lz4_encoder() {
+  auto encoder = std::make_unique<Lz4Encoder>();
+  if (!encoder->open()) return nullptr;
+  return encoder;
+}
 
 std::unique_ptr<Decoder> make_lz4_decoder() {
   auto decoder = std::make_unique<Lz4Decoder>();

@@ -162,7 +162,9 @@ Result<std::unique_ptr<Source>> source::source_of(const file::File& file,
                     options);
 }
 
-Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options) {
+namespace {
+
+Result<std::unique_ptr<Sink>> open_plain_sink(const std::string& path, const SinkOptions& options) {
   auto inputs = std::make_shared<file::InputGuard>();
   for (const std::string& input : options.inputs) inputs->add(input);
   auto file = file::File::create_output(
@@ -175,6 +177,14 @@ Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptio
     return std::make_unique<DescriptorSink>(std::move(*descriptor), std::move(*file));
   }
   return std::make_unique<FileSink>(std::move(*file));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options) {
+  auto sink = open_plain_sink(path, options);
+  if (!sink || !options.compressed) return sink;
+  return compress(std::move(*sink), *options.compressed);
 }
 
 std::unique_ptr<Source> callback_source(std::function<Result<size_t>(std::span<std::byte>)> read,

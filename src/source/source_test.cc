@@ -54,6 +54,56 @@ TEST(Decompress, FramesOfAllFormatsMakeOneText) {
   }
 }
 
+TEST(Compress, WhatArrivesIsTheTextCompressedWhateverThePieces) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    for (const auto format :
+         {CompressedFormat::gzip, CompressedFormat::zstd, CompressedFormat::lz4}) {
+      const std::string text = random.below(4) == 0 ? random_noise(random.below(1 * MiB), seed)
+                                                    : random_text(random.below(2 * MiB), seed);
+      std::string arrived;
+      auto sink =
+          compress(callback_sink([&](std::span<const std::byte> piece) -> Status {
+                     arrived.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+                     return {};
+                   }),
+                   format);
+      ASSERT_TRUE(sink) << sink.error().message();
+      for (size_t at = 0; at < text.size();) {
+        const size_t bytes = std::min<size_t>(random.below(300'000), text.size() - at);
+        ASSERT_TRUE((*sink)->write(std::as_bytes(std::span(text).subspan(at, bytes))));
+        at += bytes;
+      }
+      ASSERT_TRUE((*sink)->close());
+      ASSERT_FALSE(arrived.empty());
+      auto source = decompressed(arrived, seed, 100'000);
+      const Read read = read_all(*source, seed);
+      ASSERT_TRUE(read.status) << read.status.error().message();
+      ASSERT_EQ(read.text, text);
+      // As it is, where it was not told to be compressed: a frame begins as frames do.
+      ASSERT_TRUE(decoding_bytes(
+                      std::as_bytes(std::span(arrived)).first(std::min(arrived.size(), head_bytes)))
+                      .has_value());
+    }
+  }
+}
+
+TEST(Compress, AnErrorOfTheSinkIsTheErrorOfTheWriter) {
+  for (const auto format :
+       {CompressedFormat::gzip, CompressedFormat::zstd, CompressedFormat::lz4}) {
+    auto sink = compress(callback_sink([](std::span<const std::byte>) -> Status {
+                           return failure(ErrorCode::io, "write", "a full disk");
+                         }),
+                         format);
+    ASSERT_TRUE(sink) << sink.error().message();
+    const std::string noise = random_noise(4 * MiB, 1);
+    const Status written = (*sink)->write(std::as_bytes(std::span(noise)));
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().subject, "a full disk");
+  }
+}
+
 TEST(Decompress, WhatIsNotCompressedComesAsItIs) {
   using namespace std::string_literals;
   for (const std::string& text : {""s, "a"s, "\x1f"s, "\x1f\x8b"s, "\x28\xb5\x2f"s,

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "source/decoder.h"
+#include "source/encoder.h"
 
 namespace penstock::source {
 namespace {
@@ -52,7 +53,49 @@ class ZstdDecoder final : public Decoder {
   ZSTD_DCtx* context_ = nullptr;  // freed by us alone
 };
 
+class ZstdEncoder final : public Encoder {
+ public:
+  ~ZstdEncoder() override { ::ZSTD_freeCCtx(context_); }
+  bool open() {
+    // A smaller window than usual, for less memory: 2 MiB altogether.
+    constexpr int window_log = 19;
+    context_ = ::ZSTD_createCCtx();
+    return context_ != nullptr &&
+           ::ZSTD_isError(::ZSTD_CCtx_setParameter(context_, ZSTD_c_windowLog, window_log)) == 0 &&
+           ::ZSTD_isError(::ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1)) == 0;
+  }
+  // A block that zstd holds back may come with any piece.
+  size_t bound(size_t bytes) const override {
+    return ::ZSTD_compressBound(bytes) + ::ZSTD_CStreamOutSize();
+  }
+  Result<size_t> encode(std::span<const std::byte> piece, std::span<std::byte> to) override {
+    return compress(piece, to, ZSTD_e_continue);
+  }
+  Result<size_t> finish(std::span<std::byte> to) override { return compress({}, to, ZSTD_e_end); }
+
+ private:
+  Result<size_t> compress(std::span<const std::byte> piece, std::span<std::byte> to,
+                          ZSTD_EndDirective directive) {
+    ZSTD_inBuffer in{piece.data(), piece.size(), 0};
+    ZSTD_outBuffer out{to.data(), to.size(), 0};
+    for (;;) {
+      const size_t left = ::ZSTD_compressStream2(context_, &out, &in, directive);
+      if (::ZSTD_isError(left) != 0 || (left != 0 && out.pos == out.size))
+        return failure(ErrorCode::io, "compress as zstd", "output", ::ZSTD_getErrorName(left));
+      if (directive == ZSTD_e_end ? left == 0 : in.pos == in.size) return out.pos;
+    }
+  }
+
+  ZSTD_CCtx* context_ = nullptr;  // freed by us alone
+};
+
 }  // namespace
+
+std::unique_ptr<Encoder> make_zstd_encoder() {
+  auto encoder = std::make_unique<ZstdEncoder>();
+  if (!encoder->open()) return nullptr;
+  return encoder;
+}
 
 std::unique_ptr<Decoder> make_zstd_decoder(uint64_t window_bytes_max) {
   auto decoder = std::make_unique<ZstdDecoder>();
