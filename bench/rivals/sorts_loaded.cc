@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* numpy_version = "2.3.5";
 
-const fs::path sources = PENSTOCK_SOURCE_DIR "/bench/compare";
+const fs::path sources = PENSTOCK_SOURCE_DIR "/bench/rivals";
 const fs::path built = PENSTOCK_BINARY_DIR;
 
 bool runs(const std::vector<std::string>& words, const std::vector<std::string>& environment = {}) {
