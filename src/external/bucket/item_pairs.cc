@@ -256,7 +256,8 @@ class PairSorter {
     if (known.complete) return order_equal(group);
     if (format_.keys != nullptr && group.size() <= kept_items_max && keep_keys(group))
       return order_by_kept_keys(group);
-    if (group.size() < group_items_min || known.depth == depth_max) return compare(group);
+    if (group.size() < group_items_min || known.depth == depth_max)
+      return compare(group, known.covered);
     return format_.keys != nullptr ? divide_made(group, known) : divide(group, known);
   }
 
@@ -278,7 +279,7 @@ class PairSorter {
 
   Status divide(std::span<KeyValue> group, const Known& known) {
     see_window(group, known.covered);
-    if (bits_.all_alike()) return bits_.complete() ? order_equal(group) : compare(group);
+    if (bits_.all_alike()) return bits_.complete() ? order_equal(group) : compare(group, 0);
     number(group);
     const Known then{
         .covered = bits_.covered(), .complete = bits_.complete(), .depth = known.depth + 1};
@@ -304,7 +305,7 @@ class PairSorter {
       group[i].key = key_from(key_of(group[i], room), common);
     }
     if (auto status = sort_by_key(group, 1); !status) return status;
-    if (group.front().key == group.back().key) return compare(group);
+    if (group.front().key == group.back().key) return compare(group, 0);
     return order_groups(group, {.depth = known.depth + 1});
   }
 
@@ -355,11 +356,16 @@ class PairSorter {
     return std::string_view(keys_).substr(kept.begin, kept.end - kept.begin);
   }
 
-  Status compare(std::span<KeyValue> group) const {
+  // Keys that are alike up to `covered`.
+  Status compare(std::span<KeyValue> group, size_t covered) const {
     std::string room_a;
     std::string room_b;
     auto order_of = [&](const KeyValue& a, const KeyValue& b) {
-      return order_.compare_keys(key_of(a, room_a), key_of(b, room_b));
+      const std::string_view left = key_of(a, room_a);
+      const std::string_view right = key_of(b, room_b);
+      // Zeros that fill up a shorter one are no part of it.
+      const size_t from = std::min({covered, left.size(), right.size()});
+      return order_.compare_keys(left.substr(from), right.substr(from));
     };
     std::sort(group.begin(), group.end(), [&](const KeyValue& a, const KeyValue& b) {
       const int order = order_of(a, b);
