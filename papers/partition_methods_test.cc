@@ -29,7 +29,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, PartitionTest, testing::ValuesIn(ways()), name
 
 TEST(PartitionMethods, ManyBucketsOfASmallInputTakeLittleMemory) {
   expect_little_memory([]<class T>(std::span<const T> items, const PartitionOptions& how) {
-    return partition_by(papers::shared_rings(), nullptr, partition_internal::Input<T>(items), how);
+    return partition_by<T>(papers::shared_rings(), nullptr, partition_internal::Input<T>(items),
+                           how);
   });
 }
 
@@ -60,8 +61,8 @@ TEST(PartitionMethods, WhatAMethodCannotDoIsRefused) {
   const std::vector<uint32_t> items(100);
   const auto code_of = [&](const partition_internal::Method& method,
                            const PartitionOptions& options) {
-    auto parts = partition_by(method, nullptr,
-                              partition_internal::Input(std::span<const uint32_t>(items)), options);
+    auto parts = partition_by<uint32_t>(
+        method, nullptr, partition_internal::Input(std::span<const uint32_t>(items)), options);
     EXPECT_FALSE(parts);
     return parts ? ErrorCode::io : parts.error().code;
   };

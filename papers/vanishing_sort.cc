@@ -8,8 +8,8 @@
 #include "base/access.h"
 #include "papers/radix_sort.h"
 #include "pool/pool.h"
+#include "scatter/key_order_of.h"
 #include "sort/kernels/kernels.h"
-#include "sort/key_order_of.h"
 
 namespace penstock::papers {
 namespace {

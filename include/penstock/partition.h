@@ -31,6 +31,7 @@
 #include "penstock/containers.h"
 #include "penstock/region.h"
 #include "penstock/rewire.h"
+#include "penstock/sort.h"
 
 namespace penstock {
 
@@ -42,30 +43,37 @@ inline constexpr uint32_t partition_buckets_max = 1 << 14;
 
 // ---- which bucket an item belongs to, by its key
 
-// Bits [0, bits).
+// The place of a key in the order of its type, which is that of sort(), as an unsigned number of as
+// many bits: what high bits, ranges and splitters are made of. Of an unsigned number it is the number
+// itself, of 128 bits the upper 64, of a pair that of its key. ByRange{rank_of(-1.0), rank_of(1.0)}.
+template <Sortable T>
+uint64_t rank_of(const T& item);
+
+// Bits [0, bits) of the key, as memory holds it.
 struct ByLowBits {
   unsigned bits = 8;
 };
-// Bits [key_bits - bits, key_bits) of key - base; key_bits = 0: of the whole type. Keys outside of
-// [base, base + 2^key_bits) go where these bits say.
+// Bits [key_bits - bits, key_bits) of rank - base; key_bits = 0: of the whole type. Keys outside of
+// [base, base + 2^key_bits) go where these bits say. Of floats only the leading bits of all.
 struct ByHighBits {
   unsigned bits = 8;
   unsigned key_bits = 0;
   uint64_t base = 0;
 };
-// Shares of [first, last], about equally wide and in order. Keys outside go to the outermost.
-// `last` is never more than the greatest key of the type.
+// Shares of the ranks [first, last], about equally wide and in order. Keys outside go to the
+// outermost. `last` is never more than the greatest rank of the type.
 struct ByRange {
   uint64_t first = 0;
   uint64_t last = ~uint64_t{0};
   uint32_t buckets = 256;
 };
-// The leading bits of a hash that spreads any keys; `seed` chooses which.
+// The leading bits of a hash of the key, as memory holds it, that spreads any keys; `seed` chooses
+// which. (-0 and +0 are two keys.)
 struct ByHash {
   unsigned bits = 8;
   uint64_t seed = 0;
 };
-// Bucket i holds splitters[i - 1] <= key < splitters[i]; there is one bucket more than splitters.
+// Bucket i holds splitters[i - 1] <= rank < splitters[i]; there is one bucket more than splitters.
 // REQUIRES: sorted.
 struct BySplitters {
   std::vector<uint64_t> splitters;
@@ -93,7 +101,7 @@ struct PartitionStats {
 
 // The buckets. Their memory goes back to the pool with them, or bucket by bucket.
 // Thread safety: bucket() from any thread; release() of different buckets too.
-template <class T>
+template <Sortable T>
 class Partitions {
  public:
   uint32_t buckets() const;
@@ -112,7 +120,7 @@ class Partitions {
   std::unique_ptr<partition_internal::Core> core_;
 };
 
-// T is uint32_t, uint64_t, KeyValue32 or KeyValue64.
+// Of all that sort() takes: integers of 8 to 64 bits, float and double, pairs, and 128 bits.
 // Errors: invalid_argument; out_of_memory when the pool has not the blocks that the buckets may
 // need (bytes / block_bytes and the unused ones above), or the system has no memory for them;
 // out_of_mappings when more than four fifths of vm.max_map_count could be needed.
@@ -121,16 +129,16 @@ class Partitions {
 //
 // The first takes memory from a pool of its own, which the system has yet to clear; the second from
 // one that may have been used before, and is shared.
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition(std::span<const T> items, const PartitionOptions& options);
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
                                 const PartitionOptions& options);
 
 // In place: the first `count` items of a row of blocks, all but the last one full. Each block goes
 // back to the pool when a thread has read it, and makes room for buckets.
 // After an error the input is gone. REQUIRES: the blocks are of this pool.
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,
                                          const PartitionOptions& options);
@@ -156,7 +164,7 @@ struct RewiredPartitionStats {
 };
 
 // Thread safety: a value; different buckets may be used by different threads.
-template <class T>
+template <Sortable T>
 struct RewiredPartitions {
   RewiredVector<T> items;               // all of them, bucket after bucket
   std::vector<uint64_t> offsets = {0};  // where each begins, and the end: buckets() + 1 of them
@@ -192,7 +200,7 @@ struct RewiredPartitions {
 //
 // Source: the paper named in penstock/rewire.h, section 5.2.4.
 //
-// T is uint32_t, uint64_t, KeyValue32 or KeyValue64. The input stays as it is.
+// Of all that partition() takes. The input stays as it is.
 //
 // Pages: those that the items fill, and up to one per bucket; with several threads at most an
 // eighth more per bucket, or 256 bytes per bucket and thread if that is more. Those that are left
@@ -200,7 +208,7 @@ struct RewiredPartitions {
 //
 // Errors, after which all pages are back: invalid_argument; out_of_memory, when the pool has not
 // enough pages; out_of_mappings.
-template <class T>
+template <Sortable T>
 Result<RewiredPartitions<T>> rewired_partition(const PagePool& pool, std::span<const T> items,
                                                const RewiredPartitionOptions& options = {});
 

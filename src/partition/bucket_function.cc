@@ -66,11 +66,42 @@ struct Maker {
   }
 };
 
+// Of keys of 8 and 16 bits there are so few that each has its place in a table.
+BucketMap table_of(const BucketMap& map, const KeyShape& shape, bool by_rank) {
+  BucketMap table{.kind = Kind::table, .buckets = map.buckets};
+  const uint32_t keys = 1u << shape.bits;
+  for (uint32_t key = 0; key < keys; ++key) {
+    const auto rank = key ^ static_cast<uint32_t>(shape.order.flip);  // they are no floats
+    table.table.push_back(static_cast<uint16_t>(map(by_rank ? rank : key)));
+  }
+  return table;
+}
+
 }  // namespace
 
-Result<BucketMap> make_bucket_map(const PartitionBy& by, unsigned key_bits,
-                                  const std::string& name) {
-  return std::visit(Maker{key_bits, name}, by);
+Result<Buckets> make_buckets(const PartitionBy& by, const KeyShape& shape,
+                             const std::string& name) {
+  auto map = std::visit(Maker{shape.bits, name}, by);  // of ranks
+  if (!map) return std::unexpected(std::move(map.error()));
+  const bool by_rank = map->kind != Kind::low_bits && map->kind != Kind::hash;
+  if (shape.bits <= 16) return Buckets{table_of(*map, shape, by_rank), {}};
+  if (!by_rank || shape.order.plain()) return Buckets{std::move(*map), {}};
+  if (map->kind == Kind::range || map->kind == Kind::splitters)
+    return Buckets{std::move(*map), shape.order};
+
+  // By high bits. The rank of a signed number is the number and its sign bit.
+  if (shape.order.flip_if_negative == 0) {
+    map->kind = Kind::bit_field;
+    map->zero -= shape.order.flip;
+    return Buckets{std::move(*map), {}};
+  }
+  // The bits of a float's rank are in no field of the float: a search finds the bucket.
+  if (map->kind != Kind::top_bits && map->buckets > 1)
+    return Maker{shape.bits, name}.refuse("floats by their leading bits (no base, no key_bits)");
+  std::vector<uint64_t> splitters;
+  for (uint64_t bucket = 1; bucket < map->buckets; ++bucket)
+    splitters.push_back(bucket << map->shift);
+  return Buckets{BucketMap::by_splitters(std::move(splitters)), shape.order};
 }
 
 }  // namespace penstock::partition_internal

@@ -166,8 +166,9 @@ uint64_t now_ns() {
 }
 
 template <class T>
-Status distribute(Input<T>& input, const BucketMap& map, BucketMemory& memory, unsigned threads,
+Status distribute(Input<T>& input, const Buckets& to, BucketMemory& memory, unsigned threads,
                   bool stable) {
+  const BucketMap& map = to.map;
   std::vector<std::unique_ptr<scatter::LineScatter<T>>> scatters;
   for (unsigned worker = 0; worker < threads; ++worker) {
     scatters.push_back(std::make_unique<scatter::LineScatter<T>>(map.buckets, memory.line_bytes()));
@@ -183,7 +184,8 @@ Status distribute(Input<T>& input, const BucketMap& map, BucketMemory& memory, u
   const Status status = run_workers(threads, [&](unsigned worker) {
     const auto run = [&](uint64_t job) {
       input.with_job(job, [&](std::span<const T> items) {
-        scatters[worker]->add(items.data(), items.size(), map, {}, items.data() + items.size());
+        scatters[worker]->add(items.data(), items.size(), map, to.order,
+                              items.data() + items.size());
       });
     };
     if (stable) {
@@ -236,10 +238,11 @@ namespace {
 // `blocks_ahead`: so many that a method which takes blocks in a handler of faults, where it can
 // only stop the program when there is none, takes them before.
 template <class T>
-Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, const BucketMap& map,
-                          const Method& method, const MemoryOptions& options,
-                          uint64_t blocks_ahead) {
-  auto core = std::make_unique<Core>(pool, map.buckets);
+Result<std::unique_ptr<Core>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
+                                  const Buckets& to, const Method& method,
+                                  const MemoryOptions& options, uint64_t blocks_ahead) {
+  const uint32_t buckets = to.map.buckets;
+  auto core = std::make_unique<Core>(pool, buckets);
   const uint64_t needed = method.blocks_needed(options, pool->block_bytes());
   if (Status status = check_mappings(*pool, method.mappings_needed(options, needed), options.name);
       !status)
@@ -248,7 +251,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, con
   if (!memory) return std::unexpected(std::move(memory.error()));
 
   const uint64_t begin_ns = now_ns();
-  if (Status status = distribute(input, map, **memory, options.workers, options.stable); !status)
+  if (Status status = distribute(input, to, **memory, options.workers, options.stable); !status)
     return std::unexpected(std::move(status.error()));
   const uint64_t distributed_ns = now_ns();
 
@@ -256,7 +259,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, con
   if ((*memory)->complete()) {
     core->keep_in(std::move(*memory));
   } else {
-    auto all = collect(*pool, **memory, map.buckets, options.workers, options.stable);
+    auto all = collect(*pool, **memory, buckets, options.workers, options.stable);
     if ((*memory)->failed()) return no_blocks_left(all.blocks_peak, options.name);
     memory->reset();
     stats.blocks_peak = all.blocks_peak;
@@ -266,7 +269,7 @@ Result<Partitions<T>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input, con
   }
   stats.distribute_ns = distributed_ns - begin_ns;
   stats.join_ns = now_ns() - distributed_ns;
-  return internal::Access::make<Partitions<T>>(std::move(core));
+  return core;
 }
 
 // A bucket should be some blocks long, so that little of the last one is unused, but any block may
@@ -284,20 +287,20 @@ size_t block_bytes_for(const Method& method, const MemoryOptions& options) {
   return block_bytes;
 }
 
-}  // namespace
-
+// What partition_by() does, of words.
 template <class T>
-Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given, Input<T> input,
-                                   const PartitionOptions& options) {
+Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockPool* given,
+                                              Input<T> input, const KeyShape& shape,
+                                              const PartitionOptions& options) {
   const auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "partition", options.name, std::move(hint));
   };
-  auto map = make_bucket_map(options.by, key_bits_of<T>, options.name);
-  if (!map) return std::unexpected(std::move(map.error()));
+  const auto buckets = make_buckets(options.by, shape, options.name);
+  if (!buckets) return std::unexpected(buckets.error());
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
   if (options.stable && options.threads > 1 && !method.can_be_stable())
     return refuse("one thread, or a method with buckets of each thread's own, to be stable");
-  const MemoryOptions memory_options{.buckets = map->buckets,
+  const MemoryOptions memory_options{.buckets = buckets->map.buckets,
                                      .workers = options.threads,
                                      .bytes_max = input.count() * sizeof(T),
                                      .stable = options.stable,
@@ -313,7 +316,7 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
       return failure(ErrorCode::out_of_memory,
                      "partition with " + std::to_string(pool->blocks_free()) + " free blocks",
                      options.name, std::to_string(needed + in_hand - back) + " free blocks");
-    return run(pool, input, *map, method, memory_options,
+    return run(pool, input, *buckets, method, memory_options,
                needed + in_hand - std::min(needed + in_hand, back));
   }
   const size_t block_bytes =
@@ -327,7 +330,17 @@ Result<Partitions<T>> partition_by(const Method& method, const BlockPool* given,
   if (!pool) return std::unexpected(std::move(pool.error()));
   // Nobody else empties a pool of our own; but any block may be a mapping, even at home.
   const uint64_t ahead = needed > mappings_max() ? needed : 0;
-  return run(internal::Access::core(*pool), input, *map, method, memory_options, ahead);
+  return run(internal::Access::core(*pool), input, *buckets, method, memory_options, ahead);
+}
+
+}  // namespace
+
+template <class T>
+Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool,
+                                   Input<WordOf<T>> input, const PartitionOptions& options) {
+  auto core = partition_words(method, pool, std::move(input), key_shape_of<T>(), options);
+  if (!core) return std::unexpected(std::move(core.error()));
+  return internal::Access::make<Partitions<T>>(std::move(*core));
 }
 
 }  // namespace partition_internal
@@ -336,70 +349,88 @@ using namespace partition_internal;
 
 // ---- the public names
 
-template <class T>
+template <Sortable T>
 Partitions<T>::Partitions(std::unique_ptr<Core> core) : core_(std::move(core)) {}
-template <class T>
+template <Sortable T>
 Partitions<T>::Partitions(Partitions&&) noexcept = default;
-template <class T>
+template <Sortable T>
 Partitions<T>& Partitions<T>::operator=(Partitions&&) noexcept = default;
-template <class T>
+template <Sortable T>
 Partitions<T>::~Partitions() = default;
 
-template <class T>
+template <Sortable T>
 uint32_t Partitions<T>::buckets() const {
   return static_cast<uint32_t>(core_->rows().size());
 }
-template <class T>
+template <Sortable T>
 std::span<T> Partitions<T>::bucket(uint32_t index) const {
   const Core::Row& row = core_->rows()[index];
   return {reinterpret_cast<T*>(row.begin), row.bytes / sizeof(T)};
 }
-template <class T>
+template <Sortable T>
 void Partitions<T>::release(uint32_t index) {
   core_->release(index);
 }
-template <class T>
+template <Sortable T>
 const PartitionStats& Partitions<T>::stats() const {
   return core_->stats;
 }
 
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition(std::span<const T> items, const PartitionOptions& options) {
-  return partition_by<T>(shared_pieces(), nullptr, Input<T>(items), options);
+  return partition_by<T>(shared_pieces(), nullptr, Input<WordOf<T>>(words_of(items)), options);
 }
 
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,
                                 const PartitionOptions& options) {
-  return partition_by<T>(shared_pieces(), &pool, Input<T>(items), options);
+  return partition_by<T>(shared_pieces(), &pool, Input<WordOf<T>>(words_of(items)), options);
 }
 
-template <class T>
+template <Sortable T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,
                                          const PartitionOptions& options) {
-  auto input = Input<T>::in_place(pool, std::move(blocks), count, options.name);
+  auto input = Input<WordOf<T>>::in_place(pool, std::move(blocks), count, options.name);
   if (!input) return std::unexpected(std::move(input.error()));
   return partition_by<T>(shared_pieces(), &pool, std::move(*input), options);
 }
 
-#define PENSTOCK_INSTANTIATE(T)                                                              \
-  template Status partition_internal::distribute(Input<T>&, const BucketMap&, BucketMemory&, \
-                                                 unsigned, bool);                            \
-  template Result<Partitions<T>> partition_internal::partition_by(                           \
-      const Method&, const BlockPool*, Input<T>, const PartitionOptions&);                   \
-  template class Partitions<T>;                                                              \
-  template Result<Partitions<T>> partition(std::span<const T> items,                         \
-                                           const PartitionOptions& options);                 \
-  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items,  \
-                                           const PartitionOptions& options);                 \
-  template Result<Partitions<T>> partition_in_place<T>(                                      \
-      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,           \
-      const PartitionOptions& options);
+template <Sortable T>
+uint64_t rank_of(const T& item) {
+  return scatter::key_of(
+      scatter::encode(std::bit_cast<scatter::ItemOf<T>>(item), scatter::key_order_of<T>(false)));
+}
+template <>
+uint64_t rank_of(const KeyValue32& item) {
+  return item.key;
+}
 
+#define PENSTOCK_INSTANTIATE(T)                                                            \
+  template Status partition_internal::distribute(Input<T>&, const Buckets&, BucketMemory&, \
+                                                 unsigned, bool);
+PENSTOCK_INSTANTIATE(uint8_t)
+PENSTOCK_INSTANTIATE(uint16_t)
 PENSTOCK_INSTANTIATE(uint32_t)
 PENSTOCK_INSTANTIATE(uint64_t)
 PENSTOCK_INSTANTIATE(KeyValue32)
 PENSTOCK_INSTANTIATE(KeyValue64)
+PENSTOCK_INSTANTIATE(Key128)
+#undef PENSTOCK_INSTANTIATE
+
+#define PENSTOCK_INSTANTIATE(T)                                                             \
+  template uint64_t rank_of(const T&);                                                      \
+  template Result<Partitions<T>> partition_internal::partition_by<T>(                       \
+      const Method&, const BlockPool*, Input<WordOf<T>>, const PartitionOptions&);          \
+  template class Partitions<T>;                                                             \
+  template Result<Partitions<T>> partition(std::span<const T> items,                        \
+                                           const PartitionOptions& options);                \
+  template Result<Partitions<T>> partition(const BlockPool& pool, std::span<const T> items, \
+                                           const PartitionOptions& options);                \
+  template Result<Partitions<T>> partition_in_place<T>(                                     \
+      const BlockPool& pool, std::vector<BlockPool::Block> blocks, uint64_t count,          \
+      const PartitionOptions& options);
+PENSTOCK_FOR_SORTABLE(PENSTOCK_INSTANTIATE)
+#undef PENSTOCK_INSTANTIATE
 
 }  // namespace penstock

@@ -39,6 +39,46 @@ TEST(Partition, ARangeEndsWithTheGreatestKeyOfTheType) {
   }
 }
 
+TEST(Partition, RanksAreInTheOrderOfTheirType) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> rising = {-infinity, -1e300, -1, -5e-324,  -0.0, 0.0,
+                                      5e-324,    1,      2,  infinity, nan,  -nan};
+  for (size_t i = 1; i < rising.size(); ++i)
+    EXPECT_LT(rank_of(rising[i - 1]), rank_of(rising[i])) << i;
+  EXPECT_EQ(rank_of(int8_t{-128}), 0u);
+  EXPECT_EQ(rank_of(int8_t{127}), 255u);
+  EXPECT_EQ(rank_of(int64_t{0}), uint64_t{1} << 63);
+  EXPECT_EQ(rank_of(uint32_t{7}), 7u);
+  EXPECT_EQ(rank_of(KeyValue32{7, 9}), 7u);
+  EXPECT_EQ(rank_of(KeyValue64{7, 9}), 7u);
+  EXPECT_EQ(rank_of(Key128{.low = 9, .high = 7}), 7u);
+  // As the model of these tests counts them.
+  Random random(seed);
+  for (int i = 0; i < 1000; ++i) {
+    const auto item = item_of<float>(random.next(), 0);
+    EXPECT_EQ(rank_of(item), rank_in(item));
+  }
+}
+
+TEST(Partition, ARangeOfFloatsEndsWithItsBounds) {
+  Random random(seed);
+  std::vector<double> items(10'000);
+  for (double& item : items) item = static_cast<double>(random.below(4000)) - 2000;
+  const auto parts = partition(std::span<const double>(items),
+                               {.by = BySplitters{{rank_of(-1000.0), rank_of(0.0)}}});
+  ASSERT_TRUE(parts) << parts.error().message();
+  for (const double item : parts->bucket(0)) EXPECT_LT(item, -1000);
+  for (const double item : parts->bucket(1)) EXPECT_TRUE(item >= -1000 && item < 0) << item;
+  for (const double item : parts->bucket(2)) EXPECT_GE(item, 0);
+  EXPECT_EQ(parts->bucket(0).size() + parts->bucket(1).size() + parts->bucket(2).size(),
+            items.size());
+  EXPECT_EQ(partition(std::span<const double>(items), {.by = ByHighBits{.bits = 3, .key_bits = 9}})
+                .error()
+                .code,
+            ErrorCode::invalid_argument);
+}
+
 TEST(Partition, BadOptionsAreRefused) {
   const std::vector<uint32_t> items(100);
   const auto code_of = [&](const PartitionOptions& options) {

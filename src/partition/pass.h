@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bits.h"
+#include "partition/bucket_function.h"
 #include "partition/bucket_memory.h"
 #include "penstock/partition.h"
 
@@ -20,8 +21,11 @@ namespace penstock::partition_internal {
 inline constexpr uint64_t job_bytes = 2 * MiB;
 inline constexpr unsigned threads_max = 1024;
 
+// Items as the kernels see them.
 template <class T>
-inline constexpr unsigned key_bits_of = sizeof(T) == 4 || std::is_same_v<T, KeyValue32> ? 32 : 64;
+std::span<const WordOf<T>> words_of(std::span<const T> items) {
+  return {reinterpret_cast<const WordOf<T>*>(items.data()), items.size()};
+}
 
 // The input in jobs, numbered in order.
 template <class T>
@@ -72,8 +76,8 @@ class Input {
 // Every item goes to its bucket. Buckets are complete when this returns. Errors: where the system
 // has not so many threads; then nothing was done.
 template <class T>
-Status distribute(Input<T>& input, const scatter::BucketMap& map, BucketMemory& memory,
-                  unsigned threads, bool stable);
+Status distribute(Input<T>& input, const Buckets& buckets, BucketMemory& memory, unsigned threads,
+                  bool stable);
 
 // All buckets' blocks, at home, and the holes in them closed. No chains where the memory has
 // failed: the pool has its blocks back.
@@ -92,7 +96,7 @@ uint64_t now_ns();
 
 // `pool`: where blocks come from; nullptr: one is opened.
 template <class T>
-Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool, Input<T> input,
-                                   const PartitionOptions& options);
+Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool,
+                                   Input<WordOf<T>> input, const PartitionOptions& options);
 
 }  // namespace penstock::partition_internal

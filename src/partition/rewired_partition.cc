@@ -239,8 +239,8 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   };
   if (options.threads == 0 || options.threads > threads_max) return refuse("1 to 1024 threads");
   if (options.stable && options.threads > 1) return refuse("one thread, to be stable");
-  const auto map = make_bucket_map(options.by, key_bits_of<T>, options.name);
-  if (!map) return std::unexpected(map.error());
+  const auto to = make_buckets(options.by, key_shape_of<T>(), options.name);
+  if (!to) return std::unexpected(to.error());
 
   const std::shared_ptr<pool::PageStore>& store = internal::Access::core(page_pool);
   PagesAsBlocks pool(store);
@@ -251,7 +251,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
   const uint64_t start = now_ns();
 
   // Items to pages.
-  const uint32_t buckets = map->buckets;
+  const uint32_t buckets = to->map.buckets;
   auto memory = shared_pieces().open(pool,
                                      {.buckets = buckets,
                                       .workers = options.threads,
@@ -260,10 +260,10 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
                                       .name = options.name},
                                      0);
   if (!memory) return std::unexpected(std::move(memory.error()));
-  Input<T> input(items);
+  Input<WordOf<T>> input(words_of(items));
   // With fewer threads than asked for, if the system has not so many.
-  if (!distribute(input, *map, **memory, options.threads, false))
-    (void)distribute(input, *map, **memory, 1, false);
+  if (!distribute(input, *to, **memory, options.threads, false))
+    (void)distribute(input, *to, **memory, 1, false);
   const uint64_t distributed = now_ns();
 
   // All pages full.
@@ -299,7 +299,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
 }  // namespace
 }  // namespace partition_internal
 
-template <class T>
+template <Sortable T>
 Result<RewiredPartitions<T>> rewired_partition(const PagePool& pool, std::span<const T> items,
                                                const RewiredPartitionOptions& options) {
   return partition_internal::run<T>(pool, items, options);
@@ -308,9 +308,7 @@ Result<RewiredPartitions<T>> rewired_partition(const PagePool& pool, std::span<c
 #define PENSTOCK_INSTANTIATE(T)                               \
   template Result<RewiredPartitions<T>> rewired_partition<T>( \
       const PagePool& pool, std::span<const T> items, const RewiredPartitionOptions& options);
-PENSTOCK_INSTANTIATE(uint32_t)
-PENSTOCK_INSTANTIATE(uint64_t)
-PENSTOCK_INSTANTIATE(KeyValue32)
-PENSTOCK_INSTANTIATE(KeyValue64)
+PENSTOCK_FOR_SORTABLE(PENSTOCK_INSTANTIATE)
+#undef PENSTOCK_INSTANTIATE
 
 }  // namespace penstock

@@ -65,9 +65,9 @@ void expect_model(const RewiredPartitions<T>& parts, std::span<const T> items,
     for (uint32_t i = 0; i < parts.buckets(); ++i) {
       for (const T& item : parts.bucket(i)) {
         ASSERT_LE(std::abs(static_cast<int64_t>(bucket_of(options.by, item)) - int64_t{i}), 1);
-        ASSERT_TRUE(i == 0 || key_of(item) >= greatest || parts.bucket(i).empty());
+        ASSERT_TRUE(i == 0 || rank_in(item) >= greatest || parts.bucket(i).empty());
       }
-      for (const T& item : parts.bucket(i)) greatest = std::max(greatest, key_of(item));
+      for (const T& item : parts.bucket(i)) greatest = std::max(greatest, rank_in(item));
     }
     std::vector<T> all(parts.items.begin(), parts.items.end()), given(items.begin(), items.end());
     std::sort(all.begin(), all.end(), before<T>);
@@ -126,7 +126,7 @@ std::vector<PartitionBy> functions(unsigned bits_of_key) {
 
 template <class T>
 class RewiredPartitionOf : public testing::Test {};
-using ItemTypes = testing::Types<uint32_t, uint64_t, KeyValue32, KeyValue64>;
+using ItemTypes = testing::Types<uint32_t, uint64_t, int32_t, KeyValue32, KeyValue64, Key128>;
 TYPED_TEST_SUITE(RewiredPartitionOf, ItemTypes);
 
 TYPED_TEST(RewiredPartitionOf, DoesWhatTheModelDoes) {

@@ -78,6 +78,8 @@ uint32_t BucketMap::operator()(uint64_t key) const {
       return static_cast<uint32_t>((key - zero) >> shift) & (buckets - 1);
     case Kind::hash:
       return static_cast<uint32_t>(hash_of(key, zero) >> shift);
+    case Kind::table:
+      return table[key];
   }
   return 0;
 }

@@ -28,7 +28,7 @@ struct KeyRange {
 KeyRange keys_from(uint64_t base, unsigned bits);
 
 struct BucketMap {
-  enum class Kind : uint8_t { range, splitters, low_bits, top_bits, bit_field, hash };
+  enum class Kind : uint8_t { range, splitters, low_bits, top_bits, bit_field, hash, table };
   Kind kind = Kind::range;
   uint32_t buckets = 1;  // by bits and by hash: a power of two
 
@@ -44,6 +44,9 @@ struct BucketMap {
   uint32_t last_32 = 0;             // the greatest bucket that one of these can reach
   std::vector<uint64_t> splitters;  // sorted; bucket i begins with splitters[i - 1]
   unsigned tree_levels = 0;
+
+  std::vector<uint16_t>
+      table;  // of keys of 8 and 16 bits, as memory holds them: the bucket of each
 
   static BucketMap by_range(const KeyRange& range, uint32_t buckets_max);
   // REQUIRES: sorted. Where two are equal, there is an empty bucket between them.

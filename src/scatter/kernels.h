@@ -62,7 +62,8 @@ struct Kernels {
                         Slots<T>& slots, const T* ahead);
 };
 
-// For uint32_t, uint64_t, KeyValue32, KeyValue64, Key128.
+// For uint32_t, uint64_t, KeyValue32, KeyValue64, Key128; of uint8_t and uint16_t scatter_lines
+// alone, and maps that are tables.
 template <class T>
 const Kernels<T>& kernels();
 

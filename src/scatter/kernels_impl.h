@@ -138,12 +138,12 @@ template <bool plain, class T, class Key>
   }
 }
 
-// By a function of each key alone, which the compiler makes a vector of.
-template <class T, class Function>
+// By a function of a word of each key alone, which the compiler makes a vector of.
+template <class T, class Word, class Function>
 [[gnu::always_inline]] inline void number_each(const T* items, size_t count, uint32_t* numbers,
-                                               const Function& function) {
+                                               const Word& word, const Function& function) {
   for (size_t i = 0; i < count; ++i)
-    numbers[i] = static_cast<uint32_t>(function(static_cast<KeyWord<T>>(key_of(items[i]))));
+    numbers[i] = static_cast<uint32_t>(function(static_cast<KeyWord<T>>(word(items[i]))));
 }
 
 // ---- the loop
@@ -313,12 +313,12 @@ void scatter_in_order(const T* items, size_t count, const BucketMap& map, const 
   }
 }
 
-template <class T, class Function>
+template <class T, class Word, class Function>
 [[gnu::noinline]] void scatter_each(const T* items, size_t count, Lines& lines, const T* ahead,
-                                    Function function) {
+                                    Word word, Function function) {
   scatter_numbered<8>(items, count, lines, ahead,
                       [&](const T* in, size_t n, uint32_t* numbers) __attribute__((always_inline)) {
-                        number_each(in, n, numbers, function);
+                        number_each(in, n, numbers, word, function);
                       });
 }
 
@@ -330,24 +330,26 @@ void scatter_lines(const T* items, size_t count, const BucketMap& map, const Key
   if constexpr (!std::is_same_v<T, KeyValue32>) {
     if (!order.plain()) return scatter_in_order<false>(items, count, map, order, lines, ahead);
   }
-  if constexpr (!std::is_same_v<T, Key128>) {
-    const uint64_t zero = map.zero;
-    const uint32_t mask = map.buckets - 1;
-    const unsigned shift = map.shift;
-    switch (map.kind) {
-      case Kind::low_bits:
-        return scatter_each(items, count, lines, ahead, [mask](Key key) { return key & mask; });
-      case Kind::top_bits:
-        return scatter_each(items, count, lines, ahead, [shift](Key key) { return key >> shift; });
-      case Kind::bit_field:
-        return scatter_each(items, count, lines, ahead,
-                            [=](uint64_t key) { return ((key - zero) >> shift) & mask; });
-      case Kind::hash:
-        return scatter_each(items, count, lines, ahead,
-                            [=](uint64_t key) { return hash_of(key, zero) >> shift; });
-      default:
-        break;
-    }
+  const auto first = [](const T& item) __attribute__((always_inline)) { return key_of(item); };
+  const auto last = [](const T& item) __attribute__((always_inline)) { return low_word_of(item); };
+  const auto all = [](const T& item) __attribute__((always_inline)) { return mixed_word_of(item); };
+  const uint64_t zero = map.zero;
+  const uint32_t mask = map.buckets - 1;
+  const unsigned shift = map.shift;
+  switch (map.kind) {
+    case Kind::low_bits:
+      return scatter_each(items, count, lines, ahead, last, [mask](Key key) { return key & mask; });
+    case Kind::top_bits:
+      return scatter_each(items, count, lines, ahead, first,
+                          [shift](Key key) { return key >> shift; });
+    case Kind::bit_field:
+      return scatter_each(items, count, lines, ahead, first,
+                          [=](uint64_t key) { return ((key - zero) >> shift) & mask; });
+    case Kind::hash:
+      return scatter_each(items, count, lines, ahead, all,
+                          [=](uint64_t key) { return hash_of(key, zero) >> shift; });
+    default:
+      break;
   }
   scatter_in_order<true>(items, count, map, order, lines, ahead);
 }

@@ -8,17 +8,11 @@
 
 #include "penstock/base.h"
 #include "scatter/key_order.h"
+#include "scatter/key_order_of.h"
 #include "sort/count_sort.h"
 #include "sort/in_place/in_place_sort.h"
-#include "sort/key_order_of.h"
 
 // The public calls: each type is an unsigned word, or a pair of words, in some KeyOrder.
-
-// Each of the types, by the name of a macro.
-#define PENSTOCK_FOR_SORTABLE(apply)                                                         \
-  apply(uint8_t) apply(int8_t) apply(uint16_t) apply(int16_t) apply(uint32_t) apply(int32_t) \
-      apply(uint64_t) apply(int64_t) apply(float) apply(double) apply(KeyValue32)            \
-          apply(KeyValue64) apply(Key128)
 
 namespace penstock::sort_internal {
 namespace {

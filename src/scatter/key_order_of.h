@@ -1,6 +1,6 @@
 #pragma once
 
-// What the sort sees of the types that users sort.
+// What sorts and partitions see of the types that users hand over: unsigned words, in an order.
 
 #include <cstdint>
 #include <limits>
@@ -8,14 +8,26 @@
 
 #include "penstock/base.h"
 #include "scatter/key_order.h"
-#include "sort/item.h"
 
-namespace penstock::sorting {
+// Each of the types that users may hand over, by the name of a macro.
+#define PENSTOCK_FOR_SORTABLE(apply)                                                         \
+  apply(uint8_t) apply(int8_t) apply(uint16_t) apply(int16_t) apply(uint32_t) apply(int32_t) \
+      apply(uint64_t) apply(int64_t) apply(float) apply(double) apply(KeyValue32)            \
+          apply(KeyValue64) apply(Key128)
 
-// What the sort sees of T.
+namespace penstock::scatter {
+
 template <class T>
 struct Seen {
   using Item = T;
+};
+template <>
+struct Seen<int8_t> {
+  using Item = uint8_t;
+};
+template <>
+struct Seen<int16_t> {
+  using Item = uint16_t;
 };
 template <>
 struct Seen<int32_t> {
@@ -63,4 +75,4 @@ KeyOrder key_order_of(bool descending) {
   return order;
 }
 
-}  // namespace penstock::sorting
+}  // namespace penstock::scatter
