@@ -3,6 +3,7 @@
 // All of Penstock for C++. docs/stability.md says what stays as it is.
 
 #include "penstock/base.h"
+#include "penstock/bowtie.h"
 #include "penstock/containers.h"
 #include "penstock/disk.h"
 #include "penstock/file_stream.h"

@@ -65,12 +65,11 @@
 #include <span>
 #include <vector>
 
+#include "penstock/bowtie.h"
+
 namespace penstock::bowtie {
 
 struct View;
-
-// Of an input that does not say how long it is (a pipe).
-inline constexpr uint64_t unknown_bytes = ~uint64_t{0};
 
 // One bucket is to be read into.
 struct Load {

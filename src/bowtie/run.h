@@ -1,41 +1,11 @@
 #pragma once
 
-// Runs a user's computation between n inputs and m outputs, on real files: the executor.
+// Runs a user's computation between n inputs and m outputs, on real files: the executor behind
+// penstock/bowtie.h, which tells what a computation is and does. Beside the paths of that header,
+// inputs and outputs may be open files, stretches of files, sources and sinks; schedules can be
+// chosen, and a plan of several passes carried out.
 //
-//   auto result = bowtie::run(std::move(inputs), std::move(outputs),
-//                             [&](bowtie::Streams& streams) -> Status {
-//                               bowtie::InputStream& in = streams.input(0);
-//                               for (;;) {
-//                                 auto items = in.window(sizeof(Item));
-//                                 if (items.size() < sizeof(Item)) break;
-//                                 ... read items.data(), write to streams.output(j) ...
-//                                 in.advance(used_bytes);
-//                               }
-//                               return {};
-//                             },
-//                             {.memory_bytes = 256 * MiB});
-//
-// The computation knows nothing of devices, blocks or seeks: each stream is bytes in a row at
-// contiguous addresses. When it asks for bytes that are not there, or for room that is not there,
-// it waits; that is the event upon which the Scheduler (scheduler.h) says what the device does
-// next. Memory is one pool of blocks, which all streams share: a stream that is waited for often
-// has few of them, one that was just read has many.
-//
-// Two ways to use a stream; each stream is used in one of them:
-//
-//   *Windows* (window / room, and advance). The fast way, and the careful one: no faults, memory is
-//   given back to the byte, and after an error a window is empty, so that a loop ends by itself.
-//
-//   *The plain pointer* (begin), for code that knows nothing else. A touch of a block that is not
-//   there faults, and the fault waits. A block counts as done when the pointer is `comeback_blocks`
-//   blocks further, or when advance_to() says so. What becomes of a touch after an error is said by
-//   RunOptions::on_error.
-//
-// The computation and all its streams belong to one thread: the one that called run(). It may use
-// other threads for work on bytes that a window has shown. It never sees bytes of a block that it
-// did not wait for, and must not keep pointers behind what it has advanced over.
-//
-// What it costs, how the threads talk to each other and why nobody waits for ever: run.cc.
+// What it costs, how the threads talk to each other and why nobody waits for ever: execution.cc.
 
 #include <atomic>
 #include <cstddef>
@@ -53,6 +23,7 @@
 #include "bowtie/staircase_record.h"
 #include "file/file.h"
 #include "penstock/base.h"
+#include "penstock/bowtie.h"
 #include "penstock/source.h"
 
 namespace penstock::bowtie {
@@ -87,139 +58,6 @@ struct Output {
   // how many), as far as addresses go round.
   uint64_t bytes_max = 0;
 };
-
-namespace internal {
-class Execution;
-}
-
-// What the computation reads.
-//
-// Thread safety: the computation's thread alone.
-class InputStream {
- public:
-  // At least `bytes_min` bytes from the present position on; fewer (perhaps none) only where the
-  // input ends before, or after an error or a cancel, which status() tells. There are more at hand
-  // than asked for, mostly the rest of a block; nothing moves until advance() passes it. Waits.
-  // REQUIRES: bytes_min <= streams().window_bytes_max().
-  std::span<const std::byte> window(size_t bytes_min = 1) {
-    const std::byte* at = position_.load(std::memory_order_relaxed);
-    if (static_cast<size_t>(visible_end_ - at) < bytes_min) [[unlikely]] {
-      fetch(bytes_min);
-      at = position_.load(std::memory_order_relaxed);  // what comes in order is opened by now
-    }
-    return {at, visible_end_};
-  }
-  // The next `bytes` of the window are consumed: their memory is free, their addresses must not be
-  // touched again. REQUIRES: no more than window() has shown.
-  void advance(size_t bytes) { advance_to(position_.load(std::memory_order_relaxed) + bytes); }
-  // The same with an address; on a plain pointer, what lies before it is done with.
-  void advance_to(const std::byte* position) {
-    // Relaxed: the device's thread looks at it for its picture of the levels, and at nothing
-    // behind it. Blocks change hands in release().
-    position_.store(position, std::memory_order_relaxed);
-    if (position >= release_at_) [[unlikely]]
-      release();
-  }
-  const std::byte* position() const { return position_.load(std::memory_order_relaxed); }
-
-  // The plain pointer. Past the end the rest of the last block reads as zeros.
-  const std::byte* begin() const { return begin_; }
-  // unknown_bytes for what comes in order and was not read to its end.
-  uint64_t bytes() const;
-  // REQUIRES: bytes() is known.
-  const std::byte* end() const { return begin_ + bytes(); }
-
-  // The run's first error so far: why a window was short.
-  Status status() const;
-  uint32_t index() const { return index_; }
-
- private:
-  friend class internal::Execution;
-  void fetch(size_t bytes_min);
-  void release();
-
-  internal::Execution* execution_ = nullptr;
-  uint32_t index_ = 0;
-  const std::byte* begin_ = nullptr;
-  std::atomic<const std::byte*> position_{nullptr};
-  const std::byte* visible_end_ = nullptr;  // of what is mapped, and belongs to the input
-  const std::byte* release_at_ = nullptr;   // the end of the first block that is held
-};
-
-// What the computation writes.
-//
-// Thread safety: the computation's thread alone.
-class OutputStream {
- public:
-  // Room for at least `bytes_min` bytes; empty after an error or a cancel, which status() tells.
-  // Waits. What is in it is undefined. REQUIRES: bytes_min <= streams().window_bytes_max().
-  std::span<std::byte> room(size_t bytes_min = 1) {
-    std::byte* at = position_.load(std::memory_order_relaxed);
-    if (static_cast<size_t>(visible_end_ - at) < bytes_min) [[unlikely]] {
-      if (!make_room(bytes_min)) return {};
-    }
-    return {at, visible_end_};
-  }
-  // The next `bytes` of the room are written.
-  void advance(size_t bytes) { advance_to(position_.load(std::memory_order_relaxed) + bytes); }
-  // The same with an address; on a plain pointer, how far it has come: to be called at least once,
-  // with the output's end, before the computation returns.
-  void advance_to(std::byte* position) {
-    position_.store(position, std::memory_order_relaxed);  // as in InputStream
-    if (position >= release_at_) [[unlikely]]
-      release();
-  }
-  std::byte* position() const { return position_.load(std::memory_order_relaxed); }
-
-  // The plain pointer.
-  std::byte* begin() const { return begin_; }
-  // Copies through room(), piece by piece. False after an error.
-  bool append(const void* data, size_t bytes);
-
-  uint64_t bytes() const { return static_cast<uint64_t>(position() - begin_); }
-  Status status() const;
-  uint32_t index() const { return index_; }
-
- private:
-  friend class internal::Execution;
-  bool make_room(size_t bytes_min);
-  void release();
-
-  internal::Execution* execution_ = nullptr;
-  uint32_t index_ = 0;
-  std::byte* begin_ = nullptr;
-  std::atomic<std::byte*> position_{nullptr};
-  std::byte* visible_end_ = nullptr;
-  std::byte* release_at_ = nullptr;
-};
-
-// All streams of a run.
-class Streams {
- public:
-  uint32_t inputs() const { return static_cast<uint32_t>(inputs_.size()); }
-  uint32_t outputs() const { return static_cast<uint32_t>(outputs_.size()); }
-  InputStream& input(uint32_t i) { return inputs_[i]; }
-  OutputStream& output(uint32_t j) { return outputs_[j]; }
-  size_t block_bytes() const { return block_bytes_; }
-  // The largest window or room that can be asked for: comeback_blocks whole blocks, or where that
-  // is 0, one item of a size that divides the block.
-  size_t window_bytes_max() const { return window_bytes_max_; }
-  // ok, or the first error of any stream, or `cancelled`: for computations that go on for long
-  // without asking for anything.
-  Status status() const;
-
- private:
-  friend class internal::Execution;
-  internal::Execution* execution_ = nullptr;
-  std::vector<InputStream> inputs_;
-  std::vector<OutputStream> outputs_;
-  size_t block_bytes_ = 0;
-  size_t window_bytes_max_ = 0;
-};
-
-// Called once. What it returns ends the run: an error is the run's error (unless a stream had one
-// before), and nothing gets a name. It need not read its inputs to their ends.
-using Computation = std::function<Status(Streams&)>;
 
 struct RunOptions {
   // All blocks of all streams, but of those that come in order (beside_in_order()). Beside it a run

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -678,6 +679,73 @@ TEST(Run, OnAnEmulatedDeviceSaysSoAndTakesWhatThatTakes) {
   EXPECT_EQ(traffic.bytes_written, result->bytes_written);
   // A device cannot be faster than itself.
   EXPECT_GE(result->seconds, traffic.busy_seconds - 0.001);
+}
+
+// ---- penstock/bowtie.h
+
+Status interleave(Streams& streams) {
+  for (bool any = true; any;) {
+    any = false;
+    for (uint32_t i = 0; i < streams.inputs(); ++i) {
+      const auto window = streams.input(i).window(1);
+      if (window.empty()) continue;
+      any = true;
+      if (!streams.output(0).append(window.data(), 1)) return streams.status();
+      streams.input(i).advance(1);
+    }
+  }
+  return streams.status();
+}
+
+TEST(RunOfPaths, BytesGoFromFilesAndPipesToFiles) {
+  const Folder folder;
+  std::ofstream(folder.file("letters")) << "ace";
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  std::jthread writer([&] { std::ofstream(folder.file("pipe")) << "bdfgh"; });
+  const auto done = run({.inputs = {folder.file("letters"), folder.file("pipe")},
+                         .outputs = {folder.file("out")},
+                         .memory_bytes = 4 * MiB,
+                         .device = std::make_shared<const DeviceProfile>(paper_array())},
+                        interleave);
+  ASSERT_TRUE(done) << done.error().message();
+  const Bytes out = read_file(folder.file("out"));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(out.data()), out.size()), "abcdefgh");
+  EXPECT_EQ(done->bytes_written, 8u);
+  EXPECT_EQ(done->output_bytes, std::vector<uint64_t>{8});
+  EXPECT_GT(done->memory_peak_bytes, 0u);
+  EXPECT_LE(done->memory_peak_bytes, 4 * MiB);
+  EXPECT_TRUE(done->predicted_seconds.has_value());
+}
+
+TEST(RunOfPaths, AfterAnErrorThereIsNoOutput) {
+  const Folder folder;
+  std::ofstream(folder.file("in")) << "text";
+  const auto refused =
+      run({.inputs = {folder.file("in")}, .outputs = {folder.file("out")}, .memory_bytes = 4 * MiB},
+          [](Streams& streams) -> Status {
+            (void)streams.output(0).append("x", 1);
+            return failure(ErrorCode::unsorted, "like it");
+          });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsorted);
+  EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
+  const auto missing = run({.inputs = {folder.file("none")}}, interleave);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::not_found);
+}
+
+TEST(RunOfPaths, TooManyStreamsForTheMemoryAreTold) {
+  const Folder folder;
+  Options options{.memory_bytes = 64 * KiB, .block_bytes = 64 * KiB};
+  for (int i = 0; i < 50; ++i) {
+    options.inputs.push_back(folder.file("in-" + std::to_string(i)));
+    std::ofstream(options.inputs.back()) << "x";
+  }
+  options.outputs = {folder.file("out")};
+  const auto refused = run(options, interleave);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("out")));
 }
 
 }  // namespace
