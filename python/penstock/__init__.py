@@ -7,8 +7,9 @@ if not getattr(_sys, "_is_gil_enabled", lambda: True)():
 
 from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, IOFailure, NotFound, OutOfMappings, OutOfMemory,
                       OutOfSpace, PermissionDenied, Unsorted, Unsupported)
+from ._files import FileOptions, Report, check, group, join, merge, partition_files, plan, sort_file
 from ._memory import Partitions, argsort, partition, sort, top_k
 
-__all__ = ["Cancelled", "Corrupt", "Error", "IOFailure", "Interrupted", "InvalidArgument", "NotFound", "OutOfMappings",
-           "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Unsorted", "Unsupported", "argsort", "partition",
-           "sort", "top_k"]
+__all__ = ["Cancelled", "Corrupt", "Error", "FileOptions", "IOFailure", "Interrupted", "InvalidArgument", "NotFound",
+           "OutOfMappings", "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Report", "Unsorted", "Unsupported",
+           "argsort", "check", "group", "join", "merge", "partition", "partition_files", "plan", "sort", "sort_file", "top_k"]

@@ -1,0 +1,297 @@
+"""Operations on files larger than memory: arguments made the options of penstock/files.h, what a run tells made an object."""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+import os
+import re
+import sys
+from typing import Any, Callable, Iterable, Iterator, TypeAlias, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from . import _penstock
+
+Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes] | int"
+Progress: TypeAlias = "Callable[[str, int, int], object] | bool | None"
+
+_log = logging.getLogger("penstock")
+_FORMATS = {"<u4": "u32", "<u8": "u64", "<i4": "i32", "<i8": "i64", "<f4": "f32", "<f8": "f64"}
+
+
+class FileOptions(TypedDict, total=False):
+    """What all operations on files take, by name."""
+
+    format: str  # "lines", "u32", "u64", "i32", "i64", "f32", "f64", "kv64", "record"
+    record: int  # bytes of a record
+    dtype: DTypeLike  # instead of format: numbers, or the fields of a record
+    key: str | Iterable[str]  # as --key has it
+    letters: str  # GNU sort's orders of lines: "n", "fd"
+    separator: str  # of fields
+    csv: bool
+    header: int | bool  # lines in front of each file
+    zero_terminated: bool
+    descending: bool
+    seed: int  # of the order R
+    memory: int | str  # "1G": what this call may take
+    temp: Path | Iterable[Path]  # folders for temporaries
+    device: str  # the profile to plan with
+    sync: bool  # what is finished is on the disk
+    overwrite_device: bool
+    decompress: bool
+    progress: Progress  # True: a bar; or called as progress(phase, done_bytes, total_bytes), 0 where the total is not known
+
+
+class Report:
+    """What a run told: the object that --json prints. Its names are attributes: report.seconds, or report["seconds"]."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._told = told
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_told"][name]
+        except KeyError:
+            raise AttributeError(f"the report has no {name!r}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._told[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._told]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Report) and self._told == other._told
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, as json has it."""
+        def plain(value: Any) -> Any:
+            return value.to_dict() if isinstance(value, Report) else [plain(one) for one in value] if isinstance(value, list) else value
+
+        return {name: plain(value) for name, value in self._told.items()}
+
+    def _plain(self) -> dict[str, Any]:
+        return {name: value for name, value in self._told.items() if not isinstance(value, (Report, list))}
+
+    def __repr__(self) -> str:
+        return f"Report({', '.join(f'{name}={value!r}' for name, value in self._plain().items())})"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(_told(name, value))}</td></tr>"
+                       for name, value in self._plain().items())
+        return f"<table>{rows}</table>"
+
+
+def _told(name: str, value: Any) -> str:
+    if name == "bytes" or name.endswith("_bytes") or name.startswith("bytes_"):
+        power = min(4, max(0, int(value).bit_length() - 1) // 10)
+        return f"{value / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+    return f"{value:.3g} s" if name == "seconds" else str(value)
+
+
+def size_bytes(size: int | str) -> int:
+    """Of 4096, "64M", "1.5G", "1GiB" (powers of 1024) or "1GB" (powers of 1000)."""
+    if isinstance(size, int):
+        return size
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([KMGT])(iB|B)?)?\s*", size, re.IGNORECASE)
+    if not found:
+        raise ValueError(f"no size: {size!r}; sizes are numbers of bytes, or such as '64M' and '1.5G'")
+    number, unit, kind = found.groups()
+    step = 1000 if (kind or "").upper() == "B" else 1024
+    return int(float(number) * step ** (" KMGT".index(unit.upper()) if unit else 0))
+
+
+def _path(path: Path) -> bytes:
+    return b"/dev/fd/%d" % path if isinstance(path, int) else os.fsencode(path)
+
+
+def _list(paths: Any) -> list[Any]:
+    return [paths] if isinstance(paths, (str, bytes, os.PathLike, int)) else list(paths)
+
+
+def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
+    """Takes from `options` what says how items are."""
+    keys = options.pop("key", None)
+    items.keys = [] if keys is None else [keys] if isinstance(keys, str) else list(keys)
+    if "dtype" in options:
+        if "format" in options:
+            raise TypeError("give format= or dtype=, not both")
+        dtype = np.dtype(options.pop("dtype"))
+        if dtype.str in _FORMATS and not items.keys:
+            items.name = _FORMATS[dtype.str]
+        else:
+            items.name = "record"
+            items.dtype = str(dtype.descr) if dtype.names else dtype.str
+            items.keys = items.keys or list(dtype.names or ["f0"])
+    else:
+        items.name = options.pop("format", items.name)
+    items.record_bytes = options.pop("record", None)
+    items.letters = options.pop("letters", "")
+    items.separator = options.pop("separator", None)
+    items.csv = options.pop("csv", False)
+    items.header_lines = int(options.pop("header", 0))
+    items.zero_terminated = options.pop("zero_terminated", False)
+    items.random_seed = options.pop("seed", None)
+    items.descending = options.pop("descending", False)
+
+
+def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any]) -> tuple[_penstock.FilesOptions, _Bar]:
+    """Of the names of FileOptions. The bar is to be closed."""
+    left = dict(options)
+    files = _penstock.FilesOptions()
+    files.set_paths([_path(path) for path in _list(inputs)], _path(output), [_path(path) for path in _list(left.pop("temp", []))])
+    _items(files.items, left)
+    files.memory_bytes = size_bytes(left.pop("memory", "1G"))
+    if "device" in left:
+        files.set_device(left.pop("device"))
+    for name in ("sync", "overwrite_device", "decompress"):
+        if name in left:
+            setattr(files, name, left.pop(name))
+    bar = _Bar(left.pop("progress", None))
+    if left:
+        raise TypeError(f"no option {next(iter(left))!r}; options are {', '.join(FileOptions.__annotations__)}")
+    return files, bar
+
+
+class _Bar:
+    """What progress= asks for."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.tell: Callable[[str, int, int], object] | None = progress if callable(progress) else None
+        self._bar: Any = None
+        self._width = 0
+        if progress is True:
+            try:
+                from tqdm.auto import tqdm
+                self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024)
+                self.tell = self._tell_bar
+            except ImportError:
+                self.tell = self._tell_line
+
+    def _tell_bar(self, phase: str, done: int, total: int) -> None:
+        self._bar.total = total or None
+        self._bar.set_description(phase, refresh=False)
+        self._bar.update(done - self._bar.n)
+
+    def _tell_line(self, phase: str, done: int, total: int) -> None:
+        share = f" {100 * done // total} %" if total else ""
+        line = f"{phase}{share}, {done / 2**20:.0f} MiB"
+        print("\r" + line.ljust(self._width), end="", file=sys.stderr, flush=True)
+        self._width = len(line)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._width:
+            print(file=sys.stderr)
+
+
+def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: Path, own: Any, options: dict[str, Any]) -> Report:
+    files, bar = _options(inputs, output, options)
+    try:
+        text = operation(files, own, bar.tell, _log.info)
+    finally:
+        bar.close()
+    report: Report = json.loads(text, object_hook=Report)
+    return report
+
+
+def _sort_options(threads: int, stable: bool, unique: bool, top: int | None, resume: bool) -> _penstock.SortFilesOptions:
+    own = _penstock.SortFilesOptions()
+    own.threads, own.stable, own.unique, own.top, own.resume = threads, stable, unique, top, resume
+    return own
+
+
+def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
+              top: int | None = None, resume: bool = False, **options: Unpack[FileOptions]) -> Report:
+    """Sorts files into one, within `memory`. The output may be an input, and appears when it is complete. With `resume` what is
+    finished stays on the disk if the run ends early, and a run with the same options goes on from there."""
+    return _run(_penstock.sort_files, inputs, output, _sort_options(threads, stable, unique, top, resume), dict(options))
+
+
+def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2, stable: bool = False, unique: bool = False,
+         top: int | None = None, resume: bool = False, **options: Unpack[FileOptions]) -> Report:
+    """What sort_file() would do: method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
+    return _run(_penstock.plan_sort_files, inputs, output, _sort_options(threads, stable, unique, top, resume), dict(options))
+
+
+def check(path: Path, *, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
+    """Whether a file is sorted, how many items and duplicates it has, and a checksum that does not depend on their order."""
+    return _run(_penstock.check_file, path, "-", threads, dict(options))
+
+
+def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, stable: bool = False,
+          **options: Unpack[FileOptions]) -> Report:
+    """Merges sorted files, any number of them."""
+    own = _penstock.MergeFilesOptions()
+    own.unique, own.stable = unique, stable
+    return _run(_penstock.merge_files, inputs, output, own, dict(options))
+
+
+def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "hash", parts: int = 0, bounds: Path | None = None,
+                    checksums: bool = False, **options: Unpack[FileOptions]) -> Report:
+    """Items to files, whose names are `output` with the part's number for {}; by "hash" or "range" of the key, or its first "bits"."""
+    own = _penstock.PartitionFilesOptions()
+    if by not in ("range", "hash", "bits"):
+        raise ValueError(f"by must be 'range', 'hash' or 'bits', not {by!r}")
+    own.by, own.parts, own.checksums = _penstock.PartitionFilesBy[by], parts, checksums
+    if bounds is not None:
+        own.set_bounds_path(_path(bounds))
+    return _run(_penstock.partition_files, inputs, output, own, dict(options))
+
+
+def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, sum: bool = False, min: bool = False,
+          max: bool = False, distinct: bool = False, value: tuple[int, DTypeLike] | str | Iterable[str] | None = None,
+          sorted: bool = False, top: int | None = None, **options: Unpack[FileOptions]) -> Report:
+    """One result for each key. sum, min and max are of `value`: of records (offset, dtype), of text the name or number of a field,
+    or several; without it of kv64 the value, of other numbers the number itself."""
+    own = _penstock.GroupFilesOptions()
+    own.sorted, own.top = sorted, top
+    aggregates = own.aggregates
+    aggregates.count, aggregates.sum, aggregates.min, aggregates.max, aggregates.distinct = count, sum, min, max, distinct
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
+        dtype = np.dtype(value[1])  # type: ignore[arg-type]
+        if dtype.kind not in "iu":
+            raise TypeError(f"values are whole numbers, not {dtype}")
+        aggregates.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")
+    elif value is not None:
+        own.columns = [value] if isinstance(value, str) else [str(column) for column in value]
+    return _run(_penstock.group_files, inputs, output, own, dict(options))
+
+
+# Whether pairs are written, and lines of each side that have no other.
+_JOINS = {"inner": (True, False, False), "left": (True, True, False), "right": (True, False, True), "outer": (True, True, True),
+          "left_anti": (False, True, False), "right_anti": (False, False, True)}
+
+
+def join(left: Path, right: Path, output: Path, *, on: str | Iterable[str] | None = None,
+         left_on: str | Iterable[str] | None = None, right_on: str | Iterable[str] | None = None, how: str = "inner",
+         columns: str = "", empty: str = "", ignore_case: bool = False, right_record: int | None = None,
+         right_key: str | None = None, **options: Unpack[FileOptions]) -> Report:
+    """Joins two files. Lines, and rows of CSV, in any order by fields: `on` ("1", the first one, if nothing is said), or `left_on`
+    and `right_on`; `how` is "inner", "left", "right", "outer", "left_anti" or "right_anti"; `columns` lists what is written, as
+    join -o does. With format= or dtype=: two sorted files of numbers or records, by their keys."""
+    if "format" in options or "dtype" in options:
+        if on is not None or left_on is not None or right_on is not None or how != "inner" or columns or empty or ignore_case:
+            raise TypeError("on, left_on, right_on, how, columns, empty and ignore_case are for lines and CSV")
+        files = _penstock.JoinFilesOptions()
+        files.right_record_bytes, files.right_key = right_record, right_key
+        return _run(_penstock.join_files, [left, right], output, files, dict(options))
+    if how not in _JOINS:
+        raise ValueError(f"how must be one of {', '.join(_JOINS)}, not {how!r}")
+    lines = _penstock.JoinLinesOptions()
+    sides = [on if side is None else side for side in (left_on, right_on)]
+    lines.keys = [["1"] if side is None else [side] if isinstance(side, str) else list(side) for side in sides]
+    lines.pairs, *alone = _JOINS[how]
+    lines.alone = alone
+    lines.list, lines.empty, lines.ignore_case = columns, empty, ignore_case
+    return _run(_penstock.join_lines, [left, right], output, lines, dict(options))

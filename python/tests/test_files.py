@@ -1,0 +1,222 @@
+"""Operations on files: what they write against NumPy and plain Python, what they tell, how they end early."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    a = np.random.default_rng(1).integers(0, 2**63, 200_000).astype("<u8")
+    a.tofile(tmp_path / "in.u64")
+    return a
+
+
+def test_sort_file(tmp_path, numbers):
+    told = []
+    report = penstock.sort_file(tmp_path / "in.u64", tmp_path / "out.u64", format="u64", memory="64M",
+                                progress=lambda *now: told.append(now))
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out.u64", "<u8"), np.sort(numbers))
+    assert report.items == len(numbers) and report["bytes"] == numbers.nbytes
+    assert report.budget_bytes == 64 << 20 and report.predicted.input_bytes == numbers.nbytes
+    assert "items=200000" in repr(report)
+    assert report.to_dict()["predicted"]["input_bytes"] == numbers.nbytes
+    assert "seconds" in list(report) and "seconds" in dir(report) and len(report) > 10
+    with pytest.raises(AttributeError, match="nothing"):
+        report.nothing
+    assert all(isinstance(phase, str) and done <= total for phase, done, total in told if total)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=50), st.booleans(), st.sampled_from([None, 3]))
+def test_sort_file_options(tmp_path_factory, values, descending, top):
+    folder = tmp_path_factory.mktemp("sort")
+    np.array(values, "<i4").tofile(folder / "in")
+    penstock.sort_file(str(folder / "in"), os.fsencode(folder / "out"), dtype="<i4", descending=descending, top=top, unique=True,
+                       memory=64 << 20, sync=False)
+    assert np.fromfile(folder / "out", "<i4").tolist() == sorted(set(values), reverse=descending)[:top]
+
+
+def test_structures_are_records(tmp_path):
+    a = np.zeros(1000, [("id", "<u4"), ("x", "<f4"), ("name", "S3")])
+    rng = np.random.default_rng(2)
+    a["id"], a["x"], a["name"] = rng.integers(0, 9, 1000), rng.random(1000), rng.integers(97, 100, (1000, 3), "u1").view("S3")[:, 0]
+    a.tofile(tmp_path / "in")
+    penstock.sort_file(tmp_path / "in", tmp_path / "out", dtype=a.dtype)
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out", a.dtype), np.sort(a))
+    penstock.sort_file(tmp_path / "in", tmp_path / "out", dtype=a.dtype, key=["name:r", "id"], stable=True)
+    expected = sorted(a.tolist(), key=lambda item: ([-c for c in item[2].ljust(3, b"\0")], item[0]))
+    assert np.fromfile(tmp_path / "out", a.dtype).tolist() == expected
+
+
+def test_paths_of_any_bytes_and_descriptors(tmp_path, numbers):
+    name = os.fsencode(tmp_path) + b"/\xff\xfe"
+    penstock.sort_file(tmp_path / "in.u64", name, format="u64")
+    np.testing.assert_array_equal(np.fromfile(os.fsdecode(name), "<u8"), np.sort(numbers))
+    with open(tmp_path / "in.u64", "rb") as file, open(tmp_path / "out", "wb") as out:
+        penstock.sort_file(file.fileno(), out.fileno(), format="u64")
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out", "<u8"), np.sort(numbers))
+    with pytest.raises(penstock.NotFound, match=r"\\xff"):
+        penstock.check(name + b"x", format="u64")
+
+
+def test_plan_writes_nothing(tmp_path, numbers):
+    plan = penstock.plan(tmp_path / "in.u64", format="u64", memory="1G", device="hdd")
+    assert plan.method == "in_memory" and plan.input_bytes == numbers.nbytes
+    assert "in_memory" in repr(plan) and "<td>in_memory</td>" in plan._repr_html_() and "<td>1.526 MiB</td>" in plan._repr_html_()
+    assert os.listdir(tmp_path) == ["in.u64"]
+
+
+def test_check(tmp_path, numbers):
+    before = penstock.check(tmp_path / "in.u64", format="u64")
+    assert not before.sorted and before["count"] == len(numbers)
+    penstock.sort_file(tmp_path / "in.u64", tmp_path / "in.u64", format="u64")
+    after = penstock.check(tmp_path / "in.u64", format="u64")
+    assert after.sorted and after.checksum == before.checksum
+
+
+def test_merge(tmp_path, numbers):
+    paths = []
+    for i, part in enumerate(np.array_split(numbers, 5)):
+        paths.append(tmp_path / f"{i}")
+        np.sort(part).tofile(paths[-1])
+    report = penstock.merge(paths, tmp_path / "out", format="u64")
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out", "<u8"), np.sort(numbers))
+    assert report.items == len(numbers)
+    with pytest.raises(penstock.Unsorted) as caught:
+        penstock.merge([tmp_path / "in.u64"] * 2, tmp_path / "out2", format="u64")
+    assert isinstance(caught.value, ValueError) and "in.u64" in str(caught.value)
+    assert not (tmp_path / "out2").exists()
+
+
+def test_partition_files(tmp_path, numbers):
+    report = penstock.partition_files(tmp_path / "in.u64", tmp_path / "part-{}", by="range", parts=4, format="u64")
+    parts = [np.fromfile(part.file, "<u8") for part in report.parts]
+    assert len(parts) == 4
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.sort(numbers))
+    assert all(x.max() < y.min() for x, y in zip(parts, parts[1:]))
+    with pytest.raises(ValueError, match="by must"):
+        penstock.partition_files(tmp_path / "in.u64", tmp_path / "part-{}", by="size", format="u64")
+
+
+def test_group(tmp_path):
+    keys = np.random.default_rng(3).integers(0, 50, 10_000).astype("<u8")
+    values = np.arange(10_000, dtype="<u8")
+    np.column_stack([keys, values]).tofile(tmp_path / "in")
+    penstock.group(tmp_path / "in", tmp_path / "out", format="kv64", count=True, sum=True, sorted=True)
+    unique, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    sums = np.bincount(inverse, values).astype("u8")
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out", "<u8").reshape(-1, 3), np.column_stack([unique, counts, sums]))
+    penstock.group(tmp_path / "in", tmp_path / "max", format="record", record=16, key="0:8", max=True, value=(8, "<u8"), sorted=True)
+    assert np.fromfile(tmp_path / "max", "<u8").reshape(-1, 2)[:, 1].max() == 9_999
+    (tmp_path / "csv").write_text("city,price\na,1\nb,2\na,3\n")
+    penstock.group(tmp_path / "csv", tmp_path / "sums", csv=True, header=True, key="city", sum=True, value="price")
+    assert (tmp_path / "sums").read_text().splitlines()[1:] == ["a,4", "b,2"]
+
+
+def test_join(tmp_path):
+    (tmp_path / "left").write_text("id,x\n2,b\n1,a\n")
+    (tmp_path / "right").write_text("key,y\n3,C\n1,A\n")
+    arguments = dict(left_on="id", right_on="key", csv=True, header=True)
+
+    def joined(**more):
+        penstock.join(tmp_path / "left", tmp_path / "right", tmp_path / "out", **arguments, **more)
+        return (tmp_path / "out").read_text().splitlines()[1:]
+
+    assert joined() == ["1,a,A"]
+    assert joined(how="left_anti") == ["2,b,"]
+    assert joined(how="outer", columns="auto", empty="-") == ["1,a,A", "2,b,-", "3,-,C"]
+    for side, pairs in (("l", [[1, 10], [2, 20]]), ("r", [[2, 200], [3, 300]])):
+        np.array(pairs, "<u8").tofile(tmp_path / side)
+    penstock.join(tmp_path / "l", tmp_path / "r", tmp_path / "both", format="kv64")
+    assert np.fromfile(tmp_path / "both", "<u8").tolist() == [2, 20, 200]
+    with pytest.raises(TypeError, match="for lines"):
+        penstock.join(tmp_path / "l", tmp_path / "r", tmp_path / "both", format="kv64", how="outer")
+
+
+def test_errors(tmp_path, numbers):
+    with pytest.raises(penstock.NotFound) as caught:
+        penstock.sort_file(tmp_path / "missing", tmp_path / "out", format="u64")
+    assert isinstance(caught.value, FileNotFoundError) and caught.value.errno == 2 and caught.value.filename.endswith("missing")
+    with pytest.raises(penstock.InvalidArgument, match="format"):
+        penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u65")
+    with pytest.raises(penstock.Error):
+        penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", memory="1M")
+    (tmp_path / "odd").write_bytes(b"123")
+    with pytest.raises(penstock.Corrupt):
+        penstock.sort_file(tmp_path / "odd", tmp_path / "out", format="u64")
+    with pytest.raises(TypeError, match="no option 'memroy'"):
+        penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", memroy="1G")
+    with pytest.raises(TypeError, match="not both"):
+        penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", dtype="u8")
+    with pytest.raises(ValueError, match="no size"):
+        penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", memory="much")
+    assert not (tmp_path / "out").exists()
+
+
+def test_sizes():
+    from penstock._files import size_bytes
+    assert [size_bytes(x) for x in (7, "7", "2K", "1.5M", "1GiB", "1GB", "3t")] == [7, 7, 2048, 3 << 19, 1 << 30, 10**9, 3 << 40]
+
+
+def test_progress_bar(tmp_path, numbers, capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)  # as if it were not installed
+    penstock.sort_file(tmp_path / "in.u64", tmp_path / "out", format="u64", progress=True)
+    err = capsys.readouterr().err
+    assert err == "" or "MiB" in err
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A pipe into which a thread writes until nobody reads; `written` is set when the first bytes are taken."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    written = threading.Event()
+
+    def write():
+        with open(path, "wb", buffering=0) as pipe:
+            try:
+                while True:
+                    pipe.write(bytes(1 << 16))
+                    written.set()
+            except BrokenPipeError:
+                pass
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    yield path, written
+    if not written.is_set():
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    writer.join()
+
+
+def test_ctrl_c_ends_a_run(tmp_path, endless):
+    path, written = endless
+
+    def press():
+        written.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        penstock.sort_file(path, tmp_path / "out", format="u64", memory="64M", temp=tmp_path)
+    presser.join()
+    assert sorted(os.listdir(tmp_path)) == ["pipe"]
+
+
+def test_what_progress_raises_ends_the_run(tmp_path, endless):
+    path, _ = endless
+
+    def progress(phase, done, total):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        penstock.sort_file(path, tmp_path / "out", format="u64", memory="64M", temp=tmp_path, progress=progress)
+    assert sorted(os.listdir(tmp_path)) == ["pipe"]
