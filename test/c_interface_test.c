@@ -109,7 +109,7 @@ static void lacking(void) {
 
 static void file_streams(void) {
   penstock_writer* writer;
-  OK(penstock_writer_create(path_of("numbers"), NULL, &writer));
+  OK(penstock_writer_open(path_of("numbers"), NULL, &writer));
   memcpy(penstock_writer_data(writer), numbers, sizeof numbers);
   OK(penstock_writer_finish(writer, sizeof numbers));
   penstock_writer_close(writer);
@@ -171,12 +171,12 @@ static void process_streams(void) {
   const struct penstock_stream_options options = {
       .size = sizeof options, .bytes = sizeof numbers, .block_bytes = 65536};
   penstock_process_stream* stream;
-  OK(penstock_process_stream_create(&options, PENSTOCK_CONSUMER, &stream));
+  OK(penstock_process_stream_open(&options, PENSTOCK_CONSUMER, &stream));
   const pid_t child = fork();
   if (child == 0) {
     penstock_process_stream* own;
     if (penstock_process_stream_attach(penstock_process_stream_descriptor(stream),
-                                       PENSTOCK_PRODUCER, 0, &own) != PENSTOCK_OK)
+                                       PENSTOCK_PRODUCER, NULL, &own) != PENSTOCK_OK)
       _exit(1);
     char* at = penstock_process_stream_data(own);
     for (int i = 0; i < count; ++i, at += 8) memcpy(at, &numbers[i], 8);
@@ -216,9 +216,12 @@ static void memory(void) {
   OK(penstock_sort(floats, 3, PENSTOCK_F32, &down));
   EXPECT(floats[0] == 2.5f && floats[2] == -1);
   char records[] = "xb1xa2xc3";
-  OK(penstock_sort_records(records, 3, 3, 1, 1, NULL));
+  struct penstock_sort_records_options layout = {
+      .size = sizeof layout, .record_bytes = 3, .key_offset = 1, .key_bytes = 1};
+  OK(penstock_sort_records(records, 3, &layout));
   EXPECT(strcmp(records, "xa2xb1xc3") == 0);
-  EXPECT(penstock_sort_records(records, 3, 3, 3, 1, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  layout.key_offset = 3;
+  EXPECT(penstock_sort_records(records, 3, &layout) == PENSTOCK_INVALID_ARGUMENT);
 
   penstock_partitions* parts;
   const struct penstock_partition_options by = {.size = sizeof by, .bits = 4};
@@ -233,6 +236,21 @@ static void memory(void) {
   }
   EXPECT(all == count);
   penstock_partitions_close(parts);
+  const double values[] = {0.5, -3, 2, -0.25};
+  const double zero = 0;
+  uint64_t at_zero = 0;
+  OK(penstock_rank(&zero, PENSTOCK_F64, &at_zero));
+  const struct penstock_partition_options by_sign = {.size = sizeof by_sign,
+                                                     .by = PENSTOCK_BY_SPLITTERS,
+                                                     .splitters = &at_zero,
+                                                     .splitters_count = 1};
+  OK(penstock_partition(values, 4, PENSTOCK_F64, &by_sign, &parts));
+  EXPECT(penstock_partitions_buckets(parts) == 2);
+  size_t negative = 0;
+  const double* below = penstock_partitions_bucket(parts, 0, &negative);
+  EXPECT(negative == 2 && below[0] < 0 && below[1] < 0);
+  penstock_partitions_close(parts);
+  EXPECT(penstock_rank(&zero, 99, &at_zero) == PENSTOCK_INVALID_ARGUMENT);
   free(items);
   free(order);
   free(partly);
@@ -292,12 +310,13 @@ static void files(void) {
   int sorted = 0;
   const char* in_order[] = {out};
   options.inputs = in_order;
-  OK(penstock_check_file(&options, 0, &sorted, NULL));
+  OK(penstock_check_file(&options, NULL, &sorted, NULL));
   EXPECT(sorted);
   char merged[8192], part[8192];
   snprintf(merged, sizeof merged, "%s/merged", folder);
   options.output = merged;
-  OK(penstock_merge_files(&options, 1, NULL));
+  const struct penstock_merge_files_options once = {.size = sizeof once, .unique = 1};
+  OK(penstock_merge_files(&options, &once, NULL));
   const struct penstock_group_files_options counts = {.size = sizeof counts, .count = 1};
   OK(penstock_group_files(&options, &counts, &json));
   EXPECT(strstr(json, "\"groups\": 100000") != NULL);
@@ -305,16 +324,19 @@ static void files(void) {
   const char* both[] = {out, out};
   options.inputs = both;
   options.inputs_count = 2;
-  OK(penstock_join_files(&options, 0, NULL, NULL));
+  OK(penstock_join_files(&options, NULL, NULL));
   snprintf(part, sizeof part, "%s/part-{}", folder);
   options.output = part;
-  OK(penstock_partition_files(&options, "range", 2, NULL, &json));
+  struct penstock_partition_files_options parts = {
+      .size = sizeof parts, .by = "range", .parts = 2, .checksums = 1};
+  OK(penstock_partition_files(&options, &parts, &json));
   EXPECT(strstr(json, "\"by\": \"range\"") != NULL);
   penstock_text_free(json);
-  EXPECT(penstock_partition_files(&options, "luck", 2, NULL, &json) == PENSTOCK_INVALID_ARGUMENT);
+  parts.by = "luck";
+  EXPECT(penstock_partition_files(&options, &parts, &json) == PENSTOCK_INVALID_ARGUMENT);
   EXPECT(json == NULL);
 
-  char text[] = "b\nc\na\n", kept[16] = {0};
+  char text[] = "b\nc\na\n", kept[64] = {0};
   struct text from = {text, 6, 0}, to = {kept, 0, 0}, broken = {NULL, 0, 0};
   const struct penstock_source source = {read_text, &from}, bad = {read_text, &broken};
   const struct penstock_sink sink = {keep_text, &to};
@@ -325,6 +347,21 @@ static void files(void) {
   options.format = NULL;
   OK(penstock_sort_files(&options, NULL, NULL));
   EXPECT(strcmp(kept, "a\nb\nc\n") == 0);
+
+  char orders[] = "7 ann\n8 bob\n", names[] = "bob 1\nann 2\n";
+  struct text left = {orders, 12, 0}, right = {names, 12, 0};
+  const struct penstock_source sides[] = {{read_text, &left}, {read_text, &right}};
+  const char* second[] = {"2"};
+  const struct penstock_join_lines_options by_name = {
+      .size = sizeof by_name, .left_keys = second, .left_keys_count = 1, .list = "0,1.1,2.2"};
+  options.sources = sides;
+  options.sources_count = 2;
+  to.size = 0;
+  OK(penstock_join_lines(&options, &by_name, &json));
+  EXPECT(strcmp(kept, "ann 7 2\nbob 8 1\n") == 0);
+  EXPECT(json != NULL && strstr(json, "\"items\": 2") != NULL);
+  penstock_text_free(json);
+  options.sources_count = 1;
   options.sources = &bad;
   EXPECT(penstock_sort_files(&options, NULL, NULL) == PENSTOCK_IO);
   penstock_cancel* cancel;
@@ -345,9 +382,11 @@ static void files(void) {
 
 static void rewired(void) {
   penstock_page_pool* pool;
-  OK(penstock_page_pool_open((uint64_t)64 << 20, 65536, &pool));
+  const struct penstock_page_pool_options small = {
+      .size = sizeof small, .bytes_max = (uint64_t)64 << 20, .page_bytes = 65536};
+  OK(penstock_page_pool_open(&small, &pool));
   penstock_vector* vector;
-  OK(penstock_vector_open(pool, 0, &vector));
+  OK(penstock_vector_open(pool, NULL, &vector));
   OK(penstock_vector_append(vector, numbers, sizeof numbers));
   const void* data = penstock_vector_data(vector);
   OK(penstock_vector_resize(vector, 2 * sizeof numbers));
@@ -358,7 +397,11 @@ static void rewired(void) {
   EXPECT(penstock_vector_resize(vector, (uint64_t)1 << 40) == PENSTOCK_OUT_OF_MEMORY);
   penstock_vector_close(vector);
   penstock_table* table;
-  OK(penstock_table_open(pool, (uint64_t)1 << 20, 0, &table));
+  struct penstock_table_options rows = {.size = sizeof rows, .policy = PENSTOCK_POLICY_ZEROS};
+  EXPECT(penstock_table_open(pool, &rows, &table) == PENSTOCK_INVALID_ARGUMENT);
+  rows.policy = PENSTOCK_POLICY_DEFAULT;
+  rows.bytes = (uint64_t)1 << 20;
+  OK(penstock_table_open(pool, &rows, &table));
   EXPECT(penstock_table_bytes(table) == (uint64_t)1 << 20);
   uint64_t* live = penstock_table_data(table);
   live[0] = 1;

@@ -102,7 +102,7 @@ func (f Files) PlanSort() (string, error) {
 // Merge merges sorted inputs.
 func (f Files) Merge() (string, error) {
 	return f.run(func(files *C.struct_penstock_files_options, json **C.char) C.int {
-		return C.penstock_merge_files(files, 0, json)
+		return C.penstock_merge_files(files, nil, json)
 	})
 }
 

@@ -26,6 +26,9 @@
  *
  * Threads. Each function may be called from any thread; what may happen at the same time on one
  * handle is said there. Where nothing is said: one thread at a time.
+ *
+ * Callbacks. Each says in which thread it is called. None may throw, or leave by longjmp, and what
+ * its context points to lives until the function that was given it has returned.
  */
 #ifndef PENSTOCK_PENSTOCK_H
 #define PENSTOCK_PENSTOCK_H
@@ -77,12 +80,13 @@ enum penstock_policy {
 };
 enum penstock_side { PENSTOCK_PRODUCER = 0, PENSTOCK_CONSUMER = 1 };
 
-/* Calls work(context), and returns what it returns; or, where an access by a stream's pointer in it
+/* Calls work(context) in this thread, and returns what it returns; or, where an access by a stream's pointer in it
  * meets an error of a stream of PENSTOCK_POLICY_RECOVER, that error's code. Then `work` was left at
  * that instruction: it must own nothing at the time (no locks, no memory of its own to free). */
 PENSTOCK_API int penstock_recover(int (*work)(void* context), void* context);
 
-/* A file as a pointer. Memory: (read_ahead_blocks + comeback_blocks + 1) * block_bytes. */
+/* A file as a pointer. Memory: memory_blocks * block_bytes. Any number of threads may read by the
+ * pointer at the same time, each where it likes; close it when all have ended. */
 typedef struct penstock_reader penstock_reader;
 struct penstock_reader_options {
   size_t size;
@@ -90,6 +94,7 @@ struct penstock_reader_options {
   uint32_t read_ahead_blocks; /* 1 */
   uint32_t comeback_blocks;   /* 1 */
   int policy;                 /* stop */
+  uint32_t memory_blocks;     /* read_ahead_blocks + comeback_blocks + 1; as many for each thread */
 };
 PENSTOCK_API int penstock_reader_open(const char* path,
                                       const struct penstock_reader_options* options,
@@ -113,9 +118,9 @@ struct penstock_writer_options {
   int no_sync;                  /* finish does not wait for the disk */
   int overwrite_device;         /* or a block device is refused */
 };
-PENSTOCK_API int penstock_writer_create(const char* path,
-                                        const struct penstock_writer_options* options,
-                                        penstock_writer** writer);
+PENSTOCK_API int penstock_writer_open(const char* path,
+                                      const struct penstock_writer_options* options,
+                                      penstock_writer** writer);
 PENSTOCK_API void* penstock_writer_data(const penstock_writer* writer);
 PENSTOCK_API int penstock_writer_finish(penstock_writer* writer, uint64_t bytes);
 PENSTOCK_API void penstock_writer_close(penstock_writer* writer);
@@ -157,9 +162,15 @@ PENSTOCK_API void penstock_stream_close(penstock_stream* stream);
 /* The same between two processes: one creates it, and hands the descriptor to the other one, by
  * inheritance or a socket, which attaches to it. Either may die at any moment. */
 typedef struct penstock_process_stream penstock_process_stream;
-PENSTOCK_API int penstock_process_stream_create(const struct penstock_stream_options* options,
-                                                int side, penstock_process_stream** stream);
-PENSTOCK_API int penstock_process_stream_attach(int descriptor, int side, int policy,
+PENSTOCK_API int penstock_process_stream_open(const struct penstock_stream_options* options,
+                                              int side, penstock_process_stream** stream);
+struct penstock_attach_options {
+  size_t size;
+  int policy; /* stop */
+  int strict; /* finds every breach of the comeback blocks (slower) */
+};
+PENSTOCK_API int penstock_process_stream_attach(int descriptor, int side,
+                                                const struct penstock_attach_options* options,
                                                 penstock_process_stream** stream);
 PENSTOCK_API int penstock_process_stream_descriptor(const penstock_process_stream* stream);
 /* Of this process's side; the consumer only reads by it. */
@@ -210,19 +221,31 @@ PENSTOCK_API int penstock_top_k(const void* items, size_t count, void* least, si
 /* order[0] is the place of the least key, and so on. Stable. */
 PENSTOCK_API int penstock_argsort(const void* keys, size_t count, uint64_t* order, int type,
                                   const struct penstock_sort_options* options);
-/* Of records of record_bytes, in place, by their bytes [key_offset, key_offset + key_bytes) as
- * memcmp has them. */
-PENSTOCK_API int penstock_sort_records(void* records, size_t count, size_t record_bytes,
-                                       size_t key_offset, size_t key_bytes,
-                                       const struct penstock_sort_options* options);
+/* In place, of records by their bytes [key_offset, key_offset + key_bytes), as memcmp has them. */
+struct penstock_sort_records_options {
+  size_t size;
+  size_t record_bytes; /* to be given */
+  size_t key_offset;   /* 0 */
+  size_t key_bytes;    /* all that follow */
+  unsigned threads;    /* 1 */
+  int descending;
+  int stable;
+};
+PENSTOCK_API int penstock_sort_records(void* records, size_t count,
+                                       const struct penstock_sort_records_options* options);
 
-/* Buckets of items, copies of these. Of U32, U64, KV32 and KV64. */
+/* The place of an item's key in the order of its type, as an unsigned number: what ranges, splitters
+ * and high bits are of. Of an unsigned number it is the number; of 128 bits the upper 64. */
+PENSTOCK_API int penstock_rank(const void* item, int type, uint64_t* rank);
+
+/* Buckets of items, copies of these. Of every type. */
 typedef struct penstock_partitions penstock_partitions;
 enum penstock_partition_by {
   PENSTOCK_BY_LOW_BITS = 0,
   PENSTOCK_BY_HIGH_BITS = 1,
   PENSTOCK_BY_HASH = 2,
-  PENSTOCK_BY_RANGE = 3 /* [first, last] in `buckets` shares as wide as each other */
+  PENSTOCK_BY_RANGE = 3,    /* ranks [first, last] in `buckets` shares as wide as each other */
+  PENSTOCK_BY_SPLITTERS = 4 /* bucket i: ranks from splitters[i - 1] to below splitters[i] */
 };
 struct penstock_partition_options {
   size_t size;
@@ -230,9 +253,11 @@ struct penstock_partition_options {
   unsigned bits; /* 8: 2^bits buckets */
   uint64_t seed; /* of the hash */
   uint64_t first, last;
-  uint32_t buckets; /* 256 */
-  unsigned threads; /* 1 */
-  int stable;       /* the items of a bucket keep their order */
+  uint32_t buckets;          /* 256 */
+  unsigned threads;          /* 1 */
+  int stable;                /* the items of a bucket keep their order */
+  const uint64_t* splitters; /* in order */
+  size_t splitters_count;
 };
 PENSTOCK_API int penstock_partition(const void* items, size_t count, int type,
                                     const struct penstock_partition_options* options,
@@ -330,14 +355,31 @@ PENSTOCK_API int penstock_sort_files(const struct penstock_files_options* files,
 PENSTOCK_API int penstock_plan_sort_files(const struct penstock_files_options* files,
                                           const struct penstock_sort_files_options* options,
                                           char** json);
+struct penstock_check_file_options {
+  size_t size;
+  unsigned threads; /* 2 */
+};
 /* *sorted: 1 or 0. */
-PENSTOCK_API int penstock_check_file(const struct penstock_files_options* files, unsigned threads,
-                                     int* sorted, char** json);
-PENSTOCK_API int penstock_merge_files(const struct penstock_files_options* files, int unique,
+PENSTOCK_API int penstock_check_file(const struct penstock_files_options* files,
+                                     const struct penstock_check_file_options* options, int* sorted,
+                                     char** json);
+struct penstock_merge_files_options {
+  size_t size;
+  int unique; /* of items with equal keys only the first */
+  int stable; /* lines of equal keys stand in any order in the files, and keep it */
+};
+PENSTOCK_API int penstock_merge_files(const struct penstock_files_options* files,
+                                      const struct penstock_merge_files_options* options,
                                       char** json);
-/* by: "hash" (NULL), "range" or "bits"; bounds_path: of range, or NULL. */
+struct penstock_partition_files_options {
+  size_t size;
+  const char* by;          /* "hash"; "range", "bits" */
+  const char* bounds_path; /* of range: items in order; NULL: from a sample */
+  uint32_t parts;          /* to be given */
+  int checksums;           /* of each part */
+};
 PENSTOCK_API int penstock_partition_files(const struct penstock_files_options* files,
-                                          const char* by, uint32_t parts, const char* bounds_path,
+                                          const struct penstock_partition_files_options* options,
                                           char** json);
 struct penstock_group_files_options {
   size_t size;
@@ -348,29 +390,63 @@ struct penstock_group_files_options {
   uint32_t value_bytes; /* 8 */
   int value_signed;
   int value_big_endian;
-  int sorted; /* the results come in the order of their keys */
+  int sorted;  /* the results come in the order of their keys */
+  int has_top; /* the `top` results with the highest counts alone */
+  uint64_t top;
+  const char* const* columns; /* of lines and rows: what sum, min and max are of */
+  size_t columns_count;
 };
 PENSTOCK_API int penstock_group_files(const struct penstock_files_options* files,
                                       const struct penstock_group_files_options* options,
                                       char** json);
-/* right_record_bytes 0, right_key NULL: as of the left file. */
+struct penstock_join_files_options {
+  size_t size;
+  const char* right_key;       /* as of the left file */
+  uint32_t right_record_bytes; /* as of the left file */
+};
 PENSTOCK_API int penstock_join_files(const struct penstock_files_options* files,
-                                     uint32_t right_record_bytes, const char* right_key,
+                                     const struct penstock_join_files_options* options,
+                                     char** json);
+/* Lines by fields, rows of CSV by columns, as join(1) does. */
+struct penstock_join_lines_options {
+  size_t size;
+  const char* const* left_keys; /* "1" */
+  size_t left_keys_count;
+  const char* const* right_keys; /* "1" */
+  size_t right_keys_count;
+  const char* list;  /* what is written: "0,1.2,2.price", "auto"; NULL: the key and all others */
+  const char* empty; /* in place of fields that are empty or not there */
+  int ignore_case;
+  int no_pairs;    /* pairs are not written */
+  int left_alone;  /* lines of the left side that have no other are */
+  int right_alone; /* so are those of the right side */
+  int inputs_sorted;
+};
+PENSTOCK_API int penstock_join_lines(const struct penstock_files_options* files,
+                                     const struct penstock_join_lines_options* options,
                                      char** json);
 
 /* ---- Memory whose pages are chosen (docs/rewiring.md). */
 
 typedef struct penstock_page_pool penstock_page_pool;
-/* page_bytes 0: as the system likes best. The pool's memory lives until it and all that was made of
- * it are closed. */
-PENSTOCK_API int penstock_page_pool_open(uint64_t bytes_max, size_t page_bytes,
+struct penstock_page_pool_options {
+  size_t size;
+  uint64_t bytes_max; /* the memory of the machine */
+  size_t page_bytes;  /* 2 MiB */
+};
+/* The pool's memory lives until it and all that was made of it are closed. */
+PENSTOCK_API int penstock_page_pool_open(const struct penstock_page_pool_options* options,
                                          penstock_page_pool** pool);
 PENSTOCK_API void penstock_page_pool_close(penstock_page_pool* pool);
 
 /* Bytes that grow and never move. */
 typedef struct penstock_vector penstock_vector;
-/* bytes_max 0: the pool's limit. */
-PENSTOCK_API int penstock_vector_open(const penstock_page_pool* pool, uint64_t bytes_max,
+struct penstock_vector_options {
+  size_t size;
+  uint64_t bytes_max; /* address space: the pool's limit */
+};
+PENSTOCK_API int penstock_vector_open(const penstock_page_pool* pool,
+                                      const struct penstock_vector_options* options,
                                       penstock_vector** vector);
 PENSTOCK_API void* penstock_vector_data(const penstock_vector* vector);
 PENSTOCK_API uint64_t penstock_vector_bytes(const penstock_vector* vector);
@@ -383,7 +459,14 @@ PENSTOCK_API void penstock_vector_close(penstock_vector* vector);
  * close from any thread. */
 typedef struct penstock_table penstock_table;
 typedef struct penstock_snapshot penstock_snapshot;
-PENSTOCK_API int penstock_table_open(const penstock_page_pool* pool, uint64_t bytes, int policy,
+struct penstock_table_options {
+  size_t size;
+  uint64_t bytes;       /* to be given */
+  int policy;           /* stop; or recover */
+  int guarantee_copies; /* snapshot() takes the pages that writers can come to need */
+};
+PENSTOCK_API int penstock_table_open(const penstock_page_pool* pool,
+                                     const struct penstock_table_options* options,
                                      penstock_table** table);
 PENSTOCK_API void* penstock_table_data(const penstock_table* table);
 PENSTOCK_API uint64_t penstock_table_bytes(const penstock_table* table);

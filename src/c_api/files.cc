@@ -198,13 +198,15 @@ int penstock_plan_sort_files(const penstock_files_options* files,
   });
 }
 
-int penstock_check_file(const penstock_files_options* files, unsigned threads, int* sorted,
-                        char** json) {
+int penstock_check_file(const penstock_files_options* files,
+                        const penstock_check_file_options* given, int* sorted, char** json) {
   if (json != nullptr) *json = nullptr;
   return guarded([&]() -> Status {
+    const auto from = options_of(given);
+    if (!from) return std::unexpected(from.error());
     const auto options = files_options(files);
     if (!options) return std::unexpected(options.error());
-    const auto done = check_file(*options, threads != 0 ? threads : 2);
+    const auto done = check_file(*options, from->threads != 0 ? from->threads : 2);
     if (!done) return std::unexpected(done.error());
     if (sorted != nullptr) *sorted = done->sorted() ? 1 : 0;
     const std::string name = options->inputs.empty() ? "a source" : options->inputs.front();
@@ -213,24 +215,31 @@ int penstock_check_file(const penstock_files_options* files, unsigned threads, i
   });
 }
 
-int penstock_merge_files(const penstock_files_options* files, int unique, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) {
-    return merge_files(given, {.unique = unique != 0});
+int penstock_merge_files(const penstock_files_options* files,
+                         const penstock_merge_files_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<MergeFilesStats> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    return merge_files(given, {.unique = from->unique != 0, .stable = from->stable != 0});
   });
 }
 
-int penstock_partition_files(const penstock_files_options* files, const char* by, uint32_t parts,
-                             const char* bounds_path, char** json) {
+int penstock_partition_files(const penstock_files_options* files,
+                             const penstock_partition_files_options* options, char** json) {
   return carried_out(files, json, [&](const FilesOptions& given) -> Result<PartitionFilesResult> {
-    PartitionFilesOptions options{
-        .parts = parts, .bounds_path = text_of(bounds_path), .checksums = json != nullptr};
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    PartitionFilesOptions made{.parts = from->parts,
+                               .bounds_path = text_of(from->bounds_path),
+                               .checksums = from->checksums != 0};
     using enum PartitionFilesBy;
     for (const PartitionFilesBy way : {hash, range, bits}) {
-      if (by != nullptr && name_of(way) != std::string(by)) continue;
-      options.by = way;
-      return partition_files(given, options);
+      if (from->by != nullptr && name_of(way) != std::string(from->by)) continue;
+      made.by = way;
+      return partition_files(given, made);
     }
-    return failure(ErrorCode::invalid_argument, "partition in this way", by, "range, hash or bits");
+    return failure(ErrorCode::invalid_argument, "partition in this way", from->by,
+                   "range, hash or bits");
   });
 }
 
@@ -245,6 +254,10 @@ int penstock_group_files(const penstock_files_options* files,
                                           .max = from->max != 0,
                                           .distinct = from->distinct != 0},
                            .sorted = from->sorted != 0};
+    if (from->has_top != 0) made.top = from->top;
+    auto columns = list_of("columns", from->columns, from->columns_count);
+    if (!columns) return std::unexpected(columns.error());
+    made.columns = std::move(*columns);
     if (from->has_value != 0) {
       ValueField& value = made.aggregates.value.emplace();
       value.offset = from->value_offset;
@@ -256,12 +269,35 @@ int penstock_group_files(const penstock_files_options* files,
   });
 }
 
-int penstock_join_files(const penstock_files_options* files, uint32_t right_record_bytes,
-                        const char* right_key, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) {
-    JoinFilesOptions options;
-    if (right_record_bytes != 0) options.right_record_bytes = right_record_bytes;
-    if (right_key != nullptr) options.right_key = right_key;
-    return join_files(given, options);
+int penstock_join_files(const penstock_files_options* files,
+                        const penstock_join_files_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<JoinFilesStats> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    JoinFilesOptions made;
+    if (from->right_record_bytes != 0) made.right_record_bytes = from->right_record_bytes;
+    if (from->right_key != nullptr) made.right_key = from->right_key;
+    return join_files(given, made);
+  });
+}
+
+int penstock_join_lines(const penstock_files_options* files,
+                        const penstock_join_lines_options* options, char** json) {
+  return carried_out(files, json, [&](const FilesOptions& given) -> Result<JoinLinesStats> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    JoinLinesOptions made{.ignore_case = from->ignore_case != 0,
+                          .pairs = from->no_pairs == 0,
+                          .alone = {from->left_alone != 0, from->right_alone != 0},
+                          .list = text_of(from->list),
+                          .empty = text_of(from->empty),
+                          .inputs_sorted = from->inputs_sorted != 0};
+    auto left = list_of("left_keys", from->left_keys, from->left_keys_count);
+    if (!left) return std::unexpected(left.error());
+    auto right = list_of("right_keys", from->right_keys, from->right_keys_count);
+    if (!right) return std::unexpected(right.error());
+    if (!left->empty()) made.keys[0] = std::move(*left);
+    if (!right->empty()) made.keys[1] = std::move(*right);
+    return join_lines(given, made);
   });
 }

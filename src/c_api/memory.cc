@@ -85,6 +85,11 @@ Result<PartitionBy> partition_by(const penstock_partition_options& options) {
       return ByRange{.first = options.first,
                      .last = options.last,
                      .buckets = options.buckets != 0 ? options.buckets : 256};
+    case PENSTOCK_BY_SPLITTERS:
+      if (options.splitters == nullptr && options.splitters_count != 0)
+        return failure(ErrorCode::invalid_argument, "read the options", "splitters",
+                       "as many as their count says");
+      return BySplitters{{options.splitters, options.splitters + options.splitters_count}};
     default:
       return failure(ErrorCode::invalid_argument, "partition by", std::to_string(options.by),
                      "one of enum penstock_partition_by");
@@ -132,14 +137,28 @@ int penstock_argsort(const void* keys, size_t count, uint64_t* order, int type,
   });
 }
 
-int penstock_sort_records(void* records, size_t count, size_t record_bytes, size_t key_offset,
-                          size_t key_bytes, const penstock_sort_options* options) {
+int penstock_sort_records(void* records, size_t count,
+                          const penstock_sort_records_options* options) {
   return guarded([&]() -> Status {
-    const auto how = sort_options(options);
-    if (!how) return std::unexpected(how.error());
-    return sort_records(
-        records, count,
-        {.record_bytes = record_bytes, .key_offset = key_offset, .key_bytes = key_bytes}, *how);
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    RecordLayout layout{.record_bytes = from->record_bytes,
+                        .key_offset = from->key_offset,
+                        .key_bytes = from->key_bytes};
+    if (layout.key_bytes == 0 && layout.key_offset < layout.record_bytes)
+      layout.key_bytes = layout.record_bytes - layout.key_offset;
+    SortOptions how{.descending = from->descending != 0, .stable = from->stable != 0};
+    set(how.threads, from->threads);
+    return sort_records(records, count, layout, how);
+  });
+}
+
+int penstock_rank(const void* item, int type, uint64_t* rank) {
+  return guarded([&] {
+    return with_type(type, All{}, [&]<class T>(T*) -> Status {
+      *rank = rank_of(*static_cast<const T*>(item));
+      return {};
+    });
   });
 }
 
@@ -153,19 +172,13 @@ int penstock_partition(const void* items, size_t count, int type,
     if (!by) return std::unexpected(by.error());
     PartitionOptions made{.by = *by, .stable = from->stable != 0};
     set(made.threads, from->threads);
-    switch (type) {
-      case PENSTOCK_U32:
-        return partitioned<uint32_t>(items, count, made);
-      case PENSTOCK_U64:
-        return partitioned<uint64_t>(items, count, made);
-      case PENSTOCK_KV32:
-        return partitioned<KeyValue32>(items, count, made);
-      case PENSTOCK_KV64:
-        return partitioned<KeyValue64>(items, count, made);
-      default:
-        return failure(ErrorCode::unsupported, "partition items of the type", std::to_string(type),
-                       "U32, U64, KV32 or KV64");
-    }
+    Result<std::unique_ptr<Buckets>> parts = nullptr;
+    const Status done = with_type(type, All{}, [&]<class T>(T*) -> Status {
+      parts = partitioned<T>(items, count, made);
+      return parts ? Status() : std::unexpected(parts.error());
+    });
+    if (!done) return std::unexpected(done.error());
+    return parts;
   });
 }
 uint32_t penstock_partitions_buckets(const penstock_partitions* partitions) {

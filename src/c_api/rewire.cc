@@ -10,6 +10,7 @@
 using namespace penstock;
 using c_api::guarded;
 using c_api::opened;
+using c_api::options_of;
 
 struct penstock_page_pool {
   PagePool pool;
@@ -24,21 +25,26 @@ struct penstock_snapshot {
   Snapshot snapshot;
 };
 
-int penstock_page_pool_open(uint64_t bytes_max, size_t page_bytes, penstock_page_pool** pool) {
-  return opened(pool, [&] {
-    PagePool::Options options{.bytes_max = bytes_max};
-    c_api::set(options.page_bytes, page_bytes);
-    return PagePool::open(options);
+int penstock_page_pool_open(const penstock_page_pool_options* options, penstock_page_pool** pool) {
+  return opened(pool, [&]() -> Result<PagePool> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    PagePool::Options made{.bytes_max = from->bytes_max};
+    c_api::set(made.page_bytes, from->page_bytes);
+    return PagePool::open(made);
   });
 }
 void penstock_page_pool_close(penstock_page_pool* pool) {
   delete pool;
 }
 
-int penstock_vector_open(const penstock_page_pool* pool, uint64_t bytes_max,
+int penstock_vector_open(const penstock_page_pool* pool, const penstock_vector_options* options,
                          penstock_vector** vector) {
-  return opened(
-      vector, [&] { return RewiredVector<std::byte>::open(pool->pool, {.bytes_max = bytes_max}); });
+  return opened(vector, [&]() -> Result<RewiredVector<std::byte>> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    return RewiredVector<std::byte>::open(pool->pool, {.bytes_max = from->bytes_max});
+  });
 }
 void* penstock_vector_data(const penstock_vector* vector) {
   return const_cast<std::byte*>(vector->vector.data());
@@ -61,17 +67,20 @@ void penstock_vector_close(penstock_vector* vector) {
   delete vector;
 }
 
-int penstock_table_open(const penstock_page_pool* pool, uint64_t bytes, int policy,
+int penstock_table_open(const penstock_page_pool* pool, const penstock_table_options* options,
                         penstock_table** table) {
   return opened(table, [&]() -> Result<RewiredTable> {
-    RewiredTable::Options options{.bytes = bytes};
-    if (policy == PENSTOCK_POLICY_RECOVER) {
-      options.policy = ErrorPolicy::recover;
-    } else if (policy != PENSTOCK_POLICY_DEFAULT && policy != PENSTOCK_POLICY_STOP) {
-      return failure(ErrorCode::invalid_argument, "take the policy", std::to_string(policy),
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
+    RewiredTable::Options made{.bytes = from->bytes,
+                               .guarantee_copies = from->guarantee_copies != 0};
+    if (from->policy == PENSTOCK_POLICY_RECOVER) {
+      made.policy = ErrorPolicy::recover;
+    } else if (from->policy != PENSTOCK_POLICY_DEFAULT && from->policy != PENSTOCK_POLICY_STOP) {
+      return failure(ErrorCode::invalid_argument, "take the policy", std::to_string(from->policy),
                      "stop or recover");
     }
-    return RewiredTable::open(pool->pool, options);
+    return RewiredTable::open(pool->pool, made);
   });
 }
 void* penstock_table_data(const penstock_table* table) {

@@ -96,6 +96,7 @@ int penstock_reader_open(const char* path, const penstock_reader_options* option
     set(made.block_bytes, from->block_bytes);
     set(made.read_ahead_blocks, from->read_ahead_blocks);
     set(made.comeback_blocks, from->comeback_blocks);
+    set(made.memory_blocks, from->memory_blocks);
     made.policy = *policy;
     return FileReader::open(*name, made);
   });
@@ -113,8 +114,8 @@ void penstock_reader_close(penstock_reader* reader) {
   delete reader;
 }
 
-int penstock_writer_create(const char* path, const penstock_writer_options* options,
-                           penstock_writer** writer) {
+int penstock_writer_open(const char* path, const penstock_writer_options* options,
+                         penstock_writer** writer) {
   return opened(writer, [&]() -> Result<FileWriter> {
     const auto name = path_of(path);
     if (!name) return std::unexpected(name.error());
@@ -183,8 +184,8 @@ void penstock_stream_close(penstock_stream* stream) {
   delete stream;
 }
 
-int penstock_process_stream_create(const penstock_stream_options* options, int side,
-                                   penstock_process_stream** stream) {
+int penstock_process_stream_open(const penstock_stream_options* options, int side,
+                                 penstock_process_stream** stream) {
   return opened(stream, [&]() -> Result<ProcessStream> {
     const auto made = stream_options<ProcessStream::Options>(options);
     if (!made) return std::unexpected(made.error());
@@ -193,14 +194,17 @@ int penstock_process_stream_create(const penstock_stream_options* options, int s
     return ProcessStream::open(*made, *which);
   });
 }
-int penstock_process_stream_attach(int descriptor, int side, int policy,
+int penstock_process_stream_attach(int descriptor, int side, const penstock_attach_options* options,
                                    penstock_process_stream** stream) {
   return opened(stream, [&]() -> Result<ProcessStream> {
+    const auto from = options_of(options);
+    if (!from) return std::unexpected(from.error());
     const auto which = side_of(side);
     if (!which) return std::unexpected(which.error());
-    const auto chosen = policy_of(policy, ErrorPolicy::stop);
+    const auto chosen = policy_of(from->policy, ErrorPolicy::stop);
     if (!chosen) return std::unexpected(chosen.error());
-    return ProcessStream::attach(descriptor, *which, {.policy = *chosen});
+    return ProcessStream::attach(descriptor, *which,
+                                 {.policy = *chosen, .strict = from->strict != 0});
   });
 }
 int penstock_process_stream_descriptor(const penstock_process_stream* stream) {

@@ -59,6 +59,7 @@ pub struct penstock_reader_options {
     pub read_ahead_blocks: u32,
     pub comeback_blocks: u32,
     pub policy: core::ffi::c_int,
+    pub memory_blocks: u32,
 }
 extern "C" {
     pub fn penstock_reader_open(
@@ -97,7 +98,7 @@ pub struct penstock_writer_options {
     pub overwrite_device: core::ffi::c_int,
 }
 extern "C" {
-    pub fn penstock_writer_create(
+    pub fn penstock_writer_open(
         path: *const core::ffi::c_char,
         options: *const penstock_writer_options,
         writer: *mut *mut penstock_writer,
@@ -184,17 +185,24 @@ pub struct penstock_process_stream {
     _unused: [u8; 0],
 }
 extern "C" {
-    pub fn penstock_process_stream_create(
+    pub fn penstock_process_stream_open(
         options: *const penstock_stream_options,
         side: core::ffi::c_int,
         stream: *mut *mut penstock_process_stream,
     ) -> core::ffi::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_attach_options {
+    pub size: usize,
+    pub policy: core::ffi::c_int,
+    pub strict: core::ffi::c_int,
+}
 extern "C" {
     pub fn penstock_process_stream_attach(
         descriptor: core::ffi::c_int,
         side: core::ffi::c_int,
-        policy: core::ffi::c_int,
+        options: *const penstock_attach_options,
         stream: *mut *mut penstock_process_stream,
     ) -> core::ffi::c_int;
 }
@@ -300,14 +308,29 @@ extern "C" {
         options: *const penstock_sort_options,
     ) -> core::ffi::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_sort_records_options {
+    pub size: usize,
+    pub record_bytes: usize,
+    pub key_offset: usize,
+    pub key_bytes: usize,
+    pub threads: core::ffi::c_uint,
+    pub descending: core::ffi::c_int,
+    pub stable: core::ffi::c_int,
+}
 extern "C" {
     pub fn penstock_sort_records(
         records: *mut core::ffi::c_void,
         count: usize,
-        record_bytes: usize,
-        key_offset: usize,
-        key_bytes: usize,
-        options: *const penstock_sort_options,
+        options: *const penstock_sort_records_options,
+    ) -> core::ffi::c_int;
+}
+extern "C" {
+    pub fn penstock_rank(
+        item: *const core::ffi::c_void,
+        type_: core::ffi::c_int,
+        rank: *mut u64,
     ) -> core::ffi::c_int;
 }
 #[repr(C)]
@@ -319,6 +342,7 @@ pub const PENSTOCK_BY_LOW_BITS: penstock_partition_by = 0;
 pub const PENSTOCK_BY_HIGH_BITS: penstock_partition_by = 1;
 pub const PENSTOCK_BY_HASH: penstock_partition_by = 2;
 pub const PENSTOCK_BY_RANGE: penstock_partition_by = 3;
+pub const PENSTOCK_BY_SPLITTERS: penstock_partition_by = 4;
 pub type penstock_partition_by = core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -332,6 +356,8 @@ pub struct penstock_partition_options {
     pub buckets: u32,
     pub threads: core::ffi::c_uint,
     pub stable: core::ffi::c_int,
+    pub splitters: *const u64,
+    pub splitters_count: usize,
 }
 extern "C" {
     pub fn penstock_partition(
@@ -471,27 +497,47 @@ extern "C" {
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_check_file_options {
+    pub size: usize,
+    pub threads: core::ffi::c_uint,
+}
 extern "C" {
     pub fn penstock_check_file(
         files: *const penstock_files_options,
-        threads: core::ffi::c_uint,
+        options: *const penstock_check_file_options,
         sorted: *mut core::ffi::c_int,
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_merge_files_options {
+    pub size: usize,
+    pub unique: core::ffi::c_int,
+    pub stable: core::ffi::c_int,
+}
 extern "C" {
     pub fn penstock_merge_files(
         files: *const penstock_files_options,
-        unique: core::ffi::c_int,
+        options: *const penstock_merge_files_options,
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_partition_files_options {
+    pub size: usize,
+    pub by: *const core::ffi::c_char,
+    pub bounds_path: *const core::ffi::c_char,
+    pub parts: u32,
+    pub checksums: core::ffi::c_int,
 }
 extern "C" {
     pub fn penstock_partition_files(
         files: *const penstock_files_options,
-        by: *const core::ffi::c_char,
-        parts: u32,
-        bounds_path: *const core::ffi::c_char,
+        options: *const penstock_partition_files_options,
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
 }
@@ -510,6 +556,10 @@ pub struct penstock_group_files_options {
     pub value_signed: core::ffi::c_int,
     pub value_big_endian: core::ffi::c_int,
     pub sorted: core::ffi::c_int,
+    pub has_top: core::ffi::c_int,
+    pub top: u64,
+    pub columns: *const *const core::ffi::c_char,
+    pub columns_count: usize,
 }
 extern "C" {
     pub fn penstock_group_files(
@@ -518,11 +568,40 @@ extern "C" {
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_join_files_options {
+    pub size: usize,
+    pub right_key: *const core::ffi::c_char,
+    pub right_record_bytes: u32,
+}
 extern "C" {
     pub fn penstock_join_files(
         files: *const penstock_files_options,
-        right_record_bytes: u32,
-        right_key: *const core::ffi::c_char,
+        options: *const penstock_join_files_options,
+        json: *mut *mut core::ffi::c_char,
+    ) -> core::ffi::c_int;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_join_lines_options {
+    pub size: usize,
+    pub left_keys: *const *const core::ffi::c_char,
+    pub left_keys_count: usize,
+    pub right_keys: *const *const core::ffi::c_char,
+    pub right_keys_count: usize,
+    pub list: *const core::ffi::c_char,
+    pub empty: *const core::ffi::c_char,
+    pub ignore_case: core::ffi::c_int,
+    pub no_pairs: core::ffi::c_int,
+    pub left_alone: core::ffi::c_int,
+    pub right_alone: core::ffi::c_int,
+    pub inputs_sorted: core::ffi::c_int,
+}
+extern "C" {
+    pub fn penstock_join_lines(
+        files: *const penstock_files_options,
+        options: *const penstock_join_lines_options,
         json: *mut *mut core::ffi::c_char,
     ) -> core::ffi::c_int;
 }
@@ -531,10 +610,16 @@ extern "C" {
 pub struct penstock_page_pool {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_page_pool_options {
+    pub size: usize,
+    pub bytes_max: u64,
+    pub page_bytes: usize,
+}
 extern "C" {
     pub fn penstock_page_pool_open(
-        bytes_max: u64,
-        page_bytes: usize,
+        options: *const penstock_page_pool_options,
         pool: *mut *mut penstock_page_pool,
     ) -> core::ffi::c_int;
 }
@@ -546,10 +631,16 @@ extern "C" {
 pub struct penstock_vector {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_vector_options {
+    pub size: usize,
+    pub bytes_max: u64,
+}
 extern "C" {
     pub fn penstock_vector_open(
         pool: *const penstock_page_pool,
-        bytes_max: u64,
+        options: *const penstock_vector_options,
         vector: *mut *mut penstock_vector,
     ) -> core::ffi::c_int;
 }
@@ -582,11 +673,18 @@ pub struct penstock_table {
 pub struct penstock_snapshot {
     _unused: [u8; 0],
 }
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct penstock_table_options {
+    pub size: usize,
+    pub bytes: u64,
+    pub policy: core::ffi::c_int,
+    pub guarantee_copies: core::ffi::c_int,
+}
 extern "C" {
     pub fn penstock_table_open(
         pool: *const penstock_page_pool,
-        bytes: u64,
-        policy: core::ffi::c_int,
+        options: *const penstock_table_options,
         table: *mut *mut penstock_table,
     ) -> core::ffi::c_int;
 }

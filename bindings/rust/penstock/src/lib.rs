@@ -121,7 +121,7 @@ impl Files {
     /// Merges sorted files.
     pub fn merge(&self, progress: impl FnMut(&str, u64, u64) + Send) -> Result<String, Error> {
         unsafe extern "C" fn operation(files: *const c::penstock_files_options, json: *mut *mut c_char) -> i32 {
-            c::penstock_merge_files(files, 0, json)
+            c::penstock_merge_files(files, std::ptr::null(), json)
         }
         self.run(operation, progress)
     }
