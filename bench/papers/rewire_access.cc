@@ -100,7 +100,7 @@ Result<Report> run_access(const Options& options) {
   const std::vector<PageId> pages = pages_of(*set, Order::random);
   auto range = rewire::Range::reserve(internal::Access::core(*pool), pages.size());
   if (!range) return std::unexpected(range.error());
-  if (const int error = (*range)->map(0, pages, os::Access::read_write))
+  if (const int error = (*range)->map(0, pages, Protection::read_write))
     return system_error(error, "map the pool's pages", "bench rewire-access");
   std::vector<uint64_t*> directory;
   for (const PageId page : pages)

@@ -123,7 +123,7 @@ class Bench {
                 status = std::unexpected(made.error());
               } else {
                 range = std::move(*made);
-                const int error = range->map(0, pages, os::Access::read_write, populate);
+                const int error = range->map(0, pages, Protection::read_write, populate);
                 if (error != 0) status = system_error(error, "map the pool's pages", "bench");
               }
               return [&](uint64_t factor) {

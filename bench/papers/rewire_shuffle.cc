@@ -118,7 +118,7 @@ class Bench {
           for (uint64_t chunk = 0; chunk < chunks && error == 0; ++chunk) {
             const auto place = static_cast<uint32_t>(order[chunk]);
             error = (*range)->map(chunk * pages, PageRun{first + place * pages, pages},
-                                  os::Access::read_write, populate);
+                                  Protection::read_write, populate);
           }
         });
         if (error != 0) return system_error(error, "rewire chunks", "bench rewire-shuffle");

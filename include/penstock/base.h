@@ -67,6 +67,9 @@ std::unexpected<Error> failure(ErrorCode code, std::string attempted, std::strin
 
 // ---- Words of many options.
 
+// What code may do with memory.
+enum class Protection : uint8_t { none, read, read_write };
+
 // What happens to a consumer that waits in a fault for data that will never come, or to a producer
 // whose data have nowhere to go. Neither can be handed a return value.
 enum class ErrorPolicy {

@@ -101,8 +101,6 @@ class BlockPool::Block {
 // move must not overlap with anything.
 class Region {
  public:
-  enum class Protection : uint8_t { none, read, read_write };
-
   struct Fault {
     uint64_t index;      // of the block: (address - begin) / block_bytes
     std::byte* address;  // the first byte that was touched

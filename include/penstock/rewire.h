@@ -152,8 +152,6 @@ class PageSet {
   uint32_t size_ = 0;
 };
 
-enum class PageAccess : uint8_t { none, read, read_write };
-
 // Slots in a row.
 struct Slots {
   uint64_t first = 0;
@@ -201,14 +199,14 @@ class VirtualRange {
   // there. REQUIRES of the three: somebody holds the pages until the call returns. Errors of all
   // calls that return Status: invalid_argument (no such slot; a page that nobody holds, or of
   // another pool), out_of_mappings, permission (a forked child).
-  Status map(uint64_t slot, const PageSet& pages, PageAccess access = PageAccess::read_write);
-  Status map(uint64_t slot, PageRun run, PageAccess access = PageAccess::read_write);
+  Status map(uint64_t slot, const PageSet& pages, Protection protection = Protection::read_write);
+  Status map(uint64_t slot, PageRun run, Protection protection = Protection::read_write);
   // In any order, with repeats. Neighbours take one mapping together.
   Status map(uint64_t slot, std::span<const PageId> pages,
-             PageAccess access = PageAccess::read_write);
+             Protection protection = Protection::read_write);
   Status unmap(Slots slots);
   // Slots that show nothing are passed over.
-  Status protect(Slots slots, PageAccess access);
+  Status protect(Slots slots, Protection protection);
   // `slots` and as many from `with` on change their pages (and access); they must not overlap.
   Status swap(Slots slots, uint64_t with);
   // The pages go to the slots from `to` on, in place of what was there; where they were, nothing is
@@ -226,7 +224,7 @@ class VirtualRange {
   uint64_t slots() const;
   size_t page_bytes() const;
   PageId page(uint64_t slot) const;  // no_page: it shows nothing
-  PageAccess access(uint64_t slot) const;
+  Protection protection(uint64_t slot) const;
   uint64_t mappings() const;
 
  private:

@@ -281,15 +281,14 @@ bool is_memory_error(const siginfo_t& info) {
 }
 
 bool serve(const siginfo_t& info, void* context) {
-  const os::FaultAccess access = os::fault_access(context);
+  const Access access = os::fault_access(context);
   const bool is_lost = is_memory_error(info);
-  if (info.si_code <= 0 || (access == os::FaultAccess::execute && !is_lost))
+  if (info.si_code <= 0 || (access == Access::execute && !is_lost))
     return false;  // sent by somebody; a jump into data
   auto* const address = static_cast<std::byte*>(info.si_addr);
   Slot* const slot = enter(address);
   if (slot == nullptr) return false;
-  const Fault fault{address, access == os::FaultAccess::write ? Access::write : Access::read,
-                    context};
+  const Fault fault{address, access, context};
   const Outcome outcome =
       is_lost                ? slot->handler->on_unservable(fault, info.si_code == BUS_MCEERR_AR
                                                                        ? Unservable::memory_error

@@ -10,11 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "os/fault_context.h"
 #include "penstock/base.h"
 
 namespace penstock::fault {
 
-enum class Access { read, write };
+using Access = os::FaultAccess;  // execute: only of memory that was lost
 
 struct Fault {
   std::byte* address;

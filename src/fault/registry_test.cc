@@ -36,7 +36,7 @@ class Opener final : public Handler {
     (write ? writes : reads).fetch_add(1);
     auto* const page = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(fault.address) &
                                                     ~uintptr_t{page_bytes - 1});
-    if (os::protect(page, page_bytes, write ? os::Access::read_write : os::Access::read) != 0)
+    if (os::protect(page, page_bytes, write ? Protection::read_write : Protection::read) != 0)
       std::abort();
     errno = EDOM;
     return Outcome::retry;
@@ -147,7 +147,7 @@ TEST(Registry, FindsWhatAPlainMapFinds) {
 struct TouchesAnother final : Handler {
   Outcome on_fault(const Fault& fault) noexcept override {
     *inner = 5;
-    return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
+    return os::protect(fault.address, page_bytes, Protection::read_write) == 0 ? Outcome::retry
                                                                                : Outcome::decline;
   }
   volatile char* inner;
@@ -171,7 +171,7 @@ TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
       stack_t now;
       sigaltstack(nullptr, &now);
       on_alternate_stack = (now.ss_flags & SS_ONSTACK) != 0;
-      return os::protect(fault.address, page_bytes, os::Access::read_write) == 0 ? Outcome::retry
+      return os::protect(fault.address, page_bytes, Protection::read_write) == 0 ? Outcome::retry
                                                                                  : Outcome::decline;
     }
     bool on_alternate_stack = false;
@@ -193,7 +193,7 @@ TEST(Registry, UnregisteringWaitsForTheHandler) {
       while (!may_go_on) std::this_thread::yield();
       // For as long as whoever unregisters does not wait.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      const bool opened = os::protect(fault.address, page_bytes, os::Access::read_write) == 0;
+      const bool opened = os::protect(fault.address, page_bytes, Protection::read_write) == 0;
       inside = false;
       return opened ? Outcome::retry : Outcome::decline;
     }

@@ -42,9 +42,9 @@ class MemoryFile {
   // the pages that exist are entered into the page table at once. 0 or an errno.
   [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset,
                         bool populate) const noexcept {
-    return map(address, bytes, offset, Access::read_write, populate);
+    return map(address, bytes, offset, Protection::read_write, populate);
   }
-  [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset, Access access,
+  [[nodiscard]] int map(std::byte* address, size_t bytes, uint64_t offset, Protection access,
                         bool populate) const noexcept;
 
  private:

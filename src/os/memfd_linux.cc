@@ -77,14 +77,14 @@ MemoryFile::~MemoryFile() {
   all_bytes.fetch_sub(counted_bytes_, std::memory_order_relaxed);
 }
 
-int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Access access,
+int MemoryFile::map(std::byte* address, size_t bytes, uint64_t offset, Protection access,
                     bool populate) const noexcept {
   if (made_.is_past()) return EPERM;
   const KeepErrno keep;
   const int flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
-  const int protection = access == Access::none   ? PROT_NONE
-                         : access == Access::read ? PROT_READ
-                                                  : PROT_READ | PROT_WRITE;
+  const int protection = access == Protection::none   ? PROT_NONE
+                         : access == Protection::read ? PROT_READ
+                                                      : PROT_READ | PROT_WRITE;
   void* mapped = mmap(address, bytes, protection, flags, fd(), static_cast<off_t>(offset));
   return mapped == MAP_FAILED ? errno : 0;
 }

@@ -16,8 +16,6 @@ namespace penstock::os {
 inline constexpr size_t page_bytes = 4096;
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-enum class Access { none, read, read_write };
-
 // Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; released on
 // destruction, but not by a forked child (see generation.h). Thread safety: a move-only value.
 class Reservation {
@@ -53,7 +51,7 @@ class Reservation {
                            size_t bytes);  // pages go back to the system; the range faults again
 [[nodiscard]] int discard(std::byte* address,
                           size_t bytes);  // pages go back to the system; the mapping stays, empty
-[[nodiscard]] int protect(std::byte* address, size_t bytes, Access access);
+[[nodiscard]] int protect(std::byte* address, size_t bytes, Protection access);
 // Moves pages from one address to another (mremap); the source becomes inaccessible reserved space
 // again.
 [[nodiscard]] int move_pages(std::byte* from, std::byte* to, size_t bytes);

@@ -65,13 +65,13 @@ void unmap(std::byte* address, uint64_t bytes) {
   if (error != 0) (void)advise(address, bytes, MADV_DONTNEED);
 }
 
-int protection_of(Access access) {
+int protection_of(Protection access) {
   switch (access) {
-    case Access::none:
+    case Protection::none:
       return PROT_NONE;
-    case Access::read:
+    case Protection::read:
       return PROT_READ;
-    case Access::read_write:
+    case Protection::read_write:
       break;
   }
   return PROT_READ | PROT_WRITE;
@@ -152,7 +152,7 @@ int discard(std::byte* address, size_t bytes) {
   return advise(address, bytes, MADV_DONTNEED);
 }
 
-int protect(std::byte* address, size_t bytes, Access access) {
+int protect(std::byte* address, size_t bytes, Protection access) {
   return errno_of([&] { return mprotect(address, bytes, protection_of(access)); });
 }
 

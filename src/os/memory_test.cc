@@ -87,13 +87,13 @@ TEST(Memory, CommitProtectDiscardDecommit) {
   EXPECT_TRUE(all_are(at, 2 * page_bytes, 0));
   EXPECT_FALSE(readable(range.begin()));
   std::memset(at, 1, 2 * page_bytes);
-  ASSERT_EQ(protect(at, page_bytes, Access::read), 0);
+  ASSERT_EQ(protect(at, page_bytes, Protection::read), 0);
   EXPECT_TRUE(readable(at));
   EXPECT_FALSE(writable(at));
   EXPECT_TRUE(writable(at + page_bytes));
-  ASSERT_EQ(protect(at, page_bytes, Access::none), 0);
+  ASSERT_EQ(protect(at, page_bytes, Protection::none), 0);
   EXPECT_FALSE(readable(at));
-  ASSERT_EQ(protect(at, page_bytes, Access::read_write), 0);
+  ASSERT_EQ(protect(at, page_bytes, Protection::read_write), 0);
   EXPECT_TRUE(all_are(at, page_bytes, 1));
   ASSERT_EQ(discard(at, page_bytes), 0);
   EXPECT_TRUE(all_are(at, page_bytes, 0));
@@ -154,7 +154,7 @@ TEST(Memory, TouchLosesNothingThatIsStoredMeanwhile) {
 
 TEST(Memory, ErrorsAreReturnedAndErrnoIsKept) {
   errno = EXDEV;
-  EXPECT_NE(protect(reinterpret_cast<std::byte*>(page_bytes + 1), page_bytes, Access::read), 0);
+  EXPECT_NE(protect(reinterpret_cast<std::byte*>(page_bytes + 1), page_bytes, Protection::read), 0);
   EXPECT_EQ(errno, EXDEV);
 }
 

@@ -131,7 +131,7 @@ volatile sig_atomic_t access_seen;
 std::byte* page_to_open;
 void note_access(int, siginfo_t*, void* context) {
   access_seen = static_cast<int>(fault_access(context));
-  if (protect(page_to_open, page_bytes, Access::read_write) != 0) std::abort();
+  if (protect(page_to_open, page_bytes, Protection::read_write) != 0) std::abort();
 }
 
 TEST(FaultContext, TellsReadsFromWrites) {
@@ -144,7 +144,7 @@ TEST(FaultContext, TellsReadsFromWrites) {
   sigaction(SIGSEGV, &ours, &before);
   static_cast<void>(*word);
   EXPECT_EQ(access_seen, static_cast<int>(FaultAccess::read));
-  ASSERT_EQ(protect(range.begin(), page_bytes, Access::none), 0);
+  ASSERT_EQ(protect(range.begin(), page_bytes, Protection::none), 0);
   *word = 1;
   EXPECT_EQ(access_seen, static_cast<int>(FaultAccess::write));
   sigaction(SIGSEGV, &before, nullptr);

@@ -98,8 +98,8 @@ TEST_P(WriteWatchOn, ReadsAreNotWrites) {
 TEST_P(WriteWatchOn, ProtectionChangesNothing) {
   (void)written(pages);
   const_cast<volatile std::byte&>(memory_.begin()[5 * page_bytes]) = std::byte(1);
-  ASSERT_EQ(protect(memory_.begin(), memory_.bytes(), Access::read), 0);
-  ASSERT_EQ(protect(memory_.begin(), memory_.bytes(), Access::read_write), 0);
+  ASSERT_EQ(protect(memory_.begin(), memory_.bytes(), Protection::read), 0);
+  ASSERT_EQ(protect(memory_.begin(), memory_.bytes(), Protection::read_write), 0);
   const_cast<volatile std::byte&>(memory_.begin()[9 * page_bytes]) = std::byte(1);
   std::vector<bool> expected(pages, false);
   expected[5] = expected[9] = true;

@@ -51,7 +51,7 @@ class MremapPool final : public ArenaPool {
 
  private:
   int commit_home(BlockId block) noexcept override {
-    if (const int error = os::protect(home(block), block_bytes(), os::Access::read_write))
+    if (const int error = os::protect(home(block), block_bytes(), Protection::read_write))
       return error;
     return sparse_ ? 0 : os::populate(home(block), block_bytes());
   }
@@ -73,14 +73,14 @@ class MremapPool final : public ArenaPool {
   // zeros and swallow its stores: so the block is made inaccessible first. To be copied it has to
   // be readable again, and no more than that.
   int go_home_in_use(BlockId block, std::byte* from) noexcept override {
-    if (const int error = os::protect(from, block_bytes(), os::Access::none)) return error;
+    if (const int error = os::protect(from, block_bytes(), Protection::none)) return error;
     int error = os::move_pages(from, home(block), block_bytes());
     if (error == 0) {
-      error = os::protect(home(block), block_bytes(), os::Access::read_write);
+      error = os::protect(home(block), block_bytes(), Protection::read_write);
       PENSTOCK_CHECK(error == 0, "a block at home cannot be made accessible");
       return 0;
     }
-    if (error == ENOMEM) error = os::protect(from, block_bytes(), os::Access::read);
+    if (error == ENOMEM) error = os::protect(from, block_bytes(), Protection::read);
     return error == 0 ? copy_home(block, from) : error;
   }
 

@@ -303,7 +303,7 @@ uint32_t PageStore::references(PageId page) const noexcept {
 
 // ---- mappings
 
-int PageStore::map(std::byte* to, PageRun run, os::Access access, bool populate) noexcept {
+int PageStore::map(std::byte* to, PageRun run, Protection access, bool populate) noexcept {
   if (is_inherited()) return EPERM;
   return file_.map(to, uint64_t{run.count} * page_bytes_, uint64_t{run.first} * page_bytes_, access,
                    populate);

@@ -4,7 +4,7 @@
 // physical pages. See page_store.cc for how free pages are kept together.
 //
 //   PageRun run = store.take_run(10);       // up to ten neighbours, one reference on each
-//   store.map(address, run, os::Access::read_write, true);
+//   store.map(address, run, Protection::read_write, true);
 //   ...
 //   store.release(run);                     // whoever drops the last reference frees the page
 //
@@ -81,7 +81,7 @@ class PageStore {
     return home_.begin() + uint64_t{page} * page_bytes_;
   }
   // One mmap(): the run's pages appear at `to`, in place of what is mapped there. 0 or an errno.
-  [[nodiscard]] int map(std::byte* to, PageRun run, os::Access access, bool populate) noexcept;
+  [[nodiscard]] int map(std::byte* to, PageRun run, Protection access, bool populate) noexcept;
 
   // Mappings in use by ranges on this store. False: that would be more than mappings_max().
   [[nodiscard]] bool claim_mappings(uint64_t more) noexcept;

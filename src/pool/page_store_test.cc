@@ -231,7 +231,7 @@ TEST(PageStore, MakesHugePages) {
   // And what is mapped elsewhere is one entry of the page table, too.
   auto range = os::Reservation::reserve(4 * MiB);
   ASSERT_TRUE(range);
-  ASSERT_EQ((*store)->map(range->begin(), {1, 1}, os::Access::read_write, true), 0);
+  ASSERT_EQ((*store)->map(range->begin(), {1, 1}, Protection::read_write, true), 0);
   EXPECT_EQ(smaps_bytes(range->begin(), "ShmemPmdMapped:"), 2 * MiB);
 }
 

@@ -100,14 +100,14 @@ class UffdPool final : public ArenaPool {
   int prepare(std::byte* begin, size_t bytes) noexcept {
     int error = os::exclude_from_fork(begin, bytes);
     (void)os::advise_huge(begin, bytes, pages() == PageKind::huge);
-    if (error == 0) error = os::protect(begin, bytes, os::Access::read_write);
+    if (error == 0) error = os::protect(begin, bytes, Protection::read_write);
     if (error == 0) error = mover_to(begin).watch(begin, bytes);
     return error;
   }
 
   int commit_home(BlockId block) noexcept override {
     std::byte* const at = home(block);
-    int error = os::protect(at, block_bytes(), os::Access::read_write);
+    int error = os::protect(at, block_bytes(), Protection::read_write);
     if (error == 0) error = os::populate(at, block_bytes());
     if (error == 0) error = userfault_.watch(at, block_bytes());
     return error;

@@ -113,7 +113,7 @@ int TableCore::replace_equal(uint64_t slot, PageId page, PageId equal) noexcept 
   const Gate::Visit visit(gate_);
   const os::SemaphoreLock lock(stripe_of(slot));
   if (live_->page(slot) != page) return ESTALE;
-  return show(slot, {&equal, 1}, os::Access::read);
+  return show(slot, {&equal, 1}, Protection::read);
 }
 
 }  // namespace penstock::rewire

@@ -85,7 +85,7 @@ class ViewCore final : public stream::StreamHandler {
     auto range = Range::reserve(source.shared_store(), pages.size());
     if (!range) return std::unexpected(std::move(range.error()));
     range_ = std::move(*range);
-    if (const int error = range_->map(0, pages, os::Access::read)) {
+    if (const int error = range_->map(0, pages, Protection::read)) {
       if (error != ENOMEM) return system_error(error, attempted, options_.name);
       return failure(ErrorCode::out_of_mappings,
                      fmt::format("{}: the pool's ranges use {} of {} mappings", attempted,

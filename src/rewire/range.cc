@@ -237,7 +237,7 @@ void Range::replace(uint64_t slot, uint64_t count, Entry first) noexcept {
   used_end_ = std::max(used_end_, slot + count);
 }
 
-int Range::show(uint64_t slot, PageRun run, os::Access access, bool populate) noexcept {
+int Range::show(uint64_t slot, PageRun run, Protection access, bool populate) noexcept {
   store_->retain(run);
   const int error = show_retained(slot, run, access, populate);
   if (error != 0) store_->release(run);
@@ -245,7 +245,7 @@ int Range::show(uint64_t slot, PageRun run, os::Access access, bool populate) no
 }
 
 // The slots take over references that the caller has.
-int Range::show_retained(uint64_t slot, PageRun run, os::Access access, bool populate) noexcept {
+int Range::show_retained(uint64_t slot, PageRun run, Protection access, bool populate) noexcept {
   const int error = store_->map(address(slot), run, access, populate);
   if (error == 0) replace(slot, run.count, entry_of(run.first, access));
   return error;
@@ -265,7 +265,7 @@ int Range::show_or_hide(uint64_t slot, uint64_t count, Entry first) noexcept {
 
 // ---- changes
 
-int Range::map(uint64_t slot, PageRun run, os::Access access, bool populate) noexcept {
+int Range::map(uint64_t slot, PageRun run, Protection access, bool populate) noexcept {
   require(slot, run.count);
   if (run.count == 0) return 0;
   if (store_->is_inherited()) return EPERM;
@@ -276,7 +276,7 @@ int Range::map(uint64_t slot, PageRun run, os::Access access, bool populate) noe
   return change.ok() ? show(slot, run, access, populate) : ENOMEM;
 }
 
-int Range::map(uint64_t slot, std::span<const PageId> pages, os::Access access,
+int Range::map(uint64_t slot, std::span<const PageId> pages, Protection access,
                bool populate) noexcept {
   require(slot, pages.size());
   if (pages.empty()) return 0;
@@ -331,7 +331,7 @@ int Range::map(uint64_t slot, std::span<const PageId> pages, os::Access access,
 }
 
 int Range::map_every(uint64_t slot, uint64_t count, uint64_t step, PageId page,
-                     os::Access access) noexcept {
+                     Protection access) noexcept {
   PENSTOCK_CHECK(step > 1, "slots in a row are mapped by map()");
   if (count == 0) return 0;
   require(slot, (count - 1) * step + 1);
@@ -364,7 +364,7 @@ int Range::unmap(uint64_t slot, uint64_t count) noexcept {
 }
 
 // A stretch is what lies between two gaps: one call protects it, however many pieces it is.
-int Range::protect(uint64_t slot, uint64_t count, os::Access access) noexcept {
+int Range::protect(uint64_t slot, uint64_t count, Protection access) noexcept {
   require(slot, count);
   if (store_->is_inherited()) return EPERM;
   const os::SemaphoreLock lock = locked();
@@ -417,7 +417,7 @@ int Range::protect(uint64_t slot, uint64_t count, os::Access access) noexcept {
   return 0;
 }
 
-void Range::set_access(uint64_t slot, uint64_t count, os::Access access) noexcept {
+void Range::set_access(uint64_t slot, uint64_t count, Protection access) noexcept {
   const uint64_t seams_before = seams(slot, slot + count);
   for (uint64_t i = slot; i < slot + count; ++i)
     cell(i).store(entry_of(page(i), access), std::memory_order_release);
@@ -499,14 +499,14 @@ int Range::populate(uint64_t slot, uint64_t count) noexcept {
   require(slot, count);
   const os::SemaphoreLock lock = locked();
   const uint64_t end = slot + count;
-  const auto shown = [&](uint64_t at) { return entry(at) == 0 ? os::Access::none : access(at); };
+  const auto shown = [&](uint64_t at) { return entry(at) == 0 ? Protection::none : access(at); };
   for (uint64_t at = slot; at < end;) {
-    const os::Access here = shown(at);
+    const Protection here = shown(at);
     const uint64_t first = at;
     while (at < end && shown(at) == here) ++at;
-    if (here == os::Access::none) continue;
+    if (here == Protection::none) continue;
     const uint64_t bytes = (at - first) * page_bytes_;
-    const int error = here == os::Access::read ? os::populate_read(address(first), bytes)
+    const int error = here == Protection::read ? os::populate_read(address(first), bytes)
                                                : os::populate(address(first), bytes);
     if (error != 0) return error;
   }

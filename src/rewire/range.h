@@ -64,19 +64,19 @@ class Range {
   // The pages appear in the slots from `slot` on, in place of what was there. For a reader each
   // slot changes in one moment. With `populate` they are entered into the page table at once, so
   // that no access faults.
-  [[nodiscard]] int map(uint64_t slot, PageRun run, os::Access access,
+  [[nodiscard]] int map(uint64_t slot, PageRun run, Protection access,
                         bool populate = true) noexcept;
   // In any order, with repeats; neighbours go in one call, and what is shown already in none. They
   // may be the pages of these slots in another order, with no other reference than that.
-  [[nodiscard]] int map(uint64_t slot, std::span<const PageId> pages, os::Access access,
+  [[nodiscard]] int map(uint64_t slot, std::span<const PageId> pages, Protection access,
                         bool populate = true) noexcept;
   // One page in `count` slots, each `step` behind the other. REQUIRES: step > 1.
   [[nodiscard]] int map_every(uint64_t slot, uint64_t count, uint64_t step, PageId page,
-                              os::Access access) noexcept;
+                              Protection access) noexcept;
   // An access faults from the return on (SIGSEGV).
   [[nodiscard]] int unmap(uint64_t slot, uint64_t count) noexcept;
   // Slots that show nothing are passed over.
-  [[nodiscard]] int protect(uint64_t slot, uint64_t count, os::Access access) noexcept;
+  [[nodiscard]] int protect(uint64_t slot, uint64_t count, Protection access) noexcept;
   // The slots [a, a + count) show what [b, b + count) did, with its access, and the other way
   // round; slots that show nothing included. Meanwhile both may show the same page. REQUIRES: the
   // two do not overlap.
@@ -89,7 +89,7 @@ class Range {
 
   // Of one moment: another thread may change it.
   PageId page(uint64_t slot) const noexcept { return page_of(entry(slot)); }  // no_page: nothing
-  os::Access access(uint64_t slot) const noexcept { return access_of(entry(slot)); }
+  Protection access(uint64_t slot) const noexcept { return access_of(entry(slot)); }
   // The longest run from `slot` on, up to `count` slots, of neighbours with the same access; count
   // 0 where the slot shows nothing.
   PageRun run_at(uint64_t slot, uint64_t count_max) const noexcept;
@@ -105,14 +105,14 @@ class Range {
   // its access. So the entries of neighbours with the same access are neighbours, too.
   using Entry = uint32_t;
   static constexpr uint32_t page_bits = 30;
-  static Entry entry_of(PageId page, os::Access access) noexcept {
+  static Entry entry_of(PageId page, Protection access) noexcept {
     return (static_cast<uint32_t>(access) + 1) << page_bits | page;
   }
   static PageId page_of(Entry entry) noexcept {
     return entry == 0 ? no_page : entry & ((uint32_t{1} << page_bits) - 1);
   }
-  static os::Access access_of(Entry entry) noexcept {
-    return entry == 0 ? os::Access::none : static_cast<os::Access>((entry >> page_bits) - 1);
+  static Protection access_of(Entry entry) noexcept {
+    return entry == 0 ? Protection::none : static_cast<Protection>((entry >> page_bits) - 1);
   }
   // Whether two neighbouring slots are in one mapping.
   static bool continues(Entry left, Entry right) noexcept {
@@ -140,9 +140,9 @@ class Range {
   }
   // REQUIRES of what follows: the lock.
   void replace(uint64_t slot, uint64_t count, Entry first) noexcept;
-  void set_access(uint64_t slot, uint64_t count, os::Access access) noexcept;
-  int show(uint64_t slot, PageRun run, os::Access access, bool populate) noexcept;
-  int show_retained(uint64_t slot, PageRun run, os::Access access, bool populate) noexcept;
+  void set_access(uint64_t slot, uint64_t count, Protection access) noexcept;
+  int show(uint64_t slot, PageRun run, Protection access, bool populate) noexcept;
+  int show_retained(uint64_t slot, PageRun run, Protection access, bool populate) noexcept;
   int hide(uint64_t slot, uint64_t count) noexcept;
   int show_or_hide(uint64_t slot, uint64_t count, Entry first) noexcept;
   int exchange(uint64_t a, Entry at_a, uint64_t b, Entry at_b, uint64_t length) noexcept;

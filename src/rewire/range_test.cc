@@ -24,7 +24,6 @@
 namespace penstock::rewire {
 namespace {
 
-using os::Access;
 using pool::PageStore;
 
 std::shared_ptr<PageStore> store_of(uint32_t pages, size_t page_bytes = 4 * KiB,
@@ -122,8 +121,8 @@ TEST(Range, ShowsAPageAtManyPlacesAndTakesItsReferences) {
   EXPECT_EQ(store->mappings(), 1u);
   PageRun run = store->take_run(3);
   ASSERT_EQ(run.count, 3u);
-  ASSERT_EQ(range->map(0, run, Access::read_write), 0);
-  ASSERT_EQ(range->map(50, run, Access::read), 0);
+  ASSERT_EQ(range->map(0, run, Protection::read_write), 0);
+  ASSERT_EQ(range->map(50, run, Protection::read), 0);
   EXPECT_EQ(store->references(run.first), 3u);
   store->release(run);
   EXPECT_EQ(store->pages_free(), 5u);
@@ -132,7 +131,7 @@ TEST(Range, ShowsAPageAtManyPlacesAndTakesItsReferences) {
   EXPECT_EQ(range->address(51)[100], std::byte{7});
   EXPECT_EQ(store->home(run.first + 1)[200], std::byte{7});
   EXPECT_EQ(range->page(51), run.first + 1);
-  EXPECT_EQ(range->access(51), Access::read);
+  EXPECT_EQ(range->access(51), Protection::read);
   EXPECT_EQ(range->page(49), no_page);
   EXPECT_EQ(range->run_at(51, 100), (PageRun{run.first + 1, 2}));
   EXPECT_EQ(range->run_at(51, 1), (PageRun{run.first + 1, 1}));
@@ -153,20 +152,20 @@ TEST(Range, AnAccessThatIsNotAllowedFaults) {
   const auto store = store_of(4);
   const auto range = range_of(store, 8);
   const PageRun run = store->take_run(4);
-  ASSERT_EQ(range->map(2, run, Access::read_write), 0);
+  ASSERT_EQ(range->map(2, run, Protection::read_write), 0);
   store->release(run);
-  ASSERT_EQ(range->protect(3, 2, Access::read), 0);
+  ASSERT_EQ(range->protect(3, 2, Protection::read), 0);
   EXPECT_TRUE(can_write(range->address(2)));
   EXPECT_TRUE(can_read(range->address(3)));
   EXPECT_FALSE(can_write(range->address(3)));
   EXPECT_TRUE(can_write(range->address(5)));
   EXPECT_FALSE(can_read(range->address(6)));
-  ASSERT_EQ(range->protect(0, 8, Access::none), 0);  // over gaps
+  ASSERT_EQ(range->protect(0, 8, Protection::none), 0);  // over gaps
   for (uint64_t slot = 0; slot < 8; ++slot) EXPECT_FALSE(can_read(range->address(slot))) << slot;
   EXPECT_EQ(range->page(3), run.first + 1);
   EXPECT_EQ(range->mappings(), 3u);
   EXPECT_EQ(kernel_mappings(*range), 3u);
-  ASSERT_EQ(range->protect(0, 8, Access::read_write), 0);
+  ASSERT_EQ(range->protect(0, 8, Protection::read_write), 0);
   EXPECT_TRUE(can_write(range->address(2)));
   EXPECT_FALSE(can_read(range->address(1)));
 }
@@ -175,7 +174,7 @@ TEST(Range, AnAccessThatIsNotAllowedFaults) {
 struct Model {
   struct Slot {
     PageId page = no_page;
-    Access access = Access::none;
+    Protection access = Protection::none;
     bool operator==(const Slot&) const = default;
   };
   std::vector<Slot> slots;
@@ -197,7 +196,7 @@ void expect_same(const Range& range, const Model& model) {
   for (uint64_t slot = 0; slot < model.slots.size(); ++slot) {
     ASSERT_EQ(range.page(slot), model.slots[slot].page) << "slot " << slot;
     ASSERT_EQ(range.access(slot), model.slots[slot].access) << "slot " << slot;
-    if (model.slots[slot].page == no_page || model.slots[slot].access == Access::none) continue;
+    if (model.slots[slot].page == no_page || model.slots[slot].access == Protection::none) continue;
     ASSERT_EQ(word_at(range, slot), model.slots[slot].page + 1000) << "slot " << slot;
   }
   ASSERT_EQ(range.mappings(), model.mappings());
@@ -223,7 +222,7 @@ void compare_with_model(uint64_t seed, size_t page_bytes, uint64_t mappings_max)
     Model& model = models[which];
     const uint64_t slot = below(slots);
     const uint64_t count = 1 + below(slots - slot);
-    const auto access = static_cast<Access>(below(3));
+    const auto access = static_cast<Protection>(below(3));
     const Model before = model;
     int error = 0;
     switch (below(8)) {
@@ -328,7 +327,7 @@ TEST(Range, KeepsPagesThatOnlyChangeTheirOrder) {
   {
     Pages pages(store, count);
     order = pages.ids();
-    ASSERT_EQ(range->map(0, order, Access::read_write), 0);
+    ASSERT_EQ(range->map(0, order, Protection::read_write), 0);
   }
   for (int round = 0; round < 100; ++round) {
     const auto first = static_cast<long>(random() % count);
@@ -337,7 +336,7 @@ TEST(Range, KeepsPagesThatOnlyChangeTheirOrder) {
       std::shuffle(order.begin() + first, order.begin() + last, random);
     else
       std::rotate(order.begin(), order.begin() + first, order.end());
-    ASSERT_EQ(range->map(0, order, Access::read_write, round % 3 != 0), 0);
+    ASSERT_EQ(range->map(0, order, Protection::read_write, round % 3 != 0), 0);
     for (uint32_t slot = 0; slot < count; ++slot)
       ASSERT_EQ(word_at(*range, slot), order[slot] + 1000) << "round " << round;
     ASSERT_EQ(store->pages_free(), 0u);
@@ -376,21 +375,21 @@ TEST(Range, NeedsNoMoreMappingsThanTheWorstMomentHas) {
   const auto store = store_of(16, 4 * KiB, 5);
   const auto range = range_of(store, 10);
   const Pages pages(store, 16);
-  ASSERT_EQ(range->map(2, PageRun{0, 2}, Access::read), 0);  // 3
-  ASSERT_EQ(range->map(6, PageRun{0, 2}, Access::read), 0);  // 5
-  EXPECT_EQ(range->map(9, PageRun{9, 1}, Access::read), ENOMEM);
+  ASSERT_EQ(range->map(2, PageRun{0, 2}, Protection::read), 0);  // 3
+  ASSERT_EQ(range->map(6, PageRun{0, 2}, Protection::read), 0);  // 5
+  EXPECT_EQ(range->map(9, PageRun{9, 1}, Protection::read), ENOMEM);
   EXPECT_EQ(range->page(9), no_page);
-  EXPECT_EQ(range->map(3, PageRun{7, 1}, Access::read), ENOMEM);
+  EXPECT_EQ(range->map(3, PageRun{7, 1}, Protection::read), ENOMEM);
   EXPECT_EQ(range->page(3), 1u);
-  EXPECT_EQ(range->protect(2, 1, Access::read_write), ENOMEM);
-  EXPECT_EQ(range->map(0, PageRun{5, 2}, Access::read), 0);  // gap closed, new piece: 5
-  EXPECT_EQ(range->map(0, PageRun{0, 10}, Access::read), 0);
+  EXPECT_EQ(range->protect(2, 1, Protection::read_write), ENOMEM);
+  EXPECT_EQ(range->map(0, PageRun{5, 2}, Protection::read), 0);  // gap closed, new piece: 5
+  EXPECT_EQ(range->map(0, PageRun{0, 10}, Protection::read), 0);
   EXPECT_EQ(range->mappings(), 1u);
   EXPECT_EQ(range->unmap(5, 1), 0);  // makes a hole: 3
   const std::vector<PageId> backwards = {9, 8, 7};
-  EXPECT_EQ(range->map(0, backwards, Access::read), ENOMEM);
+  EXPECT_EQ(range->map(0, backwards, Protection::read), ENOMEM);
   const std::vector<PageId> pair = {9, 8};
-  EXPECT_EQ(range->map(0, pair, Access::read), 0);
+  EXPECT_EQ(range->map(0, pair, Protection::read), 0);
   EXPECT_EQ(store->mappings(), 5u);
 }
 
@@ -403,8 +402,8 @@ TEST(Range, GuaranteedMappingsAreNeverRefused) {
   EXPECT_EQ(store->mappings(), 17u);
   EXPECT_EQ(other->guarantee_mappings(), ENOMEM);
   std::vector<PageId> backwards(pages.ids().rbegin(), pages.ids().rend());
-  EXPECT_EQ(other->map(0, backwards, Access::read), ENOMEM);
-  EXPECT_EQ(range->map(0, backwards, Access::read), 0);
+  EXPECT_EQ(other->map(0, backwards, Protection::read), ENOMEM);
+  EXPECT_EQ(range->map(0, backwards, Protection::read), 0);
   EXPECT_EQ(range->mappings(), 16u);
   EXPECT_EQ(range->swap(0, 8, 8), 0);
   EXPECT_EQ(range->unmap(0, 16), 0);
@@ -429,7 +428,8 @@ TEST(Range, SurvivesTheKernelsRefusal) {
   int error = 0;
   uint64_t slot = 0;
   for (; error == 0 && slot < 2 * limit; ++slot)
-    error = range->map(slot, PageRun{pages[0], 1}, Access::read, false);  // no neighbour of itself
+    error =
+        range->map(slot, PageRun{pages[0], 1}, Protection::read, false);  // no neighbour of itself
   EXPECT_EQ(error, ENOMEM);
   EXPECT_GT(slot, limit / 2);
   --slot;
@@ -440,7 +440,7 @@ TEST(Range, SurvivesTheKernelsRefusal) {
   // Nothing can be mapped in this process now, but everything can be given back.
   EXPECT_EQ(range->unmap(slot - 1, 1), 0);
   EXPECT_EQ(range->page(slot - 1), no_page);
-  EXPECT_EQ(range->map(slot - 1, PageRun{pages[0], 1}, Access::read, false), 0);
+  EXPECT_EQ(range->map(slot - 1, PageRun{pages[0], 1}, Protection::read, false), 0);
   range.reset();
   EXPECT_EQ(store->mappings(), 0u);
   EXPECT_EQ(store->references(pages[0]), 1u);
@@ -451,7 +451,7 @@ TEST(Range, AReaderNeverFindsAHole) {
   const auto store = store_of(2);
   const auto range = range_of(store, 2);
   const Pages pages(store, 2);
-  ASSERT_EQ(range->map(0, pages.ids(), Access::read), 0);
+  ASSERT_EQ(range->map(0, pages.ids(), Protection::read), 0);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> wrong{0}, seen[2] = {};
   std::thread reader([&] {
@@ -467,10 +467,11 @@ TEST(Range, AReaderNeverFindsAHole) {
   });
   while (seen[0] == 0) std::this_thread::yield();
   for (int i = 0; i < 2000 || seen[1] == 0; ++i) {
-    ASSERT_EQ(i % 2 == 0 ? range->swap(0, 1, 1) : range->map(0, PageRun{pages[0], 1}, Access::read),
-              0);
+    ASSERT_EQ(
+        i % 2 == 0 ? range->swap(0, 1, 1) : range->map(0, PageRun{pages[0], 1}, Protection::read),
+        0);
     if (i % 2 == 1) {
-      ASSERT_EQ(range->map(1, PageRun{pages[1], 1}, Access::read), 0);
+      ASSERT_EQ(range->map(1, PageRun{pages[1], 1}, Protection::read), 0);
     }
   }
   stop = true;
@@ -502,7 +503,7 @@ TEST(Range, ThreadsRewireAtTheSameTime) {
               ++empty;
               break;
             }
-            if (range->map(here, run, Access::read_write, random() % 2 != 0) != 0) ++wrong;
+            if (range->map(here, run, Protection::read_write, random() % 2 != 0) != 0) ++wrong;
             store->release(run);
             for (uint32_t i = 0; i < run.count; ++i) {
               expected[slot + i] = t << 32 | step << 8 | (i + 1);
@@ -554,14 +555,14 @@ TEST(Range, AForkedChildReadsAndChangesNothing) {
   const auto store = store_of(8);
   auto range = range_of(store, 8);
   Pages pages(store, 4);
-  ASSERT_EQ(range->map(0, pages.ids(), Access::read_write), 0);
+  ASSERT_EQ(range->map(0, pages.ids(), Protection::read_write), 0);
   EXPECT_FALSE(store->is_inherited());
   EXPECT_TRUE(holds_in_child([&] {
     bool good = store->is_inherited() && word_at(*range, 2) == pages[2] + 1000;
     good = good && store->take_run(1).count == 0;
-    good = good && range->map(5, PageRun{pages[0], 1}, Access::read) == EPERM;
+    good = good && range->map(5, PageRun{pages[0], 1}, Protection::read) == EPERM;
     good = good && range->unmap(0, 1) == EPERM && range->swap(0, 1, 1) == EPERM;
-    good = good && range->protect(0, 1, Access::read) == EPERM && range->move(0, 4, 1) == EPERM;
+    good = good && range->protect(0, 1, Protection::read) == EPERM && range->move(0, 4, 1) == EPERM;
     good = good && range->guarantee_mappings() == EPERM && store->prefault(1) == EPERM;
     good = good && range->populate(0, 8) == 0;
     store->trim();
@@ -589,7 +590,7 @@ TEST(Range, TellsWhatItShows) {
   const auto store = store_of(4);
   const auto range = range_of(store, 6);
   const Pages pages(store, 4);
-  ASSERT_EQ(range->map(1, pages.ids(), Access::read), 0);
+  ASSERT_EQ(range->map(1, pages.ids(), Protection::read), 0);
   std::vector<PageId> shown(6);
   range->pages(0, shown);
   EXPECT_EQ(shown, (std::vector<PageId>{no_page, pages[0], pages[1], pages[2], pages[3], no_page}));
@@ -603,7 +604,7 @@ TEST(RangeDeathTest, StopsAtASlotThatIsNotThere) {
   const auto store = store_of(4);
   const auto range = range_of(store, 6);
   const Pages pages(store, 4);
-  EXPECT_DEATH((void)range->map(4, PageRun{pages[0], 3}, Access::read), "slot");
+  EXPECT_DEATH((void)range->map(4, PageRun{pages[0], 3}, Protection::read), "slot");
   EXPECT_DEATH((void)range->swap(0, 1, 2), "overlap");
   EXPECT_DEATH(store->retain(PageRun{3, 2}), "nobody holds");
 }

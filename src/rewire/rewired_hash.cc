@@ -62,7 +62,7 @@ Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHas
                      fmt::format("take {} pages for buckets", options.buckets), options.name,
                      "fewer buckets, or a larger pool");
     }
-    const int error = directory.range_->map(slot, run, os::Access::read_write);
+    const int error = directory.range_->map(slot, run, Protection::read_write);
     internal::Access::core(pool)->release(run);
     if (Status status = directory.error_of(error, "map its buckets"); !status)
       return std::unexpected(std::move(status.error()));
@@ -106,10 +106,10 @@ Status HashDirectory::show_new(uint64_t first_slot, uint64_t count, uint64_t ste
         ErrorCode::out_of_memory,
         fmt::format("split a bucket: none of the pool's {} pages is free", store.pages_max()),
         name_, "a larger pool");
-  const int error = range_->map_every(first_slot, count, step, page.first, os::Access::read_write);
+  const int error = range_->map_every(first_slot, count, step, page.first, Protection::read_write);
   if (error != 0 && range_->page(first_slot) != before) {
     // The kernel's refusal in the middle; what was there a moment ago needs no more than there is.
-    PENSTOCK_CHECK(range_->map_every(first_slot, count, step, before, os::Access::read_write) == 0,
+    PENSTOCK_CHECK(range_->map_every(first_slot, count, step, before, Protection::read_write) == 0,
                    "a bucket's split could not be taken back");
   }
   store.release(page);
@@ -124,7 +124,7 @@ Status HashDirectory::double_slots() {
                    "a hash that spreads the keys, a larger slots_max, or larger pages");
   for (uint64_t slot = 0; slot < now;) {
     const PageRun run = range_->run_at(slot, now - slot);
-    if (const int error = range_->map(now + slot, run, os::Access::read_write)) {
+    if (const int error = range_->map(now + slot, run, Protection::read_write)) {
       Status status = error_of(error, "double its directory");
       PENSTOCK_CHECK(slot == 0 || range_->unmap(now, slot) == 0,
                      "a directory's doubling could not be taken back");

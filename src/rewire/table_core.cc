@@ -242,7 +242,7 @@ Status TableCore::fill() {
   }
   int error = 0;
   const bool all = pages.size() == slots_;
-  if (all) error = show(0, pages, os::Access::read_write);
+  if (all) error = show(0, pages, Protection::read_write);
   store_->release(pages);
   if (!all)
     return failure(ErrorCode::out_of_memory,
@@ -273,8 +273,8 @@ Status TableCore::check_owned(const char* attempted) const {
                  "a forked child can read snapshots, and nothing else");
 }
 
-int TableCore::show(uint64_t slot, std::span<const PageId> pages, os::Access access) noexcept {
-  const int error = live_->map(slot, pages, access, access == os::Access::read_write);
+int TableCore::show(uint64_t slot, std::span<const PageId> pages, Protection access) noexcept {
+  const int error = live_->map(slot, pages, access, access == Protection::read_write);
   // Where the system refuses that, a child sees pages which it must not write.
   if (error == 0) (void)os::exclude_from_fork(live_->address(slot), pages.size() * page_bytes());
   return error;
@@ -302,10 +302,10 @@ TableCore::Served TableCore::make_writable(uint64_t slot, size_t touched) noexce
   const Gate::Visit visit(gate_);
   if (visit.has_waited()) writes_waited_.fetch_add(1, std::memory_order_relaxed);
   const os::SemaphoreLock lock(stripe_of(slot));
-  if (live_->access(slot) == os::Access::read_write) return {};
+  if (live_->access(slot) == Protection::read_write) return {};
   const PageId page = live_->page(slot);
   if (store_->references(page) != 1) return copy_apart(slot, page, touched);
-  if (const int error = live_->protect(slot, 1, os::Access::read_write))
+  if (const int error = live_->protect(slot, 1, Protection::read_write))
     return {Served::unmapped, error};
   pages_unshared_.fetch_add(1, std::memory_order_relaxed);
   return {};
@@ -316,7 +316,7 @@ TableCore::Served TableCore::copy_apart(uint64_t slot, PageId shared, size_t tou
   const PageId own = take_page(slot > 0 ? live_->page(slot - 1) : no_page);
   if (own == no_page) return {Served::pool_empty};
   copy_page(store_->home(own), store_->home(shared), page_bytes(), touched);
-  if (const int error = show(slot, {&own, 1}, os::Access::read_write)) {
+  if (const int error = show(slot, {&own, 1}, Protection::read_write)) {
     // The slot is still read-only, and needs its page yet.
     reserve_ ? reserve_->put_back(own) : store_->release({own, 1});
     return {Served::unmapped, error};
@@ -397,7 +397,7 @@ Result<std::shared_ptr<SnapshotCore>> TableCore::take_snapshot(bool published) {
 
   // Writers go on from here: what they replace is held by the references that freeze() took. The
   // page table fills when it is read, which the kernel does by itself.
-  const int error = (*range)->map(0, pages, os::Access::read, false);
+  const int error = (*range)->map(0, pages, Protection::read, false);
   store_->release(pages);
   Status status;
   if (error == ENOMEM)
@@ -449,7 +449,7 @@ Status TableCore::make_read_only() {
   void (*const pause)() = pause_in_cut_.load(std::memory_order_relaxed);
   const uint64_t step = pause == nullptr ? slots_ : 1;
   for (uint64_t slot = 0; slot < slots_; slot += step) {
-    if (const int error = live_->protect(slot, step, os::Access::read))
+    if (const int error = live_->protect(slot, step, Protection::read))
       return system_error(error, "make a table read-only", options_.name);
     if (pause != nullptr) pause();
   }
@@ -473,7 +473,7 @@ Status TableCore::freeze_image(std::span<PageId> pages) {
   if (Status status = make_read_only(); !status) return status;
   const Status status = image_->update();
   // Where that fails, the slots are left, and the next write to each lifts its protection.
-  (void)live_->protect(0, slots_, os::Access::read_write);
+  (void)live_->protect(0, slots_, Protection::read_write);
   if (!status) return status;
   std::copy(image_->pages().begin(), image_->pages().end(), pages.begin());
   store_->retain(pages);
@@ -505,9 +505,9 @@ void TableCore::lift_protection() noexcept {
     const uint64_t first = slot;
     bool is_read_only = false;
     while (slot < slots_ && is_own(slot))
-      is_read_only |= live_->access(slot++) != os::Access::read_write;
+      is_read_only |= live_->access(slot++) != Protection::read_write;
     // What the system refuses now stays left, and is lifted by a write.
-    if (is_read_only && live_->protect(first, slot - first, os::Access::read_write) != 0)
+    if (is_read_only && live_->protect(first, slot - first, Protection::read_write) != 0)
       shared += slot - first;
     for (; slot < slots_ && !is_own(slot); ++slot) ++shared;
   }
@@ -534,7 +534,7 @@ TableCore::Applied TableCore::apply(std::span<const Change> changes) {
     pages.clear();
     for (size_t i = done; i < changes.size() && changes[i].slot == slot + pages.size(); ++i)
       pages.push_back(changes[i].page);
-    const int error = show(slot, pages, os::Access::read_write);
+    const int error = show(slot, pages, Protection::read_write);
     // The system may have refused in the middle; nobody else can have put these pages there.
     size_t shown = error == 0 ? pages.size() : 0;
     while (shown < pages.size() && live_->page(slot + shown) == pages[shown]) ++shown;
@@ -554,7 +554,7 @@ RewiredTable::Counts TableCore::counts() const {
   counts.writes_waited = writes_waited_.load();
   counts.snapshots = alive_;
   for (uint64_t slot = 0; slot < slots_; ++slot)
-    counts.pages_read_only += live_->access(slot) == os::Access::read;
+    counts.pages_read_only += live_->access(slot) == Protection::read;
   return counts;
 }
 

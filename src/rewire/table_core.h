@@ -133,7 +133,7 @@ class TableCore final : public stream::StreamHandler,
   ErrorCode write_reason(const Served& served, uint64_t slot, char* text,
                          size_t text_bytes) const noexcept;
   // Maps a page, as one that a child does not inherit.
-  int show(uint64_t slot, std::span<const PageId> pages, os::Access access) noexcept;
+  int show(uint64_t slot, std::span<const PageId> pages, Protection access) noexcept;
 
   // One that is not `published` is for us alone: it has no epoch of its own, and latest() does not
   // know it.

@@ -105,7 +105,7 @@ class MappingsUsedUp {
   int protect_from(uint64_t page, bool readable) {
     std::byte* const begin = memory_.begin() + page * os::page_bytes;
     return os::protect(begin, static_cast<size_t>(memory_.begin() + memory_.bytes() - begin),
-                       readable ? os::Access::read : os::Access::none);
+                       readable ? Protection::read : Protection::none);
   }
 
   os::Reservation memory_;

@@ -9,34 +9,6 @@
 #include "rewire/range.h"
 
 namespace penstock {
-namespace {
-
-os::Access os_access(PageAccess access) {
-  switch (access) {
-    case PageAccess::none:
-      return os::Access::none;
-    case PageAccess::read:
-      return os::Access::read;
-    case PageAccess::read_write:
-      break;
-  }
-  return os::Access::read_write;
-}
-
-PageAccess page_access(os::Access access) {
-  switch (access) {
-    case os::Access::none:
-      return PageAccess::none;
-    case os::Access::read:
-      return PageAccess::read;
-    case os::Access::read_write:
-      break;
-  }
-  return PageAccess::read_write;
-}
-
-}  // namespace
-
 VirtualRange::VirtualRange(std::shared_ptr<rewire::Range> range, std::string name)
     : core_(std::move(range)), name_(std::move(name)) {}
 VirtualRange::VirtualRange(VirtualRange&&) noexcept = default;
@@ -92,7 +64,7 @@ Status VirtualRange::check(const char* attempted, PageRun run) const {
   return {};
 }
 
-Status VirtualRange::map(uint64_t slot, const PageSet& pages, PageAccess access) {
+Status VirtualRange::map(uint64_t slot, const PageSet& pages, Protection protection) {
   constexpr const char* attempted = "map";
   if (Status possible = check(attempted, Slots{slot, pages.size()}); !possible) return possible;
   if (!pages.empty() && internal::Access::core(pages) != core_->shared_store())
@@ -100,31 +72,31 @@ Status VirtualRange::map(uint64_t slot, const PageSet& pages, PageAccess access)
                    fmt::format("{} pages of the pool \"{}\"", attempted,
                                internal::Access::core(pages)->name()),
                    name_, fmt::format("pages of its own, \"{}\"", core_->store().name()));
-  if (pages.runs().size() == 1) return map(slot, pages.runs()[0], access);
+  if (pages.runs().size() == 1) return map(slot, pages.runs()[0], protection);
   std::vector<PageId> ids;
   ids.reserve(pages.size());
   for (const PageRun run : pages.runs()) {
     for (PageId page = run.first; page != run.end(); ++page) ids.push_back(page);
   }
-  return map(slot, ids, access);
+  return map(slot, ids, protection);
 }
 
-Status VirtualRange::map(uint64_t slot, PageRun run, PageAccess access) {
+Status VirtualRange::map(uint64_t slot, PageRun run, Protection protection) {
   constexpr const char* attempted = "map";
   const Slots slots{slot, run.count};
   if (Status possible = check(attempted, slots); !possible) return possible;
   if (Status possible = check(attempted, run); !possible) return possible;
-  return outcome(core_->map(slot, run, os_access(access)), attempted, slots);
+  return outcome(core_->map(slot, run, protection), attempted, slots);
 }
 
-Status VirtualRange::map(uint64_t slot, std::span<const PageId> pages, PageAccess access) {
+Status VirtualRange::map(uint64_t slot, std::span<const PageId> pages, Protection protection) {
   constexpr const char* attempted = "map";
   const Slots slots{slot, pages.size()};
   if (Status possible = check(attempted, slots); !possible) return possible;
   for (const PageId page : pages) {
     if (Status possible = check(attempted, PageRun{page, 1}); !possible) return possible;
   }
-  return outcome(core_->map(slot, pages, os_access(access)), attempted, slots);
+  return outcome(core_->map(slot, pages, protection), attempted, slots);
 }
 
 Status VirtualRange::unmap(Slots slots) {
@@ -132,9 +104,9 @@ Status VirtualRange::unmap(Slots slots) {
   return outcome(core_->unmap(slots.first, slots.count), "unmap", slots);
 }
 
-Status VirtualRange::protect(Slots slots, PageAccess access) {
+Status VirtualRange::protect(Slots slots, Protection protection) {
   if (Status possible = check("protect", slots); !possible) return possible;
-  return outcome(core_->protect(slots.first, slots.count, os_access(access)), "protect", slots);
+  return outcome(core_->protect(slots.first, slots.count, protection), "protect", slots);
 }
 
 Status VirtualRange::swap(Slots slots, uint64_t with) {
@@ -177,8 +149,8 @@ size_t VirtualRange::page_bytes() const {
 PageId VirtualRange::page(uint64_t slot) const {
   return core_->page(slot);
 }
-PageAccess VirtualRange::access(uint64_t slot) const {
-  return page_access(core_->access(slot));
+Protection VirtualRange::protection(uint64_t slot) const {
+  return core_->access(slot);
 }
 uint64_t VirtualRange::mappings() const {
   return core_->mappings();

@@ -67,7 +67,7 @@ TEST(VirtualRange, MapsInAnyOrderWithRepeats) {
   const PageSet pages = *pool.take(5);
   number(pages);
   const std::vector<PageId> order = {pages[4], pages[0], pages[1], pages[0], pages[3]};
-  ASSERT_TRUE(range.map(2, order, PageAccess::read));
+  ASSERT_TRUE(range.map(2, order, Protection::read));
   EXPECT_EQ(number_at(range, 2), 5u);
   EXPECT_EQ(number_at(range, 3), 1u);
   EXPECT_EQ(number_at(range, 4), 2u);
@@ -75,13 +75,13 @@ TEST(VirtualRange, MapsInAnyOrderWithRepeats) {
   EXPECT_EQ(number_at(range, 6), 4u);
   EXPECT_EQ(range.page(6), pages[3]);
   EXPECT_EQ(range.page(7), no_page);
-  EXPECT_EQ(range.access(6), PageAccess::read);
+  EXPECT_EQ(range.protection(6), Protection::read);
   EXPECT_EQ(range.mappings(), 6u);
   EXPECT_EQ(pool.mappings(), 6u);
   ASSERT_TRUE(range.move({.first = 3, .count = 4}, 2));  // closes the gap
   EXPECT_EQ(number_at(range, 2), 1u);
   EXPECT_EQ(range.page(6), no_page);
-  ASSERT_TRUE(range.protect({0, 20}, PageAccess::read_write));
+  ASSERT_TRUE(range.protect({0, 20}, Protection::read_write));
   *reinterpret_cast<uint64_t*>(range.address(5)) = 0;
 }
 
@@ -114,7 +114,7 @@ TEST(VirtualRange, SaysWhatWasWrong) {
   EXPECT_EQ(code(range.map(0, PageRun{9, 2})), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range.map(0, PageRun{no_page, 1})), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range.unmap({.first = 11, .count = 2})), ErrorCode::invalid_argument);
-  EXPECT_EQ(code(range.protect({13, 0}, PageAccess::read)), ErrorCode::invalid_argument);
+  EXPECT_EQ(code(range.protect({13, 0}, Protection::read)), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range.swap({0, 3}, 2)), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range.move({0, 3}, 10)), ErrorCode::invalid_argument);
   EXPECT_EQ(code(range.populate({0, 13})), ErrorCode::invalid_argument);

@@ -133,8 +133,8 @@ Result<std::unique_ptr<GuardStreamCore>> GuardStreamCore::open(const Options& op
 int GuardStreamCore::show(Slot& slot, Side side, Position position, bool) noexcept {
   PENSTOCK_CHECK(slot.position == position || slot.place == Place::nowhere,
                  "two live blocks of a stream need one slot");
-  const os::Access access =
-      rules_.strict && side == Side::consumer ? os::Access::read : os::Access::read_write;
+  const Protection access =
+      rules_.strict && side == Side::consumer ? Protection::read : Protection::read_write;
   return os::protect(address(side, position), block_bytes_, access);
 }
 
@@ -165,7 +165,7 @@ int GuardStreamCore::guard_until(Position end) noexcept {
     Slot& slot = slot_of(position);
     if (slot.position != position || slot.place != Place::producer) continue;
     if (const int error =
-            os::protect(address(Side::producer, position), block_bytes_, os::Access::none))
+            os::protect(address(Side::producer, position), block_bytes_, Protection::none))
       return error;
     slot.place = Place::guarded;
   }

@@ -40,21 +40,9 @@ namespace penstock::stream {
 
 namespace {
 
-os::Access os_access(Region::Protection protection) {
-  switch (protection) {
-    case Region::Protection::none:
-      return os::Access::none;
-    case Region::Protection::read:
-      return os::Access::read;
-    case Region::Protection::read_write:
-      break;
-  }
-  return os::Access::read_write;
-}
-
-bool allows(Region::Protection protection, fault::Access access) {
-  return protection == Region::Protection::read_write ||
-         (protection == Region::Protection::read && access == fault::Access::read);
+bool allows(Protection protection, fault::Access access) {
+  return protection == Protection::read_write ||
+         (protection == Protection::read && access == fault::Access::read);
 }
 
 }  // namespace
@@ -196,14 +184,14 @@ int RegionCore::take_home(uint64_t index) noexcept {
   }
   const int error = pool_->unmap_in_use(block, address_of(index));
   if (error != 0) {
-    PENSTOCK_CHECK(os::protect(address_of(index), block_bytes_, os_access(here.protection)) == 0,
+    PENSTOCK_CHECK(os::protect(address_of(index), block_bytes_, here.protection) == 0,
                    "a block that cannot be moved cannot be protected as it was");
   }
   return error;
 }
 
 int RegionCore::set_protection(uint64_t index, Protection from, Protection to) noexcept {
-  return from == to ? 0 : os::protect(address_of(index), block_bytes_, os_access(to));
+  return from == to ? 0 : os::protect(address_of(index), block_bytes_, to);
 }
 
 int RegionCore::protect(uint64_t index, Protection protection) noexcept {

@@ -26,7 +26,6 @@ namespace penstock::stream {
 class RegionCore final : public StreamHandler {
  public:
   using Options = Region::Options;
-  using Protection = Region::Protection;
   using Block = BlockPool::Block;
 
   static Result<std::unique_ptr<RegionCore>> open(std::shared_ptr<pool::Pool> pool,

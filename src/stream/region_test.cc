@@ -30,7 +30,6 @@ constexpr size_t block_items = block / sizeof(uint64_t);
 
 using Blocks = Region::Blocks;
 using Fault = Region::Fault;
-using Protection = Region::Protection;
 
 // What a region shows and hides is ordered by the page tables. The thread sanitizer knows only of
 // locks and atomics, and would see a race with the mmap() of the thread that showed a block.
@@ -58,7 +57,7 @@ class MappingsUsedUp {
   MappingsUsedUp() : memory_(os::Reservation::reserve(pages_max * os::page_bytes).value()) {
     for (size_t page = 0; page < pages_max && error_ == 0; page += 2)
       error_ =
-          os::protect(memory_.begin() + page * os::page_bytes, os::page_bytes, os::Access::read);
+          os::protect(memory_.begin() + page * os::page_bytes, os::page_bytes, Protection::read);
   }
   bool is_so() const { return error_ == ENOMEM; }
 
