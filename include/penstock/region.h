@@ -192,7 +192,7 @@ class Region {
 //   uint64_t sum = std::reduce(keys->begin<uint64_t>(), keys->begin<uint64_t>() + n);  // blocks go
 //
 // Blocks come from a pool that several arrays share, so that memory moves from one to the other
-// while one is read and the other is written. (Section 6.5 of Hanel, Carnovale, Tong and Loguinov,
+// while one is read and the other is written. (Section 6.5 of Hanel, Arman, Xiao, Keech and Loguinov,
 // "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming Applications",
 // ASPLOS 2020: a Vortex-S without the rules for recursion.)
 //

@@ -45,7 +45,7 @@ enum class Side : uint8_t { producer, consumer };
 // The consumer reads at begin(), almost sequentially: after touching block x it may come back to
 // blocks x - comeback_blocks and later. Its fault in a block calls the producer, in the consumer's
 // own thread, which fills the block; then the block appears, all of it at once. Memory:
-// comeback_blocks + 1 blocks, whatever the length. (Vortex-A of Hanel, Carnovale, Tong and
+// comeback_blocks + 1 blocks, whatever the length. (Vortex-A of Hanel, Arman, Xiao, Keech and
 // Loguinov, "Vortex: Extreme-Performance Memory Abstractions for Data-Intensive Streaming
 // Applications", ASPLOS 2020, section 4.1 and Algorithm 6.)
 //
@@ -142,7 +142,7 @@ class PullStream {
 // One side writes to writer() from the first byte on, the other reads the same bytes at reader();
 // no call per item or per block. Whoever runs ahead waits inside its own load or store until the
 // other side has caught up. Memory: read_ahead + producer_comeback + consumer_comeback + 1 blocks,
-// whatever the length. (Vortex-C of Hanel, Carnovale, Tong and Loguinov, "Vortex:
+// whatever the length. (Vortex-C of Hanel, Arman, Xiao, Keech and Loguinov, "Vortex:
 // Extreme-Performance Memory Abstractions for Data-Intensive Streaming Applications", ASPLOS 2020,
 // section 4.3.)
 //
@@ -255,7 +255,7 @@ class RemapStream {
 // call per item or per block. Whoever runs ahead waits inside its own load or store. Memory is
 // taken from the system on the first write to a block and given back behind the reader: at most
 // read_ahead + producer_comeback + consumer_comeback + 1 blocks, whatever the length. (Vortex-B of
-// Hanel, Carnovale, Tong and Loguinov, "Vortex: Extreme-Performance Memory Abstractions for
+// Hanel, Arman, Xiao, Keech and Loguinov, "Vortex: Extreme-Performance Memory Abstractions for
 // Data-Intensive Streaming Applications", ASPLOS 2020, section 4.2.)
 //
 //   auto pipe = penstock::GuardStream::open({.bytes = 10 * penstock::TiB});
