@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::trace {
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "check_trace.h"
+#include "trace/format/format.h"
 #include "trace/import/import.h"
 
 // Fuzzing the readers of other programs' logs, and the conversion of what they tell:

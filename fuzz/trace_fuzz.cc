@@ -7,6 +7,7 @@
 
 #include "check_trace.h"
 #include "record/crc32.h"
+#include "trace/format/format.h"
 
 // Fuzzing the reader of traces and the conversion. Checksums keep random bytes out, so the input
 // becomes a chunk's body, behind a header and in a chunk that are right:

@@ -6,8 +6,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# Not trace and report: no public header leads to them.
-set(layers base os file record pool fault stream source rewire scatter partition sort bowtie files external api c_api)
+# Not report: no public header leads to it.
+set(layers base os file record pool fault stream source rewire scatter partition sort bowtie files external api trace c_api)
 set(objects)
 set(libraries)
 foreach(layer IN LISTS layers)
@@ -26,6 +26,14 @@ set(requires_fmt fmt)
 if(PENSTOCK_STATIC)  # so is fmt then
   list(REMOVE_ITEM libraries fmt::fmt)
   set(requires_fmt)
+endif()
+
+# Where the build had libbpf, the archive needs it, too.
+set(static_modules)
+set(static_requires)
+if("PkgConfig::LIBBPF" IN_LIST libraries)
+  set(static_modules LIBBPF=libbpf)
+  set(static_requires libbpf)
 endif()
 
 add_library(penstock_static STATIC ${objects})
@@ -79,7 +87,11 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 # What a program that links libpenstock.a needs.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd-dev, liblz4-dev, liblzma-dev, libbz2-dev, libpcre2-dev")
+set(suggested_bpf)
+if(static_modules)
+  set(suggested_bpf ", libbpf-dev")
+endif()
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libfmt-dev, liburing-dev, zlib1g-dev, libzstd-dev, liblz4-dev, liblzma-dev, libbz2-dev, libpcre2-dev${suggested_bpf}")
 set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})

@@ -8,7 +8,8 @@
 #include "bench/harness/bench.h"
 #include "bench/harness/isolated.h"
 #include "bench/harness/scratch.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
+#include "trace/format/format.h"
 
 namespace penstock::bench {
 namespace {

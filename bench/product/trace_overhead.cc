@@ -10,7 +10,7 @@
 #include "bench/harness/bench.h"
 #include "bench/harness/child.h"
 #include "bench/harness/scratch.h"
-#include "trace/capture/capture.h"
+#include "penstock/trace.h"
 
 namespace penstock::bench {
 namespace {

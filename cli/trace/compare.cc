@@ -32,10 +32,10 @@
 #include "file/temporaries.h"
 #include "os/limits.h"
 #include "penstock/base.h"
+#include "penstock/trace.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "report/text.h"
-#include "trace/capture/capture.h"
 #include "trace/replay/replay.h"
 
 namespace penstock::cli {

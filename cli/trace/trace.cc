@@ -1,5 +1,7 @@
 // penstock trace: what a program asks of files, recorded.
 
+#include "penstock/trace.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,8 +21,6 @@
 #include "cli/common/stop_signals.h"
 #include "cli/trace/trace_summary.h"
 #include "report/text.h"
-#include "trace/capture/capture.h"
-#include "trace/follow/convert.h"
 
 namespace penstock::cli {
 namespace {

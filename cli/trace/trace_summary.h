@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::cli {
 

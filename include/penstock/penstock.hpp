@@ -14,3 +14,4 @@
 #include "penstock/sort.h"
 #include "penstock/source.h"
 #include "penstock/stream.h"
+#include "penstock/trace.h"

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::report {
 

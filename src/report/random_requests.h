@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 #include "trace/format/format.h"
 
 namespace penstock::report {

@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "penstock/trace.h"
 #include "report/picture.h"
 #include "report/timeline.h"
-#include "trace/follow/convert.h"
 #include "trace/format/format.h"
 
 namespace penstock::report {

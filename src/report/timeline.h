@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::report {
 

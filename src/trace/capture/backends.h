@@ -4,8 +4,8 @@
 // recorder when it runs, records until all is over, and gives the program's exit code.
 
 #include "penstock/base.h"
+#include "penstock/trace.h"
 #include "trace/capture/bpf/kernel_watch.h"
-#include "trace/capture/capture.h"
 #include "trace/capture/recorder.h"
 #include "trace/capture/tracee.h"
 

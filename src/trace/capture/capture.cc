@@ -1,5 +1,3 @@
-#include "trace/capture/capture.h"
-
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "penstock/trace.h"
 #include "trace/capture/backends.h"
 #include "trace/capture/tracee.h"
 

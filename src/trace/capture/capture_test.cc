@@ -1,5 +1,3 @@
-#include "trace/capture/capture.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/sched.h>
@@ -24,7 +22,7 @@
 
 #include "file/engine.h"
 #include "file/file.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 // Captures of a program whose accesses are known (target/known_pattern.cc), compared with what it
 // says about itself.

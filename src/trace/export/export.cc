@@ -13,6 +13,7 @@
 
 #include "base/utf8.h"
 #include "trace/export/exporter.h"
+#include "trace/format/format.h"
 
 namespace penstock::trace {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "penstock/base.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::trace {
 

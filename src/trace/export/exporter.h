@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "penstock/base.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 #include "trace/format/trace_file.h"
 
 namespace penstock::trace {

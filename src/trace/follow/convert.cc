@@ -1,4 +1,21 @@
-#include "trace/follow/convert.h"
+// From calls to accesses: which bytes of which file were read or written, when, and by whom.
+//
+// A read says "descriptor 5, wherever it stands". To know where that is, one must know what open or
+// dup made descriptor 5, who else moved the same position (a duplicate, a child after fork), where
+// a seek led, and how long the file was when O_APPEND was obeyed. The conversion keeps what the
+// kernel keeps for this:
+//
+//   process -> table of descriptors -> open file description (position, append) -> file (size)
+//
+// Tables are copied by fork and shared by threads (and by CLONE_FILES); descriptions are shared by
+// dup and by fork, and not by two opens of one file. Nothing else decides where an access goes.
+//
+// Order: requests come in the order in which they were *started*. Events stand in the trace in the
+// order in which they took effect, so a slow call may stand behind younger ones; a window of
+// `reorder_requests` puts them back. A call that took longer than so many others comes late, and is
+// counted.
+//
+// Memory: per file and per open descriptor, and the window; nothing per request.
 
 #include <algorithm>
 #include <bit>
@@ -6,6 +23,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "penstock/trace.h"
 #include "trace/follow/descriptors.h"
 #include "trace/import/import.h"
 

@@ -1,5 +1,3 @@
-#include "trace/follow/convert.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,7 +10,9 @@
 
 #include "base/random.h"
 #include "penstock/base.h"
+#include "penstock/trace.h"
 #include "trace/export/export.h"
+#include "trace/format/format.h"
 
 namespace penstock::trace {
 namespace {

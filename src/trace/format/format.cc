@@ -614,10 +614,10 @@ TraceReader::~TraceReader() = default;
 Result<TraceReader> TraceReader::open(const std::string& path) {
   auto file = TraceFile::open(path);
   if (!file) return std::unexpected(file.error());
-  return of_file(std::move(*file));
+  return open(std::move(*file));
 }
 
-Result<TraceReader> TraceReader::of_file(TraceFile file) {
+Result<TraceReader> TraceReader::open(TraceFile file) {
   auto source = std::make_unique<PackedSource>();
   source->trace_path = file.path();
   source->file = std::make_unique<TraceFile>(std::move(file));

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "penstock/trace.h"
 #include "record/crc32.h"
-#include "trace/follow/convert.h"
 
 namespace penstock::trace {
 namespace {

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/access.h"
 #include "trace/import/import_sources.h"
 
 namespace penstock::trace {
@@ -74,8 +75,8 @@ Result<TraceReader> open_trace(const std::string& path, LogKind kind) {
     if (!found) return std::unexpected(found.error());
     kind = *found;
   }
-  if (kind == LogKind::trace) return TraceReader::of_file(std::move(*file));
-  return TraceReader(source_of(kind, Lines(std::move(*file)), head));
+  if (kind == LogKind::trace) return internal::Access::open<TraceReader>(std::move(*file));
+  return internal::Access::make<TraceReader>(source_of(kind, Lines(std::move(*file)), head));
 }
 
 Result<TraceReader> trace_of_text(std::string_view text, LogKind kind) {
@@ -86,7 +87,7 @@ Result<TraceReader> trace_of_text(std::string_view text, LogKind kind) {
     kind = *found;
   }
   if (kind == LogKind::trace) return TraceReader::of_memory(std::as_bytes(std::span(text)));
-  return TraceReader(source_of(kind, Lines(text), head));
+  return internal::Access::make<TraceReader>(source_of(kind, Lines(text), head));
 }
 
 }  // namespace penstock::trace

@@ -18,24 +18,13 @@
 #include <string_view>
 
 #include "penstock/base.h"
-#include "trace/format/format.h"
+#include "penstock/trace.h"
 
 namespace penstock::trace {
-
-enum class LogKind {
-  detect,  // by the first bytes
-  trace,   // our own
-  iolog,
-  strace,
-};
 
 // "trace", "iolog", "strace"; invalid_argument for another.
 Result<LogKind> log_kind_of(std::string_view name);
 
-// "-" is stdin, also a pipe. Memory: files and open descriptors, and some lines; nothing per
-// request. Errors: those of opening; corrupt where the file is of no kind that is known, or not of
-// the kind asked for.
-Result<TraceReader> open_trace(const std::string& path, LogKind kind = LogKind::detect);
 // Fails on what can be read but once: standard input, or a pipe, also one with a name, which would
 // keep the second reader waiting.
 Status check_readable_twice(const std::string& path);

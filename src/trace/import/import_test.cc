@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "penstock/trace.h"
 #include "trace/export/export.h"
-#include "trace/follow/convert.h"
+#include "trace/format/format.h"
 #include "trace/import/strace_line.h"
 
 namespace penstock::trace {

@@ -54,7 +54,7 @@
 #include "bowtie/device_profile.h"
 #include "file/engine.h"
 #include "penstock/base.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 #include "trace/replay/replay_layout.h"
 #include "trace/replay/replay_queue.h"
 #include "trace/replay/replay_region.h"

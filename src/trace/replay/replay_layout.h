@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "penstock/base.h"
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::trace {
 

@@ -42,7 +42,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/follow/convert.h"
+#include "penstock/trace.h"
 
 namespace penstock::trace {
 
