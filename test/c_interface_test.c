@@ -82,6 +82,7 @@ static void errors(void) {
   penstock_table_close(NULL);
   penstock_snapshot_close(NULL);
   penstock_text_free(NULL);
+  penstock_trace_close(NULL);
   EXPECT(strlen(penstock_version()) >= 5);
   OK(penstock_install_handlers());
 }
@@ -416,6 +417,60 @@ static void rewired(void) {
   penstock_snapshot_close(snapshot);
 }
 
+static int add_up(void* context, const struct penstock_access* accesses, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    ((uint64_t*)context)[accesses[i].is_write != 0] += accesses[i].bytes;
+  return 0;
+}
+static int refuse(void* context, const struct penstock_access* accesses, size_t n) {
+  (void)context;
+  return n > 0 && accesses != NULL;
+}
+static void trace(void) {
+  char in[8192], out[8192], recorded[8192];
+  snprintf(in, sizeof in, "if=%s/numbers", folder);
+  snprintf(out, sizeof out, "of=%s/copy", folder);
+  snprintf(recorded, sizeof recorded, "%s/run.trace", folder);
+  FILE* file = fopen(in + 3, "wb");
+  EXPECT(file != NULL && fwrite(numbers, sizeof numbers, 1, file) == 1 && fclose(file) == 0);
+  const char* command[] = {"dd", in, out, "bs=64K", "status=none"};
+  struct penstock_trace_options options = {.size = sizeof options,
+                                           .output = recorded,
+                                           .command = command,
+                                           .command_count = 5,
+                                           .backend = PENSTOCK_TRACE_PTRACE};
+  int exit_code = -1;
+  const int code = penstock_trace_record(&options, &exit_code);
+  if (code == PENSTOCK_UNSUPPORTED || code == PENSTOCK_PERMISSION) {
+    printf("skipped: %s\n", penstock_error_message());
+    return;
+  }
+  EXPECT(code == PENSTOCK_OK && exit_code == 0);
+  uint64_t bytes[2] = {0, 0};
+  struct penstock_trace_read_options how = {
+      .size = sizeof how, .under = folder, .accesses = add_up, .context = bytes};
+  penstock_trace* read;
+  OK(penstock_trace_read(recorded, &how, &read));
+  EXPECT(bytes[0] == sizeof numbers && bytes[1] == sizeof numbers);
+  uint64_t told = 0;
+  for (uint32_t i = 0; i < penstock_trace_files(read); ++i) {
+    struct penstock_trace_file one = {.size = sizeof one};
+    OK(penstock_trace_file(read, i, &one));
+    if (strcmp(one.path, in + 3) == 0) told += one.read_bytes;
+    if (strcmp(one.path, out + 3) == 0) told += one.written_bytes;
+  }
+  EXPECT(told == 2 * sizeof numbers);
+  EXPECT(penstock_trace_file(read, 1000000, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  penstock_trace_close(read);
+  how.accesses = refuse;
+  EXPECT(penstock_trace_read(recorded, &how, &read) == PENSTOCK_INTERRUPTED && read == NULL);
+  options.command_count = 0;
+  EXPECT(penstock_trace_record(&options, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  remove(in + 3);
+  remove(out + 3);
+  remove(recorded);
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   snprintf(folder, sizeof folder, "%s", argv[1]);
@@ -428,6 +483,7 @@ int main(int argc, char** argv) {
   memory();
   files();
   rewired();
+  trace();
   if (failures == 0) puts("c_interface: all as it should be");
   return failures != 0;
 }

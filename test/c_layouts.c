@@ -191,4 +191,41 @@ AT(penstock_table_options, size, 0);
 AT(penstock_table_options, bytes, 8);
 AT(penstock_table_options, policy, 16);
 AT(penstock_table_options, guarantee_copies, 20);
+
+SIZE(penstock_trace_options, 48);
+AT(penstock_trace_options, size, 0);
+AT(penstock_trace_options, output, 8);
+AT(penstock_trace_options, command, 16);
+AT(penstock_trace_options, command_count, 24);
+AT(penstock_trace_options, attach, 32);
+AT(penstock_trace_options, backend, 36);
+AT(penstock_trace_options, cancel, 40);
+
+SIZE(penstock_access, 56);
+AT(penstock_access, start_ns, 0);
+AT(penstock_access, latency_ns, 8);
+AT(penstock_access, offset, 16);
+AT(penstock_access, bytes, 24);
+AT(penstock_access, file, 32);
+AT(penstock_access, process, 36);
+AT(penstock_access, thread, 40);
+AT(penstock_access, is_write, 44);
+AT(penstock_access, is_file_seek, 48);
+AT(penstock_access, is_device_seek, 52);
+
+SIZE(penstock_trace_read_options, 32);
+AT(penstock_trace_read_options, size, 0);
+AT(penstock_trace_read_options, under, 8);
+AT(penstock_trace_read_options, accesses, 16);
+AT(penstock_trace_read_options, context, 24);
+
+SIZE(penstock_trace_file, 64);
+AT(penstock_trace_file, size, 0);
+AT(penstock_trace_file, path, 8);
+AT(penstock_trace_file, reads, 16);
+AT(penstock_trace_file, writes, 24);
+AT(penstock_trace_file, read_bytes, 32);
+AT(penstock_trace_file, written_bytes, 40);
+AT(penstock_trace_file, seeks, 48);
+AT(penstock_trace_file, peak_bytes, 56);
 #endif

@@ -477,6 +477,66 @@ PENSTOCK_API void penstock_table_close(penstock_table* table); /* snapshots go o
 PENSTOCK_API const void* penstock_snapshot_data(const penstock_snapshot* snapshot);
 PENSTOCK_API void penstock_snapshot_close(penstock_snapshot* snapshot);
 
+/* ---- What programs ask of files (docs/tracing.md). */
+
+enum penstock_trace_backend {
+  PENSTOCK_TRACE_AUTOMATIC = 0, /* bpf where it can be had */
+  PENSTOCK_TRACE_PTRACE = 1,    /* needs no rights */
+  PENSTOCK_TRACE_BPF = 2        /* as root */
+};
+struct penstock_trace_options {
+  size_t size;
+  const char* output;         /* "run.trace" */
+  const char* const* command; /* the program and its arguments, found as a shell would; or */
+  size_t command_count;
+  int attach; /* a process that runs */
+  int backend;
+  penstock_cancel* cancel; /* ends the recording of an attached process, which runs on */
+};
+/* Runs the command, or attaches to the process, until all its processes have ended. One recording at
+ * a time in a process. *exit_code: the program's own, or 128 + the signal that ended it. */
+PENSTOCK_API int penstock_trace_record(const struct penstock_trace_options* options,
+                                       int* exit_code);
+
+/* Bytes [offset, offset + bytes) of a file that were read or written. */
+struct penstock_access {
+  uint64_t start_ns; /* since the trace began */
+  uint64_t latency_ns;
+  uint64_t offset;
+  uint64_t bytes;
+  uint32_t file; /* for penstock_trace_file() */
+  int32_t process;
+  int32_t thread;
+  int is_write;
+  int is_file_seek;   /* not where the last access to this file ended */
+  int is_device_seek; /* not where the last access of all ended */
+};
+struct penstock_trace_read_options {
+  size_t size;
+  const char* under; /* only files whose path begins so */
+  /* Called in the thread that reads the trace, in the order in which accesses began. Not 0: the reading ends with PENSTOCK_INTERRUPTED. */
+  int (*accesses)(void* context, const struct penstock_access* accesses, size_t count);
+  void* context;
+};
+typedef struct penstock_trace penstock_trace;
+/* All of a trace, or of a log of fio or strace. */
+PENSTOCK_API int penstock_trace_read(const char* path,
+                                     const struct penstock_trace_read_options* options,
+                                     penstock_trace** trace);
+PENSTOCK_API uint32_t penstock_trace_files(const penstock_trace* trace);
+/* What was asked of a file in all. The caller sets `size`; the path lives as long as the trace. */
+struct penstock_trace_file {
+  size_t size;
+  const char* path;
+  uint64_t reads, writes; /* accesses */
+  uint64_t read_bytes, written_bytes;
+  uint64_t seeks;
+  uint64_t peak_bytes; /* the largest that it reached */
+};
+PENSTOCK_API int penstock_trace_file(const penstock_trace* trace, uint32_t index,
+                                     struct penstock_trace_file* file);
+PENSTOCK_API void penstock_trace_close(penstock_trace* trace);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,29 +8,18 @@
 #include <memory>
 
 #include "c_api/guard.h"
+#include "c_api/lists.h"
 
 using namespace penstock;
 using c_api::guarded;
+using c_api::lacking;
+using c_api::list_of;
 using c_api::opened;
 using c_api::options_of;
 using c_api::set;
 using c_api::text_of;
 
-struct penstock_cancel {
-  std::atomic<bool> requested{false};
-};
-
 namespace {
-
-std::unexpected<Error> lacking(const char* what, const char* hint) {
-  return failure(ErrorCode::invalid_argument, "read the options", what, hint);
-}
-
-Result<std::vector<std::string>> list_of(const char* name, const char* const* texts, size_t count) {
-  if (count > 0 && (texts == nullptr || std::find(texts, texts + count, nullptr) != texts + count))
-    return lacking(name, "as many texts as its count says");
-  return std::vector<std::string>(texts, texts + count);
-}
 
 Error callback_failed(const char* attempted, const char* subject) {
   return {.code = ErrorCode::io, .attempted = attempted, .subject = subject};
