@@ -1,0 +1,41 @@
+"""The package as such: its names, its types, its build."""
+
+import inspect
+import os
+import pathlib
+import subprocess
+
+import penstock
+
+SOURCE = pathlib.Path(os.environ.get("PENSTOCK_SOURCE", pathlib.Path(__file__).parents[2]))
+
+
+def test_all_names_are_there_and_told():
+    for name in penstock.__all__:
+        thing = getattr(penstock, name)
+        assert thing.__doc__, name
+        if inspect.isfunction(thing):
+            signature = inspect.signature(thing)
+            assert signature.return_annotation is not inspect.Signature.empty, name
+            assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values()), name
+    folder = pathlib.Path(penstock.__file__).parent
+    assert (folder / "py.typed").exists() and "def sort(" in (folder / "_penstock.pyi").read_text()
+
+
+def test_each_error_is_what_python_calls_it():
+    from penstock._errors import _CLASSES, exception
+    text = next((SOURCE / "include/penstock").glob("base.h")).read_text()
+    codes = text.partition("enum class ErrorCode {")[2].partition("}")[0].split("\n")
+    assert len([line for line in codes if line.strip()]) == len(_CLASSES)
+    for code, kind in enumerate(_CLASSES):
+        error = exception(code, "x: cannot do: No space left on device", "do", "x", 28, "try")
+        assert type(error) is kind and isinstance(error, penstock.Error) and isinstance(error, (OSError, ValueError, MemoryError))
+        assert str(error) == "x: cannot do: No space left on device" and error.errno == 28 and error.hint == "try"
+
+
+def test_a_build_says_which_packages_are_missing(tmp_path):
+    done = subprocess.run(["cmake", "-S", SOURCE, "-B", tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DPENSTOCK_TESTS=OFF"],
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    told = " ".join(done.stdout.split())
+    assert done.returncode != 0 and "apt install" in told, done.stdout
+    assert all(package in told for package in ("liburing-dev", "libfmt-dev", "libcli11-dev", "liblzma-dev")), done.stdout
