@@ -29,5 +29,6 @@ T value_of(Result<T> result) {
 void bind_memory(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_stream(nb::module_& module);
+void bind_rewire(nb::module_& module);
 
 }  // namespace penstock::python

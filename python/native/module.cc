@@ -29,4 +29,5 @@ NB_MODULE(_penstock, module) {
   penstock::python::bind_memory(module);
   penstock::python::bind_files(module);
   penstock::python::bind_stream(module);
+  penstock::python::bind_rewire(module);
 }

@@ -9,7 +9,11 @@ from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, I
                       OutOfSpace, PermissionDenied, Unsorted, Unsupported)
 from ._files import FileOptions, Report, check, group, join, merge, partition_files, plan, sort_file
 from ._memory import Partitions, argsort, partition, sort, top_k
+from ._rewire import Snapshot, Table, Vector
+from ._stream import Stream, open
+from ._trace import Trace, trace
 
 __all__ = ["Cancelled", "Corrupt", "Error", "FileOptions", "IOFailure", "Interrupted", "InvalidArgument", "NotFound",
-           "OutOfMappings", "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Report", "Unsorted", "Unsupported",
-           "argsort", "check", "group", "join", "merge", "partition", "partition_files", "plan", "sort", "sort_file", "top_k"]
+           "OutOfMappings", "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Report", "Snapshot", "Stream", "Table",
+           "Trace", "Unsorted", "Unsupported", "Vector", "argsort", "check", "group", "join", "merge", "open", "partition",
+           "partition_files", "plan", "sort", "sort_file", "top_k", "trace"]

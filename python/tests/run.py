@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-arguments = ["-q", "-p", "no:cacheprovider", "--rootdir", str(pathlib.Path(__file__).parent)]
+arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", str(pathlib.Path(__file__).parent)]
 folder = os.environ.get("GTEST_OUTPUT", "").removeprefix("xml:")
 if folder:
     arguments += ["--junitxml", folder + "python.xml"]

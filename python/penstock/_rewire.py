@@ -1,0 +1,114 @@
+"""Arrays whose pages are chosen: a vector that grows in place, a table with snapshots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from . import _penstock
+from ._files import size_bytes
+
+
+def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    result = np.dtype(dtype)
+    if result.hasobject or result.itemsize == 0:
+        raise TypeError(f"memory of the library's own cannot hold {result}")
+    return result
+
+
+class Vector:
+    """Items of a dtype in memory that grows and never moves: arrays of it stay valid, and nothing is copied.
+
+    `limit` is the most memory that it may come to have: that of the machine, where it is not given.
+    """
+
+    def __init__(self, dtype: DTypeLike, items: ArrayLike = (), *, limit: int | str = 0, page: int | str = "2M") -> None:
+        self.dtype = _dtype(dtype)
+        self._native = _penstock.open_vector(size_bytes(limit), size_bytes(page))
+        if not (isinstance(items, tuple) and not items):
+            self.extend(items)
+
+    def append(self, item: Any) -> None:
+        """One item."""
+        self._native.append(np.array([item], self.dtype).view(np.uint8))
+
+    def extend(self, items: ArrayLike) -> None:
+        """All items of something in one row. Best in large pieces."""
+        array = np.ascontiguousarray(items, self.dtype)
+        if array.ndim != 1:
+            raise ValueError(f"a vector has one dimension, not {array.ndim}")
+        if len(array):
+            self._native.append(array.view(np.uint8))
+
+    def grow(self, length: int) -> None:
+        """To `length` items; new ones are zeros."""
+        if length < len(self):
+            raise ValueError(f"it has {len(self)} items already; arrays of them may be in use")
+        self._native.grow(length * self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        return self._native.size // self.dtype.itemsize
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """All items there are now."""
+        return self._native.bytes().view(self.dtype) if len(self) else np.empty(0, self.dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.array[index] = value
+
+    def __repr__(self) -> str:
+        return f"<penstock.Vector of {len(self)} {self.dtype}>"
+
+
+class Snapshot:
+    """What a table held at one moment, in `array`, which can only be read."""
+
+    def __init__(self, native: _penstock.Snapshot, dtype: np.dtype[Any], length: int) -> None:
+        self._native = native
+        self.array: NDArray[Any] = _items(native.bytes(), dtype, length)
+
+    @property
+    def epoch(self) -> int:
+        """Of the table: its first snapshot is of epoch 1, its next of 2."""
+        return self._native.epoch
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        return f"<penstock.Snapshot {self.epoch} of {len(self)} {self.array.dtype}>"
+
+
+class Table:
+    """`length` items of a dtype, zeros at first, in `array`, which any thread may write; and snapshots of it.
+
+    A snapshot costs no copy: the first write to each page after it copies that page. While one lives, the table takes up to twice its
+    memory; `limit` is the most, that of the machine, where it is not given.
+    """
+
+    def __init__(self, dtype: DTypeLike, length: int, *, limit: int | str = 0, page: int | str = "2M") -> None:
+        items = _dtype(dtype)
+        if length < 1:
+            raise ValueError(f"a table has at least one item, not {length}")
+        self._native = _penstock.open_table(length * items.itemsize, size_bytes(limit), size_bytes(page))
+        self.array: NDArray[Any] = _items(self._native.bytes(), items, length)
+
+    def snapshot(self) -> Snapshot:
+        """What the table holds now. Threads that write wait for no longer than it takes, which its size does not matter for."""
+        return Snapshot(self._native.snapshot(), self.array.dtype, len(self))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __repr__(self) -> str:
+        return f"<penstock.Table of {len(self)} {self.array.dtype}>"
+
+
+def _items(memory: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> NDArray[Any]:
+    return memory[: length * dtype.itemsize].view(dtype)

@@ -1,0 +1,232 @@
+"""Data larger than memory as an array, or in chunks."""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import io
+import os
+import socket
+import stat
+import warnings
+from types import TracebackType
+from typing import Any, Iterator, TypeAlias, Union
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from . import _penstock
+from ._errors import Error
+from ._files import size_bytes
+
+Openable: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", int, io.FileIO, io.BufferedReader, socket.socket]
+
+
+class Stream:
+    """What open() gives. One thread at a time uses it, and what it gives out."""
+
+    def __init__(self, native: _penstock.Stream, dtype: DTypeLike, name: str) -> None:
+        self._dtype = None if dtype is None else np.dtype(dtype)
+        if self._dtype is not None and (self._dtype.hasobject or self._dtype.itemsize == 0):
+            raise TypeError(f"data cannot be read as {self._dtype}")
+        self._name = name
+        self._process = os.getpid()
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def closed(self) -> bool:
+        return self._native.closed
+
+    def _check(self) -> None:
+        if self._native.closed:
+            raise ValueError("the stream is closed")
+        if os.getpid() != self._process:
+            raise RuntimeError("a stream is its process's own: open the file in the child")
+
+    def _check_length(self) -> None:
+        self._check()
+        if not self._native.has_length:
+            raise TypeError(f"the length of {self._name} is not known: use chunks() or lines()")
+        _penstock.serve_faults()
+
+    def __len__(self) -> int:
+        """The items of `array`."""
+        self._check_length()
+        return self._native.bytes // (self._dtype.itemsize if self._dtype else 1)
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """All of a file, as an array that can only be read; bytes (uint8), where there is no dtype. What is not used any more is
+        no memory. Best from front to back; what lies further back than a block or two is read again."""
+        self._check_length()
+        dtype = self._dtype or np.dtype(np.uint8)
+        if self._native.bytes % dtype.itemsize:
+            raise ValueError(f"{self._name} has {self._native.bytes} bytes, no whole number of {dtype}, which take {dtype.itemsize}")
+        if self._native.bytes == 0:
+            return np.empty(0, dtype)
+        return np.frombuffer(self._native, dtype)  # type: ignore[call-overload,no-any-return]
+
+    @property
+    def buffer(self) -> memoryview:
+        """All bytes of a file, as `array`."""
+        self._check_length()
+        return memoryview(self._native)  # type: ignore[arg-type]
+
+    def chunks(self, size: int | str = "8M", *, overlap: int = 0) -> Iterator[Any]:
+        """What is left, in pieces of `size` bytes: arrays of the dtype, or bytes where there is none. They are the caller's own.
+        Each begins with the last `overlap` items (or bytes) of the one before it. Others run while this waits."""
+        itemsize = self._dtype.itemsize if self._dtype else 1
+        items = size_bytes(size) // itemsize
+        if not 0 <= overlap < items:
+            raise ValueError(f"chunks of {size} have {items} items, of which {overlap} cannot overlap")
+        return self._bytes_chunks(items, overlap) if self._dtype is None else self._array_chunks(items, overlap, self._dtype)
+
+    def _bytes_chunks(self, size: int, overlap: int) -> Iterator[bytes]:
+        kept = b""
+        while True:
+            self._check()
+            new = self._native.read(size - len(kept))
+            if not new:
+                return
+            chunk = kept + new if kept else new
+            del new
+            yield chunk
+            kept = chunk[len(chunk) - overlap:] if overlap else b""
+
+    def _array_chunks(self, items: int, overlap: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        kept = np.empty(0, dtype)
+        while True:
+            self._check()
+            chunk = np.empty(items, dtype)
+            chunk[: len(kept)] = kept
+            got, rest = divmod(self._native.read_into(chunk[len(kept):].view(np.uint8)), dtype.itemsize)
+            if rest:
+                raise ValueError(f"{self._name} is no whole number of {dtype}, which take {dtype.itemsize} bytes: {rest} are left at the end")
+            if not got:
+                return
+            chunk = chunk[: len(kept) + got]
+            kept = chunk[len(chunk) - overlap:].copy() if overlap else kept[:0]
+            yield chunk
+
+    def lines(self) -> Iterator[bytes]:
+        """What is left, line by line, each with its newline, as files of Python give them."""
+        if self._dtype is not None:
+            raise TypeError(f"lines are bytes: open the file without dtype={self._dtype}")
+        begun: list[bytes] = []
+        for chunk in self._bytes_chunks(1 << 20, 0):
+            first, *others = chunk.split(b"\n")
+            begun.append(first)
+            if others:
+                yield b"".join(begun) + b"\n"
+                for line in others[:-1]:
+                    yield line + b"\n"
+                begun = [others[-1]]
+        if last := b"".join(begun):
+            yield last
+
+    def close(self) -> None:
+        """Raises what went wrong when `array` or `buffer` was read. BufferError, while arrays or views of it live."""
+        native = self._native
+        if native.closed or os.getpid() != self._process:
+            return
+        try:
+            native.check_status()
+        except Error:
+            try:
+                native.close()
+            except BufferError:
+                pass  # it is closed with the last view
+            raise
+        native.close()
+
+    def __enter__(self) -> Stream:
+        self._check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.close()
+        except BufferError:
+            if error is None:
+                raise  # else its traceback holds the views
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is None or native.closed or os.getpid() != self._process:
+            return
+        try:
+            native.check_status()
+        except Error as error:
+            warnings.warn(f"data were read as zeros: {error}", RuntimeWarning, source=self)
+
+    def __repr__(self) -> str:
+        of = f" of {self._dtype}" if self._dtype is not None else ""
+        return f"<penstock.Stream {self._name!r}{of}{', closed' if self.closed else ''}>"
+
+
+def _name_of(descriptor: int, name: object) -> str:
+    """The path by which it was opened, if that is the same file still."""
+    try:
+        if isinstance(name, (str, bytes)) and os.path.samestat(os.stat(name), os.fstat(descriptor)):
+            return os.fsdecode(name)
+    except OSError:
+        pass
+    return f"/proc/self/fd/{descriptor}"
+
+
+@functools.cache
+def _stay_in_front_of_faulthandler() -> None:
+    """Its handler takes the fault of a stream for a crash, and ends the process: one that is enabled later goes behind ours."""
+    enable = faulthandler.enable
+
+    @functools.wraps(enable)
+    def enable_behind(*arguments: Any, **options: Any) -> None:
+        enable(*arguments, **options)
+        _penstock.serve_faults()
+
+    faulthandler.enable = enable_behind  # type: ignore[assignment]
+
+
+def open(source: Openable, dtype: DTypeLike = None, *, memory: int | str = "16M", decompress: bool = True) -> Stream:
+    """Opens a path, a descriptor, a file opened by open(path, "rb"), or a socket. A plain file is `.array` and `.buffer`; all of
+    them have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz and bzip2 are decompressed.
+
+    Descriptors, files and sockets stay the caller's own, and are read from where they stand. `memory` is what is read ahead, and
+    kept behind.
+    """
+    _stay_in_front_of_faulthandler()
+    memory_bytes = size_bytes(memory)
+    head = b""
+    begin = 0
+    if isinstance(source, (str, bytes, os.PathLike)):
+        path = os.fspath(source)
+        name = os.fsdecode(path)
+        plain = stat.S_ISREG(os.stat(path).st_mode)
+    else:
+        if isinstance(source, bool) or not (isinstance(source, int) or type(source) in (io.FileIO, io.BufferedReader, socket.socket)):
+            what = f"{type(source).__module__}.{type(source).__qualname__}"
+            raise TypeError(f"cannot open {what}: give a path, a descriptor, a socket, or a file from open(path, 'rb')")
+        if isinstance(source, io.BufferedReader) and type(source.raw) is not io.FileIO:
+            raise TypeError(f"cannot open a reader of {type(source.raw).__name__}: its bytes are Python's; give a path or a descriptor")
+        descriptor = source if isinstance(source, int) else source.fileno()
+        plain = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        name = _name_of(descriptor, getattr(source, "name", None))
+        path = name
+        if plain:
+            begin = source.tell() if isinstance(source, io.BufferedReader) else os.lseek(descriptor, 0, os.SEEK_CUR)
+        elif isinstance(source, io.BufferedReader):
+            head = source.peek()  # what it has read already; it waits for the first bytes
+            if head:
+                source.read(len(head))
+    encoded = os.fsencode(path)
+    if plain and (begin or not decompress or not _penstock.is_compressed(encoded)):
+        native = _penstock.open_file(encoded, begin, memory_bytes)
+    elif plain or isinstance(source, (str, bytes, os.PathLike)):
+        native = _penstock.open_path(encoded, memory_bytes, decompress)
+    else:
+        native = _penstock.open_descriptor(descriptor, name, head, memory_bytes, decompress)
+    return Stream(native, dtype, name)

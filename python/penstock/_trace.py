@@ -1,0 +1,51 @@
+"""What a program asks of files, by the command `penstock`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any, Sequence
+
+
+def _program() -> str:
+    """The command that came with the package, or else one on the path."""
+    beside = os.path.join(sysconfig.get_path("scripts"), "penstock")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("penstock")
+    if not found:
+        raise FileNotFoundError("the command penstock is not there: `pip install .` brings it")
+    return found
+
+
+class Trace:
+    """What was recorded, in the file `path`."""
+
+    def __init__(self, path: Path, returncode: int) -> None:
+        self.path = path
+        self.returncode = returncode  # of the program that was traced
+
+    @property
+    def summary(self) -> str:
+        """Requests, bytes and seeks, in all and of each file."""
+        return subprocess.run([_program(), "convert", os.fspath(self.path)], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def convert(self, output: str | os.PathLike[str]) -> None:
+        """To x.csv, x.arrow (polars, pyarrow), x.iolog (fio) or x.json (ui.perfetto.dev)."""
+        subprocess.run([_program(), "convert", "-q", os.fspath(self.path), "-o", os.fspath(output)], check=True)
+
+    def __repr__(self) -> str:
+        return f"<penstock.Trace {str(self.path)!r}, exit code {self.returncode}>"
+
+
+def trace(command: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str] = "run.trace", **options: Any) -> Trace:
+    """Runs a command, and records what it and its children ask of files. Options are those of subprocess.run()."""
+    if isinstance(command, (str, bytes)) or not command:
+        raise TypeError(f"a command is a list of its words, not {command!r}")
+    path = Path(output)
+    before = path.stat().st_mtime_ns if path.exists() else None
+    done = subprocess.run([_program(), "trace", "-q", "-o", os.fspath(path), "--", *map(os.fspath, command)], **options)
+    if not path.exists() or path.stat().st_mtime_ns == before:
+        raise OSError(f"{command[0]!r} was not traced: penstock trace ended with exit code {done.returncode}")
+    return Trace(path, done.returncode)
