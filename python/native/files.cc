@@ -1,4 +1,5 @@
-// Operations on files. penstock/_files.py fills in the options by name; what a run tells comes back as the text of its JSON.
+// Operations on files. penstock/_files.py fills in the options by name; what a run tells comes back as the text of its
+// JSON.
 
 #include "penstock/files.h"
 

@@ -1,5 +1,5 @@
-// Sorts and partitions of NumPy arrays. penstock/_memory.py makes every array one of these: rows of numbers in contiguous
-// memory, or records. The GIL is free while they work.
+// Sorts and partitions of NumPy arrays. penstock/_memory.py makes every array one of these: rows of numbers in
+// contiguous memory, or records. The GIL is free while they work.
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

@@ -54,8 +54,8 @@ class HeadSource : public Source {
   const std::unique_ptr<Source> rest_;
 };
 
-// A file whose length is known, or a source that is read once. Thread safety: one thread at a time, which the GIL sees to but
-// while read() works: then another read(), or close(), is refused.
+// A file whose length is known, or a source that is read once. Thread safety: one thread at a time, which the GIL sees
+// to but while read() works: then another read(), or close(), is refused.
 class Stream {
  public:
   Stream(FileReader file, uint64_t begin)
