@@ -221,7 +221,7 @@ bool is_compressed(const nb::bytes& path) {
 void bind_stream(nb::module_& module) {
   nb::class_<Stream>(module, "Stream", nb::type_slots(stream_slots))
       .def_prop_ro("has_length", &Stream::has_length)
-      .def_prop_ro("bytes", &Stream::bytes)
+      .def_prop_ro("length_bytes", &Stream::bytes)
       .def_prop_ro("closed", &Stream::closed)
       .def(
           "read",

@@ -171,7 +171,7 @@ class _Bar:
         self._width = 0
         if progress is True:
             try:
-                from tqdm.auto import tqdm
+                from tqdm.auto import tqdm  # type: ignore[import-untyped]
                 self._bar = tqdm(unit="B", unit_scale=True, unit_divisor=1024)
                 self.tell = self._tell_bar
             except ImportError:
@@ -259,7 +259,7 @@ def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, s
     aggregates = own.aggregates
     aggregates.count, aggregates.sum, aggregates.min, aggregates.max, aggregates.distinct = count, sum, min, max, distinct
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
-        dtype = np.dtype(value[1])  # type: ignore[arg-type]
+        dtype = np.dtype(value[1])
         if dtype.kind not in "iu":
             raise TypeError(f"values are whole numbers, not {dtype}")
         aggregates.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")

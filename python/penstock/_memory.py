@@ -144,7 +144,7 @@ def sort(a: NDArray[Any], *, axis: int = -1, values: NDArray[Any] | None = None,
     else:
         for row in rows:
             _sort_records(row, names, options)
-    if not np.shares_memory(rows, a, max_work=1):
+    if not np.may_share_memory(rows, a):  # a copy
         np.moveaxis(a, axis, -1)[...] = rows.reshape(np.moveaxis(a, axis, -1).shape)
 
 
@@ -250,7 +250,7 @@ class Partitions(Sequence[NDArray[Any]]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         index = range(len(self))[index]
-        return self._buckets.bucket(index).view(self._dtype)
+        return np.asarray(self._buckets.bucket(index)).view(self._dtype)
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (self[i] for i in range(len(self)))

@@ -25,7 +25,7 @@ Openable: TypeAlias = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"
 class Stream:
     """What open() gives. One thread at a time uses it, and what it gives out."""
 
-    def __init__(self, native: _penstock.Stream, dtype: DTypeLike, name: str) -> None:
+    def __init__(self, native: _penstock.Stream, dtype: DTypeLike | None, name: str) -> None:
         self._dtype = None if dtype is None else np.dtype(dtype)
         if self._dtype is not None and (self._dtype.hasobject or self._dtype.itemsize == 0):
             raise TypeError(f"data cannot be read as {self._dtype}")
@@ -56,7 +56,7 @@ class Stream:
     def __len__(self) -> int:
         """The items of `array`."""
         self._check_length()
-        return self._native.bytes // (self._dtype.itemsize if self._dtype else 1)
+        return self._native.length_bytes // (self._dtype.itemsize if self._dtype else 1)
 
     @property
     def array(self) -> NDArray[Any]:
@@ -64,9 +64,9 @@ class Stream:
         no memory. Best from front to back; what lies further back than a block or two is read again."""
         self._check_length()
         dtype = self._dtype or np.dtype(np.uint8)
-        if self._native.bytes % dtype.itemsize:
-            raise ValueError(f"{self._name} has {self._native.bytes} bytes, no whole number of {dtype}, which take {dtype.itemsize}")
-        if self._native.bytes == 0:
+        if self._native.length_bytes % dtype.itemsize:
+            raise ValueError(f"{self._name} has {self._native.length_bytes} bytes, no whole number of {dtype}, which take {dtype.itemsize}")
+        if self._native.length_bytes == 0:
             return np.empty(0, dtype)
         return np.frombuffer(self._native, dtype)  # type: ignore[call-overload,no-any-return]
 
@@ -188,10 +188,10 @@ def _stay_in_front_of_faulthandler() -> None:
         enable(*arguments, **options)
         _penstock.serve_faults()
 
-    faulthandler.enable = enable_behind  # type: ignore[assignment]
+    faulthandler.enable = enable_behind
 
 
-def open(source: Openable, dtype: DTypeLike = None, *, memory: int | str = "16M", decompress: bool = True) -> Stream:
+def open(source: Openable, dtype: DTypeLike | None = None, *, memory: int | str = "16M", decompress: bool = True) -> Stream:
     """Opens a path, a descriptor, a file opened by open(path, "rb"), or a socket. A plain file is `.array` and `.buffer`; all of
     them have `.chunks()` and `.lines()`. gzip, zstd, lz4, xz and bzip2 are decompressed.
 

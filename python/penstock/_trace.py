@@ -45,7 +45,7 @@ def trace(command: Sequence[str | os.PathLike[str]], output: str | os.PathLike[s
         raise TypeError(f"a command is a list of its words, not {command!r}")
     path = Path(output)
     before = path.stat().st_mtime_ns if path.exists() else None
-    done = subprocess.run([_program(), "trace", "-q", "-o", os.fspath(path), "--", *map(os.fspath, command)], **options)
+    done = subprocess.run([_program(), "trace", "-q", "-o", os.fspath(path), "--", *[os.fspath(word) for word in command]], **options)
     if not path.exists() or path.stat().st_mtime_ns == before:
         raise OSError(f"{command[0]!r} was not traced: penstock trace ended with exit code {done.returncode}")
     return Trace(path, done.returncode)
