@@ -455,12 +455,12 @@ static void trace(void) {
   uint64_t told = 0;
   for (uint32_t i = 0; i < penstock_trace_files(read); ++i) {
     struct penstock_trace_file one = {.size = sizeof one};
-    OK(penstock_trace_file(read, i, &one));
+    OK(penstock_trace_file_at(read, i, &one));
     if (strcmp(one.path, in + 3) == 0) told += one.read_bytes;
     if (strcmp(one.path, out + 3) == 0) told += one.written_bytes;
   }
   EXPECT(told == 2 * sizeof numbers);
-  EXPECT(penstock_trace_file(read, 1000000, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(penstock_trace_file_at(read, 1000000, NULL) == PENSTOCK_INVALID_ARGUMENT);
   penstock_trace_close(read);
   how.accesses = refuse;
   EXPECT(penstock_trace_read(recorded, &how, &read) == PENSTOCK_INTERRUPTED && read == NULL);

@@ -82,7 +82,7 @@ SIZE(penstock_sink, 16);
 AT(penstock_sink, write, 0);
 AT(penstock_sink, context, 8);
 
-SIZE(penstock_files_options, 200);
+SIZE(penstock_files_options, 208);
 AT(penstock_files_options, size, 0);
 AT(penstock_files_options, inputs, 8);
 AT(penstock_files_options, inputs_count, 16);
@@ -112,6 +112,7 @@ AT(penstock_files_options, no_sync, 184);
 AT(penstock_files_options, overwrite_device, 188);
 AT(penstock_files_options, no_decompress, 192);
 AT(penstock_files_options, memory_scope, 196);
+AT(penstock_files_options, locale, 200);
 
 SIZE(penstock_sort_files_options, 48);
 AT(penstock_sort_files_options, size, 0);

@@ -504,7 +504,7 @@ struct penstock_access {
   uint64_t latency_ns;
   uint64_t offset;
   uint64_t bytes;
-  uint32_t file; /* for penstock_trace_file() */
+  uint32_t file; /* for penstock_trace_file_at() */
   int32_t process;
   int32_t thread;
   int is_write;
@@ -533,8 +533,8 @@ struct penstock_trace_file {
   uint64_t seeks;
   uint64_t peak_bytes; /* the largest that it reached */
 };
-PENSTOCK_API int penstock_trace_file(const penstock_trace* trace, uint32_t index,
-                                     struct penstock_trace_file* file);
+PENSTOCK_API int penstock_trace_file_at(const penstock_trace* trace, uint32_t index,
+                                        struct penstock_trace_file* file);
 PENSTOCK_API void penstock_trace_close(penstock_trace* trace);
 
 #ifdef __cplusplus

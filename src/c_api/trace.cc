@@ -94,8 +94,8 @@ uint32_t penstock_trace_files(const penstock_trace* trace) {
   return static_cast<uint32_t>(trace->conversion.files.size());
 }
 
-int penstock_trace_file(const penstock_trace* trace, uint32_t index,
-                        struct penstock_trace_file* file) {
+int penstock_trace_file_at(const penstock_trace* trace, uint32_t index,
+                           struct penstock_trace_file* file) {
   return guarded([&]() -> Status {
     if (file == nullptr || file->size < sizeof(size_t))
       return failure(ErrorCode::invalid_argument, "tell of a file", "size",

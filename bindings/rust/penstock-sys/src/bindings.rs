@@ -794,7 +794,7 @@ pub struct penstock_trace_file {
     pub peak_bytes: u64,
 }
 extern "C" {
-    pub fn penstock_trace_file(
+    pub fn penstock_trace_file_at(
         trace: *const penstock_trace,
         index: u32,
         file: *mut penstock_trace_file,
