@@ -56,7 +56,7 @@ extern "C" {
 guest_pipe* guest_open(uint64_t bytes, uint64_t block_bytes, int mechanism) {
   auto stream = RemapStream::open({.bytes = bytes,
                                    .block_bytes = block_bytes,
-                                   .mechanism = static_cast<Mechanism>(mechanism),
+                                   .mechanism = static_cast<penstock::Mechanism>(mechanism),
                                    .name = "guest"});
   if (stream) return new guest_pipe{std::move(*stream)};
   message = stream.error().message();
