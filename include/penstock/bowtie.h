@@ -27,12 +27,11 @@
 //
 // Two ways to use a stream; each stream is used in one of them:
 //
-//   *Windows* (window / room, and advance). The fast way, and the careful one: no faults, memory is
-//   given back to the byte, and after an error a window is empty, so that a loop ends by itself.
-//
-//   *The plain pointer* (begin), for code that knows nothing else. A touch of a block that is not
-//   there faults, and the fault waits. A block counts as done when the pointer is `comeback_blocks`
-//   blocks further, or when advance_to() says so. What becomes of a touch after an error is said by
+// - Windows (window / room, and advance): the fast way, and the careful one. No faults, memory is given
+//   back to the byte, and after an error a window is empty, so that a loop ends by itself.
+// - The plain pointer (begin), for code that knows nothing else. A touch of a block that is not there
+//   faults, and the fault waits. A block counts as done when the pointer is `comeback_blocks` blocks
+//   further, or when advance_to() says so. What becomes of a touch after an error is said by
 //   Options::policy.
 //
 // The computation and all its streams belong to one thread: the one that called run(). It may use
@@ -216,7 +215,7 @@ struct Options {
   double input_share = 0.5;
   // For the prediction in the statistics.
   std::shared_ptr<const DeviceProfile> device = {};
-  SourceOptions source = {.decompress = false};
+  SourceOptions source = SourceOptions{false};  // compressed inputs come as they are
   // What a touch through a plain pointer meets after an error. (Windows are empty instead.)
   ErrorPolicy policy = ErrorPolicy::zeros;
   const std::atomic<bool>* cancel = nullptr;  // set it, and the run ends: ErrorCode::cancelled

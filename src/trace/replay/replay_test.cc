@@ -24,6 +24,7 @@
 #include "base/random.h"
 #include "file/emulation.h"
 #include "file/injection.h"
+#include "trace/format/format.h"
 
 namespace penstock::trace {
 namespace {
