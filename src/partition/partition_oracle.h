@@ -67,7 +67,8 @@ uint64_t rank_in(const T& item) {
     if (bits_in(item) < sign) return infinity + 1 + magnitude;
     return magnitude <= infinity ? infinity - magnitude : infinity + 2 * sign - magnitude;
   } else if constexpr (std::is_signed_v<T>) {
-    return static_cast<uint64_t>(int64_t{item} - int64_t{std::numeric_limits<T>::min()});
+    return static_cast<uint64_t>(int64_t{item}) -
+           static_cast<uint64_t>(int64_t{std::numeric_limits<T>::min()});
   } else {
     return bits_in(item);
   }
