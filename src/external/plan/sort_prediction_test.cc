@@ -183,7 +183,8 @@ TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
     auto usual = sort_files(chosen);
     ASSERT_TRUE(usual) << usual.error().message();
     chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
-    chosen.memory_bytes = options(format).memory_bytes;  // a sanitizer keeps some of the first one's
+    chosen.memory_bytes =
+        options(format).memory_bytes;  // a sanitizer keeps some of the first one's
     auto stats = sort_files(chosen);
     ASSERT_TRUE(stats) << stats.error().message();
     EXPECT_TRUE(stats->predicted.long_runs);
