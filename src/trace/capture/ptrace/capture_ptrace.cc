@@ -28,7 +28,7 @@
 // may forget: after exec() it forgets everything, so that it need not know what was closed on the
 // way.
 //
-// Who is stopped while we look: the thread that made the call, and no other. Others may close or
+// While we look, only the thread that made the call is stopped. Others may close or
 // change the descriptor meanwhile; a trace can then be wrong about the call, as the program itself
 // could not say which came first.
 //

@@ -1,5 +1,4 @@
-// What a traced program asks of io_urings: their memory is looked at where a call of the program may have moved
-// something in it.
+// The io_urings of a traced program. We look at their memory after each call that may have put something into it.
 
 #include <algorithm>
 #include <span>
