@@ -124,7 +124,9 @@ class Bench {
 
   void choose(unsigned bits) {
     bits_ = bits;
-    map_ = *partition_internal::make_bucket_map(ByHighBits{bits}, 64, "");
+    map_ = partition_internal::make_buckets(
+               ByHighBits{bits}, partition_internal::key_shape_of<uint64_t>(), "")
+               ->map;
     expected_.assign(size_t{1} << bits, {});
     for (const uint64_t item : input_) {
       Content& content = expected_[item >> (64 - bits)];
