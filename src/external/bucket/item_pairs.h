@@ -34,13 +34,14 @@ class ItemPlace {
   explicit ItemPlace(uint64_t value) : value_(value) {}
 
   uint64_t value() const { return value_; }
-  // Asks for the item's first cache lines.
+  // Asks for the item's first cache lines: an item of 100 bytes lies in two of them, or in three.
   void prefetch(const std::byte* data) const {
-    constexpr size_t line_bytes = 64;
-    constexpr size_t prefetched_bytes_max = 4 * line_bytes;
-    const std::byte* at = data + offset();
-    const uint64_t bytes = std::min<uint64_t>(value_ & unknown, prefetched_bytes_max);
-    for (uint64_t i = 0; i < bytes; i += line_bytes) __builtin_prefetch(at + i);
+    constexpr uintptr_t line_bytes = 64;
+    constexpr uintptr_t prefetched_bytes_max = 4 * line_bytes;
+    const auto begin = reinterpret_cast<uintptr_t>(data + offset());
+    const uintptr_t end = begin + std::min<uint64_t>(value_ & unknown, prefetched_bytes_max);
+    for (uintptr_t line = begin / line_bytes * line_bytes; line < end; line += line_bytes)
+      __builtin_prefetch(reinterpret_cast<const void*>(line));
   }
   uint64_t offset() const { return value_ >> bits; }
   std::string_view item(const record::Format& format, const ItemsInMemory& items) const {
