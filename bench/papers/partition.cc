@@ -112,7 +112,8 @@ class Bench {
 
   void choose(unsigned bits) {
     bits_ = bits;
-    map_ = partition_internal::make_buckets(ByHighBits{bits}, partition_internal::key_shape_of<T>(), "")
+    map_ = partition_internal::make_buckets(ByHighBits{bits}, partition_internal::key_shape_of<T>(),
+                                            "")
                ->map;
     expected_.assign(size_t{1} << bits, {});
     for (const T item : input_) {
@@ -188,8 +189,8 @@ class Bench {
     const PartitionOptions options{
         .by = ByHighBits{bits_}, .threads = threads, .stable = method.stable};
     const double start = now_seconds();
-    auto parts = partition_internal::partition_by<T>(
-        *method.memory, &pool, partition_internal::Input<T>(input_), options);
+    auto parts = partition_internal::partition_by<T>(*method.memory, &pool,
+                                                     partition_internal::Input<T>(input_), options);
     const double seconds = now_seconds() - start;
     if (!parts) return std::unexpected(parts.error());
     for (uint32_t bucket = 0; check && bucket < parts->buckets(); ++bucket) {

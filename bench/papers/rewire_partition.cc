@@ -124,8 +124,8 @@ class Bench {
 
   void choose(unsigned bits) {
     bits_ = bits;
-    map_ = partition_internal::make_buckets(
-               ByHighBits{bits}, partition_internal::key_shape_of<uint64_t>(), "")
+    map_ = partition_internal::make_buckets(ByHighBits{bits},
+                                            partition_internal::key_shape_of<uint64_t>(), "")
                ->map;
     expected_.assign(size_t{1} << bits, {});
     for (const uint64_t item : input_) {
