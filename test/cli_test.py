@@ -455,6 +455,12 @@ class Manual(Case):
             with self.subTest(words=words):
                 self.assert_message(run(*words, code=2), *parts)
 
+    def test_files_may_be_named_as_commands_are(self):
+        for name in ("find", "cat", "help", "sort"):
+            self.write(name, b"b\n" + name.encode() + b"\n")
+        self.assertEqual(run("sort", "find", "cat", "help", cwd=self.folder).stdout, b"b\nb\nb\ncat\nfind\nhelp\n")
+        self.assertEqual(run("cat", "find", "sort", "cat", cwd=self.folder).stdout, b"b\nfind\nb\nsort\nb\ncat\n")
+
     def test_more_memory_than_there_is_is_told(self):
         path = self.write("in", b"b\na\n")
         done = run("sort", "-S", "900T", path)
