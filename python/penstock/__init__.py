@@ -4,6 +4,13 @@ import sys as _sys
 
 if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("penstock needs a Python with a GIL: use the build of Python without the letter t")
+try:
+    import _interpreters as _others
+except ImportError:  # before CPython 3.13
+    import _xxsubinterpreters as _others
+if _others.get_current() != _others.get_main():
+    raise ImportError("penstock works in the main interpreter of a process alone: use threads, or processes")
+del _others
 
 from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, IOFailure, NotFound, OutOfMappings, OutOfMemory,
                       OutOfSpace, PermissionDenied, Unsorted, Unsupported)

@@ -6,6 +6,7 @@ import faulthandler
 import functools
 import io
 import os
+import re
 import socket
 import stat
 import warnings
@@ -127,6 +128,40 @@ class Stream:
                 begun = [others[-1]]
         if last := b"".join(begun):
             yield last
+
+    def finditer(self, pattern: bytes | re.Pattern[bytes], *, longest: int | str = "64K") -> Iterator[tuple[int, re.Match[bytes]]]:
+        """What is left of the matches of a regular expression, as re.finditer() finds them in all the bytes at once: where in the
+        stream each begins, counted from where reading stood, and the match, whose own positions are those in a piece. A match must be
+        shorter than `longest` bytes, with what its pattern looks at in front of it and behind it. Others run while this waits."""
+        if self._dtype is not None:
+            raise TypeError(f"patterns are of bytes: open the file without dtype={self._dtype}")
+        wanted = re.compile(pattern)
+        behind = size_bytes(longest)
+        if behind < 1:
+            raise ValueError("matches are 1 byte long at least")
+        return self._matches(wanted, behind)
+
+    def _matches(self, wanted: re.Pattern[bytes], behind: int) -> Iterator[tuple[int, re.Match[bytes]]]:
+        piece = b""
+        offset = 0  # of the piece
+        at = 0  # where the search goes on in it; what stands before is what a pattern may look back at
+        while True:
+            self._check()
+            new = self._native.read(max(1 << 20, 2 * behind))
+            kept = max(0, at - behind)
+            piece = piece[kept:] + new
+            offset += kept
+            at -= kept
+            # A match that begins before this is whole, and no other can begin before it.
+            limit = max(at, len(piece) - behind) if new else len(piece) + 1
+            for match in wanted.finditer(piece, at):
+                if match.start() >= limit:
+                    break
+                at = match.end()
+                yield offset + match.start(), match
+            if not new:
+                return
+            at = max(at, limit)
 
     def close(self) -> None:
         """Raises what went wrong when `array` or `buffer` was read. BufferError, while arrays or views of it live."""

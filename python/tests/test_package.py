@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 import subprocess
+import sys
 
 import penstock
 
@@ -31,6 +32,19 @@ def test_each_error_is_what_python_calls_it():
         error = exception(code, "x: cannot do: No space left on device", "do", "x", 28, "try")
         assert type(error) is kind and isinstance(error, penstock.Error) and isinstance(error, (OSError, ValueError, MemoryError))
         assert str(error) == "x: cannot do: No space left on device" and error.errno == 28 and error.hint == "try"
+
+
+def test_other_interpreters_are_refused():
+    program = """
+try:
+    import _interpreters as others
+except ImportError:
+    import _xxsubinterpreters as others
+other = others.create()
+told = others.run_string(other, "try:\\n import penstock\\nexcept ImportError as error:\\n print(error)")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "penstock works in the main interpreter of a process alone: use threads, or processes\n", done
 
 
 def test_a_build_says_which_packages_are_missing(tmp_path):

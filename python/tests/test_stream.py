@@ -114,6 +114,35 @@ def test_lines_are_as_python_has_them(tmp_path_factory, parts):
         assert list(s.lines()) == list(file)
 
 
+@given(data=st.lists(st.sampled_from([b"a", b"b", b"ab", b"\n", b"needle", b"\xff\x00"]), max_size=200).map(b"".join),
+       pattern=st.sampled_from([rb"needle", rb"(a|b){2,5}", rb"a{0,50}", rb"(?<=a)b", rb"\bneedle\b", rb"^a", rb"(?m)^b|a$", rb"b(?=needle)", rb""]),
+       head=st.integers(0, 3), longest=st.integers(1200, 3000))
+def test_finditer_is_as_if_all_bytes_were_there(tmp_path_factory, data, pattern, head, longest):
+    data = data * 40
+    path = tmp_path_factory.getbasetemp() / "finditer"
+    path.write_bytes(data)
+    with open(path, "rb", buffering=0) as file:
+        file.seek(head)
+        data = data[head:]
+        with penstock.open(file) as s:
+            found = [(at, match.group(), match.groups()) for at, match in s.finditer(pattern, longest=longest)]
+    assert found == [(match.start(), match.group(), match.groups()) for match in re.finditer(pattern, data)]
+
+
+def test_finditer_over_pieces(tmp_path):
+    text = b"".join(b"%d needle %d\n" % (i, i) for i in range(200_000))  # 3.6 MB, read in pieces of 1 MiB
+    with gzip.open(tmp_path / "text.gz", "wb", compresslevel=1) as file:
+        file.write(text)
+    with penstock.open(tmp_path / "text.gz") as s:
+        found = list(s.finditer(rb"(?m)^(\d+) needle \1$", longest=100))
+    assert [int(match.group(1)) for _, match in found] == list(range(200_000))
+    assert all(text.startswith(match.group(), at) for at, match in found)
+    with penstock.open(tmp_path / "text.gz", "u1") as s, pytest.raises(TypeError, match="bytes"):
+        next(s.finditer(rb"x"))
+    with penstock.open(tmp_path / "text.gz") as s, pytest.raises(ValueError):
+        s.finditer(rb"x", longest=0)
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
 def test_compressed_files(tmp_path, compress, numbers):
     part = numbers[: COUNT // 64]
