@@ -70,6 +70,8 @@ def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[n
         unknown = [name for name in fields if name not in dtype.names]
         if unknown:
             raise ValueError(f"no field {unknown[0]!r} in {dtype}")
+        if len(set(fields)) < len(fields):
+            raise ValueError(f"duplicate fields in {fields}")
         return np.concatenate([_key_bytes(np.ascontiguousarray(a[name])) for name in fields], axis=1)
     if order is not None:
         raise ValueError(f"order= is for dtypes with fields, not {dtype}")
@@ -181,11 +183,13 @@ def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str
     values[...] = values[places]
 
 
-def argsort(a: NDArray[Any], *, axis: int = -1, order: str | Sequence[str] | None = None, threads: int = 1,
+def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str] | None = None, threads: int = 1,
             descending: bool = False) -> NDArray[np.intp]:
-    """The places of the items in order, along an axis: a[argsort(a)] is sorted. Stable."""
+    """The places of the items in order, along an axis, or of all of them (None): a[argsort(a)] is sorted. Stable."""
     a = np.asanyarray(a)
     options = _options(threads, descending, stable=True)
+    if axis is None:
+        a, axis = a.ravel(), -1
     axis = _axis_of(a, axis)
     names = [order] if isinstance(order, str) else order
     number = _is_number(a.dtype)
@@ -209,10 +213,13 @@ def argsort(a: NDArray[Any], *, axis: int = -1, order: str | Sequence[str] | Non
     return np.moveaxis(places.view(np.int64).reshape(shape), -1, axis).astype(np.intp, copy=False)
 
 
-def top_k(a: NDArray[Any], k: int, *, axis: int = -1, threads: int = 1, descending: bool = False) -> NDArray[Any]:
-    """The k least items, in order, along an axis; with `descending` the k greatest, where NaN and NaT count as greatest."""
+def top_k(a: NDArray[Any], k: int, *, axis: int | None = -1, threads: int = 1, descending: bool = False) -> NDArray[Any]:
+    """The k least items, in order, along an axis, or of all of them (None); with `descending` the k greatest, where NaN and NaT
+    count as greatest."""
     a = np.asanyarray(a)
     options = _options(threads, descending)
+    if axis is None:
+        a, axis = a.ravel(), -1
     axis = _axis_of(a, axis)
     if not 0 <= k <= a.shape[axis]:
         raise ValueError(f"k must be between 0 and {a.shape[axis]}, the items along the axis, not {k}")
