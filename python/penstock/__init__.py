@@ -1,16 +1,24 @@
 """Data larger than memory: files as arrays, and sorts of memory and of files within a hard budget of memory."""
 
+import importlib as _importlib
 import sys as _sys
+
+
+def _is_main_interpreter() -> bool:
+    # By its name since CPython 3.13, and before.
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            interpreters = _importlib.import_module(name)
+        except ImportError:
+            continue
+        return bool(interpreters.get_current() == interpreters.get_main())
+    return True
+
 
 if not getattr(_sys, "_is_gil_enabled", lambda: True)():
     raise ImportError("penstock needs a Python with a GIL: use the build of Python without the letter t")
-try:
-    import _interpreters as _others
-except ImportError:  # before CPython 3.13
-    import _xxsubinterpreters as _others
-if _others.get_current() != _others.get_main():
+if not _is_main_interpreter():
     raise ImportError("penstock works in the main interpreter of a process alone: use threads, or processes")
-del _others
 
 from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, IOFailure, NotFound, OutOfMappings, OutOfMemory,
                       OutOfSpace, PermissionDenied, Unsorted, Unsupported)

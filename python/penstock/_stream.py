@@ -237,6 +237,7 @@ def open(source: Openable, dtype: DTypeLike | None = None, *, memory: int | str 
     memory_bytes = size_bytes(memory)
     head = b""
     begin = 0
+    descriptor = -1
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fspath(source)
         name = os.fsdecode(path)
