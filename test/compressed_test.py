@@ -5,6 +5,7 @@ Each input is cut into items, stored in one of the formats or in several of them
 a pipe. Prints its seed; PENSTOCK_TEST_SEED repeats a run.
 """
 
+import array
 import bz2
 import gzip
 import json
@@ -25,7 +26,7 @@ MIB = 1 << 20
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 # A sanitizer needs memory of its own.
 SMALL_MEMORY = "1G" if SANITIZED else "48M"
-ROUNDS = 3 if SANITIZED else 12
+ROUNDS = 3 if SANITIZED else end_to_end.trials(12)
 
 
 def tool(name, *words):
@@ -38,6 +39,12 @@ FORMATS.update({name: tool(name, *words) for name, words in (("zstd", ("-3",)), 
 
 def u64s(count, rng):
     return [struct.pack("<Q", rng.randrange(1 << 64) >> rng.choice((0, 40))) for _ in range(count)]
+
+
+def many_u64s(rng):
+    """Of 32 MB, and sorted."""
+    numbers = array.array("Q", rng.randbytes(32_000_000))
+    return numbers.tobytes(), array.array("Q", sorted(numbers)).tobytes()
 
 
 def lines(count, rng):
@@ -135,10 +142,9 @@ class AgainstAModel(Case):
     def test_sort_of_more_than_memory(self):
         if SANITIZED:
             self.skipTest("takes memory that a sanitizer has")
-        items = u64s(4_000_000, self.random)
-        wanted = b"".join(sorted(items, key=KINDS["u64"][2]))
-        cut = self.random.randrange(len(items))
-        inputs = [self.stored(b"".join(part)) for part in (items[:cut], items[cut:], [], [])]
+        data, wanted = many_u64s(self.random)
+        cut = 8 * self.random.randrange(len(data) // 8)
+        inputs = [self.stored(part) for part in (data[:cut], data[cut:], b"", b"")]
         statistics = self.folder / "statistics.json"
         # Of it the program and its decoders take up to 20 MiB.
         done = self.run_with(["sort", "--format", "u64", "--stats", statistics], inputs, memory="42M")
@@ -330,7 +336,7 @@ class Words(Case):
         self.assertIn(b"compressed", self.sort("--resume", path, "-o", self.folder / "out", code=2).stderr)
 
     def test_plan_says_that_nobody_knows_the_length(self):
-        path = self.write(gzip.compress(b"".join(lines(2_000_000 if not SANITIZED else 10, self.random)), 1))
+        path = self.write(gzip.compress(b"".join(lines(20_000, self.random)) * (1 if SANITIZED else 100), 1))
         done = subprocess.run([PROGRAM, "plan", path, "-S", SMALL_MEMORY], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if not SANITIZED:
             self.assertEqual(done.returncode, 2)
@@ -367,9 +373,8 @@ class Outputs(Case):
     def test_more_than_memory_within_memory(self):
         if SANITIZED:
             self.skipTest("takes memory that a sanitizer has")
-        items = u64s(4_000_000, self.random)
-        path = self.write(b"".join(items))
-        wanted = b"".join(sorted(items, key=KINDS["u64"][2]))
+        data, wanted = many_u64s(self.random)
+        path = self.write(data)
         for end, read in self.READERS.items():
             output, statistics = self.folder / f"out{end}", self.folder / "statistics.json"
             end_to_end.run("sort", "--format", "u64", "-S", "40M", "-Z", "-o", output, "--stats", statistics, path)

@@ -14,6 +14,11 @@ import xml.sax.saxutils
 SEED = int(os.environ.get("PENSTOCK_TEST_SEED", random.randrange(1 << 32)))
 
 
+def trials(whole):
+    """As src/base/trials.h: how often to try what is drawn at random. ./check asks for a share, ./check full for all."""
+    return max(whole // int(os.environ.get("PENSTOCK_TRIALS", "1")), 1)
+
+
 def run(*words, code=0, stdin=b"", **options):
     """Runs the program that the command line names, and checks its exit code, which may be one of several."""
     words = [word if isinstance(word, bytes) else str(word) for word in words]
