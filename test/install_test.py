@@ -111,11 +111,12 @@ def main():
             assert told == "[1, 2, 3] [1, 2, 0] true", told
         print("install: Rust" if shutil.which("cargo") else "install: no cargo here, Rust was not tried")
         if shutil.which("go"):
-            # Its cache keeps where pkg-config said that the library is: always at the same place.
+            # Its cache keeps where pkg-config said that the library is: always at the same place. And Go's
+            # own library, which is compiled for test/others.
             installed = pathlib.Path(build) / "go-installed"
             installed.unlink(missing_ok=True)
             installed.symlink_to(prefix)
-            go = dict(environment, GOCACHE=f"{build}/go-cache", GOFLAGS="", GOTOOLCHAIN="local", CC=cc,
+            go = dict(environment, GOCACHE=f"{build}/test/others/go-cache", GOFLAGS="", GOTOOLCHAIN="local", CC=cc,
                       PKG_CONFIG_PATH=f"{installed}/lib/pkgconfig")
             run("go", "build", "-o", folder / "go_program", "./example", env=go, cwd=bindings / "go")
             told = run(folder / "go_program", folder / "in", folder / "out", env=environment)
