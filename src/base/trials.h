@@ -28,10 +28,14 @@ inline uint64_t trials(uint64_t whole) {
 }
 
 // For loops over all combinations of a few values: whether to try this one. One in one_trial_in() is tried, and each run
-// begins to count at another one. So of four combinations PENSTOCK_TRIALS=4 tries one.
+// begins to count at another one. So of four combinations PENSTOCK_TRIALS=4 tries one; by the sum of the digits of their
+// number, for where an inner loop has four values, one in four by the number itself would always be the same value.
 inline bool tried() {
   static std::atomic<uint64_t> next = std::random_device()();
-  return next++ % one_trial_in() == 0;
+  const uint64_t share = one_trial_in();
+  uint64_t digits = 0;
+  for (uint64_t number = next++; share > 1 && number > 0; number /= share) digits += number % share;
+  return digits % share == 0;
 }
 
 }  // namespace penstock

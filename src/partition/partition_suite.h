@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/trials.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "partition/partition_oracle.h"
@@ -166,6 +167,7 @@ class PartitionTest : public testing::TestWithParam<Way> {
                          4 * block_items, 9 * block_items + 5}) {
       for (const unsigned threads : {1u, 2u, 3u}) {
         for (const unsigned bits : {3u, 8u}) {
+          if (!tried()) continue;
           SCOPED_TRACE("items " + std::to_string(count) + ", threads " + std::to_string(threads) +
                        ", bits " + std::to_string(bits) + ", seed " + std::to_string(at_seed));
           // One item behind an aligned place: the input need not be aligned.
@@ -209,6 +211,7 @@ class PartitionTest : public testing::TestWithParam<Way> {
     size_t index = 0;
     for (const PartitionBy& by : all) {
       for (const Keys keys : {Keys::uniform, Keys::few, Keys::equal, Keys::ends}) {
+        if (!tried()) continue;
         SCOPED_TRACE("function " + std::to_string(index) + ", keys " +
                      std::to_string(static_cast<int>(keys)) + ", seed " + std::to_string(seed));
         const auto items = make_items<T>(10'007, keys, seed);
