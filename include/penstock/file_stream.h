@@ -47,6 +47,8 @@ struct FileReaderOptions {
   std::function<void(const std::string&)> notice = {};
 };
 
+// A file of which the page cache holds nearly all when it is opened is copied from there; of others the
+// page cache learns nothing.
 // Memory: memory_blocks * block_bytes, and a bit for each block of the file.
 // Thread safety: any number of threads may read by the pointer, each where it likes, and call all
 // members, but for a move and the end. A system call that is given the pointer needs memory that no

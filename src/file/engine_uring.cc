@@ -60,6 +60,9 @@ class UringEngine final : public EngineBase {
   bool refused_ = false;              // the ring takes no more steps
 };
 
+// More than this of the page cache is copied by a thread of the kernel's.
+constexpr size_t copied_here_bytes_max = 256 << 10;
+
 io_uring_sqe& UringEngine::next_entry() noexcept {
   io_uring_sqe* entry = io_uring_get_sqe(&ring_);
   PENSTOCK_CHECK(entry != nullptr, "the submission ring is empty between calls");
@@ -102,6 +105,9 @@ void UringEngine::start(Request& request) noexcept {
   const auto bytes = static_cast<unsigned>(step.bytes);
   if (step.operation == Operation::read) {
     io_uring_prep_read(&entry, step.descriptor, step.data, bytes, step.offset);
+    // What the page cache holds would be copied by the thread that submits.
+    if (request.links.buffered && bytes >= copied_here_bytes_max)
+      io_uring_sqe_set_flags(&entry, IOSQE_ASYNC);
   } else {
     io_uring_prep_write(&entry, step.descriptor, step.data, bytes, step.offset);
   }

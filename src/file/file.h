@@ -71,6 +71,9 @@ class File {
   // The same, but of a pipe with a name it does not wait for the writer: Descriptor does, which is to
   // read it, and which can be told to stop.
   static Result<File> open_input(const std::string& path, Caching wanted = Caching::direct);
+  // Nearly all of it is in the page cache: direct reads would wait for the disk, and buffered ones for nothing.
+  // False where the system does not tell (before Linux 6.5, or where its policy forbids).
+  bool is_cached() const;
   // A file that was opened for reading, buffered, becomes what Caching::direct had made of it.
   void read_directly();
   // A file in `directory` that nobody else can open, for reading and writing; its space is free

@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -17,11 +18,13 @@
 #include <memory>
 #include <utility>
 
+#include "base/bits.h"
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "file/names.h"
 #include "file/output_target.h"
 #include "os/fd.h"
+#include "os/memory.h"
 
 namespace penstock::file {
 
@@ -176,6 +179,23 @@ Result<File> File::open_read(const std::string& path, Caching wanted, int more_f
   File file(fd.release(), path, kind);
   if (wanted == Caching::direct) file.read_directly();
   return file;
+}
+
+bool File::is_cached() const {
+  // cachestat(2), which the C library has no name for yet.
+  constexpr long call = 451;
+  struct Range {
+    uint64_t offset = 0;
+    uint64_t bytes = 0;  // 0: up to the end
+  } range;
+  struct Pages {
+    uint64_t cached, dirty, in_write_back, evicted, evicted_lately;
+  } pages = {};
+  const auto bytes = size();
+  if (!seekable() || !bytes || *bytes == 0) return false;
+  if (::syscall(call, buffered_fd_, &range, &pages, 0) != 0) return false;
+  const uint64_t missing_max = ceil_div(*bytes, os::page_bytes) / 8;
+  return pages.cached + missing_max >= ceil_div(*bytes, os::page_bytes);
 }
 
 void File::read_directly() {

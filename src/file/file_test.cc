@@ -291,6 +291,19 @@ TEST_F(FileTest, TmpfsIsBuffered) {
   EXPECT_EQ(*file->size(), 9999u);
 }
 
+TEST_F(FileTest, WhatThePageCacheHoldsIsTold) {
+  put(path("file"), std::string(1 << 20, 'x'));
+  auto file = File::open_read(path("file"), Caching::buffered);
+  ASSERT_TRUE(file);
+  const int fd = file->buffered_descriptor();
+  ASSERT_EQ(::fsync(fd), 0);
+  if (!file->is_cached()) GTEST_SKIP() << "the system does not tell (cachestat)";
+  ASSERT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  if (file->is_cached()) GTEST_SKIP() << "the file system keeps what it is told to drop";
+  file->read_directly();
+  EXPECT_FALSE(File::open_read("/dev/null")->is_cached());
+}
+
 TEST_F(FileTest, DevicesAndPipesAreStreams) {
   auto sink = File::create_output("/dev/null");
   ASSERT_TRUE(sink);

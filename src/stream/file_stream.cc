@@ -55,8 +55,9 @@ struct FileReader::State {
 };
 
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
-  auto file = file::File::open_input(path);
+  auto file = file::File::open_input(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
+  if (!file->is_cached()) file->read_directly();
   return open(std::move(*file), options);
 }
 
