@@ -106,7 +106,8 @@ function(penstock_test name source)
     target_link_libraries(${headers} PRIVATE Threads::Threads GTest::gtest GTest::gtest_main fmt::fmt)
     target_compile_options(${headers} PRIVATE ${level})
     target_precompile_headers(${headers} PRIVATE
-      <gtest/gtest.h> <algorithm> <cstring> <memory> <string> <thread> <vector>)
+      <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <condition_variable> <cstring> <expected> <filesystem>
+      <fstream> <functional> <map> <memory> <mutex> <optional> <random> <span> <string> <thread> <vector>)
   endif()
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest GTest::gtest_main fmt::fmt)
