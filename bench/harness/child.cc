@@ -8,70 +8,15 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <optional>
-#include <utility>
 
 #include "bench/harness/bench.h"
 #include "bench/harness/scratch.h"
+#include "os/memory_group.h"
 
 namespace penstock::bench {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A memory cgroup for one child. The two versions of the interface differ in where it is and in the
-// name of the peak.
-class MemoryGroup {
- public:
-  static std::optional<MemoryGroup> make() {
-    struct Place {
-      const char* parent;
-      const char* peak;
-    };
-    for (Place place : {Place{"/sys/fs/cgroup/memory", "memory.max_usage_in_bytes"},
-                        Place{"/sys/fs/cgroup", "memory.peak"}}) {
-      // One of that name may be there, of a process that had our number and was killed: it is empty
-      // and can be removed, or else the next name is as good.
-      fs::path folder;
-      std::error_code failed;
-      bool made = false;
-      for (int number = 1; number <= 8 && !made && !failed; ++number) {
-        folder = fs::path(place.parent) / fmt::format("penstock-bench-{}-{}", getpid(), number);
-        made = fs::create_directory(folder, failed);
-        if (made || failed) continue;
-        fs::remove(folder, failed);
-        made = fs::create_directory(folder, failed);
-      }
-      if (!made) continue;
-      MemoryGroup group(folder, folder / place.peak);
-      if (fs::exists(group.peak_, failed)) return group;
-    }
-    return {};
-  }
-  MemoryGroup(MemoryGroup&& other) noexcept
-      : folder_(std::exchange(other.folder_, {})), peak_(std::move(other.peak_)) {}
-  MemoryGroup& operator=(MemoryGroup&&) = delete;
-  ~MemoryGroup() {
-    std::error_code ignored;
-    if (!folder_.empty()) fs::remove(folder_, ignored);
-  }
-
-  // Called by the child on itself.
-  void enter() const { std::ofstream(folder_ / "cgroup.procs") << "0"; }
-  uint64_t peak_bytes() const {
-    uint64_t bytes = 0;
-    std::ifstream(peak_) >> bytes;
-    return bytes;
-  }
-
- private:
-  MemoryGroup(fs::path folder, fs::path peak)
-      : folder_(std::move(folder)), peak_(std::move(peak)) {}
-  fs::path folder_;
-  fs::path peak_;
-};
 
 [[noreturn]] void become(const std::vector<std::string>& words,
                          const std::vector<std::string>& environment) {
@@ -101,12 +46,12 @@ Result<ChildRun> run_child(const std::vector<std::string>& words,
                            const std::vector<std::string>& environment) {
   std::array<int, 2> pipe_ends;
   if (pipe(pipe_ends.data()) != 0) return system_error(errno, "make a pipe", words[0]);
-  std::optional<MemoryGroup> group = MemoryGroup::make();
+  const std::optional<os::MemoryGroup> group = os::MemoryGroup::make();
 
   double start = now_seconds();
   pid_t child = fork();
   if (child == 0) {
-    if (group) group->enter();
+    if (group) std::ofstream(group->processes_file()) << "0";
     dup2(pipe_ends[1], STDOUT_FILENO);
     close(pipe_ends[0]);
     close(pipe_ends[1]);

@@ -27,10 +27,10 @@
 #include "cli/common/stop_signals.h"
 #include "cli/common/write_file.h"
 #include "cli/trace/compare_programs.h"
-#include "cli/trace/memory_group.h"
 #include "cli/trace/replay_stage.h"
 #include "file/temporaries.h"
 #include "os/limits.h"
+#include "os/memory_group.h"
 #include "penstock/base.h"
 #include "penstock/trace.h"
 #include "report/page.h"
@@ -201,8 +201,8 @@ Status run_program(Row& row, const CompareArguments& arguments, uint64_t memory_
       return fail("its input could not be made: " + exit_text(prepared->totals.exit_code));
     }
   }
-  const std::optional<MemoryGroup> group =
-      arguments.limit == "own" ? std::nullopt : MemoryGroup::make(group_bytes(memory_bytes));
+  const std::optional<os::MemoryGroup> group =
+      arguments.limit == "own" ? std::nullopt : os::MemoryGroup::make(group_bytes(memory_bytes));
   if (!group && arguments.limit == "cgroup") {
     return fail("no memory cgroup can be made here (--limit own)");
   }

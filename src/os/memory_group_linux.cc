@@ -1,5 +1,3 @@
-#include "cli/trace/memory_group.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,7 +5,9 @@
 #include <fstream>
 #include <system_error>
 
-namespace penstock::cli {
+#include "os/memory_group.h"
+
+namespace penstock::os {
 namespace {
 
 namespace fs = std::filesystem;
@@ -24,7 +24,7 @@ std::optional<fs::path> make_folder(const fs::path& parent) {
   constexpr int tries = 8;
   static int made = 0;
   for (int i = 0; i < tries; ++i) {
-    const fs::path folder = parent / fmt::format("penstock-compare-{}-{}", ::getpid(), ++made);
+    const fs::path folder = parent / fmt::format("penstock-{}-{}", ::getpid(), ++made);
     std::error_code error;
     if (fs::create_directory(folder, error)) return folder;
     if (error) return std::nullopt;  // not allowed, or no such parent
@@ -36,7 +36,7 @@ std::optional<fs::path> make_folder(const fs::path& parent) {
 
 }  // namespace
 
-std::optional<MemoryGroup> MemoryGroup::make(uint64_t bytes_max) {
+std::optional<MemoryGroup> MemoryGroup::make(std::optional<uint64_t> bytes_max) {
   struct Version {
     const char* parent;
     const char* limit;
@@ -51,8 +51,9 @@ std::optional<MemoryGroup> MemoryGroup::make(uint64_t bytes_max) {
     const fs::path& folder = *folder_made;
     std::error_code failed;
     MemoryGroup group(folder, folder / version.peak);
-    if (!fs::exists(folder / version.limit, failed)) continue;
-    if (!write_number(folder / version.limit, bytes_max)) continue;
+    if (!fs::exists(folder / (bytes_max ? version.limit : version.peak), failed)) continue;
+    if (!bytes_max) return group;
+    if (!write_number(folder / version.limit, *bytes_max)) continue;
     // What is swapped out is no memory that was kept. Not every system counts it.
     (void)write_number(folder / "memory.swap.max", 0);
     return group;
@@ -71,4 +72,4 @@ uint64_t MemoryGroup::peak_bytes() const {
   return bytes;
 }
 
-}  // namespace penstock::cli
+}  // namespace penstock::os

@@ -1,7 +1,7 @@
 #pragma once
 
-// A memory limit that the system keeps, for one program and all that it starts: a memory cgroup, of
-// either version of the interface.
+// What the system counts of the memory of some processes, and limits: a memory cgroup, of either version of
+// the interface.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,13 +9,14 @@
 #include <string>
 #include <utility>
 
-namespace penstock::cli {
+namespace penstock::os {
 
 // Thread safety: a move-only value. The folder is removed with it; processes in it must have ended.
 class MemoryGroup {
  public:
-  // Nothing where the system has none, or does not let us (mostly: who is not root).
-  static std::optional<MemoryGroup> make(uint64_t bytes_max);
+  // Nothing where the system has none, or does not let us (mostly: who is not root). Without a limit: only
+  // where the system tells the peak.
+  static std::optional<MemoryGroup> make(std::optional<uint64_t> bytes_max = {});
   MemoryGroup(MemoryGroup&& other) noexcept
       : folder_(std::exchange(other.folder_, {})), peak_(std::move(other.peak_)) {}
   MemoryGroup& operator=(MemoryGroup&&) = delete;
@@ -34,4 +35,4 @@ class MemoryGroup {
   std::filesystem::path peak_;
 };
 
-}  // namespace penstock::cli
+}  // namespace penstock::os
