@@ -88,14 +88,17 @@ struct FilesOptions {
   // Paths; "-" is stdin, "/dev/fd/N" what this process has open as N (a pipe from where it stands, a
   // file from its beginning).
   std::vector<std::string> inputs = {};
-  // More inputs, behind those. Each is read once, from front to back, by a thread of its own, and
-  // cancelled when the run ends.
+  // More inputs, behind those, taken as they are: nothing is decompressed. Each is read once, from front to
+  // back, straight into the run's blocks, by a thread of its own, from when the run comes to it (which of
+  // several may be after all of those in front); and cancelled when the run ends.
   std::vector<std::shared_ptr<Source>> sources = {};
   // "-" is stdout, "/dev/fd/N" goes where N stands. A file appears under its name when it is
   // complete; it may be an input. Of partition_files() the names of the parts.
   std::string output = "-";
-  // Instead of `output`. It gets the bytes in order, in a thread of its own, and close() behind the
-  // last one; after an error it is cancelled, and not closed.
+  // Instead of `output`. It gets the run's blocks in order, from a thread of its own, and close() behind the
+  // last one; after an error it is cancelled, and not closed. (A write() or read() that waits cannot be
+  // interrupted: the run ends when it returns. Its cancel(), which may be called more than once and while
+  // it waits, is to see to that.)
   std::shared_ptr<Sink> sink = {};
   // The output arrives compressed, by a thread of its own. Not of partition_files(), and not with a sink
   // (penstock/source.h: compress()) or a sort that can be resumed.

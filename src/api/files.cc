@@ -1,13 +1,13 @@
-// The operations of penstock/files.h: words made options, sources and sinks made pipes.
+// The operations of penstock/files.h: words made options.
 
 #include "penstock/files.h"
 
 #include <algorithm>
 #include <chrono>
 
+#include "api/callers.h"
 #include "api/item_format.h"
 #include "api/options.h"
-#include "api/pipes.h"
 #include "base/misuse.h"
 #include "base/run_scope.h"
 #include "files/check_input.h"
@@ -60,11 +60,9 @@ Status check_key_lies_in_item(const record::Format& format, const char* attempte
 
 // Stable, in a temporary that goes with its last user.
 Result<std::shared_ptr<const file::File>> sorted_copy(const files::FilesOptions& files,
-                                                      const std::vector<std::string>& inputs,
                                                       const record::Format& format) {
   external::SortOptions sort;
   static_cast<files::FilesOptions&>(sort) = files;
-  sort.inputs = inputs;
   sort.format = format;
   sort.stable = true;
   auto sorted = external::sort_to_temporary(sort);
@@ -88,7 +86,7 @@ Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions 
                              .values = options.columns,
                              .top = options.top,
                              .sort = [](const files::FilesOptions& inputs) {
-                               return sorted_copy(inputs, inputs.inputs, inputs.format);
+                               return sorted_copy(inputs, inputs.format);
                              }});
 }
 
@@ -126,7 +124,7 @@ Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& 
   if (files.compressed && options.resume)
     return misuse("go on with an output that is compressed", "-Z --resume",
                   "--resume -o FILE, and then penstock cat -Z FILE -o FILE.gz");
-  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<SortStats> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<SortStats> {
     auto sort = api::sort_options(each, options);
     if (!sort) return std::unexpected(sort.error());
     return external::sort_files(*sort);
@@ -148,11 +146,9 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   const auto format = api::format_of(files.items, {.stable = true});
   if (!format) return std::unexpected(format.error());
   const auto begin = std::chrono::steady_clock::now();
-  return api::with_pipes(files, true, [&](const FilesOptions& each) -> Result<FileCheck> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<FileCheck> {
     const auto done = files::check_input(
-        each.inputs.front(),
-        {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads},
-        each.source, each.cancel);
+        each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads});
     if (!done) return std::unexpected(done.error());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     return FileCheck{.count = done->count,
@@ -164,7 +160,7 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
 }
 
 Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesOptions& options) {
-  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<MergeFilesStats> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<MergeFilesStats> {
     auto made = options_at_once(each, {.stable = options.stable, .unique = options.unique});
     if (!made) return std::unexpected(made.error());
     files::MergeFilesOptions merge{std::move(*made)};
@@ -180,24 +176,23 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
   if (files.compressed) return misuse("compress parts", "-Z", "plain parts");
   if (!options.bounds_path.empty() && options.by != PartitionFilesBy::range)
     return misuse("use bounds", "--bounds", "--by range");
-  return api::with_pipes(
-      files, false, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
-        auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
-        if (!made) return std::unexpected(made.error());
-        auto done = files::partition_files({.files = std::move(*made),
-                                            .by = options.by,
-                                            .parts = options.parts,
-                                            .bounds_path = options.bounds_path,
-                                            .checksums = options.checksums});
-        if (!done) return done;
-        done->by = options.by;
-        done->format = each.items.name;
-        return done;
-      });
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
+    auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
+    if (!made) return std::unexpected(made.error());
+    auto done = files::partition_files({.files = std::move(*made),
+                                        .by = options.by,
+                                        .parts = options.parts,
+                                        .bounds_path = options.bounds_path,
+                                        .checksums = options.checksums});
+    if (!done) return done;
+    done->by = options.by;
+    done->format = each.items.name;
+    return done;
+  });
 }
 
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {
-  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<GroupFilesStats> {
     auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
     if (!made) return std::unexpected(made.error());
     const record::Format& format = made->format;
@@ -218,7 +213,7 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
 }
 
 Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOptions& options) {
-  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
     if (auto fine = check_key_lies_in_item(made->format, "join by such a key"); !fine)
@@ -235,7 +230,7 @@ Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOpti
 }
 
 Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOptions& options) {
-  return api::with_pipes(files, false, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
     if (made->format.fixed())
@@ -259,9 +254,8 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
         .list = options.list,
         .empty = options.empty};
     if (!options.inputs_sorted) {
-      join.sort = [&](const std::string& input,
-                      const record::Format& format) -> Result<std::shared_ptr<const file::File>> {
-        return sorted_copy(join.files, {input}, format);
+      join.sort = [&](size_t side, const record::Format& format) {
+        return sorted_copy(files::with_input(join.files, side), format);
       };
     }
     return files::join_lines(join);

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -239,6 +241,8 @@ struct Waiting final : Source, Sink {
     return failure(ErrorCode::cancelled, "read", "a peer");
   }
   Status write(std::span<const std::byte>) override {
+    reached = true;
+    reached.notify_all();
     cancelled.wait(false);
     return failure(ErrorCode::cancelled, "write", "a peer");
   }
@@ -247,6 +251,7 @@ struct Waiting final : Source, Sink {
     cancelled.notify_all();
   }
   std::atomic<bool> cancelled{false};
+  std::atomic<bool> reached{false};  // a write
 };
 
 TEST_F(PublicFiles, CancelEndsWhatWaitsForASourceOrASink) {
@@ -345,6 +350,52 @@ TEST_F(PublicFiles, CancelEndsWhatWaitsForAPipeWithAName) {
   }
 }
 
+// A pipe that has a reader, which takes nothing.
+TEST_F(PublicFiles, CancelEndsWhatWaitsForAReaderThatTakesNothing) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const int reader = ::open(path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(sort_files(options()));
+  std::filesystem::rename(path("out"), path("sorted"));
+  const std::function<ErrorCode(const FilesOptions&)> operations[] = {
+      [](const FilesOptions& files) { return sort_files(files).error().code; },
+      [](const FilesOptions& files) { return sort_files(files, {.unique = true}).error().code; },
+      [](const FilesOptions& files) { return top_items(files, 200'000).error().code; },
+      [&](FilesOptions files) {
+        files.inputs = {path("sorted"), path("sorted")};
+        return merge_files(files).error().code;
+      },
+      [](const FilesOptions& files) {
+        return group_files(files, {.aggregates = {.count = true}}).error().code;
+      },
+      [](FilesOptions files) {
+        files.compressed = CompressedFormat::lz4;
+        return sort_files(files).error().code;
+      }};
+  for (size_t i = 0; i < std::size(operations); ++i) {
+    SCOPED_TRACE(i);
+    std::atomic<bool> cancel{false};
+    FilesOptions given = options();
+    given.output = path("pipe");
+    given.cancel = &cancel;
+    std::jthread caller([&] {
+      // Until it is full.
+      for (int waiting = 0, before = -1; waiting == 0 || waiting != before;) {
+        before = waiting;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ASSERT_EQ(::ioctl(reader, FIONREAD, &waiting), 0);
+      }
+      cancel = true;
+    });
+    EXPECT_EQ(operations[i](given), ErrorCode::interrupted);
+    caller.join();
+    std::vector<char> rest(1 * MiB);
+    while (::read(reader, rest.data(), rest.size()) > 0) {
+    }
+  }
+  ::close(reader);
+}
+
 TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const auto reader = FileReader::open(path("pipe"));
@@ -352,15 +403,57 @@ TEST_F(PublicFiles, AReaderOfAFileDoesNotWaitForAPipe) {
   EXPECT_EQ(reader.error().code, ErrorCode::unsupported) << reader.error().message();
 }
 
-TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForAnother) {
+// The source is slower than all else: the first write comes while it is asked for more.
+TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForASink) {
+  const auto waiting = std::make_shared<Waiting>();
   FilesOptions given = options();
-  given.sources = {std::make_shared<Waiting>(),
-                   callback_source([](std::span<std::byte>) -> Result<size_t> {
-                     return failure(ErrorCode::io, "receive", "peer 7");
-                   })};
-  const auto done = sort_files(given);
+  given.inputs.clear();
+  given.memory_bytes = 32 * MiB;
+  given.sources = {
+      callback_source([&, next = uint64_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (waiting->reached) return failure(ErrorCode::io, "receive", "peer 7");
+        const size_t bytes = std::min<size_t>(into.size(), 64 * KiB);
+        for (size_t at = 0; at < bytes; at += 8, ++next) std::memcpy(into.data() + at, &next, 8);
+        return bytes;
+      })};
+  given.sink = waiting;
+  const auto done = merge_files(given);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().subject, "peer 7") << done.error().message();
+}
+
+TEST_F(PublicFiles, CancelIsNoErrorOfASource) {
+  std::atomic<bool> cancel{false};
+  FilesOptions given = options();
+  given.cancel = &cancel;
+  given.sources = {callback_source([&](std::span<std::byte>) -> Result<size_t> {
+    cancel = true;
+    return failure(ErrorCode::io, "receive: the connection was closed", "peer 7");
+  })};
+  EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
+}
+
+TEST_F(PublicFiles, SourcesAndASinkNeedNoDescriptors) {
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 80;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  FilesOptions given = options();
+  given.inputs.clear();
+  for (int i = 0; i < 120; ++i) given.sources.push_back(source(1'000'000));
+  uint64_t bytes = 0;
+  given.sink = callback_sink([&](std::span<const std::byte> from) -> Status {
+    bytes += from.size();
+    return {};
+  });
+  given.memory_scope = MemoryScope::process;
+  given.memory_bytes = os::resident_memory().bytes + 256 * MiB;
+  const auto done = sort_files(given, {.unique = true});
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(bytes, 8 * numbers_.size());
 }
 
 TEST_F(PublicFiles, DescriptorsHavePaths) {

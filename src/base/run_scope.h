@@ -16,8 +16,8 @@
 //   as committed  arenas, rooms and tables that lie in a mapping of their own
 //                 (os::Reservation::charge()), whether they are touched or not; buffers and lists on
 //                 the heap that grow with the budget or with what is read (MemoryCharge)
-//   by a bound    threads (thread_bytes each), decoders (what their format's header asks for), keys
-//                 of a sample, pipes of our own with what the system keeps in them
+//   by a bound    threads (thread_bytes each), decoders (what their format's header asks for), keys of a
+//                 sample
 //   the reserve   all that is small: objects on the heap, what the allocator loses between them, rings of
 //                 requests, page tables. It is charged when the account is opened, as a share of the
 //                 budget (files/memory_plan.cc), and plans have only what it leaves. Threads and

@@ -403,11 +403,7 @@ void Execution::finish_write(Transfer& transfer) {
   const file::Request& request = transfer.request;
   give_back_written(transfer.block);
   if (request.error == 0) return;
-  auto error = system_error(request.error,
-                            "write " + std::to_string(request.bytes) + " bytes at offset " +
-                                std::to_string(request.offset),
-                            output_places_[transfer.stream].name);
-  fail(error.error());
+  fail(file::error_of(request));
 }
 
 void Execution::give_back_written(pool::BlockId block) {

@@ -409,15 +409,20 @@ uint64_t Execution::reserve(uint32_t input) const {
 }
 
 void Execution::fail(Error error) {
-  MutexLock lock(mutex_);
-  if (any_failed_.load(std::memory_order_relaxed)) return;
-  error_ = std::move(error);
-  any_failed_.store(true, std::memory_order_release);
-  for (InOrder& input : in_order_) {
-    if (input.stream) input.stream->cancel();
+  {
+    MutexLock lock(mutex_);
+    if (any_failed_.load(std::memory_order_relaxed)) return;
+    error_ = std::move(error);
+    any_failed_.store(true, std::memory_order_release);
+    for (InOrder& input : in_order_) {
+      if (input.stream) input.stream->cancel();
+    }
+    for_computation_.announce();
+    for_device_.announce();
   }
-  for_computation_.announce();
-  for_device_.announce();
+  for (const OutputPlace& place : output_places_) {
+    if (place.file != nullptr) place.file->cancel_writes();
+  }
 }
 
 void Execution::fail_in_place(const Failed& failed) noexcept {

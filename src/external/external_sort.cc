@@ -96,7 +96,7 @@ class Run {
 };
 
 Status Run::prepare() {
-  if (options_.inputs.empty())
+  if (files::input_count(options_) == 0)
     return failure(ErrorCode::invalid_argument, "sort without an input", "sort");
   if (options_.memory_bytes < minimum_memory_bytes(options_)) {
     return failure(ErrorCode::out_of_memory,
@@ -422,8 +422,7 @@ Result<file::File> Run::open_output() {
                                 .inputs = input_.guard,
                                 .bytes = all ? input_.bytes : 0,
                                 .cancel = options_.cancel};
-  return resume_ != nullptr ? resume_->open_output(how)
-                            : file::File::create_output(options_.output, how);
+  return resume_ != nullptr ? resume_->open_output(how) : files::open_output(options_, how);
 }
 
 // The header, and what is sorted.
@@ -542,6 +541,7 @@ Result<file::File> sort_to_temporary(const SortOptions& given) {
       file::temp_directories_or_default(given.temp_directories, given.output);
   // A name that the disk has to have room for, and that messages show.
   options.output = options.temp_directories.front() + "/sorted";
+  options.sink = nullptr;
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
   return run.go_to_temporary();

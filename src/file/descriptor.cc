@@ -24,21 +24,9 @@ bool try_again(int error) {
   return error == EINTR || error == EAGAIN || error == EWOULDBLOCK;
 }
 
-// What an ordinary user may ask for (/proc/sys/fs/pipe-max-size).
-constexpr int pipe_bytes = 1 << 20;
-
 constexpr int look_every_ms = 50;
 
 }  // namespace
-
-Result<Pipe> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return system_error(errno, "make a pipe", "this process", "a higher limit (ulimit -n)");
-  Pipe pipe{os::Fd(ends[0]), os::Fd(ends[1])};
-  (void)::fcntl(ends[1], F_SETPIPE_SZ, pipe_bytes);  // a smaller one is slower, and does
-  return pipe;
-}
 
 Result<Descriptor> Descriptor::duplicate(int fd, std::string name, std::optional<uint64_t> offset) {
   struct stat status;
@@ -103,6 +91,12 @@ Status Descriptor::write(std::span<const std::byte> from) {
 // poll() says that there is room, not how much: a blocking pipe would wait for the rest of a large
 // write. Where it cannot be told not to, PIPE_BUF bytes are what a pipe that polls writable takes.
 int64_t Descriptor::write_some(std::span<const std::byte> from) noexcept {
+  const int64_t allowed = disturbed_write(from.size());
+  if (allowed < 0) {
+    errno = static_cast<int>(-allowed);
+    return -1;
+  }
+  from = from.first(static_cast<size_t>(allowed));
   if (kind_ == Kind::file) return ::write(fd_.get(), from.data(), from.size());
   if (kind_ == Kind::socket) {
     return ::send(fd_.get(), from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

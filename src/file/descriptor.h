@@ -24,12 +24,6 @@
 
 namespace penstock::file {
 
-// A pipe of this process, as large as the system gives to anybody; closed on exec.
-struct Pipe {
-  os::Fd readable, writable;
-};
-Result<Pipe> make_pipe();
-
 class Descriptor {
  public:
   // A duplicate of `fd`, which stays the caller's. `name` is for messages. `offset`: of a file, where

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "file/emulation.h"
 #include "file/engine_base.h"
+#include "file/outlet.h"
 #include "file/system_calls.h"
 
 namespace penstock::file {
@@ -34,14 +35,7 @@ Request* RequestList::pop_front() noexcept {
 }
 
 EngineBase::EngineBase(unsigned depth) : depth_(depth) {
-  streams_.reserve(depth);
   on_emulated_.reserve(depth);
-}
-
-Request* EngineBase::first_on(const File* file) noexcept {
-  auto found = std::find_if(streams_.begin(), streams_.end(),
-                            [&](Request* other) { return other->file == file; });
-  return found == streams_.end() ? nullptr : *found;
 }
 
 void EngineBase::submit(Request& request) noexcept {
@@ -52,15 +46,18 @@ void EngineBase::submit(Request& request) noexcept {
   request.in_flight = true;
   ++active_;
   if (request.links.emulated_end_ns != 0) on_emulated_.push_back(&request);
-  if (!request.file->seekable()) {
-    streams_.push_back(&request);
-    if (first_on(request.file) != &request) return;
-  }
+  Outlet* const outlet = outlet_of(request);
   if (request.bytes == 0) {
     finished(request);
-  } else {
+  } else if (outlet == nullptr) {
     start(request);
+  } else if (!push(*outlet, request)) {
+    serve_here(request);
   }
+}
+
+bool EngineBase::push(Outlet& outlet, Request& request) noexcept {
+  return outlet.push(request, *this);
 }
 
 // Something is complete afterwards, or some request is a step further. REQUIRES: one is in flight.
@@ -80,7 +77,6 @@ void EngineBase::report(Request& request) noexcept {
   completed_.push_back(request);
 }
 
-// On a stream the next request's turn comes.
 void EngineBase::finished(Request& request) noexcept {
   end(request);
   if (request.links.emulated_end_ns != 0) {
@@ -88,20 +84,10 @@ void EngineBase::finished(Request& request) noexcept {
     return;
   }
   report(request);
-  if (request.file->seekable()) return;
-  std::erase(streams_, &request);
-  Request* next = first_on(request.file);
-  while (next != nullptr && next->bytes == 0) {
-    std::erase(streams_, next);
-    report(*next);
-    next = first_on(request.file);
-  }
-  if (next != nullptr) start(*next);
 }
 
 void EngineBase::serve_here(Request& request) noexcept {
-  while (!absorb(request, perform(next_step(request)))) {
-  }
+  make_calls(request);
   finished(request);
 }
 

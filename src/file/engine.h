@@ -6,8 +6,9 @@
 // requests whose offset, length or address are no multiples of the sector are served all the same
 // (the unaligned rest goes through the file's buffered descriptor), so callers may pass any range;
 // aligned ones are the fast ones. Requests on a stream (Kind::stream) ignore their offset and run one
-// after the other in the order of submission. No request can be taken back, so what a stream holds
-// is read by Descriptor (descriptor.h); here only what somebody writes for sure (a doorbell's byte).
+// after the other in the order of submission. No request can be taken back: what a stream holds is
+// read by Descriptor (descriptor.h), here only what somebody writes for sure, in one request at a time (a
+// doorbell's byte); and what goes to a stream is written by its outlet (outlet.h), whose calls end.
 //
 // Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
 // refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the
@@ -31,6 +32,8 @@
 
 namespace penstock::file {
 
+class EngineBase;
+
 // Requests are reads and writes. The others are calls that Injection can make fail as well.
 enum class Operation : uint8_t { read, write, sync, close, rename };
 inline constexpr size_t operations = 5;
@@ -51,9 +54,10 @@ struct Request {
   struct Links {           // the engine's own
     Request* next = nullptr;
     Request* previous = nullptr;
-    bool listed = false;    // complete, and not yet reported
-    bool buffered = false;  // the step in flight goes through the page cache
-    bool delayed = false;   // an injected delay is in flight instead
+    bool listed = false;           // complete, and not yet reported
+    bool buffered = false;         // the step in flight goes through the page cache
+    bool delayed = false;          // an injected delay is in flight instead
+    EngineBase* engine = nullptr;  // that an outlet tells
     // On an emulated device (emulation.h): when that will have ended it; 0: on none.
     uint64_t emulated_end_ns = 0;
     bool served = false;                     // by the real one
@@ -78,7 +82,7 @@ struct Traffic {
 Traffic traffic();
 
 // What is wrong with a request that has an error. Of a temporary that did not come back as it was
-// written (request.error is `damaged`): where, and what to try.
+// written (request.error is `damaged`): where, and what to try. Of an outlet: what its sink said.
 inline constexpr int damaged = EBADMSG;
 Error error_of(const Request& request);
 

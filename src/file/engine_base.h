@@ -1,9 +1,10 @@
 #pragma once
 
-// What both engines share: who is in flight, who is complete, and whose turn it is on a stream.
+// What both engines share: who is in flight, who is complete, and what goes to an outlet.
 //
 // An engine's own part is start() (begin the next step of a request) and reap() (block until
-// something has come back). What comes back is told to finished() when the request is complete.
+// something has come back). What comes back is told to finished() when the request is complete. What is
+// written to a stream goes to its outlet instead, whose thread tells served().
 //
 // Where the system refuses what an engine is made of, its user's thread serves requests itself
 // (serve_here).
@@ -12,8 +13,7 @@
 // before the emulated one has: it stays in flight until those in front of it are complete and its
 // time has come.
 //
-// Invariants: active_ counts requests that are not complete, queued ones included; of the requests
-// in streams_ exactly the first of each file is started; on_emulated_ holds all requests in flight
+// Invariants: active_ counts requests that are not complete; on_emulated_ holds all requests in flight
 // that an emulated device has to end, in that order; completed_ holds what is complete and not
 // reported.
 
@@ -22,6 +22,8 @@
 #include "file/engine.h"
 
 namespace penstock::file {
+
+class Outlet;
 
 // Requests in a row, linked through Request::links.
 class RequestList {
@@ -43,12 +45,17 @@ class EngineBase : public Engine {
   Request* wait_any() noexcept final;
   unsigned in_flight() const noexcept final { return active_ + unreported_; }
 
+  // From an outlet's thread: it has served the request, and uses neither again. reap() then has it.
+  virtual void served(Request& request) noexcept = 0;
+
  protected:
   explicit EngineBase(unsigned depth);
 
   // Begins the request. When it is complete at once, finished() may be called from inside.
   virtual void start(Request& request) noexcept = 0;
-  // Blocks until a started request has made progress. REQUIRES: one is started.
+  // Gives the request to the outlet. False: it must be served here.
+  virtual bool push(Outlet& outlet, Request& request) noexcept;
+  // Blocks until a request that was started or pushed has made progress. REQUIRES: there is one.
   virtual void reap() noexcept = 0;
 
   void finished(Request& request) noexcept;
@@ -57,7 +64,6 @@ class EngineBase : public Engine {
   void drain() noexcept;  // for the destructors
 
  private:
-  Request* first_on(const File* file) noexcept;
   void advance() noexcept;
   void report(Request& request) noexcept;
 
@@ -65,8 +71,7 @@ class EngineBase : public Engine {
   unsigned active_ = 0;
   unsigned unreported_ = 0;
   RequestList completed_;
-  std::vector<Request*> streams_;      // in the order of submission; at most depth_, reserved
-  std::vector<Request*> on_emulated_;  // the same
+  std::vector<Request*> on_emulated_;  // in the order of submission; at most depth_, reserved
 };
 
 // The two kinds. Fails when the system refuses.

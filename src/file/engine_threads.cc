@@ -36,6 +36,7 @@ class ThreadEngine final : public EngineBase {
  private:
   void start(Request& request) noexcept override;
   void reap() noexcept override;
+  void served(Request& request) noexcept override;
   void work() noexcept;
 
   Mutex mutex_;
@@ -56,12 +57,15 @@ void ThreadEngine::work() noexcept {
       request = waiting_requests_.pop_front();
       if (request == nullptr) return;
     }
-    while (!absorb(*request, perform(next_step(*request)))) {
-    }
-    MutexLock lock(mutex_);
-    ended_requests_.push_back(*request);
-    ended_.notify_one();
+    make_calls(*request);
+    served(*request);
   }
+}
+
+void ThreadEngine::served(Request& request) noexcept {
+  MutexLock lock(mutex_);
+  ended_requests_.push_back(request);
+  ended_.notify_one();
 }
 
 // Workers take no signals: those of the process are for its own threads.

@@ -23,16 +23,22 @@
 // same where io_uring_enter() does not take an entry, after some tries. What is in flight then
 // comes back through the ring all the same, of which poll() tells where io_uring_enter() does not
 // wait.
+//
+// What an outlet serves comes back beside the ring: while there is such a request, poll() waits for both.
 
 #include <liburing.h>
 #include <poll.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "file/engine_base.h"
 #include "file/system_calls.h"
+#include "os/event.h"
 
 namespace penstock::file {
 
@@ -51,6 +57,9 @@ class UringEngine final : public EngineBase {
  private:
   void start(Request& request) noexcept override;
   void reap() noexcept override;
+  bool push(Outlet& outlet, Request& request) noexcept override;
+  void served(Request& request) noexcept override;
+  void reap_served() noexcept;
   io_uring_sqe& next_entry() noexcept;
   bool hand_over(io_uring_sqe& entry) noexcept;
   void came_back(Request& request, int answer) noexcept;
@@ -58,6 +67,10 @@ class UringEngine final : public EngineBase {
   io_uring ring_;
   const Request* dropped_ = nullptr;  // its last step came back undone; it was made again
   bool refused_ = false;              // the ring takes no more steps
+  unsigned pushed_ = 0;               // to outlets, and not reaped
+  os::Event any_served_;              // from the first of these on
+  Mutex mutex_;
+  RequestList served_ GUARDED_BY(mutex_);
 };
 
 // More than this of the page cache is copied by a thread of the kernel's.
@@ -115,10 +128,48 @@ void UringEngine::start(Request& request) noexcept {
   if (!hand_over(entry)) serve_here(request);
 }
 
+bool UringEngine::push(Outlet& outlet, Request& request) noexcept {
+  if (any_served_.fd() < 0) {
+    auto event = os::Event::create();
+    if (!event) return false;
+    any_served_ = std::move(*event);
+  }
+  if (!EngineBase::push(outlet, request)) return false;
+  ++pushed_;
+  return true;
+}
+
+// Under the lock to its end: the engine may go as soon as the request is reaped.
+void UringEngine::served(Request& request) noexcept {
+  MutexLock lock(mutex_);
+  served_.push_back(request);
+  any_served_.raise();
+}
+
+void UringEngine::reap_served() noexcept {
+  RequestList served;
+  {
+    MutexLock lock(mutex_);
+    any_served_.clear();
+    std::swap(served, served_);
+  }
+  while (Request* request = served.pop_front()) {
+    --pushed_;
+    finished(*request);
+  }
+}
+
 void UringEngine::reap() noexcept {
   io_uring_cqe* entry = nullptr;
   int result;
-  while ((result = io_uring_wait_cqe(&ring_, &entry)) != 0) {
+  if (pushed_ > 0) {
+    std::array<pollfd, 2> either = {pollfd{ring_.ring_fd, POLLIN, 0},
+                                    pollfd{any_served_.fd(), POLLIN, 0}};
+    if (io_uring_cq_ready(&ring_) == 0) (void)::poll(either.data(), either.size(), -1);
+    if (either[1].revents != 0) reap_served();
+    if (io_uring_peek_cqe(&ring_, &entry) != 0) return;
+  }
+  while (entry == nullptr && (result = io_uring_wait_cqe(&ring_, &entry)) != 0) {
     if (result == -EINTR || result == -EAGAIN) continue;
     pollfd ring{ring_.ring_fd, POLLIN, 0};
     ::poll(&ring, 1, 100);

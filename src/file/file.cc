@@ -20,6 +20,7 @@
 #include "base/raise_to.h"
 #include "file/block_checks.h"
 #include "file/names.h"
+#include "file/outlet.h"
 #include "file/system_calls.h"
 #include "os/fd.h"
 #include "penstock/base.h"
@@ -46,6 +47,22 @@ File::File() = default;
 
 File::File(int fd, std::string path, Kind kind)
     : fd_(fd), buffered_fd_(fd), kind_(kind), path_(std::move(path)) {}
+
+File File::of_source(std::shared_ptr<Source> source, std::string name) {
+  File file(-1, std::move(name), Kind::stream);
+  file.source_ = std::move(source);
+  return file;
+}
+
+File File::of_sink(std::shared_ptr<Sink> sink, std::string name) {
+  File file(-1, std::move(name), Kind::stream);
+  file.outlet_ = os::LeftToParent<Outlet>(std::make_unique<Outlet>(std::move(sink)));
+  return file;
+}
+
+void File::cancel_writes() const {
+  if (outlet_.get() != nullptr) outlet_->cancel();
+}
 
 File::File(File&& other) noexcept {
   *this = std::move(other);
@@ -74,6 +91,8 @@ File& File::operator=(File&& other) noexcept {
                         std::memory_order_relaxed);
   write_error_.store(other.write_error_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   checks_ = std::move(other.checks_);
+  source_ = std::move(other.source_);
+  outlet_ = std::move(other.outlet_);
   return *this;
 }
 
@@ -111,7 +130,8 @@ Result<FileIdentity> File::identity() const {
 
 Result<uint64_t> File::size() const {
   struct stat status;
-  if (::fstat(buffered_fd_, &status) != 0) return system_error(errno, "find the size", path_);
+  if (kind_ != Kind::stream && ::fstat(buffered_fd_, &status) != 0)
+    return system_error(errno, "find the size", path_);
   switch (kind_) {
     case Kind::regular:
       // Relaxed: see raise_to().
@@ -202,6 +222,9 @@ void File::start_write_back() const {
 Status File::write_back() const {
   if (const int error = write_error_.load(std::memory_order_relaxed))  // relaxed: as in sync()
     return system_error(error, "bring to the disk", path_);
+  if (outlet_.get() != nullptr) {
+    if (Status closed = outlet_->close(); !closed || fd_ < 0) return closed;
+  }
   struct stat status;
   const bool disk = kind_ != Kind::stream || (::fstat(buffered_fd_, &status) == 0 &&
                                               S_ISBLK(status.st_mode));  // it is standard output

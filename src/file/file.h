@@ -19,6 +19,7 @@
 namespace penstock::file {
 
 class BlockChecks;
+class Outlet;
 
 inline constexpr size_t sector_bytes =
     4096;  // what offsets, lengths and buffers of direct requests are multiples of
@@ -27,7 +28,8 @@ enum class Kind {
   regular,
   block_device,
   stream
-};  // stream: a pipe, socket, terminal or file without a true size: no offsets, read to its end
+};  // stream: a pipe, socket, terminal or file without a true size, a caller's source or sink: no
+    // offsets, read to its end
 
 enum class Caching { direct, buffered };
 
@@ -52,7 +54,7 @@ struct OutputOptions {
   // What the run reads: it is neither written over while it is read, nor replaced once it changed.
   std::shared_ptr<const InputGuard> inputs = {};
   uint64_t bytes = 0;  // that will be written, as far as is known
-  // Ends the wait for a reader of a pipe with a name: ErrorCode::cancelled.
+  // Ends the waits for whoever reads a pipe: ErrorCode::cancelled. It outlives the file.
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -105,6 +107,16 @@ class File {
                                        uint64_t bytes, const OutputOptions& options = {});
   // Where that file is, or would be: beside what `path` leads to, if it is a link.
   static Result<std::string> kept_output_path(const std::string& path, const std::string& name);
+
+  // What a caller gives to be read or written, under a name for messages. It has no descriptor. publish()
+  // closes the sink; who gave it cancels it after an error.
+  static File of_source(std::shared_ptr<Source> source, std::string name);
+  static File of_sink(std::shared_ptr<Sink> sink, std::string name);
+  const std::shared_ptr<Source>& source() const { return source_; }  // or none
+  // Of an output that is a stream: where it goes.
+  Outlet* outlet() const { return outlet_.get(); }
+  // Of such an output: what waits to be taken, and all that comes later, ends with ErrorCode::cancelled.
+  void cancel_writes() const;
 
   File();
   File(File&& other) noexcept;
@@ -174,6 +186,7 @@ class File {
   static Result<File> open_named(const std::string& name, const std::string& path, bool may_create,
                                  unsigned mode, Caching wanted);
   void open_direct(int flags);
+  Status open_outlet(const std::atomic<bool>* cancel);
   Status check_in_place(const OutputOptions& options) const;
   void guard(const OutputOptions& options, bool replaces_input);
   // The steps of publish().
@@ -210,6 +223,8 @@ class File {
       0};  // written through the page cache since it was last told to drain
   mutable std::atomic<int> write_error_{0};  // errno, of what the page cache could not write back
   std::unique_ptr<BlockChecks> checks_;
+  std::shared_ptr<Source> source_;
+  os::LeftToParent<Outlet> outlet_;
 };
 
 // Where a file of that name stands: what is in front of the last slash.

@@ -22,6 +22,7 @@
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "file/names.h"
+#include "file/outlet.h"
 #include "file/output_target.h"
 #include "os/fd.h"
 #include "os/memory.h"
@@ -254,6 +255,15 @@ Status File::check_in_place(const OutputOptions& options) const {
                  "a larger device");
 }
 
+Status File::open_outlet(const std::atomic<bool>* cancel) {
+  auto descriptor = Descriptor::duplicate(fd_, path_);
+  if (!descriptor) return std::unexpected(descriptor.error());
+  descriptor->heed(cancel);
+  outlet_ = os::LeftToParent<Outlet>(
+      std::make_unique<Outlet>(std::make_shared<DescriptorSink>(std::move(*descriptor))));
+  return {};
+}
+
 void File::guard(const OutputOptions& options, bool replaces_input) {
   syncs_ = options.rules.sync;
   if (replaces_input) replaced_ = options.inputs;
@@ -275,6 +285,10 @@ Result<File> File::open_in_place(const std::string& name, const std::string& pat
   File file(fd, path, kind);
   if (auto fits = file.check_in_place(options); !fits) return std::unexpected(fits.error());
   if (options.caching == Caching::direct && file.seekable()) file.open_direct(O_RDWR);
+  if (!file.seekable()) {
+    if (auto opened = file.open_outlet(options.cancel); !opened)
+      return std::unexpected(opened.error());
+  }
   file.guard(options, false);
   return file;
 }
@@ -290,6 +304,8 @@ Result<File> File::create_output(const std::string& path, const OutputOptions& o
     if (!copy) return std::unexpected(copy.error());
     File file(*copy, path, Kind::stream);
     if (auto may = file.check_in_place(options); !may) return std::unexpected(may.error());
+    if (auto opened = file.open_outlet(options.cancel); !opened)
+      return std::unexpected(opened.error());
     file.guard(options, false);
     return file;
   }

@@ -105,6 +105,7 @@ bool overlap(const std::vector<Layer>& one, const std::vector<Layer>& other) {
 }
 
 Status InputGuard::add(const File& input) {
+  if (input.source() != nullptr) return {};
   struct stat status;
   if (::fstat(input.buffered_descriptor(), &status) != 0)
     return system_error(errno, "look at", input.path());

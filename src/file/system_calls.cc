@@ -13,6 +13,7 @@
 #include "file/block_checks.h"
 #include "file/emulation.h"
 #include "file/injection.h"
+#include "file/outlet.h"
 #include "penstock/base.h"
 
 namespace penstock::file {
@@ -50,11 +51,7 @@ void wait_until_ready(const Request& request) noexcept {
 
 void run_here(Request& request) {
   begin(request);
-  bool complete = request.bytes == 0;
-  while (!complete) {
-    Step step = next_step(request);
-    complete = absorb(request, perform(step));
-  }
+  if (request.bytes > 0) make_calls(request);
   end(request);
   wait_for_emulated(request.links.emulated_end_ns);
 }
@@ -165,6 +162,16 @@ int64_t perform(const Step& step) noexcept {
   return result < 0 ? -errno : result;
 }
 
+Outlet* outlet_of(const Request& request) noexcept {
+  return request.operation == Operation::write ? request.file->outlet() : nullptr;
+}
+
+void make_calls(Request& request) noexcept {
+  if (Outlet* outlet = outlet_of(request)) return outlet->serve(request);
+  while (!absorb(request, perform(next_step(request)))) {
+  }
+}
+
 int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) noexcept {
   Step step{.operation = Operation::read,
             .descriptor = descriptor,
@@ -178,6 +185,19 @@ int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) no
   if (result > 0)  // relaxed: a statistic
     counters.bytes_read.fetch_add(static_cast<uint64_t>(result), std::memory_order_relaxed);
   return result;
+}
+
+int64_t disturbed_write(size_t bytes) noexcept {
+  Step step{.operation = Operation::write,
+            .descriptor = -1,
+            .offset = stream_position,
+            .data = nullptr,
+            .bytes = bytes,
+            .delay_us = 0,
+            .error = 0};
+  disturb(step, true);
+  if (step.delay_us != 0) ::usleep(step.delay_us);
+  return step.error != 0 ? -step.error : static_cast<int64_t>(step.bytes);
 }
 
 int sync_data(int descriptor) noexcept {
@@ -216,6 +236,9 @@ std::string what_of(const Request& request) {
 
 Error error_of(const Request& request) {
   const File& file = *request.file;
+  if (const Outlet* outlet = outlet_of(request)) {
+    if (auto refused = outlet->error()) return std::move(*refused);
+  }
   const auto damage = file.checks() != nullptr ? file.checks()->damage() : std::nullopt;
   if (request.error != damaged || !damage)
     return system_error(request.error, what_of(request), file.path()).error();

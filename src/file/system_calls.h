@@ -2,7 +2,7 @@
 
 // The seam: every read and write of this layer, whichever engine makes it, is cut into steps here,
 // and every answer of the system comes back here. A step is one system call. Injected faults enter
-// at this one place (injection.h). (What a Descriptor writes does not pass by.)
+// at this one place (injection.h).
 //
 // How a request is cut. Only whole sectors inside its range go direct, and only when the memory at
 // them is aligned as well; what is left over in front and behind goes through the buffered
@@ -43,8 +43,15 @@ bool absorb(Request& request, int64_t result) noexcept;
 // Makes the step's call in this thread, its delay included.
 int64_t perform(const Step& step) noexcept;
 
+// All calls of the request, in this thread.
+void make_calls(Request& request) noexcept;
+// Where what it writes goes in order; nullptr: it does not.
+Outlet* outlet_of(const Request& request) noexcept;
+
 // One call of a Descriptor: bytes, or a negative errno. `offset`: stream_position, or of a file.
 int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) noexcept;
+// Of one that writes: how much the call may have, or a negative errno instead of the call.
+int64_t disturbed_write(size_t bytes) noexcept;
 
 // Sets up a request's own fields and counts it.
 void begin(Request& request) noexcept;

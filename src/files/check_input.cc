@@ -53,28 +53,27 @@ class CheckSink final : public Sink {
 
 }  // namespace
 
-Result<record::CheckResult> check_input(const std::string& path,
-                                        const record::CheckFileOptions& options,
-                                        const SourceOptions& source,
-                                        const std::atomic<bool>* cancel) {
-  auto file = file::File::open_input(path);
+Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
+                                        const record::CheckFileOptions& options) {
+  auto file = open_input(files, 0);
   if (!file) return std::unexpected(file.error());
-  const auto arrival = source::arrival_of(*file, source);
+  const auto arrival = source::arrival_of(*file, files.source);
   if (!arrival) return std::unexpected(arrival.error());
   // Where a row begins is known from the front on alone.
   const record::Format& format = options.check.format;
   if (!arrival->in_order && !format.csv && format.header_lines == 0)
     return record::check_file(*file, options);
-  auto bytes = source::source_of(*file, source, cancel);
+  auto bytes = source::source_of(*file, files.source, files.cancel);
   if (!bytes) return std::unexpected(bytes.error());
-  auto stream = SourceStream::open(std::move(*bytes), path, {.policy = ErrorPolicy::recover});
+  auto stream =
+      SourceStream::open(std::move(*bytes), file->path(), {.policy = ErrorPolicy::recover});
   if (!stream) return std::unexpected(stream.error());
   CheckSink sink(options.check);
   if (auto copied = copy(*stream, sink); !copied) return std::unexpected(copied.error());
   auto result = sink.finish();
   if (!result && result.error().subject.empty()) {
     Error error = result.error();
-    error.subject = path;
+    error.subject = file->path();
     return std::unexpected(std::move(error));
   }
   return result;

@@ -26,8 +26,9 @@ Result<std::optional<Disorder>> find_disorder(const MergeFilesOptions& given) {
                                           block_bytes_min, check_block_bytes_max);
   PieceReaders readers(options,
                        {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
-  for (const std::string& path : options.inputs) {
-    auto file = file::File::open_input(path);
+  for (size_t i = 0; i < input_count(options); ++i) {
+    const std::string path = input_name(options, i);
+    auto file = open_input(options, i);
     if (!file) return std::unexpected(file.error());
     const auto arrival = source::arrival_of(*file, options.source);
     if (!arrival) return std::unexpected(arrival.error());

@@ -6,7 +6,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <span>
 
 #include "base/bits.h"
@@ -119,7 +118,8 @@ const bowtie::DeviceProfile& FileRun::device() const {
 }
 
 Status FileRun::start(const StartOptions& how) {
-  if (options_.inputs.empty())
+  const size_t count = input_count(options_);
+  if (count == 0)
     return failure(ErrorCode::invalid_argument, fmt::format("{} without an input", verb_), verb_);
   usable_bytes_ = usable_memory(options_.memory_bytes);
   if (options_.memory_bytes < files_memory_bytes_min || usable_bytes_ < usable_bytes_min) {
@@ -130,12 +130,11 @@ Status FileRun::start(const StartOptions& how) {
                    fmt::format("{} within {} MiB", verb_, options_.memory_bytes / MiB), "-S",
                    fmt::format("at least {}M", needed_bytes / MiB));
   }
-  for (size_t i = 0; i < options_.inputs.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const auto place = static_cast<uint32_t>(inputs_.size());
     const bool replaced = i < how.instead.size() && how.instead[i];
-    auto added = replaced ? add_instead(options_.inputs[i], *how.instead[i])
-                          : add(options_.inputs[i],
-                                i < how.formats.size() ? how.formats[i] : options_.format);
+    auto added = replaced ? add_instead(i, *how.instead[i])
+                          : add(i, i < how.formats.size() ? how.formats[i] : options_.format);
     if (!added) return added;
     places_.push_back(inputs_.size() > place ? std::optional(place) : std::nullopt);
   }
@@ -238,8 +237,9 @@ Status FileRun::write_header(file::File& output) const {
                              header_.size());
 }
 
-Status FileRun::add(const std::string& path, const record::Format& format) {
-  auto file = file::File::open_input(path);
+Status FileRun::add(size_t number, const record::Format& format) {
+  const std::string path = input_name(options_, number);
+  auto file = open_input(options_, number);
   if (!file) return std::unexpected(file.error());
   if (auto added = guard_->add(*file); !added) return added;
   const auto arrival = source::arrival_of(*file, options_.source);
@@ -271,10 +271,9 @@ Status FileRun::add(const std::string& path, const record::Format& format) {
   return {};
 }
 
-Status FileRun::add_instead(const std::string& path, const file::File* file) {
-  std::error_code ignored;
-  if (path != "-" && std::filesystem::is_regular_file(path, ignored)) {
-    auto original = file::File::open_read(path);
+Status FileRun::add_instead(size_t number, const file::File* file) {
+  if (is_named_file(options_, number)) {
+    auto original = open_input(options_, number);
     if (!original) return std::unexpected(original.error());
     if (auto added = guard_->add(*original); !added) return added;
   }

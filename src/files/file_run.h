@@ -64,6 +64,9 @@ class FileRun {
             .bytes = bytes,
             .cancel = options_.cancel};
   }
+  Result<file::File> open_output(uint64_t bytes = 0) const {
+    return files::open_output(options_, output_options(bytes));
+  }
   // With which each of them begins; it belongs to none of them. Its last line has an end.
   const std::string& header() const { return header_; }
   // Of the items: the options' one, with keys that the header names.
@@ -117,11 +120,11 @@ class FileRun {
   }
 
  private:
-  Status add(const std::string& path, const record::Format& format);
+  Status add(size_t number, const record::Format& format);
   Status take_headers();
   // Takes off what an input begins with: "" where it holds nothing.
   Result<std::string> take_header(bowtie::Input& input);
-  Status add_instead(const std::string& path, const file::File* file);
+  Status add_instead(size_t number, const file::File* file);
   void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
   bowtie::RunOptions run_options(const PassOptions& options, uint32_t streams);

@@ -516,7 +516,7 @@ Status Group::merge_stretches() {
 
 Result<GroupFilesStats> Group::go() {
   if (auto status = run_.start(); !status) return std::unexpected(status.error());
-  auto output = file::File::create_output(options_.files.output, run_.output_options());
+  auto output = run_.open_output();
   if (!output) return std::unexpected(output.error());
   output_ = std::move(*output);
   pass_bytes_ = run_.usable_bytes() / 4;

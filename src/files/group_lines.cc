@@ -239,11 +239,11 @@ Result<GroupFilesStats> group_lines(const GroupLinesOptions& options) {
   auto sorted = options.sort(files);
   if (!sorted) return std::unexpected(sorted.error());
   if (auto size = (*sorted)->size(); size) run.count_temporary_bytes(*size);
-  std::vector<std::optional<const file::File*>> instead(files.inputs.size(), nullptr);
+  std::vector<std::optional<const file::File*>> instead(input_count(files), nullptr);
   instead.front() = sorted->get();
   auto status = run.start({.instead = instead, .takes_headers = true});
   if (!status) return std::unexpected(status.error());
-  auto output = file::File::create_output(files.output, run.output_options());
+  auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
   if (!run.inputs().empty()) {
     status = run.pass(

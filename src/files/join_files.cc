@@ -102,8 +102,8 @@ bowtie::Computation merge_join(const record::Format& left, const record::Format&
 
 Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   const FilesOptions& files = options.files;
-  if (files.inputs.size() != 2) {
-    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", files.inputs.size()),
+  if (input_count(files) != 2) {
+    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", input_count(files)),
                    "join", "two files");
   }
   auto joined = joined_format(files.format, options.right);
@@ -112,16 +112,14 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
   FileRun run(files, "join");
   if (auto status = run.start({.formats = {files.format, options.right}}); !status)
     return std::unexpected(status.error());
-  auto output = file::File::create_output(files.output, run.output_options());
+  auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
   JoinFilesStats stats;
   const uint64_t usable = run.usable_bytes();
   const bool known = run.input_bytes() != bowtie::unknown_bytes;
   // A side that holds nothing joins with nothing.
   if (run.inputs().size() == 1) {
-    const bowtie::Input& input = run.inputs().front();
-    const std::string& path = input.file != nullptr ? input.file->path() : input.path;
-    const record::Format& format = path == files.inputs.front() ? files.format : options.right;
+    const record::Format& format = run.places()[0] ? files.format : options.right;
     auto status = run.pass(run.inputs(), {}, look_at_order(format, options.descending),
                            {.format = format,
                             .memory_bytes = usable - usable / 4,

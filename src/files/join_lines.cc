@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/misuse.h"
 #include "bowtie/addresses.h"
@@ -236,13 +235,10 @@ Result<record::Format> format_of_side(const JoinLinesOptions& options, size_t si
 }
 
 // Files are looked at; what a pipe holds, nobody knows before.
-Result<bool> is_sorted(const JoinLinesOptions& options, const std::string& input,
-                       const record::Format& format) {
-  std::error_code ignored;
-  if (input == "-" || !std::filesystem::is_regular_file(input, ignored)) return false;
+Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const record::Format& format) {
+  if (!is_named_file(options.files, side)) return false;
   MergeFilesOptions look;
-  static_cast<FilesOptions&>(look) = options.files;
-  look.inputs = {input};
+  static_cast<FilesOptions&>(look) = with_input(options.files, side);
   look.format = format;
   auto found = find_disorder(look);
   if (!found) return std::unexpected(found.error());
@@ -261,8 +257,8 @@ bool is_field_list(std::string_view word) {
 
 Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   const FilesOptions& files = options.files;
-  if (files.inputs.size() != 2) {
-    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", files.inputs.size()),
+  if (input_count(files) != 2) {
+    return failure(ErrorCode::invalid_argument, fmt::format("join {} files", input_count(files)),
                    "join", "two files");
   }
   if (options.keys[0].size() != options.keys[1].size())
@@ -276,10 +272,10 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     if (!format) return std::unexpected(format.error());
     formats.push_back(*format);
     if (!options.sort) continue;
-    auto in_order = is_sorted(options, files.inputs[side], *format);
+    auto in_order = is_sorted(options, side, *format);
     if (!in_order) return std::unexpected(in_order.error());
     if (*in_order) continue;
-    auto file = options.sort(files.inputs[side], *format);
+    auto file = options.sort(side, *format);
     if (!file) return std::unexpected(file.error());
     sorted[side] = std::move(*file);
     ++stats.sorted_inputs;
@@ -291,7 +287,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   }
   auto status = run.start({.formats = formats, .instead = instead, .takes_headers = true});
   if (!status) return std::unexpected(status.error());
-  auto output = file::File::create_output(files.output, run.output_options());
+  auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
   const uint64_t usable = run.usable_bytes();
   const bool known = run.input_bytes() != bowtie::unknown_bytes;

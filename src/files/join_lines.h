@@ -38,7 +38,7 @@ struct JoinLinesOptions {
   // Makes a sorted file of an input that is not in the order of this format, or of which nobody can
   // know before it was read. Nothing: the inputs are said to be sorted.
   using Sort = std::function<Result<std::shared_ptr<const file::File>>(
-      const std::string& input, const record::Format& format)>;
+      size_t side, const record::Format& format)>;
   Sort sort = {};
 };
 

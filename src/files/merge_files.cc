@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "bowtie/computations.h"
 #include "bowtie/planner.h"
@@ -21,13 +19,14 @@ Error with_item(Error error, const MergeFilesOptions& options, bool single_pass)
   if (error.code != ErrorCode::unsorted) return error;
   error.hint = "penstock sort";
   std::vector<std::string> again;  // what can be read once more
-  for (const std::string& path : single_pass ? std::vector{error.subject} : options.inputs) {
-    std::error_code ignored;
-    if (path != "-" && std::filesystem::is_regular_file(path, ignored)) again.push_back(path);
+  for (size_t i = 0; i < options.inputs.size(); ++i) {
+    if (single_pass && options.inputs[i] != error.subject) continue;
+    if (is_named_file(options, i)) again.push_back(options.inputs[i]);
   }
   if (again.empty()) return error;
   MergeFilesOptions look = options;
   look.inputs = std::move(again);
+  look.sources.clear();
   look.unique = false;
   auto found = find_disorder(look);
   if (!found || !*found) return error;
@@ -160,8 +159,7 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   Merge merge(options, run);
   if (auto status = merge.plan(); !status) return std::unexpected(status.error());
   const bool all = !options.unique && !options.top && run.input_bytes() != bowtie::unknown_bytes;
-  auto output =
-      file::File::create_output(options.output, run.output_options(all ? run.input_bytes() : 0));
+  auto output = run.open_output(all ? run.input_bytes() : 0);
   if (!output) return std::unexpected(output.error());
   if (auto status = run.write_header(*output); !status) return std::unexpected(status.error());
   const uint64_t header_bytes = run.header().size();

@@ -5,8 +5,8 @@
 
 namespace penstock::os {
 
-// Something that happens once, for a thread that waits in poll(). Thread safety: a move-only value;
-// raise() from any thread.
+// Something that happens, for a thread that waits in poll(). Thread safety: a move-only value; raise() and
+// clear() from any thread.
 class Event {
  public:
   static Result<Event> create();
@@ -14,6 +14,7 @@ class Event {
 
   int fd() const { return fd_.get(); }  // readable once raised
   void raise() const noexcept;
+  void clear() const noexcept;  // REQUIRES: nobody raises it meanwhile; not raised is fine
 
  private:
   Fd fd_;

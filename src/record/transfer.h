@@ -2,8 +2,6 @@
 
 // A buffer with its request, of which generate_file and check_file keep some in flight.
 
-#include <fmt/format.h>
-
 #include <memory>
 #include <new>
 
@@ -44,10 +42,7 @@ struct Transfer {
     submitted = false;
     engine.wait(request);
     if (request.error == 0) return request.done_bytes;
-    const char* verb = request.operation == file::Operation::read ? "read" : "write";
-    return system_error(
-        request.error, fmt::format("{} {} bytes at offset {}", verb, request.bytes, request.offset),
-        request.file->path());
+    return std::unexpected(file::error_of(request));
   }
 
   Buffer buffer;

@@ -10,10 +10,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/run_scope.h"
 #include "file/descriptor.h"
 #include "file/engine.h"
 #include "file/file.h"
 #include "file/input_guard.h"
+#include "file/outlet.h"
 #include "source/decoder.h"
 #include "source/in_order.h"
 
@@ -31,18 +33,21 @@ class DescriptorSource final : public Source {
   file::Descriptor descriptor_;
 };
 
-// `file`, if there is one: what the descriptor is of.
-class DescriptorSink final : public Sink {
+// What a caller gave: its own code is no part of the run that reads it.
+class CallersSource final : public Source {
  public:
-  explicit DescriptorSink(file::Descriptor descriptor, std::optional<file::File> file = {})
-      : descriptor_(std::move(descriptor)), file_(std::move(file)) {}
-  Status write(std::span<const std::byte> from) override { return descriptor_.write(from); }
-  Status close() override { return file_ ? file_->publish() : Status{}; }
-  void cancel() override { descriptor_.interrupt(); }
+  explicit CallersSource(std::shared_ptr<Source> source) : source_(std::move(source)) {}
+  Result<size_t> read(std::span<std::byte> into) override {
+    const NoRunScope callers;
+    return source_->read(into);
+  }
+  void cancel() override {
+    const NoRunScope callers;
+    source_->cancel();
+  }
 
  private:
-  file::Descriptor descriptor_;
-  std::optional<file::File> file_;
+  const std::shared_ptr<Source> source_;
 };
 
 // Direct where memory and offset allow it, as they do for whole blocks of a stream.
@@ -59,7 +64,10 @@ class FileSink final : public Sink {
     return written;
   }
   Status close() override { return file_.publish(); }
-  void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void cancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);
+    file_.cancel_writes();
+  }
 
  private:
   file::File file_;
@@ -122,7 +130,7 @@ Result<std::unique_ptr<Source>> descriptor_source(int fd, std::string name) {
 Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name) {
   auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
   if (!descriptor) return std::unexpected(descriptor.error());
-  return std::make_unique<DescriptorSink>(std::move(*descriptor));
+  return std::make_unique<file::DescriptorSink>(std::move(*descriptor));
 }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
@@ -154,6 +162,7 @@ SourceOptions source::within_memory(SourceOptions options, uint64_t memory_bytes
 Result<std::unique_ptr<Source>> source::source_of(const file::File& file,
                                                   const SourceOptions& options,
                                                   const std::atomic<bool>* cancel) {
+  if (file.source() != nullptr) return std::make_unique<CallersSource>(file.source());
   const auto begin = file.seekable() ? std::optional<uint64_t>(0) : std::nullopt;
   auto descriptor = file::Descriptor::duplicate(file.buffered_descriptor(), file.path(), begin);
   if (!descriptor) return std::unexpected(descriptor.error());
@@ -171,11 +180,6 @@ Result<std::unique_ptr<Sink>> open_plain_sink(const std::string& path, const Sin
       path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync},
              .inputs = std::move(inputs)});
   if (!file) return std::unexpected(file.error());
-  if (!file->seekable()) {
-    auto descriptor = file::Descriptor::duplicate(file->descriptor(), path);
-    if (!descriptor) return std::unexpected(descriptor.error());
-    return std::make_unique<DescriptorSink>(std::move(*descriptor), std::move(*file));
-  }
   return std::make_unique<FileSink>(std::move(*file));
 }
 

@@ -316,6 +316,7 @@ class Pipeline {
   void check(const Status& status) EXCLUDES_LOCK(mutex_) {
     if (status) return;
     context_.fail(status.error());
+    input_.target.file->cancel_writes();
     reader_.wake();
     MutexLock lock(mutex_);
     changed_.notify_all();

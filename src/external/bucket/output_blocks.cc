@@ -67,7 +67,7 @@ void OutputBlocks::finish(uint32_t block) {
   pending_[block] = false;
   if (error_) return;
   if (request.error != 0) {
-    error_ = system_error(request.error, "write", request.file->path()).error();
+    error_ = file::error_of(request);
   } else if (request.done_bytes != request.bytes) {
     error_ = failure(ErrorCode::io, "write all of it", request.file->path()).error();
   }

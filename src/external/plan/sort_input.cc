@@ -216,8 +216,9 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
   input.take_header = std::move(take);
   auto guard = std::make_shared<file::InputGuard>();
   input.guard = guard;
-  for (const std::string& path : options.inputs) {
-    auto file = file::File::open_input(path);
+  for (size_t i = 0; i < files::input_count(options); ++i) {
+    const std::string path = files::input_name(options, i);
+    auto file = files::open_input(options, i);
     if (!file) return std::unexpected(file.error());
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();

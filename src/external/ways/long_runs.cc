@@ -145,7 +145,7 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
   const uint64_t most = bucket_bytes_max(options, memory_bytes, sample.item_bytes, ordered);
   const double wanted = std::ceil(size_error * bytes / static_cast<double>(most));
   const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
-  if (wanted + static_cast<double>(options.inputs.size()) > static_cast<double>(streams_max))
+  if (wanted + static_cast<double>(files::input_count(options)) > static_cast<double>(streams_max))
     return {};
   if (heaviest_text(sample) * bytes > static_cast<double>(most)) return {};
   LongRunsPlan plan;
