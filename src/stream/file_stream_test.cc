@@ -449,54 +449,24 @@ TEST_P(FileWriterTest, WithoutFinishTheBlocksComeBackAllTheSame) {
   }
 }
 
-// Puts the blocks into the file in a shuffled order, up to a limit.
-class ShuffledSink final : public Sink {
- public:
-  ShuffledSink(const file::File& file, uint64_t blocks_max)
-      : file_(file), blocks_max_(blocks_max) {}
-  const char* name() const noexcept override { return "sink"; }
-  Extent place(uint64_t block, uint32_t bytes) noexcept override {
-    EXPECT_EQ(block, next_++);
-    if (block >= blocks_max_) return {};
-    return {&file_, place_of(block), bytes};
-  }
-  static uint64_t place_of(uint64_t block) { return (block * 7 % 16) * block_bytes; }
-
- private:
-  const file::File& file_;
-  const uint64_t blocks_max_;
-  uint64_t next_ = 0;
-};
-
-TEST_P(FileWriterTest, ASinkSaysWhereEachBlockGoes) {
-  open(block_bytes, 5, disturbed(seed_of_run()));
-  if (IsSkipped()) return;
-  file::File file = temporary();
-  const auto data = random_bytes(15 * block_bytes + 333, 12);
-  ShuffledSink sink(file, 16);
-  auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = data.size()});
-  ASSERT_TRUE(writer);
-  store_upwards((*writer)->begin(), data);
-  ASSERT_TRUE((*writer)->finish(data.size()));
-  for (size_t block = 0; block < 16; ++block) {
-    const size_t bytes = std::min(block_bytes, data.size() - block * block_bytes);
-    std::vector<std::byte> back(bytes);
-    ASSERT_TRUE(file::read_exactly(file, ShuffledSink::place_of(block), back.data(), bytes));
-    EXPECT_EQ(std::memcmp(back.data(), &data[block * block_bytes], bytes), 0) << block;
-  }
-}
-
-TEST_P(FileWriterTest, ASinkWithoutSpaceIsAFullDisk) {
+TEST_P(FileWriterTest, TheErrorOfACallersSinkIsTheWriters) {
   open(block_bytes, 3);
   if (IsSkipped()) return;
-  file::File file = temporary();
-  ShuffledSink sink(file, 4);
-  auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = 16 * block_bytes});
+  struct Full final : Sink {
+    Status write(std::span<const std::byte>) override {
+      if (++taken > 4) return penstock::failure(ErrorCode::out_of_space, "keep", "the far side");
+      return {};
+    }
+    size_t taken = 0;
+  };
+  const file::File file = file::File::of_sink(std::make_shared<Full>(), "sink");
+  auto writer = FileWriterCore::open(*io_, file, 0, {.bytes_max = 16 * block_bytes});
   ASSERT_TRUE(writer);
   store_ones((*writer)->begin(), 16 * block_bytes);
   Status finished = (*writer)->finish(16 * block_bytes);
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().code, ErrorCode::out_of_space);
+  EXPECT_EQ(finished.error().subject, "the far side");
   expect_all_blocks_free();
 }
 
@@ -571,12 +541,11 @@ TEST_P(FileWriterTest, WhatNoPolicyCanMendStopsTheProcess) {
                "after finish");
 }
 
-TEST_P(FileWriterTest, ASinkCannotGoBack) {
+TEST_P(FileWriterTest, WhatIsNoFileCannotGoBack) {
   auto store = [&] {
     open(block_bytes, 3);
-    file::File file = temporary();
-    ShuffledSink sink(file, 16);
-    auto writer = FileWriterCore::open(*io_, sink, {.bytes_max = 4 * block_bytes});
+    auto file = file::File::create_output("/dev/null");
+    auto writer = FileWriterCore::open(*io_, *file, 0, {.bytes_max = 4 * block_bytes});
     for (size_t block : {0, 1, 0}) (*writer)->begin()[block * block_bytes] = std::byte{1};
   };
   open(block_bytes, 3);

@@ -12,7 +12,7 @@
 // is mapped at y; when none is free, the fault waits for a write, and that is how a slow disk slows
 // the producer down. A write that failed is noticed at the next fault, or by finish().
 //
-// A fault behind next_block_ (in a plain file: nothing else can be read back) reopens the block:
+// A fault behind next_block_ (in a file: a pipe cannot be read back) reopens the block:
 // when the writes in flight have ended it is read and mapped, and handed over once more when two
 // others have been reopened after it, or at the end. Two, for one store may reach into two blocks.
 //
@@ -33,43 +33,37 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "file/outlet.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
 
-Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open_range(
-    std::unique_ptr<FileWriterCore> writer, const Options& options) {
-  writer->options_ = options;
+FileWriterCore::FileWriterCore(BlockIo& io, const file::File& file, uint64_t offset,
+                               const Options& options)
+    : io_(io),
+      block_bytes_(io.pool().block_bytes()),
+      file_(file),
+      options_(options),
+      head_bytes_(file.seekable() ? offset % file::sector_bytes : 0),
+      file_offset_(offset - head_bytes_) {}
+
+Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const file::File& file,
+                                                             uint64_t offset,
+                                                             const Options& options) {
+  std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io, file, offset, options));
   // One block more, so that a write beyond bytes_max meets us, and a message.
   const uint64_t bytes = round_up(writer->head_bytes_ + options.bytes_max, writer->block_bytes_) +
                          writer->block_bytes_;
-  auto range = writer->io_.pool().reserve(bytes);
+  auto range = io.pool().reserve(bytes);
   if (!range) return std::unexpected(range.error());
   writer->range_ = std::move(*range);
   writer->begin_ = writer->range_.begin() + writer->head_bytes_;
-  writer->slots_.reserve(writer->io_.pool().blocks_max());
+  writer->slots_.reserve(io.pool().blocks_max());
   auto registration =
       fault::Registration::add(writer->range_.begin(), writer->range_.bytes(), *writer);
   if (!registration) return std::unexpected(registration.error());
   writer->registration_ = std::move(*registration);
   return writer;
-}
-
-Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const file::File& file,
-                                                             uint64_t offset,
-                                                             const Options& options) {
-  std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io));
-  writer->file_ = &file;
-  writer->head_bytes_ = file.seekable() ? offset % file::sector_bytes : 0;
-  writer->file_offset_ = offset - writer->head_bytes_;
-  return open_range(std::move(writer), options);
-}
-
-Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, Sink& sink,
-                                                             const Options& options) {
-  std::unique_ptr<FileWriterCore> writer(new FileWriterCore(io));
-  writer->sink_ = &sink;
-  return open_range(std::move(writer), options);
 }
 
 FileWriterCore::~FileWriterCore() {
@@ -110,7 +104,7 @@ std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
     return Failure{ErrorCode::invalid_argument, attempted, subject()};
   };
   if (ended_) return refuse("store through the pointer after finish()");
-  if (goes_back && (file_ == nullptr || !file_->seekable()))
+  if (goes_back && !file_.seekable())
     return refuse("store behind the comeback window: that block is written");
   if ((block + 1) * block_bytes_ >= range_.bytes())
     return refuse("store beyond the stream's bytes_max");
@@ -159,7 +153,7 @@ pool::BlockId FileWriterCore::reopen(uint64_t block) noexcept {
   const pool::BlockId id = take();
   io_.wait_writes(&error_);
   if (id == pool::no_block || error_ != 0) return id;
-  io_.read(id, *file_, file_offset_ + block * block_bytes_, block_bytes_);
+  io_.read(id, file_, file_offset_ + block * block_bytes_, block_bytes_);
   const int64_t arrived = io_.wait_read(id);
   if (arrived < 0) error_ = static_cast<int>(-arrived);
   return id;
@@ -194,11 +188,6 @@ pool::BlockId FileWriterCore::bring_home(uint64_t block) noexcept {
   return id;
 }
 
-Extent FileWriterCore::place(uint64_t block, size_t bytes) noexcept {
-  if (sink_ != nullptr) return sink_->place(block, static_cast<uint32_t>(bytes));
-  return {file_, file_offset_ + block * block_bytes_, static_cast<uint32_t>(bytes)};
-}
-
 // `bytes` counts from the block's start. A block that was never touched is written as zeros.
 void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   const bool touched = find(block) != nullptr;
@@ -209,15 +198,10 @@ void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   }
   if (!touched) std::memset(io_.pool().home(id), 0, block_bytes_);
   const size_t skip = block == 0 ? head_bytes_ : 0;
-  Extent extent;
   if (error_ == 0 && bytes > skip) {
-    extent = place(block, bytes);
-    if (extent.file == nullptr) error_ = ENOSPC;
-  }
-  if (extent.file == nullptr) {
-    io_.give(id);
+    io_.write(id, file_, file_offset_ + block * block_bytes_ + skip, skip, bytes - skip, &error_);
   } else {
-    io_.write(id, *extent.file, extent.offset + skip, skip, bytes - skip, &error_);
+    io_.give(id);
   }
 }
 
@@ -262,6 +246,9 @@ Status FileWriterCore::finish(uint64_t bytes) {
 
 Status FileWriterCore::status() const {
   if (error_ == 0) return {};
+  if (const file::Outlet* outlet = file_.outlet()) {
+    if (auto refused = outlet->error()) return std::unexpected(std::move(*refused));
+  }
   const Failure failed = failure(error_);
   return system_error(error_, failed.attempted, failed.subject);
 }

@@ -9,13 +9,12 @@
 // further back works in a plain file and is slow: the block is read again, and written again.
 // Libraries do that unasked: glibc's memcpy stores the first bytes of a large copy last.
 //
-// A Sink says where each block goes; the plain form writes [offset, ...) of one file, any offset:
-// the pointer starts at the same place within a sector as the file's offset, so that all but the
-// first and last sector are direct. REQUIRES of the pool: comeback_blocks + 1 blocks for each
+// It writes [offset, ...) of the file, any offset: the pointer starts at the same place within a sector as the
+// file's offset, so that all but the first and last sector are direct. REQUIRES of the pool: comeback_blocks + 1 blocks for each
 // writer that is open on it, two more to go back further, and as many more as writes shall be in
 // flight. Errors: ErrorPolicy; with zeros, writes after an error go nowhere and finish() reports
-// it. An access that breaks a rule (a store beyond bytes_max, after finish(), or with a sink or a
-// pipe behind the comeback window) stops or recovers. Thread safety: one producer thread.
+// it. An access that breaks a rule (a store beyond bytes_max, after finish(), or with a pipe behind the
+// comeback window) stops or recovers. Thread safety: one producer thread.
 
 #include <cstdint>
 #include <memory>
@@ -29,20 +28,6 @@
 
 namespace penstock::stream {
 
-// Decides where a block of a writer goes. place() may stand on the fault path: no allocation beyond
-// what was reserved.
-class Sink {
- public:
-  // The place of block number `block`, of which `bytes` are used. Called once for each block, in
-  // order. file == nullptr: there is no space left.
-  virtual Extent place(uint64_t block, uint32_t bytes) noexcept = 0;
-  // For messages.
-  virtual const char* name() const noexcept = 0;
-
- protected:
-  ~Sink() = default;
-};
-
 class FileWriterCore final : public StreamHandler {
  public:
   struct Options {
@@ -50,11 +35,9 @@ class FileWriterCore final : public StreamHandler {
     uint32_t comeback_blocks = 0;
     ErrorPolicy policy = ErrorPolicy::zeros;
   };
-  // REQUIRES of both: `io`, and the file or sink, outlive the writer.
+  // REQUIRES: `io` and the file outlive the writer.
   static Result<std::unique_ptr<FileWriterCore>> open(BlockIo& io, const file::File& file,
                                                       uint64_t offset, const Options& options);
-  static Result<std::unique_ptr<FileWriterCore>> open(BlockIo& io, Sink& sink,
-                                                      const Options& options);
   ~FileWriterCore();  // without finish(): what was not yet handed over is dropped
 
   std::byte* begin() const { return begin_; }
@@ -79,9 +62,7 @@ class FileWriterCore final : public StreamHandler {
     pool::BlockId id;
   };
 
-  explicit FileWriterCore(BlockIo& io) : io_(io), block_bytes_(io.pool().block_bytes()) {}
-  static Result<std::unique_ptr<FileWriterCore>> open_range(std::unique_ptr<FileWriterCore> writer,
-                                                            const Options& options);
+  FileWriterCore(BlockIo& io, const file::File& file, uint64_t offset, const Options& options);
   std::byte* address_of(uint64_t block) const { return range_.begin() + block * block_bytes_; }
   Slot* find(uint64_t block) noexcept;
   std::optional<Failure> serve(uint64_t block) noexcept;
@@ -92,22 +73,18 @@ class FileWriterCore final : public StreamHandler {
   pool::BlockId reopen(uint64_t block) noexcept;
   pool::BlockId take() noexcept;
   void hand_over_below(uint64_t block) noexcept;
-  Extent place(uint64_t block, size_t bytes) noexcept;
   Failure failure(int error) const noexcept;
-  const char* subject() const noexcept {
-    return file_ != nullptr ? file_->path().c_str() : sink_->name();
-  }
+  const char* subject() const noexcept { return file_.path().c_str(); }
 
   BlockIo& io_;
   const size_t block_bytes_;
-  Options options_;
+  const file::File& file_;
+  const Options options_;
+  const size_t head_bytes_;     // of block 0, in front of begin()
+  const uint64_t file_offset_;  // of block 0, whole sectors
   os::Reservation range_;
   fault::Registration registration_;
-  const file::File* file_ = nullptr;
-  uint64_t file_offset_ = 0;  // of block 0, whole sectors
-  Sink* sink_ = nullptr;
   std::byte* begin_ = nullptr;
-  size_t head_bytes_ = 0;    // of block 0, in front of begin()
   uint64_t next_block_ = 0;  // blocks below are handed over
   bool ended_ = false;
   int error_ = 0;  // the first errno; requests in flight point to it
