@@ -268,6 +268,7 @@ class Checks(Case):
         bad = self.write("bad", b"b\na\nb\nb\n")
         told = json.loads(run("check", bad, "--json", code=1).stdout)
         self.assertEqual((told["sorted"], told["first_unsorted"], told["duplicates"]), (False, 1, None))
+        self.assertEqual((told["memory_scope"], told["peak_bytes"] > 1 << 20), ("process", True))
         text = run("check", bad, code=1).stdout.decode()
         self.assertIn("; 4 items, duplicates are counted in sorted files only, checksum", text)
         self.assertIn("; 4 items, 2 duplicates, checksum", run("check", self.write("good", b"a\nb\nb\nb\n")).stdout.decode())

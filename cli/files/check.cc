@@ -39,9 +39,11 @@ void print_text(const CheckArguments& arguments, const FileCheck& result) {
 int run_check(const CheckArguments& arguments) {
   const auto items = arguments.format.items(arguments.descending);
   if (!items) return report("check", items.error());
-  const auto result =
-      check_file({.inputs = {arguments.input}, .items = *items, .source = arguments.source},
-                 arguments.threads);
+  const auto result = check_file({.inputs = {arguments.input},
+                                  .items = *items,
+                                  .memory_scope = MemoryScope::process,
+                                  .source = arguments.source},
+                                 arguments.threads);
   if (!result) return report("check", result.error());
   if (arguments.json) {
     print("{}\n", to_json(*result, arguments.input, *items));

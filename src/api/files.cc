@@ -11,12 +11,14 @@
 #include "base/misuse.h"
 #include "base/run_scope.h"
 #include "files/check_input.h"
+#include "files/file_run.h"
 #include "files/group_files.h"
 #include "files/group_lines.h"
 #include "files/join_files.h"
 #include "files/join_lines.h"
 #include "files/merge_files.h"
 #include "files/partition_files.h"
+#include "os/memory.h"
 
 namespace penstock {
 namespace {
@@ -146,7 +148,9 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   const auto format = api::format_of(files.items, {.stable = true});
   if (!format) return std::unexpected(format.error());
   const auto begin = std::chrono::steady_clock::now();
-  return api::with_callers(files, [&](const FilesOptions& each) -> Result<FileCheck> {
+  FilesOptions given = files;
+  given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one
+  return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
     const auto done = files::check_input(
         each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads});
     if (!done) return std::unexpected(done.error());
@@ -155,7 +159,10 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
                      .duplicates = done->duplicates,
                      .first_unsorted = done->first_unsorted,
                      .checksum = done->checksum_hex(),
-                     .seconds = elapsed.count()};
+                     .seconds = elapsed.count(),
+                     .memory_scope = files::memory_scope(),
+                     .peak_bytes = files::peak_memory(),
+                     .peak_rss_bytes = os::resident_memory().peak_bytes};
   });
 }
 

@@ -179,7 +179,10 @@ std::string to_json(const FileCheck& check, const std::string& file, const ItemF
                       {"duplicates", nullptr},
                       {"checksum", check.checksum},
                       {"first_unsorted", nullptr},
-                      {"seconds", check.seconds}};
+                      {"seconds", check.seconds},
+                      {"memory_scope", name_of(check.memory_scope)},
+                      {"peak_bytes", check.peak_bytes},
+                      {"peak_rss_bytes", check.peak_rss_bytes}};
   if (check.sorted()) {
     object["duplicates"] = check.duplicates;
   } else {

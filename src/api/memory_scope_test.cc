@@ -177,6 +177,8 @@ TEST_F(MemoryOfACall, OfTheOtherOperationsIsWithinItsAccount) {
   expect_kept("merge of numbers",
               [&] { return merge_files(options(two_numbers, {.name = "u64"})); });
   expect_kept("merge of lines", [&] { return merge_files(options(two_lines, {})); });
+  expect_kept("check of numbers",
+              [&] { return check_file(options({"numbers"}, {.name = "u64"})); });
   expect_kept("partition", [&] {
     FilesOptions parts = options({"numbers"}, {.name = "u64"});
     parts.output = path("part-{}");
