@@ -2,9 +2,11 @@
 //
 // Each operation runs on inputs several times as large as its budget, in a process that holds memory of
 // its own. Its account has to stay within the budget, and what the process grew by, as the kernel
-// counts it, within the account.
+// counts it, within the account. Where a memory cgroup can be made, so has what that counts: of a child
+// in it, the kernel's own memory included.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,7 +17,9 @@
 #include <thread>
 
 #include "base/random.h"
+#include "file/file.h"
 #include "os/memory.h"
+#include "os/memory_group.h"
 #include "os/sanitizer.h"
 #include "penstock/files.h"
 #include "source/fixture.h"
@@ -216,6 +220,76 @@ TEST_F(MemoryOfACall, WithoutAnAccountIsSeen) {
   ASSERT_TRUE(done) << done.error().message();
   if (!growth) GTEST_SKIP() << "the system does not tell the peak of a part of a run";
   EXPECT_GT(*growth, done->peak_bytes + tolerance_bytes);
+}
+
+// What a memory cgroup counted of a child that did this, beside what it counts of one that does nothing;
+// what the child says is in `account_bytes`. Nothing: there is no such group.
+template <class Work>
+std::optional<uint64_t> counted_of(const Work& work, uint64_t& account_bytes) {
+  const auto group = os::MemoryGroup::make();
+  int ends[2];
+  if (!group || ::pipe(ends) != 0) return std::nullopt;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::ofstream(group->processes_file()) << "0";
+    const uint64_t bytes = work();
+    ::_exit(::write(ends[1], &bytes, sizeof bytes) == sizeof bytes ? 0 : 1);
+  }
+  ::close(ends[1]);
+  const bool told = child > 0 && ::read(ends[0], &account_bytes, sizeof account_bytes) > 0;
+  ::close(ends[0]);
+  if (child > 0) ::waitpid(child, nullptr, 0);
+  return told ? std::optional(group->peak_bytes()) : std::nullopt;
+}
+
+TEST_F(MemoryOfACall, IsWhatAMemoryGroupCounts) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer's own memory is counted as well";
+  const auto trial = file::File::create_temporary(folder_.string());
+  ASSERT_TRUE(trial) << trial.error().message();
+  if (trial->caching() != file::Caching::direct)
+    GTEST_SKIP() << "files in " << folder_ << " lie in the page cache, which the group counts";
+  write_numbers("numbers", input_bytes);
+  write_lines("lines", input_bytes);
+  uint64_t ignored = 0;
+  const auto nothing = counted_of([] { return uint64_t{1}; }, ignored);
+  if (!nothing) GTEST_SKIP() << "no memory cgroup can be made here";
+  constexpr uint64_t not_charged_bytes = 16 * MiB;
+  struct Case {
+    const char* name;
+    bool lines = false;
+    bool forgets = false;
+  };
+  for (const auto& [name, lines, forgets] :
+       {Case{"numbers"}, Case{"lines", true}, Case{"and what nobody charged", false, true}}) {
+    SCOPED_TRACE(name);
+    uint64_t account_bytes = 0;
+    const auto counted = counted_of(
+        [&]() -> uint64_t {
+          FilesOptions given =
+              options({lines ? "lines" : "numbers"}, {.name = lines ? "lines" : "u64"});
+          std::unique_ptr<char[]> not_charged;
+          given.progress = [&](const FilesProgress&) {
+            if (!forgets || not_charged != nullptr) return;
+            not_charged.reset(new char[not_charged_bytes]);
+            std::memset(not_charged.get(), 1, not_charged_bytes);
+          };
+          const auto done = sort_files(given);
+          return done ? done->peak_bytes : 0;
+        },
+        account_bytes);
+    ASSERT_TRUE(counted);
+    ASSERT_GT(account_bytes, 0u) << "the sort failed";
+    const uint64_t grown = *counted - std::min(*counted, *nothing);
+    std::printf("%-20s account %5.1f MiB, memory group %5.1f\n", name,
+                static_cast<double>(account_bytes) / MiB, static_cast<double>(grown) / MiB);
+    EXPECT_LE(account_bytes, budget_bytes);
+    EXPECT_GE(grown, account_bytes / 4);
+    if (forgets) {
+      EXPECT_GT(grown, account_bytes + tolerance_bytes);
+    } else {
+      EXPECT_LE(grown, account_bytes + tolerance_bytes);
+    }
+  }
 }
 
 // Two at the same time, beside what the program holds.
