@@ -38,7 +38,7 @@ struct Sorters {
   std::vector<std::string> missing;
 };
 
-// For uint32_t, uint64_t, KeyValue64 and Record. The first call may take minutes: it builds.
+// For uint32_t, uint64_t, double (without NaNs), KeyValue64 and Record. The first call may take minutes: it builds.
 template <class T>
 Sorters<T> rival_sorts();
 

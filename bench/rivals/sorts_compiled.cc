@@ -31,7 +31,7 @@ using std::iter_swap;  // boost's string_sort looks for it beside the items
 namespace {
 
 template <class T>
-constexpr bool plain = std::is_integral_v<T>;
+constexpr bool plain = std::is_arithmetic_v<T>;
 
 template <class T>
 struct Less {
@@ -65,7 +65,9 @@ void pdqsort(T* items, size_t count, unsigned) {
 template <class T>
 void spreadsort(T* items, size_t count, unsigned) {
   using namespace boost::sort::spreadsort;
-  if constexpr (plain<T>) {
+  if constexpr (std::is_floating_point_v<T>) {
+    float_sort(items, items + count);
+  } else if constexpr (plain<T>) {
     integer_sort(items, items + count);
   } else if constexpr (std::is_same_v<T, KeyValue64>) {
     integer_sort(
@@ -159,6 +161,7 @@ void add_compiled_sorts(Sorters<T>& sorters) {
 
 template void add_compiled_sorts(Sorters<uint32_t>&);
 template void add_compiled_sorts(Sorters<uint64_t>&);
+template void add_compiled_sorts(Sorters<double>&);
 template void add_compiled_sorts(Sorters<KeyValue64>&);
 template void add_compiled_sorts(Sorters<Record>&);
 

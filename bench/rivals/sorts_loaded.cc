@@ -105,6 +105,7 @@ template <class T>
 std::string type_name() {
   if constexpr (std::is_same_v<T, uint32_t>) return "u32";
   if constexpr (std::is_same_v<T, uint64_t>) return "u64";
+  if constexpr (std::is_same_v<T, double>) return "f64";
   if constexpr (std::is_same_v<T, KeyValue64>) return "kv64";
   return "record";
 }
@@ -150,6 +151,7 @@ void add_loaded_sorts(Sorters<T>& sorters) {
 template void add_loaded_sorts(Sorters<uint32_t>&);
 template void add_loaded_sorts(Sorters<uint64_t>&);
 template void add_loaded_sorts(Sorters<KeyValue64>&);
+template void add_loaded_sorts(Sorters<double>&);
 template void add_loaded_sorts(Sorters<Record>&);
 
 template <class T>
@@ -162,6 +164,7 @@ Sorters<T> rival_sorts() {
 
 template Sorters<uint32_t> rival_sorts();
 template Sorters<uint64_t> rival_sorts();
+template Sorters<double> rival_sorts();
 template Sorters<KeyValue64> rival_sorts();
 template Sorters<Record> rival_sorts();
 

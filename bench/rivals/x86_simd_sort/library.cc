@@ -93,6 +93,12 @@ __attribute__((visibility("default"))) void sort_u64(uint64_t* items, size_t cou
   x86simdsortStatic::qsort(items, count);
 }
 
+__attribute__((visibility("default"))) void sort_f64(double* items, size_t count,
+                                                     uint32_t threads) {
+  use_threads(threads);
+  x86simdsortStatic::qsort(items, count);
+}
+
 __attribute__((visibility("default"))) void sort_kv64(KeyValue64* items, size_t count,
                                                       uint32_t threads) {
   use_threads(threads);
