@@ -16,7 +16,7 @@ Result<ItemFormat> FormatOptions::items(bool descending) const {
 Option add_format_options(Parser& parser, FormatOptions& options) {
   parser.group("Input and output");
   const Option format = parser.add_option(
-      "--format", options.name, "u32 u64 i32 i64 f32 f64 kv64 record lines (default lines)");
+      "--format", options.name, "u32 u64 i32 i64 f32 f64 kv64 record lines rows (default lines)");
   parser.add_option("--record", options.record_bytes,
                     "bytes of a record (of --format record; default 100)");
   parser.add_option("--dtype", options.dtype,

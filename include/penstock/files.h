@@ -27,6 +27,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -42,10 +43,27 @@ namespace penstock {
 
 // ---- What is read and written, and within which limits.
 
+// What a row of the format `rows` begins with; its key follows, and then a payload, both of any bytes.
+// One row stands behind the other, with nothing between them. Rows are ordered by their keys, byte by
+// byte, and rows of equal keys keep their order in all operations; group and join take none.
+struct RowHead {
+  uint32_t row_bytes;  // of all of it, this head included
+  uint32_t key_bytes;
+
+  static constexpr uint32_t bytes = 8;  // both, little-endian
+  // REQUIRES: so many bytes are there.
+  static RowHead at(const void* row) {
+    RowHead head;
+    std::memcpy(&head, row, bytes);
+    return head;
+  }
+  void store(void* row) const { std::memcpy(row, this, bytes); }
+};
+
 // What the bytes of files are, and how their items are ordered, in the words of the command line.
 struct ItemFormat {
   // Numbers, little-endian: u32, u64, i32, i64, f32, f64; kv64, 8 bytes of key (as u64) and 8 of
-  // value; record, of a fixed length; lines of text.
+  // value; record, of a fixed length; lines of text; rows, each with its lengths in front (RowHead).
   std::string name = "lines";
   std::optional<uint32_t> record_bytes = {};  // of a record; nothing: 100, or as `dtype` says
   std::string dtype = {};                     // the fields of a record, as NumPy describes them

@@ -60,6 +60,12 @@ Status check_key_lies_in_item(const record::Format& format, const char* attempte
   return misuse(attempted, "--key", "--format record --key OFFSET:LENGTH");
 }
 
+// Values, and the other side's part of a pair, have no place in a row.
+Status check_is_no_row(const record::Format& format, const char* attempted) {
+  if (format.type != record::Type::rows) return {};
+  return misuse(attempted, "--format rows", "lines, records or numbers");
+}
+
 // Stable, in a temporary that goes with its last user.
 Result<std::shared_ptr<const file::File>> sorted_copy(const files::FilesOptions& files,
                                                       const record::Format& format) {
@@ -203,6 +209,8 @@ Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesO
     auto made = options_at_once(each, {.stable = true});  // lines of equal keys are one group
     if (!made) return std::unexpected(made.error());
     const record::Format& format = made->format;
+    if (auto fine = check_is_no_row(format, "group rows"); !fine)
+      return std::unexpected(fine.error());
     if (!format.fixed() &&
         (format.keys != nullptr || format.columns != nullptr || format.csv ||
          format.header_lines > 0 || format.line_end != '\n' || !options.columns.empty()))
@@ -223,6 +231,8 @@ Result<JoinFilesStats> join_files(const FilesOptions& files, const JoinFilesOpti
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinFilesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
+    if (auto fine = check_is_no_row(made->format, "join rows"); !fine)
+      return std::unexpected(fine.error());
     if (auto fine = check_key_lies_in_item(made->format, "join by such a key"); !fine)
       return std::unexpected(fine.error());
     ItemFormat right = each.items;
@@ -240,7 +250,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<JoinLinesStats> {
     auto made = options_at_once(each, {});
     if (!made) return std::unexpected(made.error());
-    if (made->format.fixed())
+    if (!made->format.lines())
       return misuse("join such items by fields", "--format " + each.items.name, "--format lines");
     if (each.items.header_lines > 1)
       return misuse("join a header of several lines",

@@ -107,6 +107,100 @@ TEST_F(PublicFiles, TheFirstItemsAloneAreASortOfTheirOwn) {
   EXPECT_EQ(numbers("out"), first);
 }
 
+std::string row(const std::string& key, const std::string& payload) {
+  std::string made(RowHead::bytes, '\0');
+  made += key + payload;
+  RowHead{static_cast<uint32_t>(made.size()), static_cast<uint32_t>(key.size())}.store(made.data());
+  return made;
+}
+
+TEST_F(PublicFiles, RowsAreSortedByTheirKeysAndStayTheSame) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  std::string data;
+  for (size_t i = 0; i < 40'000; ++i) {
+    const uint64_t number = numbers_[i];
+    rows.emplace_back(std::string(number % 3, '\0') + std::to_string(number % 5000),
+                      std::to_string(i) + std::string(number % 70, '\n'));
+  }
+  for (const auto& [key, payload] : rows) data += row(key, payload);
+  write("in", data);
+  auto expected = [&](size_t begin, size_t end) {
+    std::string all;
+    for (size_t i = begin; i < end; ++i) all += row(rows[i].first, rows[i].second);
+    return all;
+  };
+  std::ranges::stable_sort(rows, {}, &std::pair<std::string, std::string>::first);
+
+  std::string sunk;
+  FilesOptions given = options("in", "rows");
+  given.sink = callback_sink([&](std::span<const std::byte> from) -> Status {
+    sunk.append(reinterpret_cast<const char*>(from.data()), from.size());
+    return {};
+  });
+  auto done = sort_files(given);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(done->items, rows.size());
+  EXPECT_TRUE(sunk == expected(0, rows.size()));
+
+  for (const uint64_t count : {uint64_t{0}, uint64_t{7}, uint64_t{30'000}}) {
+    ASSERT_TRUE(top_items(options("in", "rows"), count));
+    EXPECT_TRUE(text("out") == expected(0, count)) << count;
+  }
+
+  PartitionFilesOptions parts{.parts = 3};
+  given = options("in", "rows");
+  given.output = path("part-{}");
+  for (const auto by : {PartitionFilesBy::hash, PartitionFilesBy::range}) {
+    parts.by = by;
+    const auto parted = partition_files(given, parts);
+    ASSERT_TRUE(parted) << parted.error().message();
+    FilesOptions merge = options("in", "rows");
+    merge.inputs.clear();
+    for (const FilePart& part : parted->parts) {
+      FilesOptions each = options("in", "rows");
+      each.inputs = {part.path};
+      each.output = part.path;
+      ASSERT_TRUE(sort_files(each));
+      merge.inputs.push_back(part.path);
+    }
+    const auto merged = merge_files(merge);
+    ASSERT_TRUE(merged) << merged.error().message();
+    EXPECT_TRUE(text("out") == expected(0, rows.size()));
+    const auto checked = check_file(options("out", "rows"), 2);
+    ASSERT_TRUE(checked) << checked.error().message();
+    EXPECT_EQ(checked->count, rows.size());
+    EXPECT_FALSE(checked->first_unsorted);
+  }
+}
+
+TEST_F(PublicFiles, WhatIsNoRowsIsRefused) {
+  const std::string good = row("a", "payload") + row("b", "");
+  for (const std::string& bad :
+       {good.substr(0, good.size() - 1), good + "x", std::string(100, '\0'),
+        good + std::string("\x09\0\0\0\x02\0\0\0x", 9)}) {
+    write("in", bad);
+    std::filesystem::remove(path("out"));
+    const FilesOptions given = options("in", "rows");
+    const auto sorted = sort_files(given);
+    const auto merged = merge_files(given);
+    const auto checked = check_file(given, 2);
+    for (const Error* error :
+         {sorted ? nullptr : &sorted.error(), merged ? nullptr : &merged.error(),
+          checked ? nullptr : &checked.error()}) {
+      ASSERT_NE(error, nullptr);
+      EXPECT_EQ(error->code, ErrorCode::corrupt) << error->message();
+    }
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  }
+  FilesOptions given = options("in", "rows");
+  EXPECT_FALSE(group_files(given, {}));
+  given.inputs.push_back(path("in"));
+  EXPECT_FALSE(join_files(given));
+  EXPECT_FALSE(join_lines(given));
+  given.items.keys = {"1"};
+  EXPECT_FALSE(sort_files(given));
+}
+
 TEST_F(PublicFiles, WordsThatMakeNoSenseAreNamedAsOptions) {
   FilesOptions given = options();
   given.items.csv = true;

@@ -108,7 +108,7 @@ Result<record::Format> format_of(const ItemFormat& items, const ItemRules& rules
   if (!items.dtype.empty()) return needs("--dtype", "record");
   auto format = record::parse_format(items.name);
   if (!format) return format;
-  if (format->fixed()) {
+  if (!format->lines()) {
     if (!items.keys.empty()) return needs("--key", "record");
     if (of_text != nullptr) return needs(of_text, "lines");
     return format;
@@ -130,7 +130,7 @@ Result<std::shared_ptr<const record::Locale>> locale_of(const ItemFormat& items)
 
 bool is_reversed(const ItemFormat& items, const record::Format& format) {
   return items.descending &&
-         (format.fixed() || (format.keys == nullptr && format.columns == nullptr));
+         (!format.lines() || (format.keys == nullptr && format.columns == nullptr));
 }
 
 }  // namespace penstock::api

@@ -18,7 +18,7 @@ namespace {
 // their targets to stay in the first cache.
 constexpr size_t batch_items_max = 1024;
 
-// Of a fixed size, and cut off by the end; or a line of more than `item_bytes_max`.
+// Of a fixed size, and cut off by the end; or a line or row of more than `item_bytes_max`.
 std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
                                 size_t item_bytes_max) {
   if (format.fixed()) {
@@ -26,7 +26,8 @@ std::unexpected<Error> bad_item(const record::Format& format, uint32_t input,
                    fmt::format("input {}", input), "another --format or --record");
   }
   return failure(ErrorCode::corrupt,
-                 fmt::format("read a line of more than {} bytes", item_bytes_max),
+                 fmt::format("read a {} of more than {} bytes", format.lines() ? "line" : "row",
+                             item_bytes_max),
                  fmt::format("input {}", input), "more memory (a larger -S)");
 }
 
@@ -36,7 +37,7 @@ std::unexpected<Error> bad_row(const record::Format& format, uint32_t input, uin
   return failure(ErrorCode::corrupt,
                  fmt::format("read row {}: at byte {} of it is {}", format.header_lines + lines,
                              fault.at, fault.what),
-                 fmt::format("input {}", input), "--format lines, if it is no CSV");
+                 fmt::format("input {}", input), record::hint_of_fault(format));
 }
 
 }  // namespace
@@ -88,8 +89,8 @@ bool ItemReader::next_line() {
   size_t searched = 0;
   for (auto window = input_->window();;) {
     const std::byte* const end = window.data() + window.size();
-    // Of a row, quotes are counted from its beginning on.
-    const std::byte* const from = window.data() + (format_.csv ? 0 : searched);
+    // Of rows, quotes are counted from the beginning on, and lengths stand there.
+    const std::byte* const from = window.data() + (format_.has_rules() ? 0 : searched);
     if (const size_t bytes = record::item_bytes_at(format_, from, end); bytes > 0) {
       at_ = from + bytes;
       break;
@@ -285,7 +286,7 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
       lines.emplace_back(reinterpret_cast<const char*>(window.data()), window.size());
       at = window.size();
     }
-    for (size_t i = 0; format.csv && i < lines.size(); ++i) {
+    for (size_t i = 0; format.has_rules() && i < lines.size(); ++i) {
       if (const auto fault = fault_of(format, lines[i]))
         return bad_row(format, input.index(), passed + i + 1, *fault);
     }

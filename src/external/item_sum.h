@@ -27,9 +27,9 @@ ItemSum sum_of(std::span<const T> numbers) {
   return sum;
 }
 
-// A record, or a line with its newline or without.
+// A record, a row, or a line with its newline or without.
 inline ItemSum sum_of_item(const record::Format& format, std::string_view item) {
-  if (!format.fixed()) item = record::without_line_end(format, item);
+  if (format.lines()) item = record::without_line_end(format, item);
   return {.items = 1, .words = sorting::mix_of_bytes(item.data(), item.size())};
 }
 

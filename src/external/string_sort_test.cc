@@ -1,4 +1,4 @@
-// The sort of records and lines that lie in files, against std::stable_sort: memory from the least
+// The sort of records, lines and rows that lie in files, against std::stable_sort: memory from the least
 // on, inputs from half of it to several times as much, with and without compression.
 
 #include <fmt/format.h>
@@ -25,6 +25,7 @@ using record::Format;
 using record::Type;
 
 const Format lines{Type::lines, 1};
+const Format rows = *record::parse_format("rows");
 
 uint64_t seed_of_run() {
   static const uint64_t seed = [] {
@@ -40,7 +41,8 @@ std::vector<std::string_view> items_of(const Format& format, std::string_view da
   std::vector<std::string_view> items;
   for (size_t at = 0; at < data.size();) {
     size_t bytes = format.record_bytes;
-    if (!format.fixed()) bytes = std::min(data.find('\n', at), data.size() - 1) + 1 - at;
+    if (format.lines()) bytes = std::min(data.find('\n', at), data.size() - 1) + 1 - at;
+    if (format.type == Type::rows) bytes = RowHead::at(data.data() + at).row_bytes;
     items.push_back(data.substr(at, bytes));
     at += bytes;
   }
@@ -64,7 +66,7 @@ std::string sorted_by_model(const SortOptions& options, std::string_view data) {
   out.reserve(data.size() + 1);
   for (std::string_view item : items) {
     out += item;
-    if (!format.fixed() && !item.ends_with('\n')) out += '\n';
+    if (record::lacks_line_end(format, item)) out += '\n';
   }
   return out;
 }
@@ -97,6 +99,9 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
       if (format.key_offset + format.key_bytes + 8 <= format.record_bytes)
         std::memcpy(data.data() + at + format.key_offset + format.key_bytes, &at, 8);
     } else {
+      const size_t at = data.size();
+      const bool is_row = format.type == Type::rows;
+      if (is_row) data.resize(at + RowHead::bytes);
       data.append(shape.prefix_bytes, 'p');
       size_t length = shape.least_bytes + key % (shape.most_bytes - shape.least_bytes + 1);
       if (shape.long_bytes > 0 &&
@@ -107,10 +112,17 @@ std::string random_text(Random& random, const Format& format, const Shape& shape
         data += byte == '\n' ? ' ' : static_cast<char>(i % 3 == 0 ? byte : byte & 0x0f);
         if (data.back() == '\n') data.back() = ' ';
       }
-      data += '\n';
+      if (!is_row) {
+        data += '\n';
+        continue;
+      }
+      const size_t key_bytes = data.size() - at - RowHead::bytes;
+      data.append(std::to_string(at)).append(random.below(20), '\0');
+      RowHead{static_cast<uint32_t>(data.size() - at), static_cast<uint32_t>(key_bytes)}.store(
+          data.data() + at);
     }
   }
-  if (!format.fixed() && random.below(2) == 0 && data.size() > 1 && data[data.size() - 2] != '\n')
+  if (format.lines() && random.below(2) == 0 && data.size() > 1 && data[data.size() - 2] != '\n')
     data.pop_back();
   return data;
 }
@@ -145,9 +157,9 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
   const int rounds = os::shadowed ? 5 : 12;
   for (int round = 0; round < rounds; ++round) {
     Random random(seed_of_run() + static_cast<uint64_t>(round));
-    Format format = lines;
+    Format format = round % 3 == 0 ? rows : lines;
     Shape shape;
-    if (round % 2 == 0) {
+    if (round % 3 == 1) {
       format.type = Type::record;
       format.record_bytes = 3 + static_cast<uint32_t>(random.below(200));
       format.key_bytes = 1 + static_cast<uint32_t>(random.below(format.record_bytes));
@@ -169,11 +181,12 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
     const uint64_t bytes = 4 * MiB + random.below(os::shadowed ? 12 * MiB : 36 * MiB);
     const uint64_t more = random.below(2) * random.below(16 * MiB);
     SCOPED_TRACE(fmt::format(
-        "seed {} round {}: {} bytes, record {} key {}+{}, lines {} to {}, prefix {}, {} keys, "
+        "seed {} round {}: {} bytes, {} of {}, key {}+{}, texts {} to {}, prefix {}, {} keys, "
         "descending {}, unique {}, compressed {}, threads {}, {} more memory",
-        seed_of_run(), round, bytes, format.record_bytes, format.key_offset, format.key_bytes,
-        shape.least_bytes, shape.most_bytes, shape.prefix_bytes, shape.keys, chosen.descending,
-        chosen.unique, chosen.compression == Compression::always, chosen.threads, more));
+        seed_of_run(), round, bytes, record::name_of(format.type), format.record_bytes,
+        format.key_offset, format.key_bytes, shape.least_bytes, shape.most_bytes,
+        shape.prefix_bytes, shape.keys, chosen.descending, chosen.unique,
+        chosen.compression == Compression::always, chosen.threads, more));
     sort_and_compare(chosen, random_text(random, format, shape, bytes), more);
     if (HasFailure()) return;
   }
@@ -206,7 +219,7 @@ TEST_F(StringSortTest, WhatFitsWritesNothingButTheOutput) {
 
 TEST_F(StringSortTest, OneGiantKeyIsCopiedWhateverItsSize) {
   Random random(seed_of_run());
-  for (const Format& format : {Format{Type::record, 64, 8, 8}, lines}) {
+  for (const Format& format : {Format{Type::record, 64, 8, 8}, lines, rows}) {
     for (bool unique : {false, true}) {
       for (Compression compression : {Compression::always, Compression::never}) {
         if (!tried()) continue;

@@ -61,7 +61,7 @@ Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
   if (!arrival) return std::unexpected(arrival.error());
   // Where a row begins is known from the front on alone.
   const record::Format& format = options.check.format;
-  if (!arrival->in_order && !format.csv && format.header_lines == 0)
+  if (!arrival->in_order && !format.has_rules() && format.header_lines == 0)
     return record::check_file(*file, options);
   auto bytes = source::source_of(*file, files.source, files.cancel);
   if (!bytes) return std::unexpected(bytes.error());

@@ -2,12 +2,12 @@
 
 namespace penstock::files {
 
-std::unexpected<Error> bad_row(const std::string& file, uint64_t rows, uint64_t offset,
-                               const record::RowFault& fault) {
+std::unexpected<Error> bad_row(const record::Format& format, const std::string& file, uint64_t rows,
+                               uint64_t offset, const record::RowFault& fault) {
   return failure(ErrorCode::corrupt,
                  "read row " + std::to_string(rows + 1) + ": at byte " +
                      std::to_string(offset + fault.at) + " is " + fault.what,
-                 file, "--format lines, if it is no CSV");
+                 file, record::hint_of_fault(format));
 }
 
 // Finds the item at at_, asking the reader for more when it is not whole.
@@ -56,7 +56,7 @@ bool Cursor::next() {
 Status Cursor::status() const {
   if (auto status = reader_->status(); !status) return status;
   if (fault_)
-    return bad_row(name_, order_.format().header_lines + items_,
+    return bad_row(order_.format(), name_, order_.format().header_lines + items_,
                    reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
   if (too_long_) {
     return failure(ErrorCode::out_of_memory,

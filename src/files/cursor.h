@@ -9,9 +9,9 @@
 
 namespace penstock::files {
 
-// The error of a row of CSV that breaks the rules: of one behind so many, which begins at `offset`.
-std::unexpected<Error> bad_row(const std::string& file, uint64_t rows, uint64_t offset,
-                               const record::RowFault& fault);
+// The error of a row that breaks the rules: of one behind so many, which begins at `offset`.
+std::unexpected<Error> bad_row(const record::Format& format, const std::string& file, uint64_t rows,
+                               uint64_t offset, const record::RowFault& fault);
 
 // Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and prefix() is
 // its place in the order, up to ties.

@@ -48,6 +48,8 @@ class Collector {
     stretch_kept_bytes_ = 0;
     if (order_.format().fixed()) {
       add_fixed(data, bytes, offset);
+    } else if (order_.format().type == record::Type::rows) {
+      add_rows(data, bytes, offset);
     } else {
       add_lines(data, bytes, offset);
     }
@@ -90,6 +92,26 @@ class Collector {
       if (line.empty()) break;  // of rows: it began in quotes, or goes on behind
       if (i % step == 0) add_item(line);
       at += line.size();
+    }
+  }
+
+  // Of rows that are longer than a stretch there is none.
+  void add_rows(const std::byte* data, size_t bytes, uint64_t offset) {
+    const std::byte* const end = data + bytes;
+    const std::byte* const begin = offset == 0 ? data : record::first_row(data, end);
+    uint64_t rows = 0;
+    const std::byte* at = begin;
+    while (const size_t row_bytes = record::keyed_row_bytes_at(at, end)) {
+      ++rows;
+      at += row_bytes;
+    }
+    count(static_cast<uint64_t>(at - begin), rows);
+    const uint64_t step = std::max<uint64_t>(1, rows / items_per_stretch_);
+    at = begin;
+    for (uint64_t i = 0; i < rows; ++i) {
+      const std::string_view row = item_at(order_.format(), at, end);
+      if (i % step == 0) add_item(row);
+      at += row.size();
     }
   }
 

@@ -182,12 +182,21 @@ size_t Checker::complete_partial(std::span<const std::byte> data) {
 // How many bytes the item that partial_ begins still has; of a line that does not end in `data`,
 // more than those.
 size_t Checker::bytes_to_boundary(std::span<const std::byte> data) const {
+  if (order_.format().type == Type::rows) return bytes_to_row_end(data);
   if (order_.format().csv) {
     const size_t bytes = row_bytes_at(order_.format().line_end, data.data(),
                                       data.data() + data.size(), partial_in_quotes_);
     return bytes == 0 ? data.size() + 1 : bytes;
   }
   return item_bytes_ != 0 ? item_bytes_ - partial_.size() : line_bytes(order_.format(), data);
+}
+
+// Of a row, whose lengths may be on either side.
+size_t Checker::bytes_to_row_end(std::span<const std::byte> data) const {
+  std::string head = partial_.substr(0, RowHead::bytes);
+  append_to(head, data.first(std::min(data.size(), RowHead::bytes - head.size())));
+  if (head.size() < RowHead::bytes) return data.size() + 1;
+  return std::max(RowHead::at(head.data()).row_bytes, RowHead::bytes) - partial_.size();
 }
 
 // Accounts for the whole items at the beginning of `data`; returns their bytes.
@@ -240,7 +249,7 @@ size_t Checker::scan_lines(const std::byte* data, size_t bytes) {
   unsigned room = 0;
   std::string_view last_key = order_.key(last, rooms[1]);
   while (const size_t line_bytes = item_bytes_at(order_.format(), begin, end)) {
-    const std::string_view line = text_at(begin, line_bytes - 1);
+    const std::string_view line = without_line_end(order_.format(), text_at(begin, line_bytes));
     keep_fault(fault_of(order_.format(), line), static_cast<uint64_t>(begin - data));
     const std::string_view key = order_.key(line, rooms[room]);
     if (result_.count == 0) {
@@ -298,14 +307,14 @@ void Checker::keep_fault(const std::optional<RowFault>& fault, uint64_t row_offs
             .attempted = fmt::format(
                 "read row {}: at byte {} is {}", order_.format().header_lines + result_.count + 1,
                 header_bytes_ + scanned_bytes_ + row_offset + fault->at, fault->what),
-            .hint = "--format lines, if it is no CSV"};
+            .hint = hint_of_fault(order_.format())};
 }
 
 Result<CheckResult> Checker::finish() {
   PENSTOCK_CHECK(!in_head_ && head_.empty(), "a check was finished without its first part");
   if (item_bytes_ == 0 && !partial_.empty()) {
     const std::byte line_end[] = {std::byte(order_.format().line_end)};
-    complete_partial(line_end);
+    if (order_.format().lines()) complete_partial(line_end);
     keep_fault(fault_of(order_.format(), partial_), 0);
   }
   if (fault_) return std::unexpected(*fault_);

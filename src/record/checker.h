@@ -61,6 +61,7 @@ class Checker {
  private:
   size_t take_head(std::span<const std::byte> data);
   size_t complete_partial(std::span<const std::byte> data);
+  size_t bytes_to_row_end(std::span<const std::byte> data) const;
   size_t bytes_to_boundary(std::span<const std::byte> data) const;
   size_t scan(std::span<const std::byte> data);
   template <class Rules>

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "record/codec.h"
+#include "record/keyed_rows.h"
 
 namespace penstock::record {
 namespace {
@@ -16,15 +17,16 @@ struct Name {
   Type type;
 };
 
-constexpr std::array<Name, 9> names = {{{"u32", Type::u32},
-                                        {"u64", Type::u64},
-                                        {"i32", Type::i32},
-                                        {"i64", Type::i64},
-                                        {"f32", Type::f32},
-                                        {"f64", Type::f64},
-                                        {"kv64", Type::kv64},
-                                        {"record", Type::record},
-                                        {"lines", Type::lines}}};
+constexpr std::array<Name, 10> names = {{{"u32", Type::u32},
+                                         {"u64", Type::u64},
+                                         {"i32", Type::i32},
+                                         {"i64", Type::i64},
+                                         {"f32", Type::f32},
+                                         {"f64", Type::f64},
+                                         {"kv64", Type::kv64},
+                                         {"record", Type::record},
+                                         {"lines", Type::lines},
+                                         {"rows", Type::rows}}};
 
 constexpr uint32_t benchmark_record_bytes = 100;
 constexpr uint32_t benchmark_key_bytes = 10;
@@ -65,11 +67,15 @@ Result<Format> parse_format(std::string_view name, uint32_t record_bytes, std::s
   const auto* found = std::ranges::find(names, name, &Name::name);
   if (found == names.end()) {
     return failure(ErrorCode::invalid_argument, "use this format", fmt::format("--format {}", name),
-                   "u32, u64, i32, i64, f32, f64, kv64, record or lines");
+                   "u32, u64, i32, i64, f32, f64, kv64, record, lines or rows");
   }
   if (found->type == Type::record) return record_format(record_bytes, key);
   if (found->type == Type::lines) {
     return Format{.type = Type::lines, .record_bytes = 1, .key_offset = 0, .key_bytes = 0};
+  }
+  if (found->type == Type::rows) {
+    return Format{
+        .type = Type::rows, .record_bytes = 1, .key_offset = RowHead::bytes, .key_bytes = 0};
   }
   const uint32_t item_bytes = item_bytes_of(found->type);
   return Format{.type = found->type,

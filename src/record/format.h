@@ -17,15 +17,15 @@ namespace penstock::record {
 
 struct TextOptions;  // text/text_order.h
 
-enum class Type { u32, u64, i32, i64, f32, f64, kv64, record, lines };
+enum class Type { u32, u64, i32, i64, f32, f64, kv64, record, lines, rows };
 
 // One format, as the command line names it (--format, --record, --key).
 struct Format {
   Type type = Type::u64;
-  uint32_t record_bytes = 8;  // size of an item; 1 for lines, whose items end with '\n'
+  uint32_t record_bytes = 8;  // size of an item; 1 for lines and rows, which say where they end
   // The key is bytes [key_offset, key_offset + key_bytes) of an item. Of type record it is compared
   // bytewise; of the numeric types it is the number (at offset 0); lines have their whole line as
-  // key.
+  // key, rows (keyed_rows.h) as much as each of them says.
   uint32_t key_offset = 0;
   uint32_t key_bytes = 8;
   char line_end = '\n';  // of lines
@@ -38,11 +38,14 @@ struct Format {
   uint32_t header_lines = 0;
   std::shared_ptr<const TextOptions> columns = {};
 
-  bool numeric() const { return type != Type::record && type != Type::lines; }
-  bool fixed() const { return type != Type::lines; }
+  bool numeric() const { return type < Type::record; }
+  bool fixed() const { return type < Type::lines; }  // all items are equally long
+  bool lines() const { return type == Type::lines; }
+  // Items may break the rules of their format, which fault_of() tells.
+  bool has_rules() const { return csv || type == Type::rows; }
   // Items of equal keys are equally long.
   bool equal_keys_are_equally_long() const {
-    return fixed() || keys == nullptr || keys->is_total();
+    return fixed() || (lines() && (keys == nullptr || keys->is_total()));
   }
 
   bool operator==(const Format&) const = default;
@@ -56,7 +59,8 @@ inline constexpr size_t header_bytes_max = 4 << 20;
 // format has one.
 std::optional<size_t> header_bytes(const Format& format, std::string_view data);
 
-// "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines".
+// "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines",
+// "rows".
 // Of a record, `record_bytes` 0 means 100, and an empty `key` means its first 10 bytes (all, if it
 // has fewer). Other types have neither and take no notice of them.
 Result<Format> parse_format(std::string_view name, uint32_t record_bytes = 0,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "record/format.h"
+#include "record/keyed_rows.h"
 #include "record/rows.h"
 
 namespace penstock::record {
@@ -22,6 +23,7 @@ inline size_t item_bytes_at(const Format& format, const std::byte* at, const std
   const auto bytes = static_cast<size_t>(end - at);
   if (format.fixed()) return bytes < format.record_bytes ? 0 : format.record_bytes;
   if (format.csv) return row_bytes_at(format.line_end, at, end);
+  if (format.type == Type::rows) return keyed_row_bytes_at(at, end);
   const void* end_of_line = bytes == 0 ? nullptr : std::memchr(at, format.line_end, bytes);
   if (end_of_line == nullptr) return 0;
   return static_cast<size_t>(static_cast<const std::byte*>(end_of_line) - at) + 1;
@@ -36,26 +38,33 @@ inline std::string_view item_at(const Format& format, const std::byte* at, const
   return text_at(at, item_bytes_at(format, at, end));
 }
 
-// What is wrong with an item of text: of rows of CSV, that they break the rules.
+// What is wrong with an item: of rows of CSV, that they break the rules; of rows, their lengths.
 inline std::optional<RowFault> fault_of(const Format& format, std::string_view item) {
+  if (format.type == Type::rows) return fault_of_keyed_row(item);
   if (!format.csv) return {};
   return fault_of_row(item, *format.csv, format.line_end);
 }
 
+// What to try where fault_of() finds something.
+inline const char* hint_of_fault(const Format& format) {
+  return format.csv ? "--format lines, if it is no CSV" : "another --format";
+}
+
 // Without what ends it, which the last line of a file may lack.
 inline std::string_view without_line_end(const Format& format, std::string_view line) {
-  if (!format.fixed() && line.ends_with(format.line_end)) line.remove_suffix(1);
+  if (format.lines() && line.ends_with(format.line_end)) line.remove_suffix(1);
   return line;
 }
 
 // Of the last line of a file, which then gets an end wherever it is written.
 inline bool lacks_line_end(const Format& format, std::string_view item) {
-  return !format.fixed() && !item.ends_with(format.line_end);
+  return format.lines() && !item.ends_with(format.line_end);
 }
 
 // The bytes that an item is known by, where no key is made: of a line all but its end.
 inline std::string_view key_of(const Format& format, std::string_view item) {
   if (format.fixed()) return item.substr(format.key_offset, format.key_bytes);
+  if (format.type == Type::rows) return key_of_row(item);
   return without_line_end(format, item);
 }
 

@@ -98,7 +98,7 @@ class PairSorter {
   bool whole() const {
     if (items_.bytes == 0) return items_.items == 0;
     if (format_.fixed()) return items_.bytes == items_.items * format_.record_bytes;
-    return items_.end()[-1] == std::byte(format_.line_end);
+    return !format_.lines() || items_.end()[-1] == std::byte(format_.line_end);
   }
 
   static std::unexpected<Error> not_what_was_written() {
@@ -114,13 +114,13 @@ class PairSorter {
   // A part of the item. Every line has its end here, which need not be looked at.
   std::string_view plain_key_of(const KeyValue& pair) const {
     const std::string_view item = item_of(pair);
-    if (format_.fixed()) return item.substr(format_.key_offset, format_.key_bytes);
+    if (!format_.lines()) return record::key_of(format_, item);
     return item.substr(0, item.size() - 1);
   }
 
   // False: there are not so many.
   bool find_items(std::span<KeyValue> pairs) const {
-    if (!format_.fixed() && !format_.csv) return find_lines(pairs);
+    if (format_.lines() && !format_.csv) return find_lines(pairs);
     const std::byte* at = items_.data;
     for (KeyValue& pair : pairs) {
       const size_t bytes = record::item_bytes_at(format_, at, items_.end());

@@ -59,7 +59,7 @@ class ItemPlace {
 // Items of equal keys are the same, byte by byte.
 inline bool equal_keys_are_equal(const record::Format& format) {
   if (format.keys != nullptr) return format.keys->is_total();
-  return !format.fixed() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
+  return format.lines() || (format.key_offset == 0 && format.key_bytes == format.record_bytes);
 }
 
 // Puts the items' pairs in order at `pairs`: items of equal keys in the order in which they lie, unless

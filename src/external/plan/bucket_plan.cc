@@ -96,7 +96,9 @@ uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned thread
   }
   // As many items as there may be: lines may be much shorter than the sample said. Where blocks are
   // compressed, a sorter has one more.
-  const uint64_t least_bytes = format.fixed() ? format.record_bytes : 2;
+  const uint64_t least_bytes = format.fixed()   ? format.record_bytes
+                               : format.lines() ? 2
+                                                : RowHead::bytes;
   return sort_pairs_extra_bytes(format, region_bytes / (least_bytes + pair_bytes), threads) +
          block_within(needs.memory_bytes / 64);
 }

@@ -129,7 +129,8 @@ class PieceSplit {
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
       status = bad_row(
-          name_, context_.options.format.header_lines + distributor_.read.items - items_before_,
+          context_.options.format, name_,
+          context_.options.format.header_lines + distributor_.read.items - items_before_,
           reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
     }
     finish_turn(turn, std::move(status));

@@ -39,10 +39,10 @@ class StringDistributor final : public Distributor {
     window.ends.resize(ItemWindow::items_max);
     window.ends.resize(find_ends(at, end, window.ends));
     const auto bytes = static_cast<size_t>(end - at);
-    // A last line needs no end of its own and gets one.
+    // A last line needs no end of its own and gets one. What is left of a row is its fault.
     if (!format_.fixed() && last && bytes > 0 && window.ends.empty()) {
       window.ends.push_back(bytes);
-      window.lacks_line_end = true;
+      window.lacks_line_end = format_.lines();
     }
   }
 
@@ -99,7 +99,7 @@ class StringDistributor final : public Distributor {
 
   // How many items end in [at, end), and where.
   size_t find_ends(const std::byte* at, const std::byte* end, std::vector<size_t>& ends) const {
-    if (!format_.fixed() && !format_.csv)
+    if (format_.lines() && !format_.csv)
       return record::find_line_ends(at, end, format_.line_end, ends.data(), ends.size());
     size_t found = 0;
     for (size_t offset = 0; found < ends.size(); ends[found++] = offset) {

@@ -565,11 +565,43 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
   return stored;
 }
 
+namespace {
+
+std::unexpected<Error> not_so_many(const file::File& file) {
+  return failure(ErrorCode::corrupt, "find the end of the first items", file.path());
+}
+
+// The lengths of rows lead from the front on.
+Result<uint64_t> bytes_of_first_rows(const file::File& file, uint64_t offset, const Stored& stored,
+                                     uint64_t count) {
+  std::vector<std::byte> window(256 * KiB);
+  uint64_t end = 0;  // of the rows passed
+  for (uint64_t passed = 0; passed < count;) {
+    const auto bytes = std::min<uint64_t>(window.size(), stored.bytes - end);
+    if (bytes < RowHead::bytes) return not_so_many(file);
+    if (auto status = file::read_exactly(file, offset + end, window.data(), bytes); !status)
+      return std::unexpected(status.error());
+    uint64_t at = 0;
+    for (; passed < count && at + RowHead::bytes <= bytes; ++passed) {
+      const RowHead head = RowHead::at(window.data() + at);
+      if (!record::makes_sense(head)) return not_so_many(file);
+      at += head.row_bytes;
+    }
+    end += at;
+    if (end > stored.bytes) return not_so_many(file);
+  }
+  return end;
+}
+
+}  // namespace
+
 // Lines that are too many are counted from the end: mostly they are few.
 Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& file, uint64_t offset,
                                 const Stored& stored, uint64_t count) {
   if (stored.items <= count) return stored.bytes;
   if (options.format.fixed()) return count * options.format.record_bytes;
+  if (options.format.type == record::Type::rows)
+    return bytes_of_first_rows(file, offset, stored, count);
   if (count == 0) return 0;
   // What ends line `count` is found so many times behind it.
   uint64_t behind = stored.items - count;
@@ -586,7 +618,7 @@ Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& fi
     }
     end -= bytes;
   }
-  return failure(ErrorCode::corrupt, "find the end of the first lines", file.path());
+  return not_so_many(file);
 }
 
 }  // namespace penstock::external
