@@ -30,5 +30,6 @@ void bind_memory(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_stream(nb::module_& module);
 void bind_rewire(nb::module_& module);
+void bind_tables(nb::module_& module);
 
 }  // namespace penstock::python

@@ -30,4 +30,5 @@ NB_MODULE(_penstock, module) {
   penstock::python::bind_files(module);
   penstock::python::bind_stream(module);
   penstock::python::bind_rewire(module);
+  penstock::python::bind_tables(module);
 }

@@ -26,9 +26,10 @@ from ._files import FileOptions, Report, check, group, join, merge, partition_fi
 from ._memory import Partitions, argsort, partition, sort, top_k
 from ._rewire import Snapshot, Table, Vector
 from ._stream import Stream, open
+from ._tables import Batches, merge_tables, partition_table, sort_batches, sort_table, top_table
 from ._trace import Trace, trace
 
-__all__ = ["Cancelled", "Corrupt", "Error", "FileOptions", "IOFailure", "Interrupted", "InvalidArgument", "NotFound",
+__all__ = ["Batches", "Cancelled", "Corrupt", "Error", "FileOptions", "IOFailure", "Interrupted", "InvalidArgument", "NotFound",
            "OutOfMappings", "OutOfMemory", "OutOfSpace", "Partitions", "PermissionDenied", "Report", "Snapshot", "Stream", "Table",
-           "Trace", "Unsorted", "Unsupported", "Vector", "argsort", "check", "group", "join", "merge", "open", "partition",
-           "partition_files", "plan", "sort", "sort_file", "top_k", "trace"]
+           "Trace", "Unsorted", "Unsupported", "Vector", "argsort", "check", "group", "join", "merge", "merge_tables", "open", "partition",
+           "partition_files", "partition_table", "plan", "sort", "sort_batches", "sort_file", "sort_table", "top_k", "top_table", "trace"]

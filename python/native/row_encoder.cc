@@ -1,0 +1,457 @@
+#include "row_encoder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "penstock/files.h"
+
+// A batch is columns, and a row is of all of them: to go from value to value means a decision on the type for each. So a
+// thousand rows are measured at a time, column by column, and then written in the same way: what is decided for a column
+// holds for all of its values, and the rows stay in the cache until the last column has been added.
+
+namespace penstock::python {
+namespace {
+
+constexpr size_t rows_at_once = 1024;
+
+// The values of a column, or of items of one, in a batch.
+struct Values {
+  const Column* column;
+  const ArrowArray* array;
+  int64_t offset;  // of value 0
+  const uint8_t* validity = nullptr;
+  std::vector<Values> children = {};
+
+  // `shift`: where the values that are meant begin, behind the array's own offset.
+  Values(const Column& of, const ArrowArray& from, int64_t shift)
+      : column(&of), array(&from), offset(from.offset + shift) {
+    const bool has_bits = of.layout != Layout::nothing && from.n_buffers > 0;
+    if (has_bits && from.null_count != 0) validity = static_cast<const uint8_t*>(from.buffers[0]);
+    const bool in_step = of.layout == Layout::structure;
+    for (size_t i = 0; i < of.children.size(); ++i)
+      children.emplace_back(of.children[i], *from.children[i], in_step ? offset : 0);
+  }
+
+  bool any_null() const { return validity != nullptr || column->layout == Layout::nothing; }
+  bool valid(size_t i) const {
+    if (column->layout == Layout::nothing) return false;
+    return validity == nullptr || bit_at(validity, offset + static_cast<int64_t>(i));
+  }
+  template <class T>
+  const T* buffer(size_t number) const {
+    return static_cast<const T*>(array->buffers[number]);
+  }
+  const uint8_t* fixed(size_t i) const {
+    return buffer<uint8_t>(1) +
+           (offset + static_cast<int64_t>(i)) * static_cast<int64_t>(column->width);
+  }
+  bool boolean(size_t i) const {
+    return bit_at(array->buffers[1], offset + static_cast<int64_t>(i));
+  }
+  template <class Offset>
+  std::pair<uint64_t, uint64_t> range(size_t i) const {
+    const Offset* at = buffer<Offset>(1) + offset + static_cast<int64_t>(i);
+    return {static_cast<uint64_t>(at[0]), static_cast<uint64_t>(at[1])};
+  }
+  template <class Offset>
+  std::pair<uint64_t, uint64_t> view(size_t i) const {
+    const int64_t at = offset + static_cast<int64_t>(i);
+    const auto begin = static_cast<uint64_t>(buffer<Offset>(1)[at]);
+    return {begin, begin + static_cast<uint64_t>(buffer<Offset>(2)[at])};
+  }
+  // Of a text its bytes, of a list its items.
+  std::pair<uint64_t, uint64_t> range(size_t i) const {
+    switch (column->layout) {
+      case Layout::text32:
+      case Layout::list32:
+        return range<int32_t>(i);
+      case Layout::view32:
+        return view<int32_t>(i);
+      case Layout::view64:
+        return view<int64_t>(i);
+      case Layout::fixed_list: {
+        const auto begin = (offset + static_cast<int64_t>(i)) * static_cast<int64_t>(column->width);
+        return {begin, begin + static_cast<int64_t>(column->width)};
+      }
+      default:
+        return range<int64_t>(i);
+    }
+  }
+  std::span<const uint8_t> text(size_t i) const {
+    const auto [begin, end] = range(i);
+    return {buffer<uint8_t>(2) + begin, end - begin};
+  }
+};
+
+size_t bytes_of_length(uint64_t length) {
+  return length == 0 ? 1 : (static_cast<size_t>(std::bit_width(length)) + 6) / 7;
+}
+uint8_t* put_length(uint64_t length, uint8_t* to) {
+  for (; length >= 128; length >>= 7) *to++ = static_cast<uint8_t>(length | 128);
+  *to++ = static_cast<uint8_t>(length);
+  return to;
+}
+uint8_t* put_bytes(const void* from, size_t bytes, uint8_t* to) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return to + bytes;
+}
+size_t bytes_of_bits(uint64_t bits) {
+  return (bits + 7) / 8;
+}
+
+// ---- One value, of any type.
+
+uint64_t bytes_of(const Values& values, size_t i);
+uint8_t* put(const Values& values, size_t i, uint8_t* to);
+
+uint64_t bytes_of_items(const Values& items, uint64_t begin, uint64_t end) {
+  uint64_t bytes = bytes_of_bits(end - begin);
+  if (items.column->layout == Layout::fixed && !items.any_null())
+    return bytes + (end - begin) * items.column->width;
+  for (uint64_t i = begin; i < end; ++i) bytes += items.valid(i) ? bytes_of(items, i) : 0;
+  return bytes;
+}
+uint8_t* put_items(const Values& items, uint64_t begin, uint64_t end, uint8_t* to) {
+  uint8_t* const bits = to;
+  std::memset(bits, 0, bytes_of_bits(end - begin));
+  to += bytes_of_bits(end - begin);
+  for (uint64_t i = begin; i < end; ++i) {
+    if (!items.valid(i)) continue;
+    bits[(i - begin) / 8] |= static_cast<uint8_t>(1 << (i - begin) % 8);
+    to = put(items, i, to);
+  }
+  return to;
+}
+
+// REQUIRES: it is not null.
+uint64_t bytes_of(const Values& values, size_t i) {
+  switch (values.column->layout) {
+    case Layout::nothing:
+      return 0;
+    case Layout::boolean:
+      return 1;
+    case Layout::fixed:
+      return values.column->width;
+    case Layout::text32:
+    case Layout::text64: {
+      const auto [begin, end] = values.range(i);
+      return bytes_of_length(end - begin) + end - begin;
+    }
+    case Layout::list32:
+    case Layout::list64:
+    case Layout::view32:
+    case Layout::view64:
+    case Layout::fixed_list: {
+      const auto [begin, end] = values.range(i);
+      const bool tells = values.column->layout != Layout::fixed_list;
+      return (tells ? bytes_of_length(end - begin) : 0) +
+             bytes_of_items(values.children[0], begin, end);
+    }
+    case Layout::structure: {
+      uint64_t bytes = bytes_of_bits(values.children.size());
+      for (const Values& child : values.children) bytes += child.valid(i) ? bytes_of(child, i) : 0;
+      return bytes;
+    }
+  }
+  return 0;
+}
+
+uint8_t* put(const Values& values, size_t i, uint8_t* to) {
+  switch (values.column->layout) {
+    case Layout::nothing:
+      return to;
+    case Layout::boolean:
+      *to = values.boolean(i) ? 1 : 0;
+      return to + 1;
+    case Layout::fixed:
+      return put_bytes(values.fixed(i), values.column->width, to);
+    case Layout::text32:
+    case Layout::text64: {
+      const auto text = values.text(i);
+      return put_bytes(text.data(), text.size(), put_length(text.size(), to));
+    }
+    case Layout::list32:
+    case Layout::list64:
+    case Layout::view32:
+    case Layout::view64:
+    case Layout::fixed_list: {
+      const auto [begin, end] = values.range(i);
+      if (values.column->layout != Layout::fixed_list) to = put_length(end - begin, to);
+      return put_items(values.children[0], begin, end, to);
+    }
+    case Layout::structure: {
+      uint8_t* const bits = to;
+      const size_t fields = values.children.size();
+      std::memset(bits, 0, bytes_of_bits(fields));
+      to += bytes_of_bits(fields);
+      for (size_t field = 0; field < fields; ++field) {
+        const Values& child = values.children[field];
+        if (!child.valid(i)) continue;
+        bits[field / 8] |= static_cast<uint8_t>(1 << field % 8);
+        to = put(child, i, to);
+      }
+      return to;
+    }
+  }
+  return to;
+}
+
+// ---- A column of many rows.
+
+void add_bytes(const Values& values, size_t first, std::span<uint64_t> rows) {
+  const bool all = !values.any_null();
+  if (values.column->layout == Layout::fixed && all) {
+    for (uint64_t& bytes : rows) bytes += values.column->width;
+    return;
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (all || values.valid(first + i)) rows[i] += bytes_of(values, first + i);
+  }
+}
+
+template <size_t width>
+void put_fixed(const Values& values, size_t first, std::span<uint8_t*> ends) {
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (!values.valid(first + i)) continue;
+    std::memcpy(ends[i], values.fixed(first + i), width);
+    ends[i] += width;
+  }
+}
+
+void put_column(const Values& values, size_t first, std::span<uint8_t*> ends) {
+  if (values.column->layout == Layout::fixed) {
+    switch (values.column->width) {
+      case 4:
+        return put_fixed<4>(values, first, ends);
+      case 8:
+        return put_fixed<8>(values, first, ends);
+      case 16:
+        return put_fixed<16>(values, first, ends);
+      default:
+        break;
+    }
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    if (values.valid(first + i)) ends[i] = put(values, first + i, ends[i]);
+  }
+}
+
+// ---- Keys.
+
+constexpr uint8_t null_first = 0;
+constexpr uint8_t some_value = 1;
+constexpr uint8_t null_last = 2;
+
+struct Key {
+  Values values;
+  bool descending;
+  uint8_t null;
+  bool is_last;  // and ascending: a text stays as it is
+};
+
+uint64_t bytes_of_key_text(const Key& key, std::span<const uint8_t> text) {
+  if (key.is_last) return text.size();
+  uint64_t doubled = 0;
+  for (const uint8_t byte : text) doubled += byte <= 1 ? 1 : 0;
+  return text.size() + doubled + 1;
+}
+
+uint8_t* put_key_text(const Key& key, std::span<const uint8_t> text, uint8_t* to) {
+  if (key.is_last) return put_bytes(text.data(), text.size(), to);
+  for (const uint8_t byte : text) {
+    *to = byte <= 1 ? uint8_t{1} : byte;
+    to += 1;
+    if (byte <= 1) *to++ = static_cast<uint8_t>(byte + 1);
+  }
+  *to = 0;
+  return to + 1;
+}
+
+template <class Bits>
+Bits load(const uint8_t* from) {
+  Bits bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return bits;
+}
+template <class Bits>
+uint8_t* put_big_endian(Bits bits, uint8_t* to) {
+  if constexpr (sizeof bits == 8) bits = __builtin_bswap64(bits);
+  if constexpr (sizeof bits == 4) bits = __builtin_bswap32(bits);
+  if constexpr (sizeof bits == 2) bits = __builtin_bswap16(bits);
+  std::memcpy(to, &bits, sizeof bits);
+  return to + sizeof bits;
+}
+
+template <class Bits>
+constexpr Bits sign_bit = Bits(Bits{1} << (8 * sizeof(Bits) - 1));
+
+// What orders a float by its bits.
+template <class Bits>
+Bits float_key(Bits bits) {
+  constexpr int mantissa = sizeof(Bits) == 8 ? 52 : sizeof(Bits) == 4 ? 23 : 10;
+  constexpr auto infinity = static_cast<Bits>(sign_bit<Bits> - (Bits{1} << mantissa));
+  const auto magnitude = static_cast<Bits>(bits & ~sign_bit<Bits>);
+  if (magnitude > infinity) return static_cast<Bits>(~Bits{0});
+  if (magnitude == 0) return sign_bit<Bits>;
+  return static_cast<Bits>(bits & sign_bit<Bits> ? ~bits : bits | sign_bit<Bits>);
+}
+
+template <class Bits>
+Bits number_key(Order order, Bits bits) {
+  if (order == Order::floating) return float_key(bits);
+  return order == Order::signed_number ? static_cast<Bits>(bits ^ sign_bit<Bits>) : bits;
+}
+
+template <class Bits>
+void put_numbers(const Key& key, size_t first, std::span<uint8_t*> ends) {
+  const Order order = key.values.column->order;
+  const auto flip = static_cast<Bits>(key.descending ? ~Bits{0} : Bits{0});
+  for (size_t i = 0; i < ends.size(); ++i) {
+    uint8_t* to = ends[i];
+    const bool valid = key.values.valid(first + i);
+    *to++ = valid ? some_value : key.null;
+    if (valid) {
+      const auto bits = number_key(order, load<Bits>(key.values.fixed(first + i)));
+      to = put_big_endian(static_cast<Bits>(bits ^ flip), to);
+    }
+    ends[i] = to;
+  }
+}
+
+// Of decimals: little-endian numbers of many bytes.
+uint8_t* put_reversed(const uint8_t* from, size_t bytes, uint8_t* to) {
+  std::reverse_copy(from, from + bytes, to);
+  *to ^= 0x80;
+  return to + bytes;
+}
+
+uint8_t* put_key_value(const Key& key, size_t i, uint8_t* to) {
+  const Column& column = *key.values.column;
+  if (column.layout == Layout::boolean) {
+    *to = key.values.boolean(i) ? 1 : 0;
+    return to + 1;
+  }
+  if (column.layout != Layout::fixed) return put_key_text(key, key.values.text(i), to);
+  const uint8_t* const from = key.values.fixed(i);
+  return column.order == Order::bytes ? put_bytes(from, column.width, to)
+                                      : put_reversed(from, column.width, to);
+}
+
+void put_key(const Key& key, size_t first, std::span<uint8_t*> ends) {
+  const Column& column = *key.values.column;
+  if (column.layout == Layout::fixed && column.order != Order::bytes) {
+    switch (column.width) {
+      case 1:
+        return put_numbers<uint8_t>(key, first, ends);
+      case 2:
+        return put_numbers<uint16_t>(key, first, ends);
+      case 4:
+        return put_numbers<uint32_t>(key, first, ends);
+      case 8:
+        return put_numbers<uint64_t>(key, first, ends);
+      default:
+        break;
+    }
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    uint8_t* to = ends[i];
+    const bool valid = key.values.valid(first + i);
+    *to++ = valid ? some_value : key.null;
+    uint8_t* const begin = to;
+    if (valid) to = put_key_value(key, first + i, to);
+    if (key.descending)
+      std::for_each(begin, to, [](uint8_t& byte) { byte = static_cast<uint8_t>(~byte); });
+    ends[i] = to;
+  }
+}
+
+void add_key_bytes(const Key& key, size_t first, std::span<uint64_t> rows) {
+  const Column& column = *key.values.column;
+  const bool is_text = column.layout == Layout::text32 || column.layout == Layout::text64;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] += 1;
+    if (!key.values.valid(first + i)) continue;
+    rows[i] += is_text ? bytes_of_key_text(key, key.values.text(first + i)) : column.width;
+  }
+}
+
+std::unexpected<Error> unsupported(std::string attempted, std::string subject, std::string hint) {
+  return std::unexpected(Error{.code = ErrorCode::unsupported,
+                               .attempted = std::move(attempted),
+                               .subject = std::move(subject),
+                               .hint = std::move(hint)});
+}
+
+}  // namespace
+
+Result<RowEncoder> RowEncoder::make(Column table, std::vector<SortKey> keys) {
+  for (const SortKey& key : keys) {
+    const Column& column = table.children.at(key.column);
+    if (column.order == Order::none)
+      return unsupported("order values of this type", column.name, "another column to sort by");
+  }
+  return RowEncoder(std::move(table), std::move(keys));
+}
+
+Result<size_t> RowEncoder::encode(const ArrowArray& batch, size_t first, size_t bytes_wanted,
+                                  std::string& to) {
+  const Values table(table_, batch, 0);
+  std::vector<Key> keys;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const SortKey& key = keys_[i];
+    keys.push_back({.values = table.children[key.column],
+                    .descending = key.descending,
+                    .null = key.nulls_first ? null_first : null_last,
+                    .is_last = i + 1 == keys_.size() && !key.descending});
+  }
+  size_t rows = std::min(rows_at_once, static_cast<size_t>(batch.length) - first);
+  key_bytes_.assign(rows, 0);
+  for (const Key& key : keys) add_key_bytes(key, first, key_bytes_);
+  const size_t bits_bytes = bytes_of_bits(table.children.size());
+  row_bytes_.assign(rows, RowHead::bytes + bits_bytes);
+  for (size_t i = 0; i < rows; ++i) row_bytes_[i] += key_bytes_[i];
+  for (const Values& column : table.children) add_bytes(column, first, row_bytes_);
+
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < rows; ++i) {
+    if (i > 0 && bytes + row_bytes_[i] > bytes_wanted) {
+      rows = i;
+      break;
+    }
+    if (row_bytes_[i] > std::numeric_limits<uint32_t>::max())
+      return unsupported("hold a row of more than 4 GiB", "", "shorter values");
+    bytes += row_bytes_[i];
+  }
+  const size_t begin = to.size();
+  to.resize(begin + bytes);
+  auto* at = reinterpret_cast<uint8_t*>(to.data() + begin);
+  ends_.resize(rows);
+  for (size_t i = 0; i < rows; ++i) {
+    RowHead{static_cast<uint32_t>(row_bytes_[i]), static_cast<uint32_t>(key_bytes_[i])}.store(at);
+    ends_[i] = at + RowHead::bytes;
+    at += row_bytes_[i];
+  }
+  for (const Key& key : keys) put_key(key, first, ends_);
+  for (uint8_t*& end : ends_) {
+    std::memset(end, 0, bits_bytes);
+    end += bits_bytes;
+  }
+  // (The bits lie where the key ends.)
+  uint8_t* row = reinterpret_cast<uint8_t*>(to.data() + begin);
+  std::vector<uint8_t*> bits(rows);
+  for (size_t i = 0; i < rows; row += row_bytes_[i++])
+    bits[i] = row + RowHead::bytes + key_bytes_[i];
+  for (size_t number = 0; number < table.children.size(); ++number) {
+    const Values& column = table.children[number];
+    const auto bit = static_cast<uint8_t>(1 << number % 8);
+    for (size_t i = 0; i < rows; ++i) {
+      if (column.valid(first + i)) bits[i][number / 8] |= bit;
+    }
+    put_column(column, first, ends_);
+  }
+  return rows;
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,57 @@
+#pragma once
+
+// Arrow's batches as rows (penstock::RowHead): keys whose bytes have the order that is asked for, and all columns as the
+// payload. row_decoder.h reads them again; both are of one call, so that nothing of this needs a version.
+//
+// Key: of each key column one byte, 1 for a value, and for a null 0 (nulls first) or 2 (last); behind it the value:
+//   numbers    big-endian; signed ones with the sign bit flipped; of floats -0 as 0, negative ones complemented,
+//              every NaN as the same, behind infinity
+//   texts      byte by byte, 0 as 1 1 and 1 as 1 2, and 0 behind the last one, so that a text comes before the
+//              longer ones that begin with it, whatever follows. The last key of a row needs none of this if it is ascending.
+//   descending all bytes of the value complemented.
+//
+// Payload: a group of the columns' values. A group is a bit for each value, the lowest bit of the first byte first, 1 where
+// it is not null; and then the values that are not null:
+//   boolean    a byte                      fixed       as it is
+//   text       its length, its bytes       list        its length, a group of its items
+//   fixed list a group of its items        structure   a group of its fields
+// Lengths are of 7 bits a byte, the lowest first, with the highest bit where another one follows.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arrow.h"
+
+namespace penstock::python {
+
+struct SortKey {
+  size_t column = 0;
+  bool descending = false;
+  bool nulls_first = false;
+};
+
+// Thread safety: one thread.
+class RowEncoder {
+ public:
+  // `table`: a structure. Errors: unsupported: a key's values have no order.
+  static Result<RowEncoder> make(Column table, std::vector<SortKey> keys);
+
+  // Appends rows of the batch from row `first` on, at least one; how many. Some `bytes_wanted` at most, unless one takes
+  // more. Errors: unsupported: a row of more than 4 GiB. REQUIRES: there is such a row.
+  Result<size_t> encode(const ArrowArray& batch, size_t first, size_t bytes_wanted,
+                        std::string& to);
+
+ private:
+  RowEncoder(Column table, std::vector<SortKey> keys)
+      : table_(std::move(table)), keys_(std::move(keys)) {}
+
+  Column table_;
+  std::vector<SortKey> keys_;
+  std::vector<uint64_t> key_bytes_;  // of each row
+  std::vector<uint64_t> row_bytes_;
+  std::vector<uint8_t*> ends_;
+};
+
+}  // namespace penstock::python

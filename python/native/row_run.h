@@ -1,0 +1,107 @@
+#pragma once
+
+// A native operation on rows, between batches that a thread of Python has and batches that it takes.
+//
+// The threads of the operation make rows of batches, and batches of rows, and never need the GIL: they wait for a batch,
+// or for room for one. The one thread that called it goes from next() to next(): it reads a batch where one is
+// wanted, and takes one where it is ready. What Python gave is released by that thread, too.
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "penstock/files.h"
+#include "row_decoder.h"
+#include "row_encoder.h"
+
+namespace penstock::python {
+
+// Released when it goes.
+class Batch {
+ public:
+  explicit Batch(const ArrowArray& array) : array_(array) {}
+  Batch(Batch&& other) noexcept : array_(std::exchange(other.array_, {})) {}
+  Batch& operator=(Batch&&) = delete;
+  ~Batch() {
+    if (array_.release != nullptr) array_.release(&array_);
+  }
+  const ArrowArray& array() const { return array_; }
+  ArrowArray take() { return std::exchange(array_, {}); }
+
+ private:
+  ArrowArray array_;
+};
+
+struct BatchLimits {
+  size_t rows = 65536;
+  size_t bytes = 8 * MiB;  // of the rows that a batch is made of
+};
+
+class RowRun {
+ public:
+  // What the operation told, as JSON.
+  using Operation = std::function<Result<std::string>(const FilesOptions&)>;
+
+  // `sources`: how many take batches. Without a `sink` no batch is given.
+  RowRun(FilesOptions files, const Column& table, const std::vector<SortKey>& keys, size_t sources,
+         bool sink, const BatchLimits& limits, Operation operation);
+  RowRun(const RowRun&) = delete;
+  RowRun& operator=(const RowRun&) = delete;
+  ~RowRun();
+
+  // Waits, without the GIL: the number of a source that wants a batch, or a batch, or None at the end. `progress`, where it is
+  // not None, is called now and then, as in files.cc.
+  nanobind::object next(const nanobind::object& progress);
+  // The next batch of a source, which becomes ours; without one it has ended.
+  void feed(size_t source, std::optional<Batch> batch);
+  // It ends soon, and without an output.
+  void cancel();
+  // REQUIRES: next() was None.
+  const std::string& report() const { return report_; }
+
+ private:
+  class RowSource;
+  class BatchSink;
+
+  struct Fed {
+    std::deque<Batch> batches;  // the first one is being read
+    bool ended = false;
+  };
+
+  // ---- by the operation's threads
+  const ArrowArray* wait_for_batch(size_t source, bool done_with_first);
+  Status give(Batch batch);
+  void stop_sources();
+  void stop_sink();
+  bool sources_stopped();
+
+  bool wants(const Fed& fed) const { return !fed.ended && fed.batches.size() < 2; }
+  void end();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Fed> fed_;
+  std::vector<Batch> spent_;
+  std::deque<Batch> given_;
+  bool over_ = false;  // the operation has returned
+  // It wants no more, which it says of its sources at every end.
+  bool sources_stopped_ = false;
+  bool sink_stopped_ = false;
+  std::optional<Result<std::string>> result_;
+  std::string report_;
+  std::optional<FilesProgress> progress_;
+  std::atomic<bool> cancel_{false};
+  std::thread thread_;
+};
+
+}  // namespace penstock::python

@@ -1,0 +1,126 @@
+// Arrow's record batches through the operations on files, as rows. penstock/_tables.py reads and writes the batches, and
+// makes their types such that column_of() knows them.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "errors.h"
+#include "penstock/files.h"
+#include "row_run.h"
+
+namespace penstock::python {
+namespace {
+
+template <class T>
+T* pointer_of(const nb::object& capsule, const char* name) {
+  void* const pointer = PyCapsule_GetPointer(capsule.ptr(), name);
+  if (pointer == nullptr) throw nb::python_error();
+  return static_cast<T*>(pointer);
+}
+
+// What `__arrow_c_array__` gives becomes ours.
+Batch batch_of(const nb::object& capsule) {
+  auto* const array = pointer_of<ArrowArray>(capsule, "arrow_array");
+  if (array->release == nullptr) throw nb::value_error("the batch was given away already");
+  Batch batch(*array);
+  array->release = nullptr;
+  return batch;
+}
+
+// Column, descending, nulls first.
+using Keys = std::vector<std::tuple<size_t, bool, bool>>;
+
+struct Rows {
+  Column table;
+  std::vector<SortKey> keys;
+  BatchLimits limits;
+};
+
+Rows rows_of(const nb::object& schema, const Keys& keys, const BatchLimits& limits) {
+  Rows rows{.table = value_of(column_of(*pointer_of<ArrowSchema>(schema, "arrow_schema"))),
+            .keys = {},
+            .limits = limits};
+  for (const auto& [column, descending, nulls_first] : keys)
+    rows.keys.push_back({column, descending, nulls_first});
+  return rows;
+}
+
+// A function of Python that takes the files, the operation's own options, the rows, and how many tables are read.
+template <class Options, class Operation>
+void bind_operation(nb::module_& module, const char* name, bool sink, Operation operation) {
+  module.def(
+      name,
+      [sink, operation](const FilesOptions& files, const Options& options, const Rows& rows,
+                        size_t sources) {
+        return new RowRun(files, rows.table, rows.keys, sources, sink, rows.limits,
+                          [options, operation](const FilesOptions& all) -> Result<std::string> {
+                            const auto done = operation(all, options);
+                            if (!done) return std::unexpected(done.error());
+                            return to_json(*done);
+                          });
+      },
+      nb::arg("files"), nb::arg("options"), nb::arg("rows"), nb::arg("sources"));
+}
+
+// From a file to the sink.
+Result<std::string> pass_on(const FilesOptions& files) {
+  auto source = open_source(files.inputs.at(0), {.decompress = false});
+  if (!source) return std::unexpected(source.error());
+  std::vector<std::byte> piece(256 * KiB);
+  for (;;) {
+    const auto bytes = (*source)->read(piece);
+    if (!bytes) return std::unexpected(bytes.error());
+    if (*bytes == 0) break;
+    if (Status status = files.sink->write(std::span(piece).first(*bytes)); !status)
+      return std::unexpected(status.error());
+  }
+  if (Status status = files.sink->close(); !status) return std::unexpected(status.error());
+  return "{}";
+}
+
+}  // namespace
+
+void bind_tables(nb::module_& module) {
+  nb::class_<BatchLimits>(module, "BatchLimits")
+      .def(
+          "__init__",
+          [](BatchLimits* limits, size_t rows, size_t bytes) {
+            new (limits) BatchLimits{rows, bytes};
+          },
+          nb::arg("rows"), nb::arg("bytes"));
+  nb::class_<Rows>(module, "Rows")
+      .def(
+          "__init__",
+          [](Rows* rows, const nb::object& schema, const Keys& keys, const BatchLimits& limits) {
+            new (rows) Rows(rows_of(schema, keys, limits));
+          },
+          nb::arg("schema"), nb::arg("keys"), nb::arg("limits"));
+  nb::class_<RowRun>(module, "RowRun")
+      .def("next", &RowRun::next, nb::arg("progress").none())
+      .def(
+          "feed",
+          [](RowRun& run, size_t source, const nb::object& batch) {
+            run.feed(source, batch.is_none() ? std::nullopt : std::optional(batch_of(batch)));
+          },
+          nb::arg("source"), nb::arg("batch").none())
+      .def("cancel", &RowRun::cancel)
+      .def_prop_ro("report", &RowRun::report);
+  bind_operation<SortFilesOptions>(module, "sort_rows", true, sort_files);
+  bind_operation<MergeFilesOptions>(module, "merge_rows", true, merge_files);
+  bind_operation<PartitionFilesOptions>(module, "partition_rows", false, partition_files);
+  module.def(
+      "read_rows",
+      [](const FilesOptions& files, const Rows& rows) {
+        return new RowRun(files, rows.table, {}, 0, true, rows.limits, pass_on);
+      },
+      nb::arg("files"), nb::arg("rows"));
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,540 @@
+"""Tables larger than memory: Arrow's record batches, and files of them, sorted, merged and partitioned as rows of the library."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import secrets
+import tempfile
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeAlias, Union
+
+from . import _penstock
+from ._errors import Unsorted
+from ._files import Path, Progress, Report, _Bar, _list, _log, _path, _sort_options, size_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+By: TypeAlias = "str | tuple[str, ...]"
+
+MiB = 1 << 20
+_ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
+_NULLS = {"first": True, "last": False}
+
+
+def _pyarrow(part: str = "compute") -> Any:
+    """pyarrow; or another of its modules than that which is always needed."""
+    try:
+        module = importlib.import_module(f"pyarrow.{part}")
+        return importlib.import_module("pyarrow") if part == "compute" else module
+    except ImportError as error:
+        raise ImportError("penstock's tables need pyarrow: pip install pyarrow") from error
+
+
+class _Budget:
+    """For Arrow are 24 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
+    that are read, and those that are written. The rest is for the native operation, which keeps to it by itself."""
+
+    def __init__(self, memory: int | str) -> None:
+        total = size_bytes(memory)
+        if total < 96 * MiB:
+            raise ValueError(f"tables need a memory of 96M or more, not {memory}")
+        arrow = min(total // 4, 1024 * MiB)
+        self.native = total - arrow - 24 * MiB
+        # Two that wait and one that is made, on either side, and what makes one.
+        self.batch = arrow // 16
+        # As Arrow has them, and encoded beside.
+        self.group = arrow // 4
+
+
+class _Pool:
+    """Within it, Arrow's memory is the C library's, which gives back what is free: Arrow's usual pool keeps many times what a batch
+    takes. Thread safety: any threads; the pool is the process's, and it is as before when the last of them is done."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        pa = _pyarrow()
+        with self._lock:
+            if self._users == 0:
+                self._before = pa.default_memory_pool()
+                pa.set_memory_pool(pa.system_memory_pool())
+            self._users += 1
+
+    def __exit__(self, *what: object) -> None:
+        pa = _pyarrow()
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                pa.set_memory_pool(self._before)
+
+
+_pool = _Pool()
+
+
+# ---- Types.
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type whose values rows can hold: of dictionaries, views of texts and runs what they stand for."""
+    pa = _pyarrow()
+    types = pa.types
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _plain(kind.value_type)
+    if types.is_string_view(kind):
+        return pa.string()
+    if types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), keys_sorted=kind.keys_sorted)
+    for is_list, made in ((types.is_list, pa.list_), (types.is_large_list, pa.large_list), (types.is_list_view, pa.list_view),
+                          (types.is_large_list_view, pa.large_list_view)):
+        if is_list(kind):
+            return made(_plain_field(kind.value_field))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    if types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
+    return kind
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type))
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    pa = _pyarrow()
+    if array.type == kind:
+        return array
+    if pa.types.is_run_end_encoded(array.type):
+        return _cast(pa.compute.run_end_decode(array), kind)
+    if pa.types.is_run_end_encoded(kind):
+        return pa.compute.run_end_encode(_cast(array, kind.value_type), run_end_type=kind.run_end_type)
+    return array.cast(kind)
+
+
+def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if batch.schema.equals(schema):
+        return batch
+    return _pyarrow().record_batch([_cast(array, field.type) for array, field in zip(batch.columns, schema)], schema=schema)
+
+
+class _Capsules:
+    """A batch that is not pyarrow's yet."""
+
+    def __init__(self, schema: pa.Schema, array: object) -> None:
+        self._both = (schema.__arrow_c_schema__(), array)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._both
+
+
+# ---- What is read.
+
+
+class _Input:
+    """Batches of some table: its schema, and an iterator."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget) -> None:
+        self.schema = schema
+        self.plain = _pyarrow().schema([_plain_field(field) for field in schema], metadata=schema.metadata)
+        self._batches = batches
+        self._budget = budget
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            if not batch.num_rows:
+                continue
+            # What is cast is a copy: not more than a batch of it at a time.
+            step = max(1, self._budget.batch * batch.num_rows // max(1, batch.nbytes))
+            for first in range(0, batch.num_rows, step):
+                yield _cast_batch(batch.slice(first, step), self.plain)
+
+
+def _format(path: Path, given: str | None) -> str:
+    if given is not None:
+        if given not in ("parquet", "ipc", "csv"):
+            raise ValueError(f"format must be 'parquet', 'ipc' or 'csv', not {given!r}")
+        return given
+    end = os.path.splitext(os.fsdecode(_path(path)))[1].lower()
+    found = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc", ".csv": "csv"}.get(end)
+    if found is None:
+        raise ValueError(f"{path!r} does not end as a table's name does (.parquet, .arrow, .csv): say format=")
+    return found
+
+
+def _parquet_batches(file: Any, budget: _Budget) -> Iterator[pa.RecordBatch]:
+    """A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow."""
+    rows = 65536
+
+    def look(batch: pa.RecordBatch) -> None:
+        nonlocal rows
+        rows = max(1, min(rows, budget.batch * batch.num_rows // max(1, batch.nbytes)))
+
+    for batch in file.iter_batches(batch_size=256):
+        look(batch)
+        break
+    for group in range(file.num_row_groups):
+        for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+            look(batch)
+            yield batch
+
+
+def _open_file(path: Path, kind: str, budget: _Budget) -> _Input:
+    pa = _pyarrow()
+    name = os.fsdecode(_path(path))
+    os.stat(name)  # what is not there is Python's own error
+    if kind == "parquet":
+        # Page by page, and not row group by row group.
+        file = _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
+        return _Input(file.schema_arrow, _parquet_batches(file, budget), budget)
+    if kind == "csv":
+        csv = _pyarrow("csv")
+        reader = csv.open_csv(name, read_options=csv.ReadOptions(block_size=min(MiB, budget.batch)))
+        return _Input(reader.schema, iter(reader), budget)
+    source = pa.memory_map(name)
+    try:
+        opened = pa.ipc.open_file(source)
+        return _Input(opened.schema, (opened.get_batch(i) for i in range(opened.num_record_batches)), budget)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        stream = pa.ipc.open_stream(source)
+        return _Input(stream.schema, iter(stream), budget)
+
+
+def _open(data: Any, budget: _Budget, format: str | None) -> _Input:
+    """A path, or whatever gives Arrow's streams."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        return _open_file(data, _format(data, format), budget)
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise TypeError(f"{type(data).__name__} is no table: give a path, or what has __arrow_c_stream__, such as tables and readers of "
+                        "pyarrow, polars, DuckDB and pandas")
+    pa = _pyarrow()
+    # (Of pyarrow's own what it raises is not made an error of Arrow's on the way.)
+    reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+    return _Input(reader.schema, iter(reader), budget)
+
+
+def _open_all(data: Any, budget: _Budget, format: str | None) -> list[_Input]:
+    with _pool:  # readers keep what they begin with
+        inputs = [_open(each, budget, format) for each in (data if isinstance(data, (list, tuple)) else [data])]
+    if not inputs:
+        raise ValueError("there is no table")
+    for other in inputs[1:]:
+        if not other.schema.equals(inputs[0].schema):
+            raise ValueError(f"the tables differ in their columns:\n{inputs[0].schema}\nand\n{other.schema}")
+    return inputs
+
+
+# ---- What is asked for.
+
+
+def _keys(by: By | Iterable[By], nulls: str, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
+    """Of each key its column, descending, nulls first."""
+    if nulls not in _NULLS:
+        raise ValueError(f"nulls must be 'first' or 'last', not {nulls!r}")
+    keys = []
+    for one in [by] if isinstance(by, str) else list(by):
+        name, *words = [one] if isinstance(one, str) else one
+        descending, first = False, _NULLS[nulls]
+        for word in words:
+            if word in _ORDERS:
+                descending = _ORDERS[word]
+            elif word in ("nulls first", "nulls last"):
+                first = _NULLS[word[6:]]
+            else:
+                raise ValueError(f"an order is 'ascending' or 'descending', and 'nulls first' or 'nulls last', not {word!r}")
+        found = schema.get_all_field_indices(name)
+        if len(found) != 1:
+            raise ValueError(f"there {'is no column' if not found else 'are several columns'} {name!r}; columns are {', '.join(schema.names)}")
+        keys.append((found[0], descending, first))
+    if not keys:
+        raise ValueError("by= names no column")
+    return keys
+
+
+def _rows(schema: pa.Schema, keys: Sequence[tuple[int, bool, bool]], budget: _Budget, batch_rows: int = 65536) -> _penstock.Rows:
+    return _penstock.Rows(schema.__arrow_c_schema__(), list(keys), _penstock.BatchLimits(batch_rows, budget.batch))
+
+
+def _files(budget: _Budget, temp: Any, inputs: Sequence[bytes] = (), output: bytes = b"-") -> _penstock.FilesOptions:
+    files = _penstock.FilesOptions()
+    files.set_paths(list(inputs), output, [_path(path) for path in _list(temp)])
+    files.items.name = "rows"
+    files.memory_bytes = budget.native
+    return files
+
+
+class Batches:
+    """Record batches in order, one by one, and once. What has them can be a `with` block, and is a stream of Arrow for polars, DuckDB
+    and pyarrow. `report` has what the run told, when the last batch has come."""
+
+    def __init__(self, run: _penstock.RowRun, inputs: Sequence[_Input], schema: pa.Schema, plain: pa.Schema, bar: _Bar,
+                 reads_first: bool = False) -> None:
+        self._bar = bar
+        self._reads_first = reads_first  # no batch comes before all are read
+        self._run: _penstock.RowRun | None = run
+        self._readers = [iter(each) for each in inputs]
+        self._plain = plain
+        self.schema = schema
+        self.report: Report | None = None
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with _pool:
+            return self._next()
+
+    def _next(self) -> pa.RecordBatch:
+        run = self._run
+        if run is None:
+            raise StopIteration
+        try:
+            while True:
+                told = run.next(self._bar.tell)
+                if told is None:
+                    self.report = json.loads(run.report, object_hook=Report)
+                    break
+                if isinstance(told, int):
+                    batch = next(self._readers[told], None)
+                    run.feed(told, None if batch is None else batch.__arrow_c_array__()[1])
+                    del batch
+                    continue
+                if self._reads_first and self._readers:  # all is read
+                    _pyarrow().default_memory_pool().release_unused()
+                    self._readers = []
+                return _cast_batch(_pyarrow().record_batch(_Capsules(self._plain, told)), self.schema)
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Ends it, wherever it stands."""
+        if self._run is not None:
+            self._run.cancel()
+            self._run = None
+            self._readers = []
+            self._bar.close()
+
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return _pyarrow().RecordBatchReader.from_batches(self.schema, self).__arrow_c_stream__(requested_schema)
+
+
+def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Sequence[_Input], by: Any, nulls: str, budget: _Budget,
+         batch_rows: int = 65536, progress: Progress = None, reads_first: bool = True) -> Batches:
+    first = inputs[0]
+    rows = _rows(first.plain, _keys(by, nulls, first.schema), budget, batch_rows)
+    return Batches(start(rows, len(inputs)), inputs, first.schema, first.plain, _Bar(progress), reads_first)
+
+
+# ---- What is written.
+
+
+class _Written:
+    """Files that get their names together, or none of them."""
+
+    def __init__(self) -> None:
+        self._hidden: list[tuple[str, str]] = []
+
+    def hidden(self, path: Path) -> str:
+        name = os.fsdecode(_path(path))
+        folder, last = os.path.split(name)
+        hidden = os.path.join(folder, f".{last}.{secrets.token_hex(4)}.part")
+        self._hidden.append((hidden, name))
+        return hidden
+
+    def __enter__(self) -> _Written:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None:
+                for hidden, _ in self._hidden:
+                    _sync(hidden)
+                for hidden, name in self._hidden:
+                    os.replace(hidden, name)
+                for folder in {os.path.dirname(name) for _, name in self._hidden}:
+                    _sync(folder or ".")
+        finally:
+            for hidden, _ in self._hidden:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(hidden)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_parquet(name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
+    pa = _pyarrow()
+    with _pyarrow("parquet").ParquetWriter(name, schema, **options) as writer:
+        held: list[Any] = []
+        rows = size = 0
+
+        def write() -> None:
+            nonlocal rows, size
+            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=row_group)
+            held.clear()
+            rows = size = 0
+
+        for batch in batches:
+            while batch.num_rows:
+                part = batch.slice(0, row_group - rows)
+                batch = batch.slice(part.num_rows)
+                held.append(part)
+                rows += part.num_rows
+                size += part.nbytes
+                if rows >= row_group or size >= budget.group:
+                    write()
+        if held:
+            write()
+
+
+def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
+           options: dict[str, Any]) -> None:
+    """`path` is hidden still."""
+    pa = _pyarrow()
+    name = os.fsdecode(_path(path))
+    if kind == "parquet":
+        _write_parquet(name, batches, schema, budget, row_group, options)
+        return
+    if kind == "csv":
+        # Of nested types it says that it cannot write them.
+        writer = _pyarrow("csv").CSVWriter(name, schema, **options)
+    else:
+        # A file has one dictionary for each column, and here each batch would have its own.
+        schema = pa.schema([field.with_type(_plain(field.type)) if pa.types.is_dictionary(field.type) else field for field in schema],
+                           metadata=schema.metadata)
+        writer = pa.ipc.new_file(name, schema, **options)
+    with writer:
+        for batch in batches:
+            writer.write_batch(_cast_batch(batch, schema))
+
+
+# ---- What is called.
+
+
+def sort_batches(data: Any, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2, top: int | None = None,
+                 batch_rows: int = 65536, temp: Path | Iterable[Path] = (), format: str | None = None, progress: Progress = None) -> Batches:
+    """The rows of tables in order, batch by batch, of at most `batch_rows` rows. Rows of equal keys keep their order."""
+    budget = _Budget(memory)
+    inputs = _open_all(data, budget, format)
+    own = _sort_options(threads, True, False, top, False)
+    return _run(lambda rows, sources: _penstock.sort_rows(_files(budget, temp), own, rows, sources), inputs, by, nulls, budget, batch_rows,
+                progress)
+
+
+def sort_table(data: Any, output: Path, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2,
+               top: int | None = None, row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
+               output_format: str | None = None, progress: Progress = None, **options: Any) -> Report:
+    """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
+    Parquet, if a quarter of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
+    kind = _format(output, output_format)
+    batches = sort_batches(data, by=by, nulls=nulls, memory=memory, threads=threads, top=top, temp=temp, format=format, progress=progress)
+    return _write_all(batches, output, kind, _Budget(memory), row_group, options)
+
+
+def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_group: int, options: dict[str, Any]) -> Report:
+    if row_group < 1:
+        raise ValueError(f"a row group has at least one row, not {row_group}")
+    with batches, _pool, _Written() as written:
+        _write(written.hidden(output), kind, iter(batches), batches.schema, budget, row_group, options)
+    assert batches.report is not None
+    return batches.report
+
+
+def merge_tables(inputs: Sequence[Any], output: Path, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G",
+                 row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None, output_format: str | None = None,
+                 **options: Any) -> Report:
+    """Merges tables, each of which is sorted by `by` already. Of equal keys those of the first table come first."""
+    kind = _format(output, output_format)
+    budget = _Budget(memory)
+    own = _penstock.MergeFilesOptions()
+    own.stable = True
+    # Each table has its share.
+    tables = _open_all(inputs, _shared(budget, len(inputs)), format)
+    batches = _run(lambda rows, sources: _penstock.merge_rows(_files(budget, temp), own, rows, sources), tables, by, nulls, budget, reads_first=False)
+    try:
+        return _write_all(batches, output, kind, budget, row_group, options)
+    except Unsorted as error:
+        # It names a pipe.
+        error.message = f"cannot merge: a table is not sorted by {by!r} (try: sort_table)"
+        raise
+
+
+def _shared(budget: _Budget, tables: int) -> _Budget:
+    shared = _Budget(96 * MiB)
+    shared.batch = max(64 << 10, budget.batch // max(1, tables))
+    return shared
+
+
+def partition_table(data: Any, output: str, *, by: By | Iterable[By], parts: int, how: str = "hash", nulls: str = "last",
+                    memory: int | str = "1G", row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
+                    output_format: str | None = None, **options: Any) -> list[str]:
+    """Rows to `parts` files, whose names are `output` with the part's number for {}: by "hash" of the key, which brings equal keys
+    together, or by "range", which puts the parts in order. Within a part rows keep their order. Returns the names."""
+    if how not in ("hash", "range"):
+        raise ValueError(f"how must be 'hash' or 'range', not {how!r}")
+    if "{}" not in output:
+        raise ValueError(f"{output!r} has no {{}} for the number of a part")
+    kind = _format(output, output_format)
+    budget = _Budget(memory)
+    inputs = _open_all(data, budget, format)
+    own = _penstock.PartitionFilesOptions()
+    own.by, own.parts = _penstock.PartitionFilesBy[how], parts
+    temps = _list(temp)
+    with tempfile.TemporaryDirectory(prefix=".penstock-", dir=os.fsdecode(_path(temps[0])) if temps else os.path.dirname(output) or ".") as folder:
+        rows = os.fsencode(os.path.join(folder, "{}"))
+        # Where ranges are to be cut is seen in a file alone.
+        first = own if how == "hash" else _penstock.PartitionFilesOptions()
+        if how == "range":
+            first.by, first.parts = _penstock.PartitionFilesBy["hash"], 1
+        name = rows if how == "hash" else os.fsencode(os.path.join(folder, "all-{}"))
+        parted = _run(lambda made, sources: _penstock.partition_rows(_files(budget, temp, output=name), first, made, sources), inputs, by, nulls,
+                      budget)
+        with parted:
+            for _ in parted:
+                pass
+        schema, plain = inputs[0].schema, inputs[0].plain
+        report = parted.report
+        assert report is not None
+        if how == "range":
+            everything = os.fsencode(report.parts[0].file)
+            report = json.loads(_penstock.partition_files(_files(budget, temp, [everything], rows), own, None, _log.info), object_hook=Report)
+            os.unlink(everything)
+        names = []
+        with _Written() as written:
+            for number, part in enumerate(report.parts):
+                names.append(output.replace("{}", str(number)))
+                run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), _rows(plain, [], budget))
+                with Batches(run, [], schema, plain, _Bar(None)) as batches:
+                    _write(written.hidden(names[-1]), kind, batches, schema, budget, row_group, options)
+                os.unlink(part.file)
+    return names
+
+
+def top_table(data: Any, count: int, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G",
+              temp: Path | Iterable[Path] = (), format: str | None = None) -> pa.Table:
+    """The first `count` rows of tables in order, as a table of pyarrow."""
+    with sort_batches(data, by=by, nulls=nulls, memory=memory, top=count, temp=temp, format=format) as batches:
+        return _pyarrow().Table.from_batches(list(batches), batches.schema)

@@ -1,0 +1,387 @@
+"""Tables: the order against pyarrow's own sort, what comes back of every type, files, budgets, and how runs end early."""
+
+import datetime
+import decimal
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock
+
+# ---- Columns of every type.
+
+numbers = {kind: st.integers(-(1 << bits - 1), (1 << bits - 1) - 1) if sign == "int" else st.integers(0, (1 << bits) - 1)
+           for sign in ("int", "uint") for bits in (8, 16, 32, 64) for kind in [getattr(pa, f"{sign}{bits}")()]}
+near = {kind: values | st.integers(0, 2) for kind, values in numbers.items()}
+texts = st.text(st.sampled_from("a\0\1\2bé\U0001f600"), max_size=5)
+binaries = st.binary(max_size=5) | st.sampled_from([b"", b"\0", b"\0\0", b"\1", b"\xff", b"\xff\xff"])
+floats = st.floats(width=16) | st.sampled_from([0.0, -0.0, float("nan"), float("-inf")])
+when = st.integers(-(2**40), 2**40)
+days = st.dates(datetime.date(1700, 1, 1), datetime.date(2200, 1, 1))
+KEYS = {
+    **near,
+    pa.bool_(): st.booleans(),
+    pa.float16(): floats.map(np.float16),
+    pa.float32(): floats,
+    pa.float64(): floats | st.floats(),
+    pa.decimal32(7, 2): st.integers(-(10**6), 10**6).map(lambda n: decimal.Decimal(n).scaleb(-2)),
+    pa.decimal64(15, 2): st.integers(-(10**6), 10**6).map(lambda n: decimal.Decimal(n).scaleb(-2)),
+    pa.decimal128(38, 3): st.integers(-(10**30), 10**30).map(lambda n: decimal.Decimal(n).scaleb(-3)),
+    pa.decimal256(70, 3): st.integers(-(10**50), 10**50).map(lambda n: decimal.Decimal(n).scaleb(-3)),
+    pa.string(): texts,
+    pa.large_string(): texts,
+    pa.string_view(): texts,
+    pa.binary(): binaries,
+    pa.large_binary(): binaries,
+    pa.binary_view(): binaries,
+    pa.binary(3): st.binary(min_size=3, max_size=3),
+    pa.date32(): days,
+    pa.date64(): days,
+    pa.time32("s"): st.times().map(lambda t: t.replace(microsecond=0)),
+    pa.time64("us"): st.times(),
+    pa.timestamp("us"): when,
+    pa.timestamp("ns", "Europe/Oslo"): when,
+    pa.duration("ms"): when,
+    pa.dictionary(pa.int32(), pa.string()): texts,
+    pa.null(): st.none(),
+}
+OTHERS = {
+    pa.list_(pa.int32()): st.lists(st.none() | st.integers(0, 9), max_size=4),
+    pa.large_list(pa.string()): st.lists(st.none() | texts, max_size=4),
+    pa.list_(pa.float32(), 2): st.lists(st.none() | st.integers(0, 9), min_size=2, max_size=2),
+    pa.struct([("a", pa.int8()), ("b", pa.list_(pa.bool_()))]):
+        st.fixed_dictionaries({"a": st.none() | st.integers(0, 9), "b": st.none() | st.lists(st.booleans(), max_size=9)}),
+    pa.map_(pa.string(), pa.int64()): st.dictionaries(texts, st.none() | st.integers(0, 9), max_size=3).map(lambda d: list(d.items())),
+    pa.list_view(pa.int16()): st.lists(st.integers(0, 9), max_size=4),
+    pa.large_list_view(pa.string()): st.lists(texts, max_size=4),
+    pa.list_(pa.dictionary(pa.int8(), pa.string())): st.lists(st.sampled_from(["x", "y"]), max_size=3),
+    pa.month_day_nano_interval(): st.tuples(*[st.integers(0, 9)] * 3).map(pa.MonthDayNano),
+}
+
+
+def column(draw, kind, values, rows):
+    drawn = draw(st.lists(st.none() | values, min_size=rows, max_size=rows))
+    if isinstance(kind, pa.DictionaryType):
+        return pa.array(drawn, kind.value_type).dictionary_encode()
+    return pa.array(drawn, kind)
+
+
+@st.composite
+def tables(draw):
+    """A table whose column `row` counts, and others to sort by, cut into batches."""
+    rows = draw(st.integers(0, 40))
+    kinds = draw(st.lists(st.sampled_from(list(KEYS)), min_size=1, max_size=3))
+    columns = {f"key {i}": column(draw, kind, KEYS[kind], rows) for i, kind in enumerate(kinds)}
+    other = draw(st.sampled_from(list(OTHERS)))
+    columns["other"] = column(draw, other, OTHERS[other], rows)
+    columns["row"] = pa.array(range(rows), pa.int64())
+    table = pa.table(columns)
+    cuts = sorted(draw(st.lists(st.integers(0, rows), max_size=3)))
+    return pa.concat_tables([table.slice(a, b - a) for a, b in zip([0, *cuts], [*cuts, rows])])
+
+
+def order_by_arrow(table, by, nulls):
+    """pyarrow's stable sort, told where NaN and nulls belong: of these it has another opinion."""
+    helpers, sort_keys = {}, []
+    for i, one in enumerate(by):
+        name, descending, first = one[0], "descending" in one, "nulls first" in one or (nulls == "first" and "nulls last" not in one)
+        values = table[name].combine_chunks()
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            values = values.cast(kind.value_type)
+        elif kind in (pa.string_view(), pa.binary_view()):
+            values = values.cast(pa.string() if kind == pa.string_view() else pa.binary())
+        elif kind == pa.float16():
+            values = values.cast(pa.float32())
+        elif pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+            values = values.cast(pa.decimal128(kind.precision, kind.scale))  # pyarrow 26 puts 0.00 before -0.01
+        ranks = [(0 if first else 2) if not valid else 1 for valid in values.is_valid().to_pylist()]
+        helpers[f"null {i}"] = pa.array(ranks, pa.int8())
+        sort_keys.append((f"null {i}", "ascending"))
+        if pa.types.is_floating(values.type):
+            helpers[f"nan {i}"] = pc.fill_null(pc.is_nan(values), False).cast(pa.int8())
+            sort_keys.append((f"nan {i}", "descending" if descending else "ascending"))
+            values = pc.if_else(pc.is_nan(values), None, values)
+        if not pa.types.is_null(kind):
+            helpers[f"value {i}"] = values
+            sort_keys.append((f"value {i}", "descending" if descending else "ascending"))
+    return pc.sort_indices(pa.table(helpers), sort_keys=sort_keys)
+
+
+def same(a, b):
+    """The same rows, NaN and -0 included."""
+    assert a.schema.equals(b.schema, check_metadata=True)
+    assert repr(sorted(a.to_pylist(), key=lambda row: row["row"])) == repr(b.to_pylist())
+
+
+orders = st.tuples(st.sampled_from(["ascending", "descending"]), st.sampled_from(["nulls first", "nulls last"]))
+
+
+@given(tables(), st.lists(orders, min_size=3, max_size=3), st.integers(1, 50))
+def test_the_order_is_pyarrows(table, words, batch_rows):
+    by = [(name, *words[i]) for i, name in enumerate(name for name in table.column_names if name.startswith("key"))]
+    with penstock.sort_batches(table, by=by, memory="96M", batch_rows=batch_rows, threads=1) as batches:
+        assert batches.schema.equals(table.schema)
+        found = list(batches)
+    assert all(0 < batch.num_rows <= batch_rows for batch in found)
+    assert batches.report.items == table.num_rows
+    found = pa.Table.from_batches(found, batches.schema)
+    found.validate(full=True)
+    assert found["row"].to_pylist() == order_by_arrow(table, by, "last").to_pylist()
+    same(found, table)
+
+
+def test_words_of_an_order():
+    table = pa.table({"a": [2, None, 1], "b": [0, 1, 2]})
+
+    def sorted_by(by, **options):
+        return pa.Table.from_batches(list(penstock.sort_batches(table, by=by, memory="96M", **options)))["a"].to_pylist()
+
+    assert sorted_by("a") == [1, 2, None] and sorted_by(["a"], nulls="first") == [None, 1, 2]
+    assert sorted_by([("a", "desc")]) == [2, 1, None] and sorted_by([("a", "descending", "nulls first")]) == [None, 2, 1]
+    assert sorted_by([("b", "descending"), "a"]) == [1, None, 2] and sorted_by("a", top=2) == [1, 2]
+    for by, said in [("c", "no column 'c'"), ([], "no column"), ([("a", "upwards")], "upwards")]:
+        with pytest.raises(ValueError, match=said):
+            sorted_by(by)
+    with pytest.raises(ValueError, match="first"):
+        sorted_by("a", nulls="middle")
+    with pytest.raises(penstock.Unsupported, match="list"):
+        penstock.sort_batches(pa.table({"list": [[1]]}), by="list", memory="96M")
+    with pytest.raises(TypeError, match="__arrow_c_stream__"):
+        penstock.sort_batches([1, 2], by="a")
+    with pytest.raises(ValueError, match="96M"):
+        penstock.sort_batches(table, by="a", memory="1M")
+    union = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])])
+    with pytest.raises(penstock.Unsupported, match="union|type"):
+        penstock.sort_batches(pa.table({"a": [1], "u": union}), by="a", memory="96M")
+
+
+@pytest.mark.parametrize("kind", [pa.run_end_encoded(pa.int32(), pa.string()), pa.uuid()])
+def test_types_that_stand_for_others(kind):
+    values = [b"b" * 16, b"a" * 16, None] if kind == pa.uuid() else ["b", "a", None]
+    column = pa.array(values, pa.binary(16)).cast(kind) if kind == pa.uuid() else pc.run_end_encode(pa.array(values))
+    table = pa.table({"n": [3, 1, 2], "x": column})
+    found = pa.Table.from_batches(list(penstock.sort_batches(table, by="n", memory="96M")))
+    assert found.schema == table.schema and found["x"].to_pylist() == [table["x"].to_pylist()[i] for i in (1, 2, 0)]
+
+
+# ---- More than memory.
+
+
+def wide(rows, seed):
+    rng = np.random.default_rng(seed)
+    keys = rng.zipf(1.3, rows).clip(max=1 << 40)
+    return pa.table({"zipf": pa.array(keys, mask=keys % 7 == 0), "name": pa.array([f"name {n % 5003:x}" * 3 for n in keys]),
+                     "x": pa.array(rng.random(rows)), "text": pa.array(["t" * int(n) for n in rng.integers(0, 200, rows)])})
+
+
+class Producer:
+    """Nothing but a stream."""
+
+    def __init__(self, *tables):
+        self.schema = tables[0].schema
+        self.batches = (batch for table in tables for batch in table.to_batches(max_chunksize=10_000))
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches).__arrow_c_stream__(requested_schema)
+
+
+BY = ["name", ("zipf", "descending", "nulls first")]
+
+
+def test_what_memory_does_not_hold_is_spilled(tmp_path):
+    table = wide(300_000, 1)
+    with penstock.sort_batches(Producer(table), by=BY, memory="96M", temp=tmp_path) as batches:
+        found = pa.Table.from_batches(list(batches))
+    assert batches.report.spilled_bytes > 10 << 20 and batches.report.peak_bytes <= batches.report.budget_bytes
+    assert found.equals(table.take(order_by_arrow(table, [("name",), BY[1]], "last")))
+    assert os.listdir(tmp_path) == []
+
+
+# ---- Files.
+
+
+@pytest.fixture
+def orders_file(tmp_path):
+    table = wide(5000, 2).replace_schema_metadata({"made by": "a test"})
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=1500)
+    return table
+
+
+def test_sort_table(tmp_path, orders_file):
+    report = penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.parquet", by=BY, memory="96M", row_group=2000, compression="zstd")
+    found = pq.ParquetFile(tmp_path / "out.parquet")
+    assert found.schema_arrow.equals(pq.read_schema(tmp_path / "in.parquet"), check_metadata=True)
+    assert [found.metadata.row_group(i).num_rows for i in range(found.num_row_groups)] == [2000, 2000, 1000]
+    assert found.metadata.row_group(0).column(0).compression == "ZSTD"
+    expected = orders_file.take(order_by_arrow(orders_file, [("name",), BY[1]], "last"))
+    assert found.read().equals(expected) and report.items == 5000
+    # Onto itself; to other formats and back.
+    penstock.sort_table(str(tmp_path / "in.parquet"), tmp_path / "in.parquet", by=BY, memory="96M")
+    assert pq.read_table(tmp_path / "in.parquet").equals(expected)
+    penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.arrow", by="x", memory="96M")
+    assert pa.ipc.open_file(tmp_path / "out.arrow").read_all().equals(expected.take(pc.sort_indices(expected["x"])))
+    penstock.sort_table(tmp_path / "out.arrow", tmp_path / "out.csv", by="x", memory="96M")
+    penstock.sort_table([tmp_path / "out.csv"], tmp_path / "again.feather", by=BY, memory="96M")
+    assert pa.ipc.open_file(tmp_path / "again.feather").read_all()["name"].equals(expected["name"])
+    assert sorted(os.listdir(tmp_path)) == ["again.feather", "in.parquet", "out.arrow", "out.csv", "out.parquet"]
+
+
+def test_dictionaries_stay_dictionaries(tmp_path):
+    table = pa.table({"d": pa.array(["b", "a", None, "b"]).dictionary_encode(), "n": [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.parquet", by="d", memory="96M")
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.field("d").type == table.schema.field("d").type and found["d"].to_pylist() == ["a", "b", "b", None]
+    penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.arrow", by="d", memory="96M")
+    assert pa.ipc.open_file(tmp_path / "out.arrow").read_all()["d"].type == pa.string()
+
+
+def test_empty_tables(tmp_path):
+    table = pa.table({"a": pa.array([], pa.int32()), "b": pa.array([], pa.list_(pa.string()))})
+    penstock.sort_table(table, tmp_path / "out.parquet", by="a", memory="96M")
+    assert pq.read_table(tmp_path / "out.parquet").equals(table)
+    assert penstock.top_table(table, 3, by="a", memory="96M").equals(table)
+
+
+def test_merge_tables(tmp_path):
+    tables = [wide(3000, seed) for seed in (3, 4, 5)]
+    in_order = [table.take(order_by_arrow(table, [("name",), BY[1]], "last")) for table in tables]
+    pq.write_table(in_order[0], tmp_path / "0.parquet")
+    penstock.merge_tables([tmp_path / "0.parquet", Producer(in_order[1]), in_order[2]], tmp_path / "out.parquet", by=BY, memory="96M")
+    everything = pa.concat_tables(in_order)
+    assert pq.read_table(tmp_path / "out.parquet").equals(everything.take(order_by_arrow(everything, [("name",), BY[1]], "last")))
+    with pytest.raises(penstock.Unsorted, match="not sorted by"):
+        penstock.merge_tables([in_order[0], tables[1]], tmp_path / "out2.parquet", by=BY, memory="96M")
+    with pytest.raises(ValueError, match="differ"):
+        penstock.merge_tables([tables[0], tables[1].drop("x")], tmp_path / "out2.parquet", by=BY, memory="96M")
+    assert sorted(os.listdir(tmp_path)) == ["0.parquet", "out.parquet"]
+
+
+@pytest.mark.parametrize("how", ["hash", "range"])
+def test_partition_table(tmp_path, orders_file, how):
+    names = penstock.partition_table(tmp_path / "in.parquet", str(tmp_path / "part-{}.parquet"), by="name", parts=4, how=how, memory="96M")
+    parts = [pq.read_table(name) for name in names]
+    assert len(parts) == 4 and sorted(os.listdir(tmp_path)) == ["in.parquet", *(f"part-{i}.parquet" for i in range(4))]
+    assert pa.concat_tables(parts).sort_by("x").equals(orders_file.sort_by("x"))
+    keys = [set(part["name"].to_pylist()) for part in parts]
+    assert sum(map(len, keys)) == len(set().union(*keys))
+    if how == "range":
+        assert all(max(a) < min(b) for a, b in zip(keys, keys[1:]) if a and b)
+    places = {x: i for i, x in enumerate(orders_file["x"].to_pylist())}
+    assert all(rows == sorted(rows) for rows in ([places[x] for x in part["x"].to_pylist()] for part in parts))
+
+
+def test_top_table(orders_file):
+    found = penstock.top_table(orders_file, 10, by=BY, memory="96M")
+    assert found.equals(orders_file.take(order_by_arrow(orders_file, [("name",), BY[1]], "last")[:10]))
+
+
+# ---- How runs end.
+
+
+def test_a_reader_that_raises_ends_the_run(tmp_path):
+    def batches():
+        yield from wide(1000, 6).to_batches()
+        raise RuntimeError("enough")
+
+    reader = pa.RecordBatchReader.from_batches(wide(1, 6).schema, batches())
+    with pytest.raises(RuntimeError, match="enough"):
+        penstock.sort_table(reader, tmp_path / "out.parquet", by=BY, memory="96M", temp=tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path):
+    table = pa.table({"a": [2, 1], "nested": [[1], [2]]})
+    with pytest.raises((pa.ArrowInvalid, pa.ArrowNotImplementedError)):
+        penstock.sort_table(table, tmp_path / "out.csv", by="a", memory="96M", temp=tmp_path)
+    with pytest.raises(FileNotFoundError):
+        penstock.sort_table(table, tmp_path / "missing/out.parquet", by="a", memory="96M", temp=tmp_path)
+    with pytest.raises(FileNotFoundError):
+        penstock.sort_table(tmp_path / "missing.parquet", tmp_path / "out.parquet", by="a", memory="96M")
+    with pytest.raises(ValueError, match="format="):
+        penstock.sort_table(table, tmp_path / "out.xls", by="a", memory="96M")
+    assert os.listdir(tmp_path) == []
+
+
+def test_batches_may_be_left_at_any_time(tmp_path):
+    table = wide(20_000, 7)
+    threads = threading.active_count()
+    for takes in (0, 1, 3):
+        batches = penstock.sort_batches(table, by=BY, memory="96M", temp=tmp_path, batch_rows=100)
+        for _ in range(takes):
+            assert next(batches).num_rows == 100
+        batches.close()
+        assert list(batches) == []
+    del batches
+    assert threading.active_count() == threads and len(os.listdir("/proc/self/task")) < 50 and os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_ends_a_run(tmp_path):
+    table = wide(100, 8)
+    started = threading.Event()
+
+    def endless():
+        while True:
+            yield table.to_batches()[0]
+            started.set()
+
+    def press():
+        started.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        penstock.sort_table(pa.RecordBatchReader.from_batches(table.schema, endless()), tmp_path / "out.parquet", by=BY, memory="96M", temp=tmp_path)
+    presser.join()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_budget_covers_arrow(tmp_path):
+    rows = 400_000
+    pq.write_table(wide(rows, 9), tmp_path / "in.parquet", row_group_size=rows)
+    program = """
+import sys
+import pyarrow as pa, pyarrow.parquet, pyarrow.csv
+import penstock
+
+def resident(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(name)) << 10
+
+folder = sys.argv[1]
+penstock.sort_table(pa.table({"name": ["a"]}), folder + "/first.parquet", by="name", memory="96M")
+before = resident("VmRSS")
+open("/proc/self/clear_refs", "w").write("5")
+report = penstock.sort_table(folder + "/in.parquet", folder + "/out.parquet", by="name", memory="96M", temp=folder)
+assert report.items == 400000 and report.spilled_bytes > 0
+print((resident("VmHWM") - before) >> 20)
+"""
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) <= 96 + 4, done.stdout
+
+
+def test_without_pyarrow(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.parquet", by="a")
+
+
+def test_other_libraries_take_and_give_batches():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"a": [3, 1, 2], "b": ["x", "y", None]})
+    found = polars.DataFrame(penstock.sort_batches(frame, by="a", memory="96M"))
+    assert found.equals(frame.sort("a"))
