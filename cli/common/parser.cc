@@ -229,6 +229,14 @@ bool Parser::given(const char* name) const {
   return app_->count(name) > 0;
 }
 
+std::vector<std::string> Parser::given_options() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    if (option->count() > 0) names.push_back(option->get_name());
+  }
+  return names;
+}
+
 CommandLine::CommandLine(const char* name, const char* description, const char* version)
     : app_(std::make_unique<CLI::App>(description, name)) {
   app_->set_help_flag("-h,--help", "print this help and exit");

@@ -68,6 +68,8 @@ class Parser {
   // Behind the parsing:
   bool chosen() const;
   bool given(const char* name) const;
+  // The long names of all that was given; of a word without a name what the help calls it.
+  std::vector<std::string> given_options() const;
 
  private:
   CLI::App* app_;

@@ -29,6 +29,7 @@
 #include "cli/sort/debug.h"
 #include "cli/sort/sort_report.h"
 #include "cli/sort/sort_words.h"
+#include "cli/sort/tables.h"
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "files/merge_files.h"
@@ -48,7 +49,8 @@ struct SortArguments : SortWords {
   bool json = false;
   bool resume = false;
   bool debug = false;
-  bool is_program = false;  // started under the name "sort"
+  bool is_program = false;      // started under the name "sort"
+  std::vector<std::string> by;  // of tables
 
   bool checks() const { return check_quietly || !check.empty(); }
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
@@ -274,7 +276,20 @@ Command declare_sort(Parser parser, bool is_program) {
       "--debug", a.debug,
       "lines: show each with its keys underlined, and tell what is remarkable of the keys");
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
-  return {parser, [arguments] { return run(*arguments); }};
+  if (!is_program) {
+    parser.group("Tables");
+    parser
+        .add_option(
+            "--by", a.by,
+            "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
+            "COLUMN[:desc][:nulls-first][,...]; by the Python package penstock, with -o, -S, -T, "
+            "--parallel and --top")
+        .one_word();
+  }
+  return {parser, [arguments, parser] {
+            return arguments->by.empty() ? run(*arguments)
+                                         : sort_tables(parser, *arguments, arguments->by);
+          }};
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ struct penstock_files_options {
   size_t sources_count;
   const char* output;               /* "-", stdout; of partition_files "part-{}" */
   const struct penstock_sink* sink; /* instead of `output` */
-  const char* format;               /* "lines"; u32 u64 i32 i64 f32 f64 kv64 record */
+  const char* format;               /* "lines"; u32 u64 i32 i64 f32 f64 kv64 record rows */
   uint32_t record_bytes;
   const char* dtype;
   const char* const* keys;

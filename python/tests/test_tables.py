@@ -385,3 +385,32 @@ def test_other_libraries_take_and_give_batches():
     frame = polars.DataFrame({"a": [3, 1, 2], "b": ["x", "y", None]})
     found = polars.DataFrame(penstock.sort_batches(frame, by="a", memory="96M"))
     assert found.equals(frame.sort("a"))
+
+
+def test_the_command_sorts_tables(tmp_path, orders_file):
+    folder = os.environ.get("PENSTOCK_PROGRAM")
+    if not folder:
+        pytest.skip("PENSTOCK_PROGRAM, the folder of the command, is not set")
+
+    def sort(*words, **environment):
+        path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+        return subprocess.run([os.path.join(folder, "penstock"), "sort", *words], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PATH": path, **environment})
+
+    done = sort("in.parquet", "--by", "name,zipf:desc:nulls-first", "-o", "out.parquet", "-S", "96M", "-T", ".")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    expected = orders_file.take(order_by_arrow(orders_file, [("name",), BY[1]], "last"))
+    assert pq.read_table(tmp_path / "out.parquet").equals(expected)
+    done = sort("in.parquet", "--by", "x", "--by", "name", "-o", "top.arrow", "-S", "96M", "--top", "3")
+    assert done.returncode == 0 and pa.ipc.open_file(tmp_path / "top.arrow").read_all().equals(orders_file.sort_by("x")[:3])
+    for words, said in [(["-u"], "--unique"), (["--key", "1"], "--key"), ([], "pipe"), (["-o", "x.parquet", "-S", "1M"], "96M")]:
+        done = sort("in.parquet", "--by", "nothing", *words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    done = sort("in.parquet", "--by", "name", "-o", "x.parquet", PYTHONPATH="")
+    assert done.returncode == 2 and "pip install" in done.stderr, done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["in.parquet", "out.parquet", "top.arrow"]
+
+
+def test_columns_on_the_command_line():
+    from penstock.__main__ import keys_of
+    assert keys_of(["ts:desc,id", "a:b:nulls-first"]) == [("ts", "descending"), ("id",), ("a:b", "nulls first")]
