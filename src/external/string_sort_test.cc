@@ -222,7 +222,7 @@ TEST_F(StringSortTest, OneGiantKeyIsCopiedWhateverItsSize) {
   for (const Format& format : {Format{Type::record, 64, 8, 8}, lines, rows}) {
     for (bool unique : {false, true}) {
       for (Compression compression : {Compression::always, Compression::never}) {
-        if (!tried()) continue;
+        if (!tried() || (format.type == Type::rows && compression == Compression::always)) continue;
         SCOPED_TRACE(fmt::format("{} unique {} compressed {}", record::name_of(format.type), unique,
                                  compression == Compression::always));
         SortOptions chosen = options(format);
