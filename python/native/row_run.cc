@@ -31,7 +31,7 @@ class RowRun::RowSource final : public Source {
       if (batch_ == nullptr || row_ == static_cast<size_t>(batch_->length)) {
         batch_ = run_.wait_for_batch(number_, batch_ != nullptr);
         row_ = 0;
-        if (batch_ == nullptr) return run_.sources_stopped() ? Result<size_t>(cancelled()) : 0;
+        if (batch_ == nullptr) return run_.is_stopped(number_) ? Result<size_t>(cancelled()) : 0;
         continue;
       }
       rows_.clear();
@@ -48,7 +48,7 @@ class RowRun::RowSource final : public Source {
     at_ += bytes;
     return bytes;
   }
-  void cancel() override { run_.stop_sources(); }
+  void cancel() override { run_.stop_source(number_); }
 
  private:
   RowRun& run_;
@@ -135,7 +135,7 @@ void RowRun::end() {
   if (!thread_.joinable()) return;
   const nb::gil_scoped_release released;
   cancel_ = true;
-  stop_sources();
+  for (size_t source = 0; source < fed_.size(); ++source) stop_source(source);
   stop_sink();
   thread_.join();
 }
@@ -211,8 +211,8 @@ const ArrowArray* RowRun::wait_for_batch(size_t source, bool done_with_first) {
     fed.batches.pop_front();
     changed_.notify_all();
   }
-  changed_.wait(lock, [&] { return sources_stopped_ || fed.ended || !fed.batches.empty(); });
-  return sources_stopped_ || fed.batches.empty() ? nullptr : &fed.batches.front().array();
+  changed_.wait(lock, [&] { return fed.stopped || fed.ended || !fed.batches.empty(); });
+  return fed.stopped || fed.batches.empty() ? nullptr : &fed.batches.front().array();
 }
 
 Status RowRun::give(Batch batch) {
@@ -224,9 +224,9 @@ Status RowRun::give(Batch batch) {
   return {};
 }
 
-void RowRun::stop_sources() {
+void RowRun::stop_source(size_t source) {
   const std::lock_guard lock(mutex_);
-  sources_stopped_ = true;
+  fed_[source].stopped = true;
   changed_.notify_all();
 }
 
@@ -236,9 +236,9 @@ void RowRun::stop_sink() {
   changed_.notify_all();
 }
 
-bool RowRun::sources_stopped() {
+bool RowRun::is_stopped(size_t source) {
   const std::lock_guard lock(mutex_);
-  return sources_stopped_;
+  return fed_[source].stopped;
 }
 
 }  // namespace penstock::python

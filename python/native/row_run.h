@@ -76,16 +76,17 @@ class RowRun {
   struct Fed {
     std::deque<Batch> batches;  // the first one is being read
     bool ended = false;
+    bool stopped = false;  // the operation wants no more, which it says at the end of each source
   };
 
   // ---- by the operation's threads
   const ArrowArray* wait_for_batch(size_t source, bool done_with_first);
   Status give(Batch batch);
-  void stop_sources();
+  void stop_source(size_t source);
   void stop_sink();
-  bool sources_stopped();
+  bool is_stopped(size_t source);
 
-  bool wants(const Fed& fed) const { return !fed.ended && fed.batches.size() < 2; }
+  bool wants(const Fed& fed) const { return !fed.ended && !fed.stopped && fed.batches.size() < 2; }
   void end();
 
   std::mutex mutex_;
@@ -94,8 +95,6 @@ class RowRun {
   std::vector<Batch> spent_;
   std::deque<Batch> given_;
   bool over_ = false;  // the operation has returned
-  // It wants no more, which it says of its sources at every end.
-  bool sources_stopped_ = false;
   bool sink_stopped_ = false;
   std::optional<Result<std::string>> result_;
   std::string report_;

@@ -36,15 +36,15 @@ def _pyarrow(part: str = "compute") -> Any:
 
 
 class _Budget:
-    """For Arrow are 24 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
+    """For Arrow are 48 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
     that are read, and those that are written. The rest is for the native operation, which keeps to it by itself."""
 
     def __init__(self, memory: int | str) -> None:
         total = size_bytes(memory)
-        if total < 96 * MiB:
-            raise ValueError(f"tables need a memory of 96M or more, not {memory}")
+        if total < 128 * MiB:
+            raise ValueError(f"tables need a memory of 128M or more, not {memory}")
         arrow = min(total // 4, 1024 * MiB)
-        self.native = total - arrow - 24 * MiB
+        self.native = total - arrow - 48 * MiB
         # Two that wait and one that is made, on either side, and what makes one.
         self.batch = arrow // 16
         # As Arrow has them, and encoded beside.
@@ -483,7 +483,7 @@ def merge_tables(inputs: Sequence[Any], output: Path, *, by: By | Iterable[By], 
 
 
 def _shared(budget: _Budget, tables: int) -> _Budget:
-    shared = _Budget(96 * MiB)
+    shared = _Budget(128 * MiB)
     shared.batch = max(64 << 10, budget.batch // max(1, tables))
     return shared
 
