@@ -528,6 +528,18 @@ TEST_F(PublicFiles, CancelIsNoErrorOfASource) {
   EXPECT_EQ(sort_files(given).error().code, ErrorCode::interrupted);
 }
 
+TEST_F(PublicFiles, ManySmallSourcesKeepToTheBudgetOfACall) {
+  FilesOptions given = options();
+  given.inputs.clear();
+  for (int i = 0; i < 12; ++i) given.sources.push_back(source(1'000'000));
+  given.memory_scope = MemoryScope::call;
+  given.memory_bytes = 64 * MiB;
+  const auto done = sort_files(given);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(done->items, 12 * numbers_.size());
+  EXPECT_LE(done->peak_bytes, given.memory_bytes);
+}
+
 TEST_F(PublicFiles, SourcesAndASinkNeedNoDescriptors) {
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

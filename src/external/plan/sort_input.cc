@@ -78,8 +78,10 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
 }
 
 // What comes in order is read as far as a quarter of the memory goes before anything is decided; the
-// reader can come back that far. The first few such inputs share that quarter. The others are opened
-// when their turn comes: each costs a thread, a decoder and addresses.
+// reader can come back that far. The first few such inputs share that quarter: each has as much as the
+// others, and what those in front of it left over. (A reader has all its blocks from the beginning.)
+// Inputs behind them are opened when their turn comes: each costs a thread, a decoder and addresses. So
+// are those behind one that goes on: their writer may be the same, and wait until that is read.
 Status Look::look_at_what_comes_in_order() {
   const auto in_order =
       static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
@@ -89,17 +91,18 @@ Status Look::look_at_what_comes_in_order() {
   auto blocks_left = static_cast<uint32_t>(input_.usable_bytes / 4 / block_bytes);
   const uint32_t looks = std::min(in_order, looks_max);
   uint32_t looked_at = 0;
+  bool all_ended = true;
   for (Piece& piece : input_.pieces) {
-    if (!piece.in_order) continue;
-    input_.known = false;
-    if (looked_at == looks || blocks_left == 0) continue;
+    if (!piece.in_order || !all_ended || looked_at == looks) continue;
+    const uint32_t share = std::max(1u, blocks_left / (looks - looked_at));
     ++looked_at;
-    auto ended = look_at(piece, block_bytes, blocks_left, bowtie::stream_address_bytes / looks);
+    auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes / looks);
     if (!ended) return std::unexpected(ended.error());
-    input_.known = *ended && looked_at == in_order;
-    const auto blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);
-    blocks_left = *ended && blocks_left > blocks ? blocks_left - blocks : 0;
+    all_ended = *ended;
+    const auto held_blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);
+    blocks_left -= std::min(blocks_left, held_blocks);
   }
+  input_.known = all_ended && looked_at == in_order;
   std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
   for (Piece& piece : input_.pieces) {
     if (piece.has_header) piece.header = input_.header;
