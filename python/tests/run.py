@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", str(pathlib.Path(__file__).parent)]
+here = str(pathlib.Path(__file__).parent)
+arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", here]
 folder = os.environ.get("GTEST_OUTPUT", "").removeprefix("xml:")
 if folder:
     arguments += ["--junitxml", folder + "python.xml"]
-sys.exit(pytest.main([*arguments, *(sys.argv[1:] or [str(pathlib.Path(__file__).parent)])]))
+paths = [] if any(os.path.exists(word.partition("::")[0]) for word in sys.argv[1:]) else [here]
+sys.exit(pytest.main([*arguments, *sys.argv[1:], *paths]))
