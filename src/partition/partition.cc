@@ -398,12 +398,12 @@ Result<Partitions<T>> partition_in_place(const BlockPool& pool,
 
 template <Sortable T>
 uint64_t rank_of(const T& item) {
-  return scatter::key_of(
-      scatter::encode(std::bit_cast<scatter::ItemOf<T>>(item), scatter::key_order_of<T>(false)));
-}
-template <>
-uint64_t rank_of(const KeyValue32& item) {
-  return item.key;
+  if constexpr (std::is_same_v<T, KeyValue32>) {
+    return item.key;
+  } else {
+    return scatter::key_of(
+        scatter::encode(std::bit_cast<scatter::ItemOf<T>>(item), scatter::key_order_of<T>(false)));
+  }
 }
 
 #define PENSTOCK_INSTANTIATE(T)                                                            \
