@@ -67,6 +67,9 @@ struct Column {
 // Errors: unsupported: a type that penstock/_tables.py was to make another one (dictionaries, views, runs), or a union.
 Result<Column> column_of(const ArrowSchema& schema);
 
+inline size_t bytes_of_bits(uint64_t bits) {
+  return (bits + 7) / 8;
+}
 inline bool bit_at(const void* bits, uint64_t i) {
   return static_cast<const uint8_t*>(bits)[i / 8] >> (i % 8) & 1;
 }

@@ -21,9 +21,6 @@ uint64_t take_length(const uint8_t*& from) {
     if (byte < 128) return length;
   }
 }
-size_t bytes_of_bits(uint64_t bits) {
-  return (bits + 7) / 8;
-}
 
 // ---- One value.
 

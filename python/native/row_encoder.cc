@@ -97,10 +97,6 @@ uint8_t* put_bytes(const void* from, size_t bytes, uint8_t* to) {
   if (bytes > 0) std::memcpy(to, from, bytes);
   return to + bytes;
 }
-size_t bytes_of_bits(uint64_t bits) {
-  return (bits + 7) / 8;
-}
-
 // ---- One value, of any type.
 
 uint64_t bytes_of(const Values& values, size_t i);
@@ -434,15 +430,11 @@ Result<size_t> RowEncoder::encode(const ArrowArray& batch, size_t first, size_t 
     at += row_bytes_[i];
   }
   for (const Key& key : keys) put_key(key, first, ends_);
+  const std::vector<uint8_t*> bits = ends_;  // they lie where the key ends
   for (uint8_t*& end : ends_) {
     std::memset(end, 0, bits_bytes);
     end += bits_bytes;
   }
-  // (The bits lie where the key ends.)
-  uint8_t* row = reinterpret_cast<uint8_t*>(to.data() + begin);
-  std::vector<uint8_t*> bits(rows);
-  for (size_t i = 0; i < rows; row += row_bytes_[i++])
-    bits[i] = row + RowHead::bytes + key_bytes_[i];
   for (size_t number = 0; number < table.children.size(); ++number) {
     const Values& column = table.children[number];
     const auto bit = static_cast<uint8_t>(1 << number % 8);
