@@ -195,8 +195,8 @@ bool File::is_cached() const {
   const auto bytes = size();
   if (!seekable() || !bytes || *bytes == 0) return false;
   if (::syscall(call, buffered_fd_, &range, &pages, 0) != 0) return false;
-  const uint64_t missing_max = ceil_div(*bytes, os::page_bytes) / 8;
-  return pages.cached + missing_max >= ceil_div(*bytes, os::page_bytes);
+  const uint64_t all = ceil_div(*bytes, os::page_bytes);
+  return pages.cached >= all - all / 8;
 }
 
 void File::read_directly() {
