@@ -73,8 +73,8 @@ class UringEngine final : public EngineBase {
   RequestList served_ GUARDED_BY(mutex_);
 };
 
-// More than this of the page cache is copied by a thread of the kernel's.
-constexpr size_t copied_here_bytes_max = 256 << 10;
+// As much as this, or more, of the page cache is copied by a thread of the kernel's.
+constexpr size_t copied_elsewhere_bytes_min = 256 << 10;
 
 io_uring_sqe& UringEngine::next_entry() noexcept {
   io_uring_sqe* entry = io_uring_get_sqe(&ring_);
@@ -119,7 +119,7 @@ void UringEngine::start(Request& request) noexcept {
   if (step.operation == Operation::read) {
     io_uring_prep_read(&entry, step.descriptor, step.data, bytes, step.offset);
     // What the page cache holds would be copied by the thread that submits.
-    if (request.links.buffered && bytes >= copied_here_bytes_max)
+    if (request.links.buffered && bytes >= copied_elsewhere_bytes_min)
       io_uring_sqe_set_flags(&entry, IOSQE_ASYNC);
   } else {
     io_uring_prep_write(&entry, step.descriptor, step.data, bytes, step.offset);

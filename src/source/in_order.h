@@ -23,8 +23,8 @@ Result<Arrival> arrival_of(const file::File& file, const SourceOptions& options)
 SourceOptions within_memory(SourceOptions options, uint64_t memory_bytes);
 
 // All of it, decompressed as the options say: from the beginning, or of a pipe from where it stands.
-// Of a caller's source what it gives. `file` may be closed afterwards. Where `cancel` is given and set, reads end with ErrorCode::cancelled,
-// those too that wait; it outlives the source.
+// What a caller's source gives is taken as it is. `file` may be closed afterwards. Where `cancel` is given
+// and set, reads end with ErrorCode::cancelled, those too that wait; it outlives the source.
 Result<std::unique_ptr<Source>> source_of(const file::File& file, const SourceOptions& options,
                                           const std::atomic<bool>* cancel = nullptr);
 
