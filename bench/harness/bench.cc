@@ -8,10 +8,23 @@
 #include "bench/harness/registry.h"
 
 namespace penstock::bench {
+namespace {
+
+std::function<void(const Row&)>& row_listener() {
+  static std::function<void(const Row&)> listener;
+  return listener;
+}
+
+}  // namespace
+
+void listen_to_rows(std::function<void(const Row&)> listener) {
+  row_listener() = std::move(listener);
+}
 
 double Report::add(std::string what, std::string unit, std::vector<double> samples) {
   double value = median(samples);
   rows_.push_back({std::move(what), value, std::move(unit), std::move(samples)});
+  if (row_listener()) row_listener()(rows_.back());
   return value;
 }
 

@@ -44,8 +44,8 @@ struct Row {
 
 class Report {
  public:
-  // Adds a row with the median of the samples, and returns that median. REQUIRES: there are
-  // samples.
+  // Adds a row with the median of the samples, tells the listener of it, and returns that median.
+  // REQUIRES: there are samples.
   double add(std::string what, std::string unit, std::vector<double> samples);
   void ratio(const std::string& name, double value) { ratios_[name] = value; }
   // Mixes a result into the hash. Timings do not belong here.
@@ -63,6 +63,10 @@ class Report {
 };
 
 using Run = std::function<Result<Report>(const Options&)>;
+
+// Is told of every row that any report gets, when it gets it: a bench of an hour that is cut off has
+// shown what it had. Set it before the benches run.
+void listen_to_rows(std::function<void(const Row&)> listener);
 
 // Makes a bench known under a name, for as long as the program runs.
 struct Registration {

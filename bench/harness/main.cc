@@ -105,7 +105,13 @@ void print_table(const std::string& name, const Report& report) {
   }
 }
 
+// As they come, on the error output: the tables follow when their benches end.
+void tell(const Row& row) {
+  fmt::print(stderr, "{}: {:.3f} {}\n", row.what, row.value, row.unit);
+}
+
 int run(const Arguments& arguments) {
+  if (!arguments.options.quick) listen_to_rows(tell);
   for (const std::string& name : arguments.names) {
     auto bench = registry().find(name);
     if (bench == registry().end()) {
