@@ -25,6 +25,8 @@ class Manual(end_to_end.Case):
         for page in [*(ROOT / "docs").glob("*.md")]:
             if page.name != "README.md":
                 self.assertIn(f'href="{page.stem}.html"', index, "docs/README.md has every page")
+        for notebook in (ROOT / "docs/notebooks").glob("*.ipynb"):
+            self.assertIn(f'href="notebook-{notebook.stem}.html"', index)
         reference = (self.folder / "html/cpp.html").read_text()
         for header in (ROOT / "include/penstock").glob("*.h"):
             if header.name != "penstock.h":

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Builds the manual: manual.py PENSTOCK FOLDER. Its first page is FOLDER/html/index.html.
 
-The pages are docs/*.md, which can be read as they stand; README.md is the first page, and docs/README.md the table of contents. Made here
+The pages are docs/*.md, which can be read as they stand, and docs/notebooks/*.ipynb; README.md is the first page, and docs/README.md the table of contents. Made here
 are the references: of the command line, from what `penstock help` prints, and of C++ and C, from the comments of the public headers
 (Doxygen reads them, Breathe brings them into the pages). Any warning, of a link that leads nowhere, too, is an error.
 """
 
+import json
 import pathlib
 import re
 import shutil
@@ -136,7 +137,7 @@ def reference_of_commands(penstock, source):
 def contents():
     """The parts of docs/README.md, each a tree of pages."""
     trees = []
-    for part in re.split(r"^## ", (ROOT / "docs/README.md").read_text(), flags=re.MULTILINE)[1:]:
+    for part in re.split(r"^## ", without_ways_out((ROOT / "docs/README.md").read_text()), flags=re.MULTILINE)[1:]:
         caption, _, rest = part.partition("\n")
         pages = re.findall(r"^- \[[^]]*\]\(([\w-]+)\.md\)", rest, re.MULTILINE)
         if caption == "Reference":
@@ -148,8 +149,18 @@ def contents():
 def without_ways_out(text):
     """A page of the manual: links to pages of docs/ stay, and those to other files of the tree become their names."""
     text = re.sub(r"\]\((?:\.\./)?docs/", "](", text)
+    text = re.sub(r"\]\(notebooks/([\w-]+)\.ipynb\)", r"](notebook-\1.md)", text)
     text = text.replace("(README.md)", "(index.md)").replace("(../CHANGELOG.md)", "(changes.md)").replace("(CHANGELOG.md)", "(changes.md)")
     return re.sub(r"\[[^]]*\]\((?:\.\./)?(" + SOURCE_FILES + r"[^)]*|LICENSE)\)", r"`\1`", text)
+
+
+def page_of_notebook(path):
+    parts = []
+    for cell in json.loads(path.read_text())["cells"]:
+        text = "".join(cell["source"])
+        parts.append(f"```python\n{text}\n```" if cell["cell_type"] == "code" else text)
+    parts.insert(1, f"A notebook: `{path.relative_to(ROOT)}`.")
+    return "\n\n".join(parts) + "\n"
 
 
 def main():
@@ -162,6 +173,8 @@ def main():
     for page in (ROOT / "docs").glob("*.md"):
         if page.name != "README.md":
             (source / page.name).write_text(without_ways_out(page.read_text()))
+    for notebook in (ROOT / "docs/notebooks").glob("*.ipynb"):
+        (source / f"notebook-{notebook.stem}.md").write_text(page_of_notebook(notebook))
     first = re.sub(r"^## More\n.*?(?=^## )", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE)
     (source / "index.md").write_text(without_ways_out(first) + contents())
     (source / "changes.md").write_text(without_ways_out((ROOT / "CHANGELOG.md").read_text()))
