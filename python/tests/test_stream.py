@@ -239,6 +239,36 @@ def test_close_with_views_alive(path):
     assert s.closed
 
 
+@pytest.mark.parametrize("what", ["array", "chunk"])
+def test_dlpack(path, numbers, what):
+    s = penstock.open(path, "<u8", memory="8M")
+    ours = s.array if what == "array" else next(s.chunks("1M"))
+    theirs = np.from_dlpack(ours)
+    assert np.shares_memory(ours, theirs)
+    if what == "array":
+        # What can only be read is handed on as that, or not at all.
+        assert not theirs.flags.writeable
+        with pytest.raises(BufferError, match="readonly"):
+            ours.__dlpack__()
+        capsule = ours.__dlpack__(max_version=(1, 0))
+        del ours, theirs
+        gc.collect()
+        with pytest.raises(BufferError, match="in use"):
+            s.close()
+        del capsule
+        theirs = np.from_dlpack(s.array)
+        with pytest.raises(BufferError, match="in use"):
+            s.close()
+        np.testing.assert_array_equal(theirs, numbers)
+        del theirs
+        gc.collect()
+        s.close()
+    else:
+        s.close()  # a chunk is the caller's own
+        theirs[0] = 9
+        assert ours[0] == 9 and (theirs[1:] == numbers[1 : len(theirs)]).all()
+
+
 def test_errors_read_as_zeros_and_are_raised_at_the_end(tmp_path, numbers):
     path = tmp_path / "shrinks"
     numbers.tofile(path)
