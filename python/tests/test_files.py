@@ -1,5 +1,7 @@
 """Operations on files: what they write against NumPy and plain Python, what they tell, how they end early."""
 
+import csv
+import io
 import os
 import signal
 import threading
@@ -118,6 +120,28 @@ def test_group(tmp_path):
     (tmp_path / "csv").write_text("city,price\na,1\nb,2\na,3\n")
     penstock.group(tmp_path / "csv", tmp_path / "sums", csv=True, header=True, key="city", sum=True, value="price")
     assert (tmp_path / "sums").read_text().splitlines()[1:] == ["a,4", "b,2"]
+
+
+fields = st.text(st.sampled_from("ab,;\t\"\n 1é\U0001f600"), max_size=4)
+
+
+@given(st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(fields, min_size=width, max_size=width), max_size=30)),
+       st.sampled_from(",;\t"), st.sampled_from(["\n", "\r\n"]), st.data())
+def test_csv_is_sorted_as_the_rows_are(tmp_path_factory, rows, delimiter, end, data):
+    """Whatever the csv module writes, row by row in another style, it reads from our output as the same rows in order."""
+    text = io.StringIO(newline="")
+    for row in rows:
+        quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]))
+        csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerow(row)
+    column = data.draw(st.integers(0, len(rows[0]) - 1)) if rows else 0
+    descending = data.draw(st.booleans())
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "in.csv").write_text(text.getvalue(), newline="")
+    penstock.sort_file(folder / "in.csv", folder / "out.csv", csv=True, separator=delimiter, key=str(column + 1), stable=True,
+                       descending=descending, memory="64M", sync=False)
+    with open(folder / "out.csv", newline="") as file:
+        found = list(csv.reader(file, delimiter=delimiter, strict=True))
+    assert found == sorted(rows, key=lambda row: row[column].encode(), reverse=descending)
 
 
 def test_join(tmp_path):
