@@ -80,7 +80,7 @@ class Tools(unittest.TestCase):
         told = self.install("check")
         self.assertIn("npm ci", told)
         self.assertIn("--ignore-scripts", told)
-        self.assertIn('"integrity": "sha512-', (ROOT / "tools/browser/package-lock.json").read_text())
+        self.assertIn('"integrity": "sha512-', (ROOT / "tools/npm/package-lock.json").read_text())
 
     def test_a_user_without_rights_cannot_touch_what_root_copied(self):
         if os.geteuid() != 0:

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs what the build needs and this machine lacks. Works on a bare Debian 12, as root or with sudo, without a
 # terminal, and does nothing where all is there. Arguments: "run" (what ./run needs), "bench" (and the rivals that
-# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals) or "check" (what ./check needs,
-# the manual's Sphinx in build/sphinx, and what the Python package needs in build/python).
+# penstock-bench measures against, DuckDB, polars and pyarrow from PyPI, in build/rivals, and what the Python package needs,
+# in build/python) or "check" (what ./check needs, build/python, and the manual's Sphinx in build/sphinx).
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build pkg-config ccache git python3 liburing-dev libcli11-dev libfmt-dev
   nlohmann-json3-dev zlib1g-dev libzstd-dev liblz4-dev liblzma-dev libbz2-dev libpcre2-dev)
 check_packages=(libbpf-dev libgtest-dev librapidcheck-dev clang-19 clang-format-19 lld-19 libclang-rt-19-dev rapidjson-dev
-  libsimdjson-dev libboost-dev locales zstd lz4 fio strace doxygen codespell rpm debootstrap python3-dev)
-bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv fio)
+  libsimdjson-dev libboost-dev locales zstd lz4 fio strace doxygen codespell rpm debootstrap)
+bench_packages=(libbpf-dev clang-19 libtbb-dev libhwy-dev libips4o-dev libboost-dev libstxxl-dev python3-pip python3-venv python3-dev fio)
 
 packages=("${build_packages[@]}")
 case "${1:-run}" in
@@ -45,21 +45,21 @@ install_rivals() { install_from_pypi rivals rivals.txt "the bench external-sort 
 install_sphinx() { install_from_pypi sphinx manual.txt "the test of the manual will be skipped"; }
 # What builds and tests the Python package.
 install_python() { install_from_pypi python python.txt "the Python package is neither built nor tested"; }
-# What drives the browser that looks at the report's page. Where it cannot be had, that test is skipped, and says so.
-install_playwright() {
-  local folder=$tools/../build/node lock=$tools/browser/package-lock.json
+# What drives the browser that looks at the report's page, and pyright. Where they cannot be had, their tests are skipped, and say so.
+install_from_npm() {
+  local folder=$tools/../build/node lock=$tools/npm/package-lock.json
   cmp -s "$lock" "$folder/installed" && return
-  echo "setup: installing what tools/browser/package-lock.json lists in build/node" >&2
-  rm -rf "$folder" && mkdir -p "$folder" && cp "$tools/browser/package.json" "$lock" "$folder"
+  echo "setup: installing what tools/npm/package-lock.json lists in build/node" >&2
+  rm -rf "$folder" && mkdir -p "$folder" && cp "$tools/npm/package.json" "$lock" "$folder"
   if npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel=error </dev/null >&2; then
     cp "$lock" "$folder/installed"
   else
-    echo "setup: it could not be installed; the test of the report's page will be skipped" >&2
+    echo "setup: it could not be installed; the test of the report's page will be skipped, and pyright's part of that of types" >&2
   fi
 }
 finish() {
-  [ "${1:-run}" != bench ] || install_rivals
-  [ "${1:-run}" != check ] || { install_playwright && install_sphinx && install_python; }
+  [ "${1:-run}" != bench ] || { install_rivals && install_python; }
+  [ "${1:-run}" != check ] || { install_from_npm && install_sphinx && install_python; }
   exit 0
 }
 

@@ -236,7 +236,7 @@ def _open_all(data: Any, budget: _Budget, format: str | None) -> list[_Input]:
 # ---- What is asked for.
 
 
-def _keys(by: By | Iterable[By], nulls: str, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
+def _keys(by: str | Iterable[By], nulls: str, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
     """Of each key its column, descending, nulls first."""
     if nulls not in _NULLS:
         raise ValueError(f"nulls must be 'first' or 'last', not {nulls!r}")
@@ -434,7 +434,7 @@ def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.
 # ---- What is called.
 
 
-def sort_batches(data: Any, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2, top: int | None = None,
+def sort_batches(data: Any, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2, top: int | None = None,
                  batch_rows: int = 65536, temp: Path | Iterable[Path] = (), format: str | None = None, progress: Progress = None) -> Batches:
     """The rows of tables in order, batch by batch, of at most `batch_rows` rows. Rows of equal keys keep their order."""
     budget = _Budget(memory)
@@ -444,7 +444,7 @@ def sort_batches(data: Any, *, by: By | Iterable[By], nulls: str = "last", memor
                 progress)
 
 
-def sort_table(data: Any, output: Path, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2,
+def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2,
                top: int | None = None, row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
                output_format: str | None = None, progress: Progress = None, **options: Any) -> Report:
     """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
@@ -463,7 +463,7 @@ def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_g
     return batches.report
 
 
-def merge_tables(inputs: Sequence[Any], output: Path, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G",
+def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G",
                  row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None, output_format: str | None = None,
                  **options: Any) -> Report:
     """Merges tables, each of which is sorted by `by` already. Of equal keys those of the first table come first."""
@@ -488,7 +488,7 @@ def _shared(budget: _Budget, tables: int) -> _Budget:
     return shared
 
 
-def partition_table(data: Any, output: str, *, by: By | Iterable[By], parts: int, how: str = "hash", nulls: str = "last",
+def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: int, how: str = "hash", nulls: str = "last",
                     memory: int | str = "1G", row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
                     output_format: str | None = None, **options: Any) -> list[str]:
     """Rows to `parts` files, whose names are `output` with the part's number for {}: by "hash" of the key, which brings equal keys
@@ -533,7 +533,7 @@ def partition_table(data: Any, output: str, *, by: By | Iterable[By], parts: int
     return names
 
 
-def top_table(data: Any, count: int, *, by: By | Iterable[By], nulls: str = "last", memory: int | str = "1G",
+def top_table(data: Any, count: int, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G",
               temp: Path | Iterable[Path] = (), format: str | None = None) -> pa.Table:
     """The first `count` rows of tables in order, as a table of pyarrow."""
     with sort_batches(data, by=by, nulls=nulls, memory=memory, top=count, temp=temp, format=format) as batches:
