@@ -65,7 +65,7 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/penstockConfig.cmake.in
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake
   DESTINATION ${package})
-# Both find what is beside them, wherever it was moved.
+# Both find what is beside them, wherever it was moved, and whatever the libraries' folder is called.
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 foreach(file penstock penstock-static)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${file}.pc.in ${CMAKE_CURRENT_BINARY_DIR}/${file}.pc @ONLY)
@@ -81,6 +81,7 @@ set(CPACK_PACKAGE_DESCRIPTION "Sorts, merges, partitions, groups, joins and sear
 keeps. With libraries for C++ and C: plain pointers to data larger than memory, in-place sorts, vectors and snapshots made by moving pages.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/staged.cmake)
 set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

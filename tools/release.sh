@@ -37,9 +37,7 @@ pack() {
 }
 pack package DEB
 pack static TGZ
-cmake --preset static -S "$tree" -DCMAKE_INSTALL_LIBDIR=lib64 >/dev/null  # where rpm's systems have libraries
 pack static RPM
-cmake --preset static -S "$tree" -DCMAKE_INSTALL_LIBDIR=lib >/dev/null
 
 manual=$(mktemp -d)
 trap 'rm -rf "$manual"' EXIT
