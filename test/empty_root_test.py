@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import end_to_end
+import hardening
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 BUILD, STATIC_BUILD, CMAKE = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
@@ -67,6 +68,7 @@ class EmptyRoot(unittest.TestCase):
     def test_1_tarball_needs_glibc_alone(self):
         for file in ("cli/penstock", "src/c_api/libpenstock.so"):
             self.assertLessEqual(needed(STATIC_BUILD / file), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, file)
+            hardening.check("readelf", STATIC_BUILD / file)
         name = self.pack(STATIC_BUILD, "TGZ", "penstock-*.tar.gz")
         self.inside(f"mkdir /anywhere; tar -xzf {name} -C /anywhere --strip-components=1")
         self.sorts("/anywhere/bin/penstock")

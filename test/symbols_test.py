@@ -4,8 +4,9 @@
 2. No weak symbol that others could define, too, comes from an object that was compiled for newer processors. The linker
    keeps one of several weak definitions: were it such an object's, the program would die on an older processor.
 3. The shared library stays in a process that closes it: its signal handlers do.
+4. Nothing of the shared library and the program can be written and then executed (hardening.py).
 
-Usage: symbols_test.py NM SHARED_LIBRARY SYMBOLS HEADER BUILD_FOLDER
+Usage: symbols_test.py NM READELF SHARED_LIBRARY PROGRAM SYMBOLS HEADER BUILD_FOLDER
 """
 
 import json
@@ -13,6 +14,8 @@ import pathlib
 import re
 import subprocess
 import sys
+
+import hardening
 
 
 def symbols(nm, *arguments):
@@ -71,9 +74,11 @@ def check_stays(library):
 
 
 def main():
-    nm, library, listed, header, build = sys.argv[1:]
+    nm, readelf, library, program, listed, header, build = sys.argv[1:]
     check_exports(nm, pathlib.Path(library), pathlib.Path(listed), pathlib.Path(header))
     check_stays(pathlib.Path(library))
+    for file in (library, program):
+        hardening.check(readelf, file)
     objects = check_weak(nm, pathlib.Path(build))
     print(f"symbols: as frozen; {objects} objects for newer processors have no weak symbol of others")
 
