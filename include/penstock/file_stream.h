@@ -47,9 +47,11 @@ struct FileReaderOptions {
   std::function<void(const std::string&)> notice = {};
 };
 
-// A file of which the page cache holds nearly all when it is opened is copied from there; of others the
-// page cache learns nothing.
-// Memory: memory_blocks * block_bytes, and a bit for each block of the file.
+// A file of which the page cache holds nearly all when it is opened is shown by its own pages: nothing is
+// read or copied, reads() stays 0, and what others write to it meanwhile is seen. Of others the page
+// cache learns nothing.
+// Memory: memory_blocks * block_bytes, and a bit for each block of the file; of what is shown as much is
+// resident.
 // Thread safety: any number of threads may read by the pointer, each where it likes, and call all
 // members, but for a move and the end. A system call that is given the pointer needs memory that no
 // other thread's reads take away meanwhile (penstock::system_calls looks after that).

@@ -32,6 +32,7 @@ struct Injection {
   // "seed=7,short=0.2,delay=0.1:500,error=ENOSPC@write:100,flip=3,forget=2" (read, write, sync,
   // close, rename): what PENSTOCK_INJECT holds.
   static Result<Injection> parse(const std::string& text);
+  bool operator==(const Injection&) const = default;
 };
 
 // Process-wide, and none at the start.

@@ -3,6 +3,7 @@
 // What the tests of file streams share: a pool and an engine of each kind, and files with known
 // contents.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -38,6 +39,14 @@ inline std::vector<std::byte> random_bytes(size_t bytes, uint64_t seed) {
     std::memcpy(&data[i], &word, std::min<size_t>(8, bytes - i));
   }
   return data;
+}
+
+// What is in a file stays on its disk alone. (Where its file system is memory, it stays in the page cache.)
+inline void drop_from_page_cache(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::fsync(fd), 0);
+  EXPECT_EQ(::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  ::close(fd);
 }
 
 using Kinds = std::tuple<pool::Mechanism, file::EngineKind>;

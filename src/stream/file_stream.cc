@@ -5,9 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
+#include "file/emulation.h"
+#include "file/injection.h"
 #include "os/generation.h"
+#include "stream/cached_reader.h"
 #include "stream/file_reader.h"
 #include "stream/file_writer.h"
 
@@ -35,13 +39,27 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
   return memory;
 }
 
+// Options that are refused are so below. Where faults are injected or a device is emulated, it is
+// requests that have to meet them.
+bool can_be_shown(const FileReaderOptions& options) {
+  return std::has_single_bit(options.block_bytes) && options.block_bytes >= os::page_bytes &&
+         options.read_ahead_blocks > 0 && !file::emulated() &&
+         file::injected() == file::Injection{};
+}
+
+uint32_t memory_blocks_of(const FileReaderOptions& options) {
+  return std::max(options.memory_blocks, options.read_ahead_blocks + options.comeback_blocks + 1);
+}
+
 }  // namespace
 
 struct FileReader::State {
   file::File file;
   Memory memory;
   Options options;
+  // One of the two.
   std::unique_ptr<stream::FileReaderCore> core;
+  std::unique_ptr<stream::CachedReader> cached;
 
   ~State() {
     if (core == nullptr || !options.notice || core->is_inherited()) return;
@@ -57,8 +75,24 @@ struct FileReader::State {
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
   auto file = file::File::open_input(path, file::Caching::buffered);
   if (!file) return std::unexpected(file.error());
-  if (!file->is_cached()) file->read_directly();
-  return open(std::move(*file), options);
+  if (!file->is_cached()) {
+    file->read_directly();
+    return open(std::move(*file), options);
+  }
+  auto state = std::make_unique<State>();
+  state->file = std::move(*file);
+  if (const auto bytes = state->file.size(); bytes && can_be_shown(options)) {
+    auto cached = stream::CachedReader::open(state->file, *bytes,
+                                             {.block_bytes = options.block_bytes,
+                                              .memory_blocks = memory_blocks_of(options),
+                                              .policy = options.policy});
+    if (cached) {
+      state->cached = std::move(*cached);
+      return FileReader(std::move(state));
+    }
+  }
+  // Copied out of the page cache.
+  return open(std::move(state->file), options);
 }
 
 Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& options) {
@@ -70,9 +104,8 @@ Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& 
   }
   auto bytes = state->file.size();
   if (!bytes) return std::unexpected(bytes.error());
-  const uint32_t window_blocks = options.read_ahead_blocks + options.comeback_blocks + 1;
   state->options = options;
-  state->options.memory_blocks = std::max(options.memory_blocks, window_blocks);
+  state->options.memory_blocks = memory_blocks_of(options);
   auto memory = open_memory(options.block_bytes, state->options.memory_blocks);
   if (!memory) return std::unexpected(memory.error());
   state->memory = std::move(*memory);
@@ -92,16 +125,17 @@ FileReader::FileReader(FileReader&&) noexcept = default;
 FileReader& FileReader::operator=(FileReader&&) noexcept = default;
 FileReader::~FileReader() = default;
 const std::byte* FileReader::data() const {
-  return state_->core->begin();
+  return state_->cached ? state_->cached->begin() : state_->core->begin();
 }
 uint64_t FileReader::bytes() const {
-  return state_->core->bytes();
+  return state_->cached ? state_->cached->bytes() : state_->core->bytes();
 }
 Status FileReader::status() const {
-  return state_->core->status();
+  return state_->cached ? state_->cached->status() : state_->core->status();
 }
 
 FileReader::Reads FileReader::reads() const {
+  if (state_->cached) return {};
   const auto reads = state_->core->reads();
   return {reads.blocks, reads.again};
 }

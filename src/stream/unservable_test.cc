@@ -25,6 +25,7 @@
 #include "penstock/file_stream.h"
 #include "penstock/region.h"
 #include "penstock/stream.h"
+#include "stream/file_fixture.h"
 #include "stream/forked_child_fixture.h"
 
 namespace penstock::stream {
@@ -176,13 +177,14 @@ struct TemporaryName {
   ~TemporaryName() { ::unlink(path.c_str()); }
 };
 
-Result<Subject> file_reader(Mechanism) {
+Result<Subject> open_file(bool is_cached) {
   auto name = std::make_shared<TemporaryName>();
   {
     std::ofstream file(name->path, std::ios::binary);
     for (uint64_t i = 0; i < blocks; ++i)
       file << std::string(block_bytes, static_cast<char>(i + 1));
   }
+  if (!is_cached) drop_from_page_cache(name->path);
   auto opened =
       FileReader::open(name->path, {.block_bytes = block_bytes, .policy = ErrorPolicy::recover});
   if (!opened) return std::unexpected(opened.error());
@@ -194,6 +196,13 @@ Result<Subject> file_reader(Mechanism) {
                  .ahead = begin + 2 * block_bytes,
                  .end = [stream] { stream->reset(); },
                  .goes_on = [name, stream, begin, first] { return first && holds_all(begin); }};
+}
+
+Result<Subject> file_reader(Mechanism) {
+  return open_file(false);
+}
+Result<Subject> reader_of_cached_file(Mechanism) {
+  return open_file(true);
 }
 
 Result<Subject> file_writer(Mechanism) {
@@ -244,7 +253,9 @@ std::vector<Case> those_with_a_policy() {
               on_every_mechanism("array", array),
               on_every_mechanism("region", region),
               {{"guard", guard}, {"process", process}},
-              {{"file_reader", file_reader}, {"file_writer", file_writer}}});
+              {{"file_reader", file_reader},
+               {"reader_of_cached_file", reader_of_cached_file},
+               {"file_writer", file_writer}}});
 }
 INSTANTIATE_TEST_SUITE_P(Streams, ForkedChild, testing::ValuesIn(those_with_a_policy()),
                          name_of_case);

@@ -1,0 +1,198 @@
+#include "stream/cached_reader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+#include "base/bits.h"
+#include "base/random.h"
+#include "base/trials.h"
+#include "penstock/file_stream.h"
+#include "stream/file_fixture.h"
+#include "stream/recovery.h"
+
+namespace penstock::stream {
+namespace {
+
+constexpr size_t block_bytes = 64 * KiB;
+
+class CachedReaderTest : public testing::Test {
+ protected:
+  CachedReaderTest() {
+    std::string pattern = testing::TempDir() + "penstock-cached-XXXXXX";
+    directory_ = ::mkdtemp(pattern.data());
+    path_ = (directory_ / "file").string();
+  }
+  ~CachedReaderTest() override {
+    reader_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  void open(const std::vector<std::byte>& data, uint32_t memory_blocks,
+            ErrorPolicy policy = ErrorPolicy::zeros) {
+    reader_.reset();
+    std::ofstream(path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(data.data()),
+               static_cast<std::streamsize>(data.size()));
+    auto file = file::File::open_read(path_, file::Caching::buffered);
+    ASSERT_TRUE(file) << file.error().message();
+    file_ = std::move(*file);
+    auto reader = CachedReader::open(
+        file_, data.size(),
+        {.block_bytes = block_bytes, .memory_blocks = memory_blocks, .policy = policy});
+    ASSERT_TRUE(reader) << reader.error().message();
+    reader_ = std::move(*reader);
+  }
+  // How much of the file is mapped.
+  uint64_t mapped_bytes() const {
+    std::ifstream maps("/proc/self/maps");
+    uint64_t bytes = 0;
+    for (std::string line; std::getline(maps, line);) {
+      if (!line.ends_with(path_)) continue;
+      uint64_t begin = 0, end = 0;
+      std::sscanf(line.c_str(), "%lx-%lx", &begin, &end);
+      bytes += end - begin;
+    }
+    return bytes;
+  }
+  // What is shown and taken away is ordered by the page tables, of which the thread sanitizer knows nothing.
+  __attribute__((no_sanitize("thread"))) std::byte load(uint64_t at) const {
+    return *const_cast<const volatile std::byte*>(reader_->begin() + at);
+  }
+
+  std::filesystem::path directory_;
+  std::string path_;
+  file::File file_;
+  std::unique_ptr<CachedReader> reader_;
+};
+
+TEST_F(CachedReaderTest, AnyOrderOfAccessIsRightWithinTheMemory) {
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const auto data = random_bytes(1 + random.below(60 * block_bytes), seed);
+    const auto memory_blocks = static_cast<uint32_t>(2 + random.below(30));
+    open(data, memory_blocks);
+    for (int access = 0; access < 200; ++access) {
+      const uint64_t at = random.below(data.size());
+      const uint64_t bytes =
+          std::min<uint64_t>(1 + random.below(3 * block_bytes), data.size() - at);
+      ASSERT_EQ(std::memcmp(reader_->begin() + at, &data[at], bytes), 0) << at;
+      ASSERT_LE(mapped_bytes(), memory_blocks * block_bytes);
+    }
+    const std::byte* const end = reader_->begin() + data.size();
+    const size_t zeros = round_up(data.size(), block_bytes) - data.size() + os::page_bytes;
+    ASSERT_TRUE(std::all_of(end, end + zeros, [](std::byte byte) { return byte == std::byte{0}; }));
+    ASSERT_TRUE(reader_->status());
+  }
+}
+
+TEST_F(CachedReaderTest, AnyThreadsReadAnywhere) {
+  const auto data = random_bytes(40 * block_bytes + 5, 1);
+  for (const uint32_t memory_blocks : {2, 5, 16}) {
+    open(data, memory_blocks);
+    std::vector<std::jthread> threads;
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      threads.emplace_back([&, seed] {
+        Random random(seed);
+        for (int access = 0; access < 2000; ++access) {
+          const uint64_t at = random.below(data.size());
+          EXPECT_EQ(load(at), data[at]);
+        }
+      });
+    }
+  }
+}
+
+TEST_F(CachedReaderTest, WhatIsStoredIsTheConsumersOwn) {
+  const auto data = random_bytes(10 * block_bytes, 2);
+  open(data, 4);
+  auto* const begin = const_cast<std::byte*>(reader_->begin());
+  begin[7] = std::byte{0};
+  EXPECT_EQ(load(7), std::byte{0});
+  load(5 * block_bytes), load(6 * block_bytes), load(7 * block_bytes), load(8 * block_bytes);
+  EXPECT_EQ(load(7), data[7]) << "gone with its piece";
+  std::byte in_file{};
+  EXPECT_EQ(::pread(file_.buffered_descriptor(), &in_file, 1, 7), 1);
+  EXPECT_EQ(in_file, data[7]);
+}
+
+TEST_F(CachedReaderTest, AFileThatBecomesShorterReadsAsZerosAndTheStatusSaysSo) {
+  const auto data = random_bytes(20 * block_bytes, 3);
+  open(data, 16);  // in pieces of four blocks
+  EXPECT_EQ(load(9 * block_bytes), data[9 * block_bytes]);
+  std::filesystem::resize_file(path_, 10 * block_bytes);
+  EXPECT_EQ(load(8 * block_bytes), data[8 * block_bytes]);
+  EXPECT_TRUE(reader_->status());
+  EXPECT_EQ(load(11 * block_bytes), std::byte{0});
+  ASSERT_FALSE(reader_->status());
+  EXPECT_EQ(reader_->status().error().code, ErrorCode::corrupt);
+  EXPECT_NE(reader_->status().error().message().find("shorter"), std::string::npos);
+  EXPECT_EQ(load(10 * block_bytes - 1), data[10 * block_bytes - 1]) << "what lies in front stays";
+  EXPECT_EQ(load(0), std::byte{0}) << "nothing more is read";
+  EXPECT_EQ(load(data.size() - 1), std::byte{0});
+}
+
+TEST_F(CachedReaderTest, AFileThatBecomesShorterMeetsTheRecoveryPoint) {
+  const auto data = random_bytes(20 * block_bytes, 4);
+  open(data, 4, ErrorPolicy::recover);
+  std::filesystem::resize_file(path_, 10 * block_bytes);
+  for (int round = 0; round < 2; ++round) {
+    const auto beyond = RecoveryPoint::run([&] { return load(15 * block_bytes); });
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().code, ErrorCode::corrupt);
+  }
+  EXPECT_FALSE(RecoveryPoint::run([&] { return load(block_bytes); })) << "nothing more is read";
+}
+
+TEST_F(CachedReaderTest, PrepareMakesAWindowReadyForASystemCall) {
+  const auto data = random_bytes(20 * block_bytes + 100, 5);
+  open(data, 4);
+  const int out = ::open((directory_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  auto* const begin = const_cast<std::byte*>(reader_->begin());
+  EXPECT_EQ(::pwrite(out, begin, block_bytes, 0), -1);
+  for (size_t at = 0; at < data.size();) {
+    const auto ready = reader_->prepare(begin + at, std::min(data.size() - at, 3 * block_bytes),
+                                        fault::Access::read);
+    ASSERT_TRUE(ready) << ready.error().message();
+    ASSERT_EQ(::pwrite(out, begin + at, *ready, static_cast<off_t>(at)),
+              static_cast<ssize_t>(*ready));
+    at += *ready;
+  }
+  std::vector<std::byte> back(data.size());
+  EXPECT_EQ(::pread(out, back.data(), back.size(), 0), static_cast<ssize_t>(back.size()));
+  EXPECT_EQ(back, data);
+  ::close(out);
+  EXPECT_TRUE(reader_->prepare(begin + data.size(), 50, fault::Access::read));
+  EXPECT_FALSE(reader_->prepare(begin + 21 * block_bytes + os::page_bytes, 1, fault::Access::read));
+}
+
+TEST_F(CachedReaderTest, APublicReaderTakesItForAFileThatIsCached) {
+  const auto data = random_bytes(30 * block_bytes, 6);
+  open(data, 4);
+  if (!file_.is_cached()) GTEST_SKIP() << "the system does not tell (cachestat)";
+  const auto reads_of = [&] {
+    auto reader = FileReader::open(path_, {.block_bytes = block_bytes});
+    EXPECT_TRUE(reader) << reader.error().message();
+    EXPECT_TRUE(std::equal(reader->begin(), reader->end(), data.begin(), data.end()));
+    return reader->reads().blocks;
+  };
+  EXPECT_EQ(reads_of(), 0u);
+  // Where faults are injected, requests have to meet them.
+  file::inject({.seed = 1, .short_transfer = 0.5});
+  EXPECT_EQ(reads_of(), 30u);
+  file::inject({});
+  reader_.reset();
+  drop_from_page_cache(path_);
+  if (!file_.is_cached()) {
+    EXPECT_EQ(reads_of(), 30u);
+  }
+}
+
+}  // namespace
+}  // namespace penstock::stream
