@@ -220,7 +220,8 @@ Result<Search> prepare(const FindArguments& arguments) {
   if (!pattern) return std::unexpected(pattern.error());
   search.pattern = std::move(*pattern);
 
-  const auto window_bytes = parse_size("--window", arguments.window, os::limits().memory_bytes);
+  const auto window_bytes =
+      parse_size("--window", arguments.window, os::machine_memory().memory_bytes);
   if (!window_bytes) return std::unexpected(window_bytes.error());
   search.window_bytes = *window_bytes;
   search.stream = {

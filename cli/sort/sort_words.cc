@@ -28,10 +28,10 @@ constexpr uint64_t default_memory_bytes = 1 * GiB;
 
 // What a percentage of -S is a share of.
 uint64_t machine_memory_bytes() {
-  // A look reads a dozen files of the system.
+  // A look reads files of the system.
   static const uint64_t bytes = [] {
-    const os::Limits limits = os::limits();
-    return std::min(limits.memory_bytes, limits.cgroup_bytes_max.value_or(limits.memory_bytes));
+    const os::MachineMemory machine = os::machine_memory();
+    return std::min(machine.memory_bytes, machine.cgroup_bytes_max.value_or(machine.memory_bytes));
   }();
   return bytes;
 }

@@ -409,7 +409,7 @@ Result<int> compare(const CompareArguments& arguments, const StopSignals& signal
                    fmt::format("{}; or --run 'NAME=COMMAND {{input}} {{output}}'",
                                fmt::join(preset_names(), ", ")));
   }
-  auto memory = parse_size("--memory", arguments.memory, os::limits().memory_bytes);
+  auto memory = parse_size("--memory", arguments.memory, os::machine_memory().memory_bytes);
   if (!memory) return std::unexpected(memory.error());
   auto stage = Stage::choose(arguments.stage);
   if (!stage) return std::unexpected(stage.error());

@@ -68,7 +68,7 @@ Status check_temporaries_in_memory(const std::vector<std::string>& directories, 
   const uint64_t bytes = temporaries_in_memory(directories, temp_bytes);
   if (bytes == 0) return {};
   // What this process has already is a part of its budget.
-  const uint64_t there_bytes = os::limits().usable_bytes + os::resident_memory().bytes;
+  const uint64_t there_bytes = os::machine_memory().usable_bytes + os::resident_memory().bytes;
   if (bytes <= there_bytes && budget_bytes <= there_bytes - bytes) return {};
   return failure(
       ErrorCode::out_of_memory,

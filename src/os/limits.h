@@ -10,8 +10,24 @@
 
 namespace penstock::os {
 
+// What there is of memory. A look reads three or four files of the system.
+struct MachineMemory {
+  // The tightest limit on the way from this process's memory cgroup to the root, and what is
+  // charged there; no value: there is none.
+  std::optional<uint64_t> cgroup_bytes_max;
+  std::optional<uint64_t> cgroup_bytes_now;
+  uint64_t memory_bytes = 0;            // of the machine
+  uint64_t memory_available_bytes = 0;  // without swapping
+  // The smaller of what the machine has available and what the cgroup leaves.
+  uint64_t usable_bytes = 0;
+};
+MachineMemory machine_memory();
+
+// vm.overcommit_memory: 0, 1 or 2.
+std::optional<uint64_t> overcommit_memory();
+
 // A field without a value: the system does not have it, or does not tell.
-struct Limits {
+struct Limits : MachineMemory {
   std::string kernel_release;  // "6.18.1-generic"
   uint32_t kernel_major = 0;
   uint32_t kernel_minor = 0;
@@ -24,21 +40,12 @@ struct Limits {
   std::optional<uint64_t> reserved_huge_pages_free;  // hugetlb pages of 2 MiB
 
   std::optional<uint64_t> mappings_max;       // vm.max_map_count
-  std::optional<uint64_t> overcommit_memory;  // vm.overcommit_memory: 0, 1 or 2
+  std::optional<uint64_t> overcommit_memory;  // as overcommit_memory()
 
   // Of this process; no value: unlimited.
   std::optional<uint64_t> address_space_bytes_max;  // RLIMIT_AS
   std::optional<uint64_t> locked_bytes_max;         // RLIMIT_MEMLOCK
   std::optional<uint64_t> files_max;                // RLIMIT_NOFILE
-
-  // The tightest limit on the way from this process's memory cgroup to the root, and what is
-  // charged there.
-  std::optional<uint64_t> cgroup_bytes_max;
-  std::optional<uint64_t> cgroup_bytes_now;
-  uint64_t memory_bytes = 0;            // of the machine
-  uint64_t memory_available_bytes = 0;  // without swapping
-  // The smaller of what the machine has available and what the cgroup leaves.
-  uint64_t usable_bytes = 0;
 
   std::optional<uint64_t>
       io_uring_disabled;  // kernel.io_uring_disabled: 0 allowed, 1 for groups, 2 for nobody
@@ -50,6 +57,7 @@ struct Limits {
   CpuTier cpu_tier = CpuTier::portable;  // in use: PENSTOCK_CPU obeyed
 };
 
+// Reads a dozen files: for reports.
 Limits limits();
 
 // The mappings of this process: how many it has, and how many it may have (vm.max_map_count).

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -18,11 +19,15 @@ namespace penstock::os {
 namespace {
 
 std::optional<std::string> file_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  std::string text;
+  char piece[4096];
+  ssize_t bytes;
+  while ((bytes = ::read(fd, piece, sizeof piece)) > 0)
+    text.append(piece, static_cast<size_t>(bytes));
+  ::close(fd);
+  return text;
 }
 
 std::optional<uint64_t> number(std::string_view text) {
@@ -123,29 +128,8 @@ CgroupMemory cgroup_memory(const std::string& root) {
   }
 }
 
-Limits limits() {
-  Limits facts;
-  utsname name{};
-  if (uname(&name) == 0) {
-    facts.kernel_release = name.release;
-    if (std::sscanf(name.release, "%u.%u", &facts.kernel_major, &facts.kernel_minor) != 2)
-      facts.kernel_major = facts.kernel_minor = 0;
-  }
-
-  facts.page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  const std::string huge = "/sys/kernel/mm/transparent_hugepage/";
-  facts.huge_pages = file_choice(huge + "enabled");
-  facts.shared_huge_pages = file_choice(huge + "shmem_enabled");
-  facts.huge_page_defrag = file_choice(huge + "defrag");
-  facts.reserved_huge_pages_free =
-      file_number("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-
-  facts.mappings_max = file_number("/proc/sys/vm/max_map_count");
-  facts.overcommit_memory = file_number("/proc/sys/vm/overcommit_memory");
-  facts.address_space_bytes_max = process_limit(RLIMIT_AS);
-  facts.locked_bytes_max = process_limit(RLIMIT_MEMLOCK);
-  facts.files_max = process_limit(RLIMIT_NOFILE);
-
+MachineMemory machine_memory() {
+  MachineMemory facts;
   const std::string memory = file_text("/proc/meminfo").value_or("");
   facts.memory_bytes = memory_fact(memory, "MemTotal:");
   facts.memory_available_bytes = memory_fact(memory, "MemAvailable:");
@@ -162,6 +146,35 @@ Limits limits() {
     const uint64_t charged = std::min(group.bytes_now.value_or(0), *group.bytes_max);
     facts.usable_bytes = std::min(facts.usable_bytes, *group.bytes_max - charged);
   }
+  return facts;
+}
+
+std::optional<uint64_t> overcommit_memory() {
+  return file_number("/proc/sys/vm/overcommit_memory");
+}
+
+Limits limits() {
+  Limits facts{machine_memory()};
+  utsname name{};
+  if (uname(&name) == 0) {
+    facts.kernel_release = name.release;
+    if (std::sscanf(name.release, "%u.%u", &facts.kernel_major, &facts.kernel_minor) != 2)
+      facts.kernel_major = facts.kernel_minor = 0;
+  }
+
+  facts.page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const std::string huge = "/sys/kernel/mm/transparent_hugepage/";
+  facts.huge_pages = file_choice(huge + "enabled");
+  facts.shared_huge_pages = file_choice(huge + "shmem_enabled");
+  facts.huge_page_defrag = file_choice(huge + "defrag");
+  facts.reserved_huge_pages_free =
+      file_number("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+
+  facts.mappings_max = file_number("/proc/sys/vm/max_map_count");
+  facts.overcommit_memory = os::overcommit_memory();
+  facts.address_space_bytes_max = process_limit(RLIMIT_AS);
+  facts.locked_bytes_max = process_limit(RLIMIT_MEMLOCK);
+  facts.files_max = process_limit(RLIMIT_NOFILE);
 
   facts.io_uring_disabled = file_number("/proc/sys/kernel/io_uring_disabled");
   facts.unprivileged_userfaultfd = file_number("/proc/sys/vm/unprivileged_userfaultfd");

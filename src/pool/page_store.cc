@@ -84,7 +84,7 @@ Result<std::unique_ptr<PageStore>> PageStore::open(const Options& given) {
                   "a power of two, 4096 or more");
   if (options.bytes_max == 0)
     options.bytes_max =
-        std::max<uint64_t>(round_down(os::limits().memory_bytes, options.page_bytes), 1);
+        std::max<uint64_t>(round_down(os::machine_memory().memory_bytes, options.page_bytes), 1);
   if (ceil_div(options.bytes_max, options.page_bytes) >= pages_limit ||
       options.bytes_max > 128 * TiB)
     return refuse(fmt::format("open a pool of {} bytes in pages of {}", options.bytes_max,

@@ -106,9 +106,11 @@ Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
 
 namespace {
 
+constexpr size_t probe_block_bytes = 2 * MiB;
+
 // Moves one block there, on and back, and looks whether its contents came along.
-Status try_mechanism(Mechanism mechanism, PageKind& pages) {
-  auto pool = Pool::open({.blocks_max = 1, .mechanism = mechanism});
+Status try_mechanism(Mechanism mechanism, size_t block_bytes, PageKind& pages) {
+  auto pool = Pool::open({.block_bytes = block_bytes, .blocks_max = 1, .mechanism = mechanism});
   if (!pool) return std::unexpected(pool.error());
   pages = (*pool)->pages();
   auto range = (*pool)->reserve(2 * (*pool)->block_bytes());
@@ -134,7 +136,7 @@ std::vector<MechanismReport> probe() {
   std::vector<MechanismReport> reports;
   for (const Mechanism mechanism : {Mechanism::mremap, Mechanism::uffd_move, Mechanism::shared}) {
     MechanismReport report{mechanism, true, PageKind::small, {}};
-    if (const Status status = try_mechanism(mechanism, report.pages); !status) {
+    if (const Status status = try_mechanism(mechanism, probe_block_bytes, report.pages); !status) {
       report.works = false;
       report.detail = status.error().message();
     }
@@ -145,29 +147,40 @@ std::vector<MechanismReport> probe() {
 
 namespace {
 
-const MechanismReport& report_of(Mechanism mechanism) {
-  static const std::vector<MechanismReport> reports = probe();
-  return *std::find_if(reports.begin(), reports.end(), [=](const MechanismReport& report) {
-    return report.mechanism == mechanism;
-  });
+// Found out once, and only where it matters: programs that run for milliseconds ask, too.
+bool uffd_move_works() {
+  // Small pages that move are enough: clearing a huge one takes longer than all the rest.
+  static const bool works = [] {
+    constexpr size_t block_bytes = 16 * KiB;
+    PageKind pages = PageKind::small;
+    return try_mechanism(Mechanism::uffd_move, block_bytes, pages).has_value();
+  }();
+  return works;
+}
+
+bool shared_blocks_are_huge() {
+  static const bool huge = [] {
+    PageKind pages = PageKind::small;
+    return try_mechanism(Mechanism::shared, probe_block_bytes, pages).has_value() &&
+           pages != PageKind::small;
+  }();
+  return huge;
 }
 
 // Large ranges of uffd_move would be charged against the commit limit.
 bool charges_reservations() {
-  static const bool charges = os::limits().overcommit_memory == 2;
+  static const bool charges = os::overcommit_memory() == 2;
   return charges;
 }
 
 }  // namespace
 
 Mechanism preferred(Use use, size_t block_bytes, uint32_t blocks_max) {
-  const bool uffd_works = report_of(Mechanism::uffd_move).works && !charges_reservations();
-  if (uffd_works && (block_bytes <= uffd_block_bytes_max ||
-                     (use == Use::same_thread && blocks_max > scattered_blocks_max)))
+  const bool is_small = block_bytes <= uffd_block_bytes_max;
+  const bool is_scattered = use == Use::same_thread && blocks_max > scattered_blocks_max;
+  if ((is_small || is_scattered) && !charges_reservations() && uffd_move_works())
     return Mechanism::uffd_move;
-  const MechanismReport& shared = report_of(Mechanism::shared);
-  if (use == Use::between_threads && block_bytes >= os::huge_page_bytes && shared.works &&
-      shared.pages != PageKind::small)
+  if (use == Use::between_threads && block_bytes >= os::huge_page_bytes && shared_blocks_are_huge())
     return Mechanism::shared;
   return Mechanism::mremap;
 }

@@ -373,7 +373,7 @@ void Planner::decide_distribution(uint64_t bytes) {
 // makes more passes.
 void Planner::look_for_fewer_passes() {
   if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
-  const uint64_t machine_bytes = os::limits().memory_bytes;
+  const uint64_t machine_bytes = os::machine_memory().memory_bytes;
   if (machine_bytes <= options_.memory_bytes) return;
   const BucketInput input = distributed(options_, input_, input_.bytes);
   auto saves = [&](uint64_t more) {
