@@ -244,6 +244,23 @@ class Lines(Case):
         self.assertEqual(digest(self.folder / "out"), digest(self.folder / "gnu"))
 
 
+class StartUp(Case):
+    def test_a_sort_of_two_lines_sets_up_nothing(self):
+        """No ring, no thread, no look at what the kernel can do: scripts start thousands of such sorts."""
+        if SANITIZED or not shutil.which("strace"):
+            self.skipTest("no strace, or a sanitizer's own threads")
+        if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode != 0:
+            self.skipTest("strace may not trace here")
+        lines, out, log = self.write("in", b"b\na\n"), self.folder / "out", self.folder / "log"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        subprocess.run(["strace", "-f", "-o", log, PROGRAM, "sort", lines, "-o", out], check=True, env=environment)
+        self.assertEqual(out.read_bytes(), b"a\nb\n")
+        called = re.findall(r"^\d+ +(\w+)\(", log.read_text(), re.MULTILINE)
+        self.assertIn("pread64", called)
+        for name in ("io_uring_setup", "clone3", "clone", "userfaultfd", "memfd_create"):
+            self.assertNotIn(name, called)
+
+
 class Checks(Case):
     def test_exit_codes_and_where_order_breaks(self):
         good, bad = self.write("good", b"a\nb\nb\nc\n"), self.write("bad", b"a\nc\nb\nd\n")

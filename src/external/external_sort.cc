@@ -503,8 +503,9 @@ SortStats Run::stats_of(const Stored& stored) {
   }
   stats.occupancy = context_.occupancy().taken();
   if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
-  stats.pool = pool::name_of(mechanism_of(options_, moved_block_bytes_));
-  stats.engine = engine_name();
+  const uint64_t known_bytes = input_.known ? input_.bytes : UINT64_MAX;
+  stats.pool = pool::name_of(mechanism_of(options_, moved_block_bytes_, known_bytes));
+  stats.engine = engine_name(known_bytes);
   return stats;
 }
 

@@ -10,9 +10,10 @@
 // read by Descriptor (descriptor.h), here only what somebody writes for sure, in one request at a time (a
 // doorbell's byte); and what goes to a stream is written by its outlet (outlet.h), whose calls end.
 //
-// Kinds: io_uring (registered files where it helps), threads (pread/pwrite, where io_uring is
-// refused). Automatic picks io_uring when the kernel allows it; PENSTOCK_IO=threads|io_uring in the
-// environment overrides it. Where the system has no thread to give (`ulimit -u`, a full pids
+// Kinds: io_uring, threads (pread/pwrite, where io_uring is refused), caller (the same, by the thread
+// that uses the engine: nothing is set up, and nothing overlaps). Automatic picks io_uring when the
+// kernel allows it, and the caller for so few bytes that they are there before a ring is;
+// PENSTOCK_IO=threads|io_uring in the environment overrides both. Where the system has no thread to give (`ulimit -u`, a full pids
 // cgroup), to us or to io_uring, and where it stops taking requests, the thread that uses the
 // engine makes them itself, one after the other.
 //
@@ -65,11 +66,15 @@ struct Request {
   } links = {};
 };
 
-enum class EngineKind { automatic, io_uring, threads };
+enum class EngineKind { automatic, io_uring, threads, caller };
+// "io_uring", for reports.
+const char* name_of(EngineKind kind);
 
 struct EngineOptions {
   unsigned depth = 64;  // requests in flight at most; submit() blocks beyond it
   EngineKind kind = EngineKind::automatic;
+  // Of all requests together, where that is known.
+  uint64_t total_bytes = UINT64_MAX;
 };
 
 // What went through all engines of the process, for reports. A seek is a request that does not

@@ -74,8 +74,9 @@ class EngineBase : public Engine {
   std::vector<Request*> on_emulated_;  // in the order of submission; at most depth_, reserved
 };
 
-// The two kinds. Fails when the system refuses.
+// The kinds. Fails when the system refuses.
 Result<std::unique_ptr<Engine>> open_uring_engine(unsigned depth);
 Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth);
+Result<std::unique_ptr<Engine>> open_caller_engine(unsigned depth);
 
 }  // namespace penstock::file

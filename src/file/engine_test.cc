@@ -476,10 +476,9 @@ TEST_P(EngineTest, ABufferedWriterDoesNotFillThePageCacheWithDirtyPages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, EngineTest,
-                         testing::Values(EngineKind::io_uring, EngineKind::threads),
-                         [](const auto& kind) {
-                           return kind.param == EngineKind::io_uring ? "io_uring" : "threads";
-                         });
+                         testing::Values(EngineKind::io_uring, EngineKind::threads,
+                                         EngineKind::caller),
+                         [](const auto& kind) { return name_of(kind.param); });
 
 TEST(EngineChoice, WhereIoUringIsRefusedThreadsServe) {
   pid_t child = ::fork();
@@ -641,11 +640,27 @@ TEST_P(EngineTest, ServesWhereTheSystemTakesNoMoreEntries) {
   }
 }
 
+TEST(EngineChoice, ForLittleNothingIsSetUp) {
+  ::unsetenv("PENSTOCK_IO");
+  auto engine = Engine::open({.total_bytes = 4 * KiB});
+  ASSERT_TRUE(engine);
+  EXPECT_EQ((*engine)->kind(), EngineKind::caller);
+  auto asked_for = Engine::open({.kind = EngineKind::threads, .total_bytes = 4 * KiB});
+  ASSERT_TRUE(asked_for);
+  EXPECT_EQ((*asked_for)->kind(), EngineKind::threads);
+  auto much = Engine::open({.total_bytes = 64 * MiB});
+  ASSERT_TRUE(much);
+  EXPECT_NE((*much)->kind(), EngineKind::caller);
+}
+
 TEST(EngineChoice, TheEnvironmentOverridesAutomatic) {
   ::setenv("PENSTOCK_IO", "threads", 1);
   auto engine = Engine::open();
   ASSERT_TRUE(engine);
   EXPECT_EQ((*engine)->kind(), EngineKind::threads);
+  auto little = Engine::open({.total_bytes = 4 * KiB});
+  ASSERT_TRUE(little);
+  EXPECT_EQ((*little)->kind(), EngineKind::threads);
   ::setenv("PENSTOCK_IO", "carrier pigeon", 1);
   EXPECT_FALSE(Engine::open());
   ::unsetenv("PENSTOCK_IO");

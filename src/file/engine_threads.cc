@@ -1,11 +1,11 @@
-// Requests through pread and pwrite in a few threads, where io_uring is refused.
+// Requests through pread and pwrite in a few threads, where io_uring is refused; or in the user's.
 //
 // A thread makes all steps of a request, then puts it on the list of those that have ended;
 // everything else happens in the thread that uses the engine. Nobody spins: workers sleep until
 // there is work, the user until something has ended.
 //
-// Where the system has no thread to give, there are no workers, and the user's thread makes the
-// steps.
+// Where the system has no thread to give, and where none are wanted (EngineKind::caller), there are no
+// workers, and the user's thread makes the steps.
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,11 +27,11 @@ constexpr unsigned workers_max = 16;
 
 class ThreadEngine final : public EngineBase {
  public:
-  explicit ThreadEngine(unsigned depth) : EngineBase(depth) {}
+  ThreadEngine(unsigned depth, EngineKind kind) : EngineBase(depth), kind_(kind) {}
   ~ThreadEngine() override;
   void start_workers(unsigned count);
 
-  EngineKind kind() const override { return EngineKind::threads; }
+  EngineKind kind() const override { return kind_; }
 
  private:
   void start(Request& request) noexcept override;
@@ -39,6 +39,7 @@ class ThreadEngine final : public EngineBase {
   void served(Request& request) noexcept override;
   void work() noexcept;
 
+  const EngineKind kind_;
   Mutex mutex_;
   Condition work_;
   Condition ended_;
@@ -111,9 +112,13 @@ void ThreadEngine::reap() noexcept {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> open_thread_engine(unsigned depth) {
-  auto engine = std::make_unique<ThreadEngine>(depth);
+  auto engine = std::make_unique<ThreadEngine>(depth, EngineKind::threads);
   engine->start_workers(std::min(depth, workers_max));
   return engine;
+}
+
+Result<std::unique_ptr<Engine>> open_caller_engine(unsigned depth) {
+  return std::make_unique<ThreadEngine>(depth, EngineKind::caller);
 }
 
 }  // namespace penstock::file

@@ -10,16 +10,19 @@
 
 namespace penstock::files {
 
-// For blocks that move about within one thread.
-pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes);
+// For blocks that move about within one thread; of `total_bytes`, where that is known.
+pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes,
+                             uint64_t total_bytes = UINT64_MAX);
 
-// The engine that runs requests, for reports.
-std::string engine_name();
+// The engine that runs requests, for reports; of so many bytes, where that is known.
+std::string engine_name(uint64_t total_bytes = UINT64_MAX);
 
 // Thread safety: one thread. Move-only.
 class FileIo {
  public:
-  static Result<FileIo> open(const FilesOptions& options, size_t block_bytes, uint32_t blocks);
+  // `total_bytes`: of all requests together, where that is known.
+  static Result<FileIo> open(const FilesOptions& options, size_t block_bytes, uint32_t blocks,
+                             uint64_t total_bytes = UINT64_MAX);
 
   stream::BlockIo& io() { return *io_; }
   size_t block_bytes() const { return pool_->block_bytes(); }

@@ -118,8 +118,9 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
     return reader;
   }
   if (!files_) {
-    auto files = FileIo::open(options_, shape_.block_bytes,
-                              shape_.read_ahead_blocks + shape_.comeback_blocks + 1);
+    auto files =
+        FileIo::open(options_, shape_.block_bytes,
+                     shape_.read_ahead_blocks + shape_.comeback_blocks + 1, shape_.total_bytes);
     if (!files) return std::unexpected(files.error());
     files_ = std::move(*files);
   }

@@ -100,6 +100,7 @@ class PieceReaders {
     size_t block_bytes = 0;
     uint32_t read_ahead_blocks = 0;
     uint32_t comeback_blocks = 1;
+    uint64_t total_bytes = UINT64_MAX;  // of all pieces, where that is known
   };
   PieceReaders(const FilesOptions& options, const Shape& shape)
       : options_(options), shape_(shape) {}

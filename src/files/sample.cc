@@ -222,7 +222,7 @@ Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
   const record::Format& format = order.format();
   uint64_t total = 0;
   for (const Piece& piece : pieces) total += piece.bytes;
-  auto engine = file::Engine::open({.depth = 32});
+  auto engine = file::Engine::open({.depth = 32, .total_bytes = total});
   if (!engine) return std::unexpected(engine.error());
 
   // A stretch holds one whole item at least. Of large records only keys are read, of lines longer

@@ -74,7 +74,11 @@ class Pipeline {
 
   Result<Stored> run(PipelineTimes& times) {
     if (auto status = open(); !status) return std::unexpected(status.error());
-    {
+    if (is_one_in_memory()) {
+      check(reader_.read());
+      check(sort());
+      if (from_arena_) check(write());
+    } else {
       std::vector<std::jthread> threads;
       auto start = [&](Status (Pipeline::*work)()) {
         threads.emplace_back();
@@ -103,10 +107,16 @@ class Pipeline {
     Stored stored = {};
   };
 
+  // Nothing is read, and nobody waits for anybody: one thread does it all.
+  bool is_one_in_memory() const {
+    return input_.resume == nullptr && reader_.jobs().size() == 1 &&
+           reader_.jobs().front().spilled.empty();
+  }
+
   Status open() {
     if (auto status = reader_.open(); !status) return status;
     if (from_arena_) {
-      if (auto status = writes_.open(); !status) return status;
+      if (auto status = writes_.open(output_bytes()); !status) return status;
     }
     if (in_order_) {
       // The blocks of all that they would have.
@@ -117,7 +127,14 @@ class Pipeline {
     return {};
   }
   Status open(OutputBlocks& output, unsigned outputs) {
-    return output.open(input_.plan.output_block_bytes, outputs * input_.plan.output_blocks);
+    return output.open(input_.plan.output_block_bytes, outputs * input_.plan.output_blocks,
+                       output_bytes());
+  }
+  // At most.
+  uint64_t output_bytes() const {
+    uint64_t bytes = 0;
+    for (const BucketJob& job : reader_.jobs()) bytes += job.bytes;
+    return bytes;
   }
 
   std::unique_ptr<BucketSorter> sorter() {

@@ -34,11 +34,14 @@ namespace penstock::external {
 
 static_assert(JobRequests::bytes_max % file::sector_bytes == 0);
 
-Status JobRequests::open() {
-  auto engine = file::Engine::open({.depth = depth});
+JobRequests::JobRequests() {
+  for (file::Request& slot : slots_) free_.push_back(&slot);
+}
+
+Status JobRequests::open(uint64_t total_bytes) {
+  auto engine = file::Engine::open({.depth = depth, .total_bytes = total_bytes});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
-  for (file::Request& slot : slots_) free_.push_back(&slot);
   return {};
 }
 
@@ -155,6 +158,12 @@ void BucketReader::add(BucketJob job, const SplitBucket& bucket) {
 }
 
 // ---- reading
+
+Status BucketReader::open() {
+  uint64_t bytes = 0;
+  for (const BucketJob& job : jobs_) bytes += job.spilled.empty() ? 0 : job.read_bytes;
+  return bytes > 0 ? requests_.open(bytes) : Status{};
+}
 
 Status BucketReader::read() {
   size_t next = 0;        // the job to be given a region

@@ -52,7 +52,9 @@ class JobRequests {
   static constexpr size_t bytes_max = 2 * MiB;
   static constexpr unsigned depth = 32;
 
-  Status open();
+  JobRequests();
+  // REQUIRED before submit(). `total_bytes`: of all requests together.
+  Status open(uint64_t total_bytes);
   bool full() const { return free_.empty(); }
   bool idle() const { return free_.size() == depth; }
   void submit(BucketJob& job, const file::Request& request);
@@ -77,7 +79,7 @@ class BucketReader {
 
   const std::vector<BucketJob>& jobs() const { return jobs_; }
 
-  Status open() { return requests_.open(); }
+  Status open();
   // All of them. Who sees an error, here or elsewhere, tells the context and calls wake().
   Status read() EXCLUDES_LOCK(mutex_);
   // The next one, when it is there. nullptr: there are no more, or the run has failed.

@@ -1,10 +1,12 @@
 #include "external/bucket/output_blocks.h"
 
+#include <algorithm>
+
 #include "base/bits.h"
 
 namespace penstock::external {
 
-Status OutputBlocks::open(size_t block_bytes, uint32_t blocks) {
+Status OutputBlocks::open(size_t block_bytes, uint32_t blocks, uint64_t total_bytes) {
   block_bytes_ = block_bytes;
   const uint64_t bytes = blocks * block_bytes;
   auto memory = os::Reservation::reserve(bytes);
@@ -13,11 +15,11 @@ Status OutputBlocks::open(size_t block_bytes, uint32_t blocks) {
   memory_ = std::move(*memory);
   if (int error = os::commit(memory_.begin(), bytes); error != 0)
     return system_error(error, "commit memory for the output", "sort", "a smaller -S");
-  if (bytes >= os::huge_page_bytes)
+  if (std::min(bytes, total_bytes) >= os::huge_page_bytes)
     (void)os::advise_huge(memory_.begin(), round_down(bytes, os::huge_page_bytes), true);
   requests_.resize(blocks);
   pending_.resize(blocks);
-  auto engine = file::Engine::open({.depth = blocks});
+  auto engine = file::Engine::open({.depth = blocks, .total_bytes = total_bytes});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   return {};

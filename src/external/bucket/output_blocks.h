@@ -19,7 +19,8 @@ namespace penstock::external {
 // first and last between begin() and flush() are whole sectors.
 class OutputBlocks {
  public:
-  Status open(size_t block_bytes, uint32_t blocks);
+  // `total_bytes`: what is appended, at most.
+  Status open(size_t block_bytes, uint32_t blocks, uint64_t total_bytes);
   bool is_open() const { return engine_ != nullptr; }
 
   // What is appended goes there, and on from there. REQUIRES: what was appended before is flushed.

@@ -1,6 +1,7 @@
 #include "external/plan/bucket_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <type_traits>
 
@@ -154,6 +155,12 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   if (plan.arena_bytes > room_bytes) return false;
   plan.fits = true;
   plan.kept_bytes = needs.input.bytes;
+  // A block is cleared as a whole, however little is read into it.
+  const size_t enough_bytes = block_within(std::bit_ceil(std::max<uint64_t>(needs.input.bytes, 1)));
+  if (enough_bytes < plan.read_block_bytes) {
+    plan.read_block_bytes = enough_bytes;
+    if (!needs.numeric()) plan.item_bytes_max = enough_bytes;
+  }
   // Items may be as long as what is left, which nothing else needs.
   if (!needs.numeric()) {
     plan.item_bytes_max += std::min(

@@ -68,13 +68,13 @@ uint64_t BlockKeeper::lists_bytes() const {
 }
 
 Status BlockKeeper::open() {
-  auto engine = file::Engine::open({.depth = depth_max});
-  if (!engine) return std::unexpected(engine.error());
-  engine_ = std::move(*engine);
   return options_.expects_to_spill || place_.stays() ? open_spills() : Status{};
 }
 
 Status BlockKeeper::open_spills() {
+  auto engine = file::Engine::open({.depth = depth_max});
+  if (!engine) return std::unexpected(engine.error());
+  engine_ = std::move(*engine);
   return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes());
 }
 

@@ -21,15 +21,21 @@ namespace {
 // Of the input, between two looks at errors and progress; at most a block of any reader.
 constexpr size_t window_bytes = 64 * KiB;
 
+// As far as they were looked at.
+uint64_t bytes_of(const std::vector<Piece>& pieces) {
+  uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  return bytes;
+}
+
 // Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
 // to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
 // which are counted, that is more than is used.)
 std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
                          const BlockArena& arena) {
-  if (context.options.threads == 1) return {};
-  uint64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
-  return arena.start_touching(bytes);
+  // A first page is cleared sooner than a thread starts.
+  if (context.options.threads == 1 || bytes_of(pieces) < os::huge_page_bytes) return {};
+  return arena.start_touching(bytes_of(pieces));
 }
 
 // Whole items of a piece, window by window: each thread takes the next one, looks at its items, and puts
@@ -53,10 +59,12 @@ class PieceSplit {
         at_(reader.begin()) {}
 
   // So many threads may be of use.
-  static size_t threads_for(const Context& context, const PieceReader& reader,
-                            const Distributor& distributor) {
+  static size_t threads_for(const Context& context, const SplitInput& input, const Piece& piece,
+                            const PieceReader& reader, const Distributor& distributor) {
     if (!distributor.looks()) return 1;
-    const size_t windows = std::min(reader.block_bytes() / window_bytes, windows_max);
+    size_t windows = std::min(reader.block_bytes() / window_bytes, windows_max);
+    const bool is_known = !piece.in_order || input.plan.fits;
+    if (is_known) windows = std::min(windows, ceil_div(piece.bytes, window_bytes));
     return std::clamp<size_t>(windows, 1, std::max(context.options.threads, 1u));
   }
 
@@ -204,7 +212,8 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
       static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
   PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
                                          .read_ahead_blocks = blocks - 1,
-                                         .comeback_blocks = comeback_blocks});
+                                         .comeback_blocks = comeback_blocks,
+                                         .total_bytes = bytes_of(input.pieces)});
   std::jthread toucher;
   for (const Piece& piece : input.pieces) {
     auto reader = readers.open(piece);
@@ -214,7 +223,7 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();
     PieceSplit split(context, name, **reader, plan.item_bytes_max, *distributor);
-    in_threads(PieceSplit::threads_for(context, **reader, *distributor),
+    in_threads(PieceSplit::threads_for(context, input, piece, **reader, *distributor),
                [&split](size_t) { split.split(); });
     if (auto status = split.status(); !status) return std::unexpected(status.error());
   }
