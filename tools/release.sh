@@ -24,7 +24,6 @@ fi
 git -C "$root" archive --format=tar --prefix="$name/" "${tag:-HEAD}" | gzip -n9 >"$out/$name-source.tar.gz"
 
 "$tree/tools/setup.sh" check
-export CXXFLAGS="-ffile-prefix-map=$tree=."
 "$tree/tools/build.sh" package
 "$tree/tools/build.sh" static
 
