@@ -171,18 +171,19 @@ def _format(path: Path, given: str | None) -> str:
 
 
 def _parquet_batches(file: Any, budget: _Budget) -> Iterator[pa.RecordBatch]:
-    """A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow."""
+    """A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
+    column after another: several at a time take memory for each, and the sort has work for the other processors."""
     rows = 65536
 
     def look(batch: pa.RecordBatch) -> None:
         nonlocal rows
         rows = max(1, min(rows, budget.batch * batch.num_rows // max(1, batch.nbytes)))
 
-    for batch in file.iter_batches(batch_size=256):
+    for batch in file.iter_batches(batch_size=256, use_threads=False):
         look(batch)
         break
     for group in range(file.num_row_groups):
-        for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
+        for batch in file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
             look(batch)
             yield batch
 

@@ -373,7 +373,6 @@ def resident(name):
         return next(int(line.split()[1]) for line in file if line.startswith(name)) << 10
 
 folder = sys.argv[1]
-penstock.sort_table(pa.table({"name": ["a"]}), folder + "/first.parquet", by="name", memory="128M")
 before = resident("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")
 report = penstock.sort_table(folder + "/in.parquet", folder + "/out.parquet", by="name", memory="128M", temp=folder)
