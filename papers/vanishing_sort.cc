@@ -47,7 +47,7 @@ Status sort_vanishing(const BlockPool& pool, VanishingArray& array, size_t count
                    std::to_string(there) + " blocks",
                    std::to_string(needed) + " blocks in the pool, or smaller ones");
   }
-  auto sorter = Sorter::open(*internal::Access::core(pool), {.items_max = count});
+  auto sorter = Sorter::open(*penstock::internal::Access::core(pool), {.items_max = count});
   if (!sorter) return std::unexpected(sorter.error());
   const sorting::KeyOrder order = sorting::key_order_of<T>(descending);
   (*sorter)->begin(count, 0, sizeof(Item) == 4 ? ~uint32_t{0} : ~uint64_t{0});

@@ -5,6 +5,9 @@
 #     test of 900 lines under both sanitizers at -O1, -O0 saves 6.
 #   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers that neither go over items one by one nor search for
 #     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
+#   - PENSTOCK_UNITY is how many files of a layer the compiler takes at once, with what they include and the templates
+#     that they share: in the builds with sanitizers, whose files nobody edits one by one.
+set(PENSTOCK_UNITY 0 CACHE STRING "how many files of a layer are compiled at once, or 0: each alone")
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
 set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|scatter|partition|sort|papers|bowtie|files|external)$")
@@ -30,6 +33,9 @@ function(penstock_layer name)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   add_library(penstock_${name} STATIC ${sources})
+  if(PENSTOCK_UNITY)
+    set_target_properties(penstock_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
+  endif()
   # Whoever links it needs the same language: our headers use it.
   target_compile_features(penstock_${name} PUBLIC cxx_std_23)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

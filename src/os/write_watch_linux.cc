@@ -53,10 +53,6 @@ constexpr uint64_t protect_matching = 1 << 0;    // PM_SCAN_WP_MATCHING
 constexpr uint64_t check_asynchronous = 1 << 1;  // PM_SCAN_CHECK_WPASYNC
 #define PENSTOCK_PAGEMAP_SCAN _IOWR('f', 16, ScanRequest)
 
-uint64_t word(const std::byte* address) {
-  return reinterpret_cast<uintptr_t>(address);
-}
-
 }  // namespace
 
 Result<WriteWatch> WriteWatch::open() {
@@ -85,7 +81,7 @@ Result<WriteWatch> WriteWatch::open() {
 int WriteWatch::watch(std::byte* address, size_t bytes) noexcept {
   if (made_.is_past()) return EPERM;
   uffdio_register request{};
-  request.range = {word(address), bytes};
+  request.range = {reinterpret_cast<uintptr_t>(address), bytes};
   request.mode = UFFDIO_REGISTER_MODE_WP;
   return errno_of([&] { return ioctl(fault_fd_.get(), UFFDIO_REGISTER, &request); });
 }
@@ -102,8 +98,8 @@ int WriteWatch::take(std::byte*& at, std::byte* end, std::span<Written> out,
     ScanRequest request{};
     request.size = sizeof request;
     request.flags = protect_matching | check_asynchronous;
-    request.start = word(at);
-    request.end = word(end);
+    request.start = reinterpret_cast<uintptr_t>(at);
+    request.end = reinterpret_cast<uintptr_t>(end);
     request.regions = reinterpret_cast<uintptr_t>(regions);
     request.regions_count = std::min(regions_max, out.size() - count);
     request.category_mask = request.return_mask = page_is_written;

@@ -9,9 +9,9 @@ namespace penstock::partition_internal {
 namespace {
 
 // The chain as if its blocks lay in a row.
-class Row {
+class JoinedRow {
  public:
-  Row(pool::Pool& pool, const Chain& chain)
+  JoinedRow(pool::Pool& pool, const Chain& chain)
       : pool_(pool), chain_(chain), block_bytes_(pool.block_bytes()) {}
 
   // REQUIRES: to <= from.
@@ -36,7 +36,7 @@ class Row {
   const uint64_t block_bytes_;
 };
 
-uint64_t move_up(Row& row, const Chain& chain) {
+uint64_t move_up(JoinedRow& row, const Chain& chain) {
   uint64_t to = chain.holes.front().from;
   uint64_t copied = 0;
   for (size_t i = 0; i < chain.holes.size(); ++i) {
@@ -49,7 +49,7 @@ uint64_t move_up(Row& row, const Chain& chain) {
   return copied;
 }
 
-uint64_t fill_from_end(Row& row, const Chain& chain, uint64_t bytes) {
+uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t bytes) {
   const auto& holes = chain.holes;
   uint64_t from = bytes;  // what lies behind belongs into the holes in front
   size_t behind = 0;
@@ -89,7 +89,7 @@ uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
   for (const Chain::Hole& hole : chain.holes) bytes -= hole.to - hole.from;
   uint64_t copied = 0;
   if (!chain.holes.empty()) {
-    Row row(pool, chain);
+    JoinedRow row(pool, chain);
     copied = stable ? move_up(row, chain) : fill_from_end(row, chain, bytes);
     chain.holes.clear();
   }

@@ -8,6 +8,7 @@
 
 #include "record/codec.h"
 #include "record/keyed_rows.h"
+#include "record/sort_benchmark.h"
 
 namespace penstock::record {
 namespace {
@@ -28,7 +29,6 @@ constexpr std::array<Name, 10> names = {{{"u32", Type::u32},
                                          {"lines", Type::lines},
                                          {"rows", Type::rows}}};
 
-constexpr uint32_t benchmark_record_bytes = 100;
 constexpr uint32_t benchmark_key_bytes = 10;
 
 bool parse_number(std::string_view text, uint32_t& value) {

@@ -26,29 +26,30 @@ namespace {
 
 using D = Distribution;
 
-struct Name {
+struct DistributionName {
   std::string_view name;
   Distribution distribution;
 };
 
-constexpr std::array<Name, 18> names = {{{"uniform", D::uniform},
-                                         {"sorted", D::sorted},
-                                         {"reverse", D::reverse},
-                                         {"all-equal", D::all_equal},
-                                         {"almost-sorted", D::almost_sorted},
-                                         {"sorted-tail", D::sorted_tail},
-                                         {"rootdup", D::rootdup},
-                                         {"twodup", D::twodup},
-                                         {"eightdup", D::eightdup},
-                                         {"zipf", D::zipf},
-                                         {"exponential", D::exponential},
-                                         {"bexp", D::bexp},
-                                         {"low-bits-only", D::low_bits_only},
-                                         {"high-bit-zero", D::high_bit_zero},
-                                         {"one-bucket", D::one_bucket},
-                                         {"nan-mix", D::nan_mix},
-                                         {"common-prefix", D::common_prefix},
-                                         {"empty-heavy", D::empty_heavy}}};
+constexpr std::array<DistributionName, 18> distribution_names = {
+    {{"uniform", D::uniform},
+     {"sorted", D::sorted},
+     {"reverse", D::reverse},
+     {"all-equal", D::all_equal},
+     {"almost-sorted", D::almost_sorted},
+     {"sorted-tail", D::sorted_tail},
+     {"rootdup", D::rootdup},
+     {"twodup", D::twodup},
+     {"eightdup", D::eightdup},
+     {"zipf", D::zipf},
+     {"exponential", D::exponential},
+     {"bexp", D::bexp},
+     {"low-bits-only", D::low_bits_only},
+     {"high-bit-zero", D::high_bit_zero},
+     {"one-bucket", D::one_bucket},
+     {"nan-mix", D::nan_mix},
+     {"common-prefix", D::common_prefix},
+     {"empty-heavy", D::empty_heavy}}};
 
 constexpr std::array float_distributions = {
     D::uniform,       D::sorted,        D::reverse,     D::all_equal,
@@ -168,15 +169,16 @@ std::unexpected<Error> refuse(std::string what, std::string subject, std::string
 }  // namespace
 
 Result<Distribution> parse_distribution(std::string_view name) {
-  const auto* found = std::ranges::find(names, name, &Name::name);
-  if (found != names.end()) return found->distribution;
+  const auto* found = std::ranges::find(distribution_names, name, &DistributionName::name);
+  if (found != distribution_names.end()) return found->distribution;
   std::string all;
-  for (const Name& each : names) all.append(all.empty() ? "" : " ").append(each.name);
+  for (const DistributionName& each : distribution_names)
+    all.append(all.empty() ? "" : " ").append(each.name);
   return refuse("use this distribution", "--dist " + std::string(name), std::move(all));
 }
 
 std::string_view name_of(Distribution distribution) {
-  return std::ranges::find(names, distribution, &Name::distribution)->name;
+  return std::ranges::find(distribution_names, distribution, &DistributionName::distribution)->name;
 }
 
 std::span<const Distribution> distributions_of(Type type) {

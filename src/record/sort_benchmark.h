@@ -12,7 +12,7 @@
 
 namespace penstock::record {
 
-inline constexpr size_t benchmark_record_bytes = 100;
+inline constexpr uint32_t benchmark_record_bytes = 100;
 
 enum class BenchmarkKind { binary, ascii };
 

@@ -20,8 +20,8 @@
 namespace penstock::report {
 namespace {
 
-constexpr size_t files_max = 300;  // rows of a table; the rest is summed up in one
-constexpr size_t processes_max = 100;
+constexpr size_t file_rows_max = 300;  // rows of a table; the rest is summed up in one
+constexpr size_t process_rows_max = 100;
 constexpr size_t timeline_rows = 16;
 
 double rate(double bytes, double seconds) {
@@ -218,7 +218,7 @@ void add_files(Writer& page, const TraceSummary& trace, const std::vector<FileFi
 void add_processes(Writer& page, const TraceSummary& trace) {
   Figures others;
   const std::vector<ProcessFigures> listed =
-      most_important(trace.processes, trace.totals, processes_max, others);
+      most_important(trace.processes, trace.totals, process_rows_max, others);
   page.raw("<section><h3>Processes</h3>\n");
   page.begin_table("figures", "Table of processes");
   page.heading({{"Process", ""},
@@ -410,7 +410,7 @@ std::string make_page(std::span<const TraceSummary> traces, std::span<const Sort
   page.add("<div class=\"traces{}\">\n", traces.size() > 1 ? " several" : "");
 
   // Tables have their share of the room as well: with many traces, fewer rows each.
-  const size_t rows_max = std::max<size_t>(20, files_max / std::max<size_t>(1, traces.size()));
+  const size_t rows_max = std::max<size_t>(20, file_rows_max / std::max<size_t>(1, traces.size()));
   std::vector<std::vector<FileFigures>> listed(traces.size());
   for (size_t i = 0; i < traces.size(); ++i) {
     Figures others;

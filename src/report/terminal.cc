@@ -16,8 +16,8 @@ namespace penstock::report {
 namespace {
 
 constexpr size_t picture_lines = 14;
-constexpr size_t files_max = 10;
-constexpr size_t processes_max = 6;
+constexpr size_t files_shown = 10;
+constexpr size_t processes_shown = 6;
 
 // The picture with dots instead of cells: a dot is set where any request was. Braille characters
 // are two dots wide and four high.
@@ -239,11 +239,11 @@ std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted
     add_curves(text, s, options);
     add_runs(text, s, options);
     const size_t name_width = options.width > 76 ? options.width - 55 : 20;
-    add_table(text, "file", s.files, files_max, [&](const FileFigures& row) {
+    add_table(text, "file", s.files, files_shown, [&](const FileFigures& row) {
       return fitted(s.conversion.files[row.file].path, name_width, options.unicode);
     });
     if (s.processes.size() > 1) {
-      add_table(text, "process", s.processes, processes_max,
+      add_table(text, "process", s.processes, processes_shown,
                 [](const ProcessFigures& row) { return std::to_string(row.process); });
     }
   }

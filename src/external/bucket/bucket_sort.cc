@@ -33,7 +33,7 @@ namespace penstock::external {
 namespace {
 
 // Each level divides by eight at least; what is not done by then cannot be told apart.
-constexpr unsigned depth_max = 16;
+constexpr unsigned split_depth_max = 16;
 
 // What lies in temporaries is encoded: plain numbers of the same size, in ascending order.
 record::ItemOrder order_of_encoded(const SortOptions& options) {
@@ -166,7 +166,7 @@ Result<Stored> BucketSort::sort_buckets(Split& split, const Level& level, const 
 // that is made in memory alone, there is nothing to go on with but the bucket itself.
 Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, const Target& target,
                                       const Level& above) {
-  if (above.depth + 1 == depth_max) {
+  if (above.depth + 1 == split_depth_max) {
     return failure(ErrorCode::unsupported, "tell the keys of a bucket apart", "sort",
                    "a larger -S");
   }

@@ -26,7 +26,7 @@
 //
 // (Keys end. What is behind the end of a shorter key is filled up with zeros, so a group may hold "a"
 // and "a\0" and not be told apart by any number: such a group is left to comparisons. So is one that is
-// `depth_max` deep, that the stack may end, too.)
+// `group_depth_max` deep, that the stack may end, too.)
 
 namespace penstock::external {
 namespace {
@@ -35,7 +35,7 @@ using sorting::KeyValue;
 
 // Below it a sort by comparisons is as good.
 constexpr size_t group_items_min = 64;
-constexpr unsigned depth_max = 64;
+constexpr unsigned group_depth_max = 64;
 // Of a group whose keys are kept, and what these take.
 constexpr size_t kept_items_max = 4096;
 constexpr size_t kept_bytes_max = 256 * KiB;
@@ -256,7 +256,7 @@ class PairSorter {
     if (known.complete) return order_equal(group);
     if (format_.keys != nullptr && group.size() <= kept_items_max && keep_keys(group))
       return order_by_kept_keys(group);
-    if (group.size() < group_items_min || known.depth == depth_max)
+    if (group.size() < group_items_min || known.depth == group_depth_max)
       return compare(group, known.covered);
     return format_.keys != nullptr ? divide_made(group, known) : divide(group, known);
   }

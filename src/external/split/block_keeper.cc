@@ -46,7 +46,7 @@
 namespace penstock::external {
 namespace {
 
-constexpr unsigned depth_max = 64;
+constexpr unsigned requests_max = 64;
 constexpr uint32_t no_block = BlockArena::no_block;
 
 }  // namespace
@@ -72,7 +72,7 @@ Status BlockKeeper::open() {
 }
 
 Status BlockKeeper::open_spills() {
-  auto engine = file::Engine::open({.depth = depth_max});
+  auto engine = file::Engine::open({.depth = requests_max});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
   return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes());

@@ -8,12 +8,6 @@
 #include "files/memory_plan.h"
 
 namespace penstock::external {
-namespace {
-
-constexpr uint32_t items_between_pulses = 4096;
-
-}  // namespace
-
 Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max) {
   const record::ItemOrder order = context.options.order();

@@ -54,9 +54,8 @@ namespace {
 
 constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t io_blocks = read_ahead_blocks + 2;
-constexpr size_t window_bytes = 64 * KiB;  // at most a block of any reader
-constexpr size_t chunk_items = 2048;       // encoded at once
-constexpr uint32_t items_between_pulses = 4096;
+constexpr size_t piece_bytes = 64 * KiB;  // at most a block of any reader
+constexpr size_t chunk_items = 2048;      // encoded at once
 // Room for candidates that are new, beside the K that are kept: with less of it selections come too
 // often.
 constexpr uint64_t new_items_min = 16 * 1024;
@@ -121,7 +120,7 @@ Status for_each_number(Context& context, PieceReaders& readers, const std::vecto
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     const std::byte* at = (*reader)->begin();
-    while (const size_t bytes = (*reader)->available(at, window_bytes)) {
+    while (const size_t bytes = (*reader)->available(at, piece_bytes)) {
       if (auto status = context.pulse(); !status) return status;
       if (bytes % sizeof(T) != 0) {
         return failure(ErrorCode::corrupt,
@@ -243,7 +242,7 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
   std::byte* to = (*writer)->begin();
   for (uint64_t done = 0; done < stored.bytes;) {
     if (status = context.pulse(); !status) return std::unexpected(status.error());
-    const auto piece = std::min<uint64_t>(window_bytes, stored.bytes - done);
+    const auto piece = std::min<uint64_t>(piece_bytes, stored.bytes - done);
     to = stream::copy_forward(to, bytes + done, piece);
     done += piece;
   }

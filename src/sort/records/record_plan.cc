@@ -9,11 +9,11 @@
 namespace penstock::sorting {
 namespace {
 
-constexpr size_t bucket_bytes_wanted = MiB;  // with pairs and slots, in a second-level cache
+constexpr size_t record_bucket_bytes_wanted = MiB;  // with pairs and slots, in a second-level cache
 constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
 constexpr uint64_t bucket_bytes_max = 4 * MiB;
 constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
-constexpr size_t chunk_bytes_min = 2 * KiB;
+constexpr size_t record_chunk_bytes_min = 2 * KiB;
 constexpr size_t nested_bytes = 2 * MiB;  // of chunks, at most, that a distribution leaves unfilled
 constexpr uint64_t bytes_per_thread_min = 8 * MiB;
 
@@ -22,7 +22,8 @@ constexpr uint64_t bytes_per_thread_min = 8 * MiB;
 RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, bool in_order) {
   RecordPlan plan;
   const uint64_t bytes = count * record_bytes;
-  const uint64_t wanted = std::max<uint64_t>(bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
+  const uint64_t wanted =
+      std::max<uint64_t>(record_bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
   if (count <= wanted) {
     plan.bucket_records_max = count;
     return plan;
@@ -40,7 +41,7 @@ RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, b
 
   const uint64_t lists = uint64_t{threads + 1} * buckets;
   const uint64_t chunk_bytes =
-      std::clamp<uint64_t>(allowed / lists, chunk_bytes_min, record_chunk_bytes_max);
+      std::clamp<uint64_t>(allowed / lists, record_chunk_bytes_min, record_chunk_bytes_max);
   plan.chunk_records = std::max<uint64_t>(chunk_bytes / record_bytes, 1);
   const uint64_t chunks = count / plan.chunk_records;
   plan.nested_buckets = static_cast<uint32_t>(

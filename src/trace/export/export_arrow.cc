@@ -48,7 +48,7 @@ constexpr std::string_view magic = "ARROW1";
 
 // Numbers of Arrow's Schema.fbs, Message.fbs and File.fbs.
 constexpr int16_t version_5 = 4;
-enum class Header : uint8_t { schema = 1, dictionary_batch = 2, record_batch = 3 };
+enum class MessageKind : uint8_t { schema = 1, dictionary_batch = 2, record_batch = 3 };
 enum class Type : uint8_t { integer = 2, utf8 = 5, boolean = 6 };
 
 struct FieldNode {
@@ -132,7 +132,7 @@ FlatBuffer::Position add_schema(FlatBuffer& to) {
   return to.end_table();
 }
 
-std::string message(FlatBuffer& metadata, Header kind, FlatBuffer::Position header,
+std::string message(FlatBuffer& metadata, MessageKind kind, FlatBuffer::Position header,
                     size_t body_bytes) {
   metadata.begin_table();
   metadata.number<int64_t>(3, static_cast<int64_t>(body_bytes));
@@ -222,7 +222,7 @@ class ArrowExporter final : public Exporter {
     out.raw(std::string_view("\0\0", 2));
     FlatBuffer metadata;
     const auto schema = add_schema(metadata);
-    (void)write(out, message(metadata, Header::schema, schema, 0), {});
+    (void)write(out, message(metadata, MessageKind::schema, schema, 0), {});
   }
 
   void request(ExportText& out, const Request& r, const Files& files) override {
@@ -311,8 +311,8 @@ class ArrowExporter final : public Exporter {
     body.add_bits(device_seek_);
     FlatBuffer metadata;
     const auto batch = body.add_batch(metadata, file_.size());
-    batches_.push_back(
-        write(out, message(metadata, Header::record_batch, batch, body.bytes.size()), body.bytes));
+    batches_.push_back(write(
+        out, message(metadata, MessageKind::record_batch, batch, body.bytes.size()), body.bytes));
     for (auto* column : {&start_ns_, &latency_ns_, &offset_, &bytes_}) column->clear();
     for (auto* column : {&process_, &thread_, &file_}) column->clear();
     access_.clear();
@@ -328,7 +328,7 @@ class ArrowExporter final : public Exporter {
     metadata.number<int64_t>(0, number);
     metadata.reference(1, batch);
     const auto header = metadata.end_table();
-    return write(out, message(metadata, Header::dictionary_batch, header, body.bytes.size()),
+    return write(out, message(metadata, MessageKind::dictionary_batch, header, body.bytes.size()),
                  body.bytes);
   }
 

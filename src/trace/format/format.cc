@@ -45,7 +45,6 @@ constexpr size_t chunk_bytes_max = 1024 * 1024;
 constexpr size_t varint_bytes_max = 10;
 // A call, a mask, and 14 numbers.
 constexpr size_t event_bytes_max = 1 + 15 * varint_bytes_max;
-constexpr uint64_t time_max = uint64_t{1} << 62;
 constexpr uint64_t record_count_max = uint64_t{1} << 31;
 
 enum class ChunkKind : uint32_t { events = 1, end = 2, info = 3 };

@@ -42,6 +42,7 @@
 namespace penstock::trace {
 
 inline constexpr uint32_t format_version = 1;
+inline constexpr uint64_t time_max = uint64_t{1} << 62;  // nanoseconds: no trace holds later ones
 
 class TraceFile;  // trace_file.h
 

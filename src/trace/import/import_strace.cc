@@ -57,7 +57,6 @@ using Kind = StraceLine::Kind;
 constexpr uint64_t ns_per_second = 1'000'000'000;
 constexpr uint64_t ns_per_day = 86400 * ns_per_second;
 constexpr uint64_t days_max = 36500;
-constexpr uint64_t time_max = uint64_t{1} << 62;
 constexpr size_t held_bytes_max = size_t{4} << 20;
 constexpr size_t unfinished_bytes_max = size_t{64} << 20;
 constexpr size_t announced_max = 65536;

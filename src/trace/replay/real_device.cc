@@ -20,7 +20,7 @@ constexpr unsigned first_read_buffer = replay_depth_max;
 constexpr unsigned buffers = 2 * replay_depth_max;
 
 // How often a wait for a request's time looks whether all shall end.
-constexpr auto nap = std::chrono::milliseconds(50);
+constexpr auto nap_max = std::chrono::milliseconds(50);
 
 using Time = std::chrono::steady_clock::time_point;
 
@@ -119,7 +119,7 @@ Status RealDevice::advance() {
   }
   if (queue_.in_flight() == 0) {
     if (const auto due = queue_.due_ns()) {
-      std::this_thread::sleep_until(std::min(time_of(*due), Clock::now() + nap));
+      std::this_thread::sleep_until(std::min(time_of(*due), Clock::now() + nap_max));
     }
     return {};
   }
