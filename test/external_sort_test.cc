@@ -374,6 +374,70 @@ TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
   EXPECT_EQ(stats.temp_bytes, 0u);
 }
 
+// Read once, written once, nothing else: by each of the ways in which keys are read.
+TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
+  for (const Format& format : formats) {
+    for (const bool descending : {false, true}) {
+      SortOptions chosen = options(format);
+      chosen.descending = descending;
+      const std::string data =
+          generate(format, descending ? Distribution::reverse : Distribution::sorted, input_bytes);
+      const SortStats stats = sort_and_check(chosen, data);
+      SCOPED_TRACE(std::string(name_of(format.type)) + (descending ? " descending" : ""));
+      EXPECT_EQ(stats.method, Method::merge);
+      EXPECT_EQ(stats.passes, 1u);
+      EXPECT_EQ(stats.bytes_written, stats.predicted.bytes_written);
+      EXPECT_EQ(read(chosen.output), data);
+    }
+  }
+}
+
+TEST_F(ExternalSortTest, FilesThatFollowEachOtherAreCopiedAndRepairedAtTheirSeams) {
+  SortOptions chosen = options({Type::lines, 1});
+  const std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
+  const size_t middle = data.find('\n', data.size() / 2);
+  chosen.inputs = {path("in"), path("behind")};
+  write(chosen.inputs[0], data.substr(0, middle));  // its last line has no end
+  write(chosen.inputs[1], data.substr(middle + 1, data.size() - middle - 2));
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->passes, 1u);
+  EXPECT_EQ(read(chosen.output), data);
+}
+
+// The sample saw nothing of it: the copy is given up where it stands, and what it wrote is written over.
+TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
+  for (const Format& format : {Format{Type::u64, 8}, Format{Type::f32, 4, 0, 4},
+                               Format{Type::kv64, 16}, Format{Type::record, 100, 0, 10}}) {
+    const std::string sorted = generate(format, Distribution::sorted, input_bytes);
+    const size_t items = sorted.size() / format.record_bytes;
+    Random random(items);
+    // The second, the last, the first of a window that is looked at, and some anywhere.
+    for (const size_t place : {size_t{1}, items - 1, size_t{2048}, random.below(items - 1) + 1,
+                               random.below(items - 1) + 1}) {
+      SCOPED_TRACE(std::string(name_of(format.type)) + " " + std::to_string(place));
+      std::string data = sorted;
+      data.replace(place * format.record_bytes, format.record_bytes,
+                   sorted.substr(0, format.record_bytes));
+      EXPECT_EQ(sort_and_check(options(format), data).method, Method::merge);
+    }
+  }
+}
+
+TEST_F(ExternalSortTest, RepeatsOfWhatIsInOrderAreDropped) {
+  SortOptions chosen = options({Type::u64, 8});
+  chosen.unique = true;
+  const std::string data = generate(chosen.format, Distribution::sorted, input_bytes / 2);
+  std::string twice;
+  for (size_t at = 0; at < data.size(); at += 8) twice += data.substr(at, 8) + data.substr(at, 8);
+  write(chosen.inputs[0], twice);
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  const auto sorted = check(chosen.format, read(chosen.output));
+  EXPECT_TRUE(sorted.sorted());
+  EXPECT_EQ(sorted.duplicates, 0u);
+}
+
 // A merge holds shorter lines than a distribution does: one that is too long for it is no reason to
 // fail where any other order of the same lines is sorted.
 TEST_F(ExternalSortTest, ALineThatIsTooLongForAMergeIsSortedAllTheSame) {

@@ -35,6 +35,8 @@ function(penstock_layer name)
   add_library(penstock_${name} STATIC ${sources})
   if(PENSTOCK_UNITY)
     set_target_properties(penstock_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
+    # A name of one file is no matter to the next one.
+    target_compile_options(penstock_${name} PRIVATE -Wno-shadow)
   endif()
   # Whoever links it needs the same language: our headers use it.
   target_compile_features(penstock_${name} PUBLIC cxx_std_23)

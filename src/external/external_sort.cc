@@ -263,12 +263,19 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
 
 Result<Stored> Run::sort_all(const Target& target) {
   if (plan().method == Method::merge) {
-    context_.set_phase("look for sorted stretches", plan().bytes_read + plan().bytes_written);
+    context_.set_phase(decision_.copies ? "copy" : "look for sorted stretches",
+                       plan().bytes_read + plan().bytes_written);
     auto stretches =
         find_stretches(context_, input_.pieces, input_.usable_bytes,
                        std::min<uint32_t>(stretches_max(options_.format, input_.usable_bytes),
-                                          4 * sample_descents_max));
+                                          4 * sample_descents_max),
+                       decision_.copies ? &target : nullptr);
     if (!stretches) return std::unexpected(stretches.error());
+    if (stretches->are_copied) {
+      deepest_ = 0;
+      method_ = Method::merge;
+      return Stored{.bytes = stretches->bytes, .items = stretches->items};
+    }
     // A merge holds shorter items than a distribution does.
     const uint64_t merge_bytes =
         std::min(input_.usable_bytes, usable_memory(options_.memory_bytes));

@@ -149,6 +149,7 @@ class Collector {
 };
 
 struct Stretch {
+  const Piece* piece;
   uint64_t data_offset;  // in the piece
   size_t first_request;  // of those that read it, one behind the other
   size_t requests;
@@ -158,7 +159,7 @@ struct Stretch {
 // because an item may be longer than they are.
 Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte* to,
                     std::vector<file::Request>& requests) {
-  const Stretch stretch{start, requests.size(), 0};
+  Stretch stretch{&piece, start, requests.size(), 0};
   const uint64_t end = std::min(piece.bytes, start + wanted);
   for (uint64_t at = start; at < end;) {
     file::Request request{.operation = file::Operation::read,
@@ -176,7 +177,8 @@ Stretch add_stretch(const Piece& piece, uint64_t start, size_t wanted, std::byte
     at += request.bytes;
     requests.push_back(request);
   }
-  return {stretch.data_offset, stretch.first_request, requests.size() - stretch.first_request};
+  stretch.requests = requests.size() - stretch.first_request;
+  return stretch;
 }
 
 }  // namespace
@@ -245,6 +247,8 @@ Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
     size_t bytes_read = 0;
     uint64_t piece_start = 0;
     size_t piece = 0;
+    const Piece* last_piece = nullptr;
+    uint64_t last_end = 0;
     for (uint32_t place = 0; place < places;) {
       std::vector<Stretch> stretches;
       std::vector<file::Request> requests;
@@ -281,7 +285,13 @@ Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
           if (request.done_bytes < request.bytes) break;  // a file that has become shorter
         }
         if (!keys_alone) {
-          collector.add_stretch(data, bytes, stretch.data_offset);
+          // What the stretch before had, too, would be out of order here.
+          const uint64_t begin = stretch.data_offset;
+          const uint64_t known =
+              stretch.piece == last_piece && begin < last_end ? last_end - begin : 0;
+          if (known < bytes) collector.add_stretch(data + known, bytes - known, begin + known);
+          last_piece = stretch.piece;
+          last_end = begin + bytes;
         } else if (bytes == format.key_bytes) {
           collector.add_key(data, format.key_bytes);
         }

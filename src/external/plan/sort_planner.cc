@@ -10,6 +10,7 @@
 #include "external/plan/sort_prediction.h"
 #include "external/spill/spill.h"
 #include "external/spill/spill_codec.h"
+#include "external/ways/sorted_stretches.h"
 #include "external/ways/top_items.h"
 #include "file/file.h"
 #include "file/temporaries.h"
@@ -57,6 +58,8 @@ class Planner {
   void look_at_disk();
   void assume_disk();
   void decide();
+  void decide_copy();
+  void decide_merge();
   bool first_items_fit() const;
   bool decide_top();
   SortPhase predict_in_memory() const;
@@ -173,21 +176,9 @@ void Planner::decide() {
     plan_phase(predict_in_memory(), 0, 1);
   } else if (few_stretches) {
     plan_.method = Method::merge;
-    plan_.why =
-        "a sample found a few sorted stretches: they are looked for, and merged where they lie";
-    plan_.buckets = static_cast<uint32_t>(input_.sample.descents) + 1;
-    plan_.passes = 2;
-    plan_phase({.name = "look for sorted stretches", .bytes_read = input_.bytes, .seeks = files}, 1,
-               0);
-    const bowtie::Bowtie bowtie{
-        .inputs = plan_.buckets, .outputs = 1, .memory_bytes = input_.usable_bytes};
-    const auto moved = 2 * static_cast<double>(input_.bytes);
-    plan_phase({.name = "merge",
-                .bytes_read = input_.bytes,
-                .bytes_written = input_.bytes,
-                .seeks = static_cast<uint64_t>(moved / std::min(moved, best_run_bytes(bowtie))) +
-                         plan_.buckets},
-               plan_.buckets, 1);
+    decision_.copies =
+        input_.sample.descents == 0 && !options_.unique && file::names_a_file(options_.output);
+    decision_.copies ? decide_copy() : decide_merge();
     // Should there be more of them than the sample saw, the input is distributed after all.
     plan_.temp_bytes = input_.bytes;
   } else {
@@ -196,6 +187,38 @@ void Planner::decide() {
                              : "the input is longer than was looked at, nobody knows how long";
     decide_distribution(expected_bytes(options_, input_));
   }
+}
+
+void Planner::decide_copy() {
+  plan_.why = "a sample found everything in order: it is copied, while that is looked at";
+  plan_.buckets = 1;
+  plan_.passes = 1;
+  const uint64_t blocks = input_.bytes / copied_block_bytes(input_.usable_bytes);
+  plan_phase({.name = "copy",
+              .bytes_read = input_.bytes,
+              .bytes_written = input_.bytes,
+              .seeks = input_.pieces.size() + 2 * blocks},
+             1, 1);
+}
+
+void Planner::decide_merge() {
+  plan_.why =
+      "a sample found a few sorted stretches: they are looked for, and merged where they lie";
+  plan_.buckets = static_cast<uint32_t>(input_.sample.descents) + 1;
+  plan_.passes = 2;
+  plan_phase({.name = "look for sorted stretches",
+              .bytes_read = input_.bytes,
+              .seeks = input_.pieces.size()},
+             1, 0);
+  const bowtie::Bowtie bowtie{
+      .inputs = plan_.buckets, .outputs = 1, .memory_bytes = input_.usable_bytes};
+  const auto moved = 2 * static_cast<double>(input_.bytes);
+  plan_phase({.name = "merge",
+              .bytes_read = input_.bytes,
+              .bytes_written = input_.bytes,
+              .seeks = static_cast<uint64_t>(moved / std::min(moved, best_run_bytes(bowtie))) +
+                       plan_.buckets},
+             plan_.buckets, 1);
 }
 
 // The first K items are not all of them, and memory holds them.

@@ -15,6 +15,9 @@ inline constexpr uint64_t sample_descents_max = 32;
 struct SortDecision {
   SortPlan plan;
   std::optional<LongRunsPlan> long_runs;  // where the plan says so
+  // The sample found nothing out of order, and the output is a file: it is written while that is
+  // looked at.
+  bool copies = false;
   // Of the first K items: they are too many for memory, so that all are sorted and the output is
   // cut; and what share of the input is looked for before that (1: all of it is sorted).
   bool cuts = false;

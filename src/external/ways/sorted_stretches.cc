@@ -1,50 +1,227 @@
 #include "external/ways/sorted_stretches.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "bowtie/computations.h"
+#include "external/bucket/output_blocks.h"
+#include "external/number_type.h"
 #include "files/cursor.h"
 #include "files/file_run.h"
 #include "files/memory_plan.h"
+#include "record/codec.h"
+#include "sort/kernels/kernels.h"
 
 namespace penstock::external {
-Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
-                                 uint64_t memory_bytes, uint32_t stretches_max) {
-  const record::ItemOrder order = context.options.order();
-  size_t block_bytes = block_within(memory_bytes / 16);
-  constexpr uint32_t read_ahead_blocks = 6;
-  PieceReaders readers(context.options,
-                       {.block_bytes = block_bytes, .read_ahead_blocks = read_ahead_blocks});
-  Stretches found;
+namespace {
+
+// Of the memory: a sixteenth for each block, eight of which the readers have (one that is looked at,
+// one to come back to, six ahead), and four the copy.
+constexpr uint64_t blocks_of_memory = 16;
+constexpr uint32_t look_ahead_blocks = 6;
+constexpr uint32_t copy_blocks = 4;
+// Items are copied by so many bytes at once, which lie within what a reader can come back to.
+constexpr size_t copied_bytes_min = 32 * KiB;
+constexpr size_t encoded_items = 2048;
+
+// The output, as long as all that was looked at is in order.
+class Copy {
+ public:
+  Status begin(const Target& target, size_t block_bytes) {
+    if (Status opened = blocks_.open(block_bytes, copy_blocks); !opened) return opened;
+    blocks_.begin(target);
+    runs_ = true;
+    return {};
+  }
+  bool runs() const { return runs_; }
+  void append(const std::byte* data, size_t bytes) {
+    if (runs_) blocks_.append(reinterpret_cast<const char*>(data), bytes);
+  }
+  // What was written is of no use.
+  void give_up() { runs_ = false; }
+  Status status() const { return runs_ ? blocks_.status() : Status{}; }
+  Status finish() {
+    if (runs_) blocks_.flush();
+    return blocks_.is_open() ? blocks_.wait() : Status{};
+  }
+
+ private:
+  OutputBlocks blocks_;
+  bool runs_ = false;
+};
+
+class Search {
+ public:
+  Search(Context& context, uint64_t memory_bytes, uint32_t stretches_max)
+      : context_(context),
+        format_(context.options.format),
+        order_(context.options.order()),
+        block_bytes_(copied_block_bytes(memory_bytes)),
+        stretches_max_(stretches_max) {}
+
+  Status copy_to(const Target& target) { return copy_.begin(target, block_bytes_); }
+  Result<Stretches> run(const std::vector<Piece>& pieces);
+
+ private:
+  Status look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader);
+  template <class T>
+  Status look_at_numbers(const Piece& piece, PieceReader& reader);
+  template <class T>
+  const T* encoded(const std::byte* items, size_t count);
+  void disorder(const Piece& piece, uint64_t at);
+  bool too_many() const { return found_.pieces.size() >= stretches_max_; }
+  Status go_on() {
+    if (Status status = copy_.status(); !status) return status;
+    return context_.pulse();
+  }
+
+  Context& context_;
+  const record::Format& format_;
+  const record::ItemOrder order_;
+  const size_t block_bytes_;
+  const uint32_t stretches_max_;
+  Stretches found_;
+  uint64_t start_ = 0;  // of the present stretch, in its file
+  Copy copy_;
+  record::LastItem last_item_;  // of what was looked at, over all pieces
+  alignas(64) std::array<std::byte, encoded_items * sizeof(sorting::KeyValue)> encoded_;
+  std::array<std::byte, sizeof(sorting::KeyValue)> last_number_;  // encoded
+  bool any_number_ = false;
+};
+
+Result<Stretches> Search::run(const std::vector<Piece>& pieces) {
+  PieceReaders readers(context_.options,
+                       {.block_bytes = block_bytes_, .read_ahead_blocks = look_ahead_blocks});
   for (const Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(order, piece.file->path(), *reader);
-    record::LastItem last;
-    uint64_t start = piece.offset;
-    uint64_t at = start;
-    for (uint64_t count = 0; cursor.next(); ++count) {
-      if (count % items_between_pulses == 0) {
-        if (auto status = context.pulse(); !status) return std::unexpected(status.error());
-      }
-      if (last.any() && last.compare(order, cursor.prefix(), cursor.item()) > 0) {
-        found.pieces.push_back({.file = piece.file, .offset = start, .bytes = at - start});
-        start = at;
-        if (found.pieces.size() >= stretches_max) return Stretches{};
-      }
-      last.set(order, cursor.prefix(), cursor.item());
-      at += cursor.item().size();
-      found.item_bytes_max = std::max<uint64_t>(
-          found.item_bytes_max, cursor.item().size() + (cursor.lacks_newline() ? 1 : 0));
-    }
-    if (auto status = cursor.status(); !status) {
+    start_ = piece.offset;
+    const Status looked =
+        format_.numeric()
+            ? with_number_type(format_.type,
+                               [&]<class T>() { return look_at_numbers<T>(piece, **reader); })
+            : look_at_items(piece, *reader);
+    if (!looked) {
       // An item that is too long for a look may still be sorted.
-      if (status.error().code == ErrorCode::out_of_memory) return Stretches{};
-      return std::unexpected(status.error());
+      if (looked.error().code == ErrorCode::out_of_memory) return Stretches{};
+      return std::unexpected(looked.error());
     }
-    found.pieces.push_back({.file = piece.file, .offset = start, .bytes = at - start});
+    if (too_many()) return Stretches{};
+    found_.pieces.push_back(
+        {.file = piece.file, .offset = start_, .bytes = piece.offset + piece.bytes - start_});
   }
-  return found;
+  if (Status finished = copy_.finish(); copy_.runs() && !finished)
+    return std::unexpected(finished.error());
+  found_.are_copied = copy_.runs();
+  return std::move(found_);
+}
+
+// What is at `at` belongs before what was in front of it.
+void Search::disorder(const Piece& piece, uint64_t at) {
+  copy_.give_up();
+  if (at == piece.offset) return;
+  found_.pieces.push_back({.file = piece.file, .offset = start_, .bytes = at - start_});
+  start_ = at;
+}
+
+Status Search::look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
+  Cursor cursor(order_, piece.file->path(), reader);
+  uint64_t at = piece.offset;
+  const std::byte* copied = reader->begin();
+  const std::byte* end = copied;
+  for (uint64_t count = 0; cursor.next(); ++count) {
+    if (count % items_between_pulses == 0) {
+      if (Status status = go_on(); !status) return status;
+    }
+    const std::string_view item = cursor.item();
+    if (last_item_.any() && last_item_.compare(order_, cursor.prefix(), item) > 0) {
+      disorder(piece, at);
+      if (too_many()) return {};
+    }
+    last_item_.set(order_, cursor.prefix(), item);
+    at += item.size();
+    ++found_.items;
+    end = reinterpret_cast<const std::byte*>(item.data()) + item.size();
+    if (static_cast<size_t>(end - copied) >= copied_bytes_min) {
+      copy_.append(copied, static_cast<size_t>(end - copied));
+      copied = end;
+    }
+    found_.item_bytes_max =
+        std::max<uint64_t>(found_.item_bytes_max, item.size() + (cursor.lacks_newline() ? 1 : 0));
+    if (cursor.lacks_newline()) {
+      copy_.append(copied, static_cast<size_t>(end - copied));
+      copied = end;
+      copy_.append(reinterpret_cast<const std::byte*>(&format_.line_end), 1);
+      ++found_.bytes;
+    }
+  }
+  copy_.append(copied, static_cast<size_t>(end - copied));
+  found_.bytes += at - piece.offset;
+  return cursor.status();
+}
+
+// As keys that compare like numbers without a sign.
+template <class T>
+const T* Search::encoded(const std::byte* items, size_t count) {
+  if (context_.options.descending || format_.type != record::Type::u64) {
+    std::memcpy(encoded_.data(), items, count * sizeof(T));
+    record::encode_keys(format_.type, encoded_.data(), count, context_.options.descending);
+    items = encoded_.data();
+  }
+  return reinterpret_cast<const T*>(items);
+}
+
+// The vector loop of the sort in memory looks at a few thousand at once.
+template <class T>
+Status Search::look_at_numbers(const Piece& piece, PieceReader& reader) {
+  const sorting::Kernels<T>& kernels = sorting::kernels<T>();
+  const std::byte* const begin = reader.begin();
+  for (const std::byte* at = begin;;) {
+    if (Status status = go_on(); !status) return status;
+    const size_t bytes = reader.available(at, std::min<size_t>(block_bytes_, 1 * MiB));
+    if (bytes % sizeof(T) != 0)
+      return failure(ErrorCode::corrupt, "read a whole item at its end", piece.file->path(),
+                     "another --format or --record");
+    if (bytes == 0) break;
+    for (const std::byte* const end = at + bytes; at != end;) {
+      const size_t count =
+          std::min<size_t>(static_cast<size_t>(end - at) / sizeof(T), encoded_items);
+      const T* const keys = encoded<T>(at, count);
+      const uint64_t offset = piece.offset + static_cast<uint64_t>(at - begin);
+      T last;
+      std::memcpy(&last, last_number_.data(), sizeof last);
+      if (any_number_ && sorting::less(keys[0], last)) disorder(piece, offset);
+      for (size_t k = kernels.ascending(keys, count, {}); k < count && !too_many();
+           k += kernels.ascending(keys + k, count - k, {}))
+        disorder(piece, offset + k * sizeof(T));
+      if (too_many()) return {};
+      std::memcpy(last_number_.data(), keys + count - 1, sizeof(T));
+      any_number_ = true;
+      copy_.append(at, count * sizeof(T));
+      at += count * sizeof(T);
+    }
+  }
+  if (Status status = reader.status(); !status) return status;
+  found_.bytes += piece.bytes;
+  found_.items += piece.bytes / sizeof(T);
+  return {};
+}
+
+}  // namespace
+
+Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
+                                 uint64_t memory_bytes, uint32_t stretches_max,
+                                 const Target* copy_to) {
+  Search search(context, memory_bytes, stretches_max);
+  if (copy_to != nullptr) {
+    if (Status begun = search.copy_to(*copy_to); !begun) return std::unexpected(begun.error());
+  }
+  return search.run(pieces);
+}
+
+size_t copied_block_bytes(uint64_t memory_bytes) {
+  return block_within(memory_bytes / blocks_of_memory);
 }
 
 uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes) {
