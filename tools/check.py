@@ -47,8 +47,12 @@ LONG_TESTS = ("external_sort_prediction_test", "external_string_sort_test", "ext
 # What the kernel counts as memory is the program's own only there, too.
 FAULT_TESTS = ("external_damage_test", "external_resume_test", "api_memory_scope_test")
 
+# Arithmetic alone, which takes ten times as long under sanitizers.
+ARITHMETIC_TESTS = ("papers_simulator_test", "papers_theorems_test", "bowtie_planner_test")
+NOT_SANITIZED = ("test_third_party_test", *FAULT_TESTS, *ARITHMETIC_TESTS)
+
 # Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
-TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", "test_third_party_test", *FAULT_TESTS)
+TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", *NOT_SANITIZED)
 
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
@@ -341,7 +345,7 @@ def parts_of(full):
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
     of_library = [name for name, path in units.items()
-                  if layer_of(path) != "cli" and name not in ("test_third_party_test", *FAULT_TESTS)]
+                  if layer_of(path) != "cli" and name not in NOT_SANITIZED]
     of_program = [name for name in units if name not in of_library or name in TESTS_AS_USERS_HAVE_IT]
     not_for_dev = [name for name in units if name not in of_program]
     return [("dev", ("end_to_end", *of_program, *left_out_tests()), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),

@@ -28,8 +28,8 @@ constexpr size_t encoded_items = 2048;
 // The output, as long as all that was looked at is in order.
 class Copy {
  public:
-  Status begin(const Target& target, size_t block_bytes) {
-    if (Status opened = blocks_.open(block_bytes, copy_blocks); !opened) return opened;
+  Status begin(const Target& target, size_t block_bytes, uint64_t total_bytes) {
+    if (Status opened = blocks_.open(block_bytes, copy_blocks, total_bytes); !opened) return opened;
     blocks_.begin(target);
     runs_ = true;
     return {};
@@ -60,7 +60,9 @@ class Search {
         block_bytes_(copied_block_bytes(memory_bytes)),
         stretches_max_(stretches_max) {}
 
-  Status copy_to(const Target& target) { return copy_.begin(target, block_bytes_); }
+  Status copy_to(const Target& target, uint64_t total_bytes) {
+    return copy_.begin(target, block_bytes_, total_bytes);
+  }
   Result<Stretches> run(const std::vector<Piece>& pieces);
 
  private:
@@ -215,7 +217,10 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
                                  const Target* copy_to) {
   Search search(context, memory_bytes, stretches_max);
   if (copy_to != nullptr) {
-    if (Status begun = search.copy_to(*copy_to); !begun) return std::unexpected(begun.error());
+    uint64_t total_bytes = pieces.size();  // the newlines that files may lack
+    for (const Piece& piece : pieces) total_bytes += piece.bytes;
+    if (Status begun = search.copy_to(*copy_to, total_bytes); !begun)
+      return std::unexpected(begun.error());
   }
   return search.run(pieces);
 }
