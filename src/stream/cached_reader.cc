@@ -14,10 +14,6 @@
 namespace penstock::stream {
 namespace {
 
-// So often may threads fault in a page that is there: each that waited for the lock meanwhile.
-// Memory that is there and faults all the same does it again and again.
-constexpr uint32_t idle_faults_max = 4096;
-
 // A piece is a quarter of the memory: the fewer, the fewer faults and calls, and threads, or a loop
 // that comes back, need several.
 uint64_t piece_bytes_of(const CachedReader::Options& options) {

@@ -47,14 +47,6 @@
 #include "stream/sides.h"
 
 namespace penstock::stream {
-namespace {
-
-// So often may threads fault in a block that is there: each that waited for the lock meanwhile.
-// Memory that is there and faults all the same does it again and again.
-constexpr uint32_t idle_faults_max = 4096;
-
-}  // namespace
-
 Result<std::unique_ptr<FileReaderCore>> FileReaderCore::open_range(
     std::unique_ptr<FileReaderCore> reader, uint64_t blocks, const Options& options) {
   if (options.read_ahead_blocks == 0) {

@@ -9,6 +9,10 @@
 
 namespace penstock::stream {
 
+// So often may threads fault in memory that is there: each that waited for the lock meanwhile.
+// Memory that is there and faults all the same does it again and again.
+inline constexpr uint32_t idle_faults_max = 4096;
+
 // What streams are to the registry beside their own faults: they know their name and the process
 // that opened them, and say so where no stream can help: in a forked child, and where the hardware
 // has lost memory.
