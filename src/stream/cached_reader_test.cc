@@ -124,7 +124,7 @@ TEST_F(CachedReaderTest, WhatIsStoredIsTheConsumersOwn) {
 
 TEST_F(CachedReaderTest, AFileThatBecomesShorterReadsAsZerosAndTheStatusSaysSo) {
   const auto data = random_bytes(20 * block_bytes, 3);
-  open(data, 16);  // in pieces of four blocks
+  open(data, 16);  // in pieces of eight blocks
   EXPECT_EQ(load(9 * block_bytes), data[9 * block_bytes]);
   std::filesystem::resize_file(path_, 10 * block_bytes);
   EXPECT_EQ(load(8 * block_bytes), data[8 * block_bytes]);
