@@ -100,7 +100,7 @@ def sum_of_memmap(path):
 
 def run_sum(folder, quick, runs):
     path = folder / "numbers.u64"
-    for name, prepare, size in (("cold", drop_cache, 4096 * MIB), ("cached", fill_cache, 1024 * MIB)):
+    for name, prepare, size in (("cold", drop_cache, 2048 * MIB), ("cached", fill_cache, 1024 * MIB)):
         write_numbers(path, (16 * MIB if quick else size) // 8)
         contenders = {"s.array.sum()": sum_of_stream, "numpy.memmap": sum_of_memmap}
         seconds = {who: [] for who in contenders}
@@ -148,8 +148,8 @@ def run_arrays(folder, quick, runs):
 
 def run_files(folder, quick, runs):
     source, packed = folder / "numbers.u64", folder / "numbers.parquet"
-    memory = (64 if quick else 512) * MIB
-    size = (16 if quick else 2048) * MIB
+    memory = (64 if quick else 256) * MIB
+    size = (16 if quick else 1024) * MIB
     outputs = {who: folder / f"sorted-{who}" for who in ("penstock", *RIVALS)}
     write_numbers(source, size // 8)
     commands = {"penstock": [sys.executable, __file__, "--sort-file", source, outputs["penstock"], str(memory), folder]}
@@ -200,7 +200,7 @@ def run_files(folder, quick, runs):
 
 def run_tables(folder, quick, runs):
     source = folder / "table.parquet"
-    memory, size = ((256, 16) if quick else (256, 512))
+    memory, size = (256, 16) if quick else (512, 512)
     tables.generate(source, size * MIB)
     contenders = ["penstock", *RIVALS.values()] if tables.RIVALS.exists() else ["penstock"]
     rows = {who: [] for who in contenders}
