@@ -394,6 +394,28 @@ TEST_F(ExternalSortTest, WhatIsInOrderIsCopied) {
   }
 }
 
+TEST_F(ExternalSortTest, NumbersInTheOppositeOrderAreCopiedFromTheirEnd) {
+  for (const Format& format : formats) {
+    if (!format.numeric() || format.type == Type::kv64) continue;
+    for (const bool descending : {false, true}) {
+      SCOPED_TRACE(std::string(name_of(format.type)) + (descending ? " descending" : ""));
+      SortOptions chosen = options(format);
+      chosen.descending = descending;
+      // One that ends within a sector, and one with the last item in the wrong place.
+      std::string data = generate(format, descending ? Distribution::sorted : Distribution::reverse,
+                                  input_bytes + 3 * format.record_bytes);
+      SortStats stats = sort_and_check(chosen, data);
+      EXPECT_EQ(stats.method, Method::merge);
+      EXPECT_EQ(stats.passes, 1u);
+      EXPECT_EQ(stats.bytes_written, stats.predicted.bytes_written);
+      data.replace(data.size() - format.record_bytes, format.record_bytes,
+                   data.substr(0, format.record_bytes));
+      stats = sort_and_check(chosen, data);
+      EXPECT_EQ(stats.method, Method::distribute);
+    }
+  }
+}
+
 TEST_F(ExternalSortTest, FilesThatFollowEachOtherAreCopiedAndRepairedAtTheirSeams) {
   SortOptions chosen = options({Type::lines, 1});
   const std::string data = generate(chosen.format, Distribution::sorted, input_bytes);

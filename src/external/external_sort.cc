@@ -262,7 +262,15 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
 }
 
 Result<Stored> Run::sort_all(const Target& target) {
-  if (plan().method == Method::merge) {
+  if (decision_.copies_reversed) {
+    context_.set_phase("copy", plan().bytes_read + plan().bytes_written);
+    auto stored = copy_reversed(context_, input_.pieces.front(), input_.usable_bytes, target);
+    if (!stored) return std::unexpected(stored.error());
+    if (*stored) {
+      method_ = Method::merge;
+      return **stored;
+    }
+  } else if (plan().method == Method::merge) {
     context_.set_phase(decision_.copies ? "copy" : "look for sorted stretches",
                        plan().bytes_read + plan().bytes_written);
     auto stretches =

@@ -58,7 +58,7 @@ class Planner {
   void look_at_disk();
   void assume_disk();
   void decide();
-  void decide_copy();
+  void decide_copy(const char* order);
   void decide_merge();
   bool first_items_fit() const;
   bool decide_top();
@@ -164,9 +164,12 @@ void Planner::decide() {
   if (decide_top()) return;
   const auto files = static_cast<uint32_t>(input_.pieces.size());
   // (Merging them has no steps that could be taken over.)
-  bool few_stretches = !options_.resume && input_.known && !input_.any_in_order() &&
-                       input_.sample.size() >= sample_size_min &&
-                       input_.sample.descents <= sample_descents_max;
+  const bool can_tell = !options_.resume && input_.known && !input_.any_in_order() &&
+                        input_.sample.size() >= sample_size_min;
+  const bool few_stretches = can_tell && input_.sample.descents <= sample_descents_max;
+  const bool can_copy = !options_.unique && file::names_a_file(options_.output);
+  const bool reversed = can_tell && can_copy && files == 1 && options_.format.numeric() &&
+                        options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
   if (fits_in_memory(options_, input_)) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
@@ -176,11 +179,15 @@ void Planner::decide() {
     plan_phase(predict_in_memory(), 0, 1);
   } else if (few_stretches) {
     plan_.method = Method::merge;
-    decision_.copies =
-        input_.sample.descents == 0 && !options_.unique && file::names_a_file(options_.output);
-    decision_.copies ? decide_copy() : decide_merge();
+    decision_.copies = can_copy && input_.sample.descents == 0;
+    decision_.copies ? decide_copy("in order") : decide_merge();
     // Should there be more of them than the sample saw, the input is distributed after all.
     plan_.temp_bytes = input_.bytes;
+  } else if (reversed) {
+    plan_.method = Method::merge;
+    decision_.copies_reversed = true;
+    decide_copy("in the opposite order");
+    plan_.temp_bytes = input_.bytes;  // as above
   } else {
     plan_.method = Method::distribute;
     plan_.why = input_.known ? "the input is larger than memory; a sample gives buckets that fit"
@@ -189,8 +196,9 @@ void Planner::decide() {
   }
 }
 
-void Planner::decide_copy() {
-  plan_.why = "a sample found everything in order: it is copied, while that is looked at";
+void Planner::decide_copy(const char* order) {
+  plan_.why =
+      std::string("a sample found everything ") + order + ": it is copied, while that is looked at";
   plan_.buckets = 1;
   plan_.passes = 1;
   const uint64_t blocks = input_.bytes / copied_block_bytes(input_.usable_bytes);

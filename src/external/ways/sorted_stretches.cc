@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
 
+#include "base/bits.h"
 #include "bowtie/computations.h"
 #include "external/bucket/output_blocks.h"
 #include "external/number_type.h"
+#include "file/engine.h"
 #include "files/cursor.h"
 #include "files/file_run.h"
 #include "files/memory_plan.h"
+#include "os/memory.h"
 #include "record/codec.h"
 #include "sort/kernels/kernels.h"
 
@@ -17,13 +23,15 @@ namespace penstock::external {
 namespace {
 
 // Of the memory: a sixteenth for each block, eight of which the readers have (one that is looked at,
-// one to come back to, six ahead), and four the copy.
+// one to come back to, six ahead; or all eight, from the end on), and four the copy.
 constexpr uint64_t blocks_of_memory = 16;
 constexpr uint32_t look_ahead_blocks = 6;
 constexpr uint32_t copy_blocks = 4;
 // Items are copied by so many bytes at once, which lie within what a reader can come back to.
 constexpr size_t copied_bytes_min = 32 * KiB;
 constexpr size_t encoded_items = 2048;
+constexpr size_t looked_bytes = 1 * MiB;
+constexpr uint32_t backward_blocks = 8;
 
 // The output, as long as all that was looked at is in order.
 class Copy {
@@ -51,6 +59,50 @@ class Copy {
   bool runs_ = false;
 };
 
+// Numbers, one window after the other: whether they are in order.
+class NumberOrder {
+ public:
+  explicit NumberOrder(const SortOptions& options)
+      : type_(options.format.type), descending_(options.descending) {}
+
+  // Calls disorder(k) for each that belongs before the one in front of it.
+  template <class T, class Disorder>
+  void look_at(const std::byte* items, size_t count, const Disorder& disorder) {
+    const sorting::Kernels<T>& kernels = sorting::kernels<T>();
+    for (size_t done = 0; done < count;) {
+      const size_t here = std::min(count - done, encoded_items);
+      const T* const keys = encoded<T>(items + done * sizeof(T), here);
+      T last;
+      std::memcpy(&last, last_.data(), sizeof last);
+      if (any_ && sorting::less(keys[0], last)) disorder(done);
+      for (size_t k = kernels.ascending(keys, here, {}); k < here;
+           k += kernels.ascending(keys + k, here - k, {}))
+        disorder(done + k);
+      std::memcpy(last_.data(), keys + here - 1, sizeof(T));
+      any_ = true;
+      done += here;
+    }
+  }
+
+ private:
+  // As keys that compare like numbers without a sign.
+  template <class T>
+  const T* encoded(const std::byte* items, size_t count) {
+    if (descending_ || type_ != record::Type::u64) {
+      std::memcpy(encoded_.data(), items, count * sizeof(T));
+      record::encode_keys(type_, encoded_.data(), count, descending_);
+      items = encoded_.data();
+    }
+    return reinterpret_cast<const T*>(items);
+  }
+
+  const record::Type type_;
+  const bool descending_;
+  bool any_ = false;
+  std::array<std::byte, sizeof(sorting::KeyValue)> last_;  // encoded
+  alignas(64) std::array<std::byte, encoded_items * sizeof(sorting::KeyValue)> encoded_;
+};
+
 class Search {
  public:
   Search(Context& context, uint64_t memory_bytes, uint32_t stretches_max)
@@ -58,7 +110,8 @@ class Search {
         format_(context.options.format),
         order_(context.options.order()),
         block_bytes_(copied_block_bytes(memory_bytes)),
-        stretches_max_(stretches_max) {}
+        stretches_max_(stretches_max),
+        numbers_(context.options) {}
 
   Status copy_to(const Target& target, uint64_t total_bytes) {
     return copy_.begin(target, block_bytes_, total_bytes);
@@ -69,8 +122,6 @@ class Search {
   Status look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader);
   template <class T>
   Status look_at_numbers(const Piece& piece, PieceReader& reader);
-  template <class T>
-  const T* encoded(const std::byte* items, size_t count);
   void disorder(const Piece& piece, uint64_t at);
   bool too_many() const { return found_.pieces.size() >= stretches_max_; }
   Status go_on() {
@@ -86,10 +137,9 @@ class Search {
   Stretches found_;
   uint64_t start_ = 0;  // of the present stretch, in its file
   Copy copy_;
-  record::LastItem last_item_;  // of what was looked at, over all pieces
-  alignas(64) std::array<std::byte, encoded_items * sizeof(sorting::KeyValue)> encoded_;
-  std::array<std::byte, sizeof(sorting::KeyValue)> last_number_;  // encoded
-  bool any_number_ = false;
+  // Over all pieces.
+  NumberOrder numbers_;
+  record::LastItem last_item_;
 };
 
 Result<Stretches> Search::run(const std::vector<Piece>& pieces) {
@@ -163,51 +213,118 @@ Status Search::look_at_items(const Piece& piece, const std::shared_ptr<PieceRead
   return cursor.status();
 }
 
-// As keys that compare like numbers without a sign.
-template <class T>
-const T* Search::encoded(const std::byte* items, size_t count) {
-  if (context_.options.descending || format_.type != record::Type::u64) {
-    std::memcpy(encoded_.data(), items, count * sizeof(T));
-    record::encode_keys(format_.type, encoded_.data(), count, context_.options.descending);
-    items = encoded_.data();
-  }
-  return reinterpret_cast<const T*>(items);
-}
-
-// The vector loop of the sort in memory looks at a few thousand at once.
 template <class T>
 Status Search::look_at_numbers(const Piece& piece, PieceReader& reader) {
-  const sorting::Kernels<T>& kernels = sorting::kernels<T>();
   const std::byte* const begin = reader.begin();
   for (const std::byte* at = begin;;) {
     if (Status status = go_on(); !status) return status;
-    const size_t bytes = reader.available(at, std::min<size_t>(block_bytes_, 1 * MiB));
+    const size_t bytes = reader.available(at, std::min<size_t>(block_bytes_, looked_bytes));
     if (bytes % sizeof(T) != 0)
       return failure(ErrorCode::corrupt, "read a whole item at its end", piece.file->path(),
                      "another --format or --record");
     if (bytes == 0) break;
-    for (const std::byte* const end = at + bytes; at != end;) {
-      const size_t count =
-          std::min<size_t>(static_cast<size_t>(end - at) / sizeof(T), encoded_items);
-      const T* const keys = encoded<T>(at, count);
-      const uint64_t offset = piece.offset + static_cast<uint64_t>(at - begin);
-      T last;
-      std::memcpy(&last, last_number_.data(), sizeof last);
-      if (any_number_ && sorting::less(keys[0], last)) disorder(piece, offset);
-      for (size_t k = kernels.ascending(keys, count, {}); k < count && !too_many();
-           k += kernels.ascending(keys + k, count - k, {}))
-        disorder(piece, offset + k * sizeof(T));
-      if (too_many()) return {};
-      std::memcpy(last_number_.data(), keys + count - 1, sizeof(T));
-      any_number_ = true;
-      copy_.append(at, count * sizeof(T));
-      at += count * sizeof(T);
-    }
+    const uint64_t offset = piece.offset + static_cast<uint64_t>(at - begin);
+    numbers_.look_at<T>(at, bytes / sizeof(T), [&](size_t k) {
+      if (!too_many()) disorder(piece, offset + k * sizeof(T));
+    });
+    if (too_many()) return {};
+    copy_.append(at, bytes);
+    at += bytes;
   }
   if (Status status = reader.status(); !status) return status;
   found_.bytes += piece.bytes;
   found_.items += piece.bytes / sizeof(T);
   return {};
+}
+
+// Blocks of a file from its end on, as many of them on their way as there is memory for.
+class BackwardReader {
+ public:
+  BackwardReader(const Piece& piece, size_t block_bytes)
+      : piece_(piece), block_bytes_(block_bytes), left_bytes_(piece.bytes) {}
+
+  Status open() {
+    auto memory = os::Reservation::reserve(backward_blocks * block_bytes_);
+    if (!memory) return std::unexpected(memory.error());
+    memory->charge();
+    memory_ = std::move(*memory);
+    if (int error = os::commit(memory_.begin(), backward_blocks * block_bytes_); error != 0)
+      return system_error(error, "commit memory for the input", "sort", "a smaller -S");
+    auto engine = file::Engine::open({.depth = backward_blocks});
+    if (!engine) return std::unexpected(engine.error());
+    engine_ = std::move(*engine);
+    for (uint32_t i = 0; i < backward_blocks; ++i) submit();
+    return {};
+  }
+  // The block in front of the last one, which has been used up. Empty: that was the first.
+  Result<std::span<std::byte>> next() {
+    if (held_) submit();
+    if (taken_ == submitted_) return std::span<std::byte>();
+    file::Request& request = requests_[taken_++ % backward_blocks];
+    engine_->wait(request);
+    held_ = true;
+    if (request.error != 0) return std::unexpected(file::error_of(request));
+    if (request.done_bytes < request.bytes)
+      return failure(ErrorCode::corrupt, "read what it was longer by before", piece_.file->path());
+    return std::span(request.data, request.bytes);
+  }
+
+ private:
+  // From one multiple of the block size to the next: whole sectors, but for the file's ends.
+  void submit() {
+    held_ = false;
+    if (left_bytes_ == 0) return;
+    const uint64_t end = piece_.offset + left_bytes_;
+    const uint64_t begin = std::max(round_down(end - 1, block_bytes_), piece_.offset);
+    const uint64_t slot = submitted_++ % backward_blocks;
+    requests_[slot] = {.operation = file::Operation::read,
+                       .file = piece_.file,
+                       .offset = begin,
+                       .data = memory_.begin() + slot * block_bytes_,
+                       .bytes = end - begin};
+    left_bytes_ -= end - begin;
+    engine_->submit(requests_[slot]);
+  }
+
+  const Piece& piece_;
+  const size_t block_bytes_;
+  uint64_t left_bytes_;  // in front of what was asked for
+  uint64_t submitted_ = 0, taken_ = 0;
+  bool held_ = false;  // the block that was taken last is still looked at
+  os::Reservation memory_;
+  std::array<file::Request, backward_blocks> requests_;
+  std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
+};
+
+template <class T>
+Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const Piece& piece,
+                                                    size_t block_bytes, const Target& target) {
+  if (piece.offset % sizeof(T) != 0 || piece.bytes % sizeof(T) != 0) return std::nullopt;
+  BackwardReader reader(piece, block_bytes);
+  if (Status opened = reader.open(); !opened) return std::unexpected(opened.error());
+  Copy copy;
+  if (Status begun = copy.begin(target, block_bytes, piece.bytes); !begun)
+    return std::unexpected(begun.error());
+  NumberOrder order(context.options);
+  bool in_order = true;
+  for (;;) {
+    auto block = reader.next();
+    if (!block) return std::unexpected(block.error());
+    if (block->empty()) break;
+    while (!block->empty()) {
+      if (Status status = context.pulse(); !status) return std::unexpected(status.error());
+      const size_t bytes = std::min(block->size(), looked_bytes);
+      const std::span<std::byte> last = block->last(bytes);
+      sorting::kernels<T>().reverse(reinterpret_cast<T*>(last.data()), bytes / sizeof(T));
+      order.look_at<T>(last.data(), bytes / sizeof(T), [&](size_t) { in_order = false; });
+      if (!in_order) return std::nullopt;
+      copy.append(last.data(), bytes);
+      *block = block->first(block->size() - bytes);
+    }
+    if (Status status = copy.status(); !status) return std::unexpected(status.error());
+  }
+  if (Status finished = copy.finish(); !finished) return std::unexpected(finished.error());
+  return Stored{.bytes = piece.bytes, .items = piece.bytes / sizeof(T)};
 }
 
 }  // namespace
@@ -223,6 +340,14 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
       return std::unexpected(begun.error());
   }
   return search.run(pieces);
+}
+
+Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece,
+                                            uint64_t memory_bytes, const Target& target) {
+  const size_t block_bytes = copied_block_bytes(memory_bytes);
+  if (record::item_bytes_of(context.options.format.type) == sizeof(uint32_t))
+    return copy_numbers_reversed<uint32_t>(context, piece, block_bytes, target);
+  return copy_numbers_reversed<uint64_t>(context, piece, block_bytes, target);
 }
 
 size_t copied_block_bytes(uint64_t memory_bytes) {

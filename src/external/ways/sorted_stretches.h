@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "external/bucket.h"
@@ -28,7 +29,13 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
                                  uint64_t memory_bytes, uint32_t stretches_max,
                                  const Target* copy_to);
 
-// Of such a copy: how much is read, and written, at once.
+// A file of numbers without values that are all in the opposite order, to a regular file, from its
+// end on: numbers that are equal cannot be told apart. Nothing, where one of them is not in that
+// order; then what was written is of no use.
+Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece,
+                                            uint64_t memory_bytes, const Target& target);
+
+// Of such copies: how much is read, and written, at once.
 size_t copied_block_bytes(uint64_t memory_bytes);
 
 // How many sorted stretches merge_stretches() takes at once; and how long their items may be, where
