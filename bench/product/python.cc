@@ -39,7 +39,7 @@ void add_line(const nlohmann::json& line, Report& report) {
 Result<Report> run(const Options& options, const std::vector<std::string>& parts) {
   Report report;
   if (!fs::exists(python) || !fs::exists(packages / "penstock/_penstock.pyi")) {
-    report.add("python: the extension is not built (tools/setup.sh bench, -DPENSTOCK_PYTHON=ON)",
+    report.add("python: the extension is not built (tools/setup.sh bench, -DPENSTOCK_PYTHON=AUTO)",
                "", {0});
     return report;
   }
