@@ -8,7 +8,8 @@ import sys
 import pytest
 
 here = str(pathlib.Path(__file__).parent)
-arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", here]
+# A test that hangs shows where it stands.
+arguments = ["-q", "-W", "error", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=100", "--rootdir", here]
 folder = os.environ.get("GTEST_OUTPUT", "").removeprefix("xml:")
 if folder:
     arguments += ["--junitxml", folder + "python.xml"]
