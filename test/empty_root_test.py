@@ -86,7 +86,7 @@ class EmptyRoot(unittest.TestCase):
         shared = "gcc -std=c11 consumer/main.c -o c $(pkg-config --cflags --libs penstock); ./c in out"
         self.assertEqual(self.inside(shared), told)
         self.inside("apt-get install -y -q --no-install-recommends g++ cmake make libfmt-dev liburing-dev zlib1g-dev libzstd-dev liblz4-dev "
-                    "liblzma-dev libbz2-dev libpcre2-dev")
+                    "liblzma-dev libbz2-dev libpcre2-dev libbpf-dev")
         static = "g++ -std=c++23 consumer/main.cc -o cc $(pkg-config --static --cflags --libs penstock-static); ./cc in out"
         self.assertEqual(self.inside(static), told)
         self.inside("cmake -S consumer/package -B b; cmake --build b")
