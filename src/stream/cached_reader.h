@@ -16,6 +16,7 @@
 // Thread safety: any number of threads may read by the pointer; all members from any thread.
 // Invariants: the pieces in pieces_ are mapped, and no others; so are the zeros behind the end, always.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -74,6 +75,8 @@ class CachedReader final : public StreamHandler {
       EXCLUDES_LOCK(mutex_);
   Served look_again(Piece& piece, const std::byte* address, Refusal& refusal) noexcept
       REQUIRES_LOCK(mutex_);
+  bool goes_back_often(uint64_t piece) noexcept REQUIRES_LOCK(mutex_);
+  void show_blocks() noexcept REQUIRES_LOCK(mutex_);
   Served show(uint64_t piece, Refusal& refusal) noexcept REQUIRES_LOCK(mutex_);
   void drop_first() noexcept REQUIRES_LOCK(mutex_);
   void note(ErrorCode code, int system_errno, const char* what, uint64_t offset) noexcept
@@ -82,15 +85,18 @@ class CachedReader final : public StreamHandler {
   const file::File& file_;
   const Options options_;
   const uint64_t bytes_;
-  const uint64_t piece_bytes_;
-  const size_t pieces_max_;
+  // Changed under the lock, once, to a block.
+  std::atomic<uint64_t> piece_bytes_;
+  size_t pieces_max_ GUARDED_BY(mutex_);
   os::Reservation range_;
   fault::Registration registration_;
 
   // Held while a fault is served, which is a few system calls; nobody's code runs under it.
   mutable Mutex mutex_;
   std::vector<Piece> pieces_
-      GUARDED_BY(mutex_);  // that came first, first; room for all is reserved
+      GUARDED_BY(mutex_);                 // that came first, first; room for all is reserved
+  uint64_t next_ GUARDED_BY(mutex_) = 0;  // behind the last piece that was ever mapped
+  uint32_t returns_ GUARDED_BY(mutex_) = 0;
   pool::PassedPageTables passed_ GUARDED_BY(mutex_);
   bool failed_ GUARDED_BY(mutex_) = false;
   Failure failure_ GUARDED_BY(mutex_);  // stays as it is once it is set

@@ -48,12 +48,19 @@ class CachedReaderTest : public testing::Test {
     ASSERT_TRUE(reader) << reader.error().message();
     reader_ = std::move(*reader);
   }
+  // The mappings of the file, as the system tells them.
+  std::vector<std::string> mappings() const {
+    std::ifstream maps("/proc/self/maps");
+    std::vector<std::string> ours;
+    for (std::string line; std::getline(maps, line);) {
+      if (line.ends_with(path_)) ours.push_back(line);
+    }
+    return ours;
+  }
   // How much of the file is mapped.
   uint64_t mapped_bytes() const {
-    std::ifstream maps("/proc/self/maps");
     uint64_t bytes = 0;
-    for (std::string line; std::getline(maps, line);) {
-      if (!line.ends_with(path_)) continue;
+    for (const std::string& line : mappings()) {
       uint64_t begin = 0, end = 0;
       std::sscanf(line.c_str(), "%lx-%lx", &begin, &end);
       bytes += end - begin;
@@ -70,6 +77,25 @@ class CachedReaderTest : public testing::Test {
   file::File file_;
   std::unique_ptr<CachedReader> reader_;
 };
+
+// Otherwise each look would take a mapping away, and make one.
+TEST_F(CachedReaderTest, PlacesThatAreReadInTurnStayMapped) {
+  constexpr uint32_t places = 5;
+  const auto data = random_bytes(100 * block_bytes, 7);
+  open(data, 8);
+  auto look = [&](uint64_t at) {
+    for (uint64_t place = 0; place < places; ++place) {
+      const uint64_t here = place * data.size() / places + at;
+      ASSERT_EQ(load(here), data[here]);
+    }
+  };
+  for (uint64_t at = 0; at < 100; ++at) look(at);
+  const std::vector<std::string> before = mappings();
+  EXPECT_GE(before.size(), places);
+  EXPECT_LE(mapped_bytes(), 8 * block_bytes);
+  look(100);
+  EXPECT_EQ(mappings(), before);
+}
 
 TEST_F(CachedReaderTest, AnyOrderOfAccessIsRightWithinTheMemory) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
