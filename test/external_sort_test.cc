@@ -429,6 +429,23 @@ TEST_F(ExternalSortTest, FilesThatFollowEachOtherAreCopiedAndRepairedAtTheirSeam
   EXPECT_EQ(read(chosen.output), data);
 }
 
+// More files than a merge takes at once.
+TEST_F(ExternalSortTest, AnyNumberOfFilesIsCopied) {
+  SortOptions chosen = options({Type::u64, 8});
+  const std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
+  constexpr size_t files = 300;
+  const size_t bytes = data.size() / files / 8 * 8;
+  chosen.inputs.clear();
+  for (size_t i = 0; i < files; ++i) {
+    chosen.inputs.push_back(path("in" + std::to_string(i)));
+    write(chosen.inputs[i], data.substr(i * bytes, i + 1 == files ? data.npos : bytes));
+  }
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->passes, 1u);
+  EXPECT_EQ(read(chosen.output), data);
+}
+
 // The sample saw nothing of it: the copy is given up where it stands, and what it wrote is written over.
 TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
   for (const Format& format : {Format{Type::u64, 8}, Format{Type::f32, 4, 0, 4},
@@ -446,6 +463,25 @@ TEST_F(ExternalSortTest, OneItemOutOfOrderIsFoundWhereverItIs) {
       EXPECT_EQ(sort_and_check(options(format), data).method, Method::merge);
     }
   }
+}
+
+// A temporary keeps checks of what is written to it, once.
+TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
+  SortOptions chosen = options({Type::u64, 8});
+  std::string data = generate(chosen.format, Distribution::sorted, input_bytes);
+  data.replace(data.size() - 8, 8, data.substr(0, 8));
+  write(chosen.inputs[0], data);
+  chosen.memory_bytes = budget_bytes();
+  auto sorted = sort_to_temporary(chosen);
+  ASSERT_TRUE(sorted) << sorted.error().message();
+  std::string found(data.size(), 0);
+  for (size_t at = 0; at < found.size(); at += 3 * MiB) {
+    const size_t bytes = std::min<size_t>(3 * MiB, found.size() - at);
+    auto status = file::read_exactly(*sorted, at, reinterpret_cast<std::byte*>(&found[at]), bytes);
+    ASSERT_TRUE(status) << status.error().message();
+  }
+  EXPECT_TRUE(check(chosen.format, found).sorted());
+  EXPECT_EQ(check(chosen.format, found).checksum_hex(), check(chosen.format, data).checksum_hex());
 }
 
 TEST_F(ExternalSortTest, RepeatsOfWhatIsInOrderAreDropped) {

@@ -14,9 +14,6 @@
 
 namespace penstock::external {
 
-// A loop over items asks so often whether to go on (RunContext::pulse).
-inline constexpr uint32_t items_between_pulses = 4096;
-
 // Thread safety: all members from any thread.
 class Context : public RunContext {
  public:

@@ -463,6 +463,8 @@ Result<file::File> Run::go_to_temporary() {
   auto output = file::File::create_temporary(temp_directories_.front());
   if (!output) return output;
   output->keep_checks();
+  // They are of bytes that are written once. A copy that is given up is written over.
+  decision_.copies = decision_.copies_reversed = false;
   if (auto stored = sort_to(*output); !stored) return std::unexpected(stored.error());
   return output;
 }

@@ -14,7 +14,6 @@ namespace {
 // Larger than the blocks of a sort, so that what could be sorted can also be checked.
 constexpr size_t check_block_bytes_max = 32 * MiB;
 constexpr uint32_t read_ahead_blocks = 6;
-constexpr uint32_t items_between_pulses = 4096;
 
 }  // namespace
 

@@ -10,6 +10,9 @@
 
 namespace penstock::files {
 
+// A loop over items asks so often whether to go on (RunContext::pulse).
+inline constexpr uint32_t items_between_pulses = 4096;
+
 // Thread safety: all members from any thread.
 class RunContext {
  public:

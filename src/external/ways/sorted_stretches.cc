@@ -19,6 +19,13 @@
 #include "record/codec.h"
 #include "sort/kernels/kernels.h"
 
+// An input that is in order could be looked at, and then merged as one stretch with itself: it would be
+// read twice, and each item go through a heap. So where the sample found nothing out of order, the output is
+// written while the look goes on (Copy). The first item out of order ends that: what was written is of no
+// use, and is written over by the merge or the sort that follows. Two things follow from it. All writes of a
+// copy have ended when find_stretches() or copy_reversed() returns; and the output keeps no checks of its
+// blocks, which are for bytes that are written once (Run::go_to_temporary).
+
 namespace penstock::external {
 namespace {
 
@@ -27,7 +34,7 @@ namespace {
 constexpr uint64_t blocks_of_memory = 16;
 constexpr uint32_t look_ahead_blocks = 6;
 constexpr uint32_t copy_blocks = 4;
-// Items are copied by so many bytes at once, which lie within what a reader can come back to.
+// Items are copied by so many bytes at once, which a reader mostly still holds.
 constexpr size_t copied_bytes_min = 32 * KiB;
 constexpr size_t encoded_items = 2048;
 constexpr size_t looked_bytes = 1 * MiB;
@@ -99,7 +106,7 @@ class NumberOrder {
   const record::Type type_;
   const bool descending_;
   bool any_ = false;
-  std::array<std::byte, sizeof(sorting::KeyValue)> last_;  // encoded
+  std::array<std::byte, sizeof(sorting::KeyValue)> last_{};  // encoded
   alignas(64) std::array<std::byte, encoded_items * sizeof(sorting::KeyValue)> encoded_;
 };
 
@@ -123,7 +130,8 @@ class Search {
   template <class T>
   Status look_at_numbers(const Piece& piece, PieceReader& reader);
   void disorder(const Piece& piece, uint64_t at);
-  bool too_many() const { return found_.pieces.size() >= stretches_max_; }
+  // For a merge. A copy takes any number of files.
+  bool too_many() const { return !copy_.runs() && found_.pieces.size() >= stretches_max_; }
   Status go_on() {
     if (Status status = copy_.status(); !status) return status;
     return context_.pulse();
