@@ -6,8 +6,7 @@
 give is compared. penstock is found by PYTHONPATH, as build/release/python; DuckDB and polars are those of build/rivals.
 
 sum     s.array.sum() of a file of u64, beside numpy.memmap: with nothing of the file in the page cache, and with all of it. Cold,
-        memmap leaves the file in the page cache, and penstock keeps 16 MiB. Cached, the job is the same: penstock copies what
-        memmap maps.
+        memmap leaves the file in the page cache, and penstock keeps 16 MiB. Cached, the job is the same: both map it.
 arrays  sort() and argsort() of u64 in memory that was touched before, one thread each. "best" is the fastest of NumPy's kinds
         (heapsort is never that). Harder for penstock: its argsort() is stable, and NumPy's default is not.
 files   A file of u64 four times larger than the memory, two threads, each contender in a process of its own, from its start to its

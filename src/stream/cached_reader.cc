@@ -9,15 +9,16 @@
 #include <cstdio>
 
 #include "base/bits.h"
+#include "file/engine.h"
 #include "os/file_pages.h"
 
 namespace penstock::stream {
 namespace {
 
 // A piece is half of the memory: the larger, the fewer faults and calls (with pieces of 8 MiB a sum of 1 GiB
-// takes 7 % more processor time than by one mapping, with 32 MiB 3 %), and whoever comes back, or reads
-// across an edge, needs two. That is for who goes from front to back. Whoever reads at three places in
-// turn would have a fault and two calls for each look: who has gone back so often gets pieces of one block.
+// takes 7 % more processor time than by one mapping, with 32 MiB 3 %). Two are needed to read across an edge.
+// That is for a reader that goes from front to back. One that reads at three places in turn would have a
+// fault and two calls for each look: after so many returns pieces are single blocks.
 constexpr uint32_t returns_max = 8;
 
 uint64_t piece_bytes_of(const CachedReader::Options& options) {
@@ -30,6 +31,7 @@ CachedReader::CachedReader(const file::File& file, uint64_t bytes, const Options
     : file_(file),
       options_(options),
       bytes_(bytes),
+      pages_end_(round_down(bytes, uint64_t{os::page_bytes})),
       piece_bytes_(piece_bytes_of(options)),
       pieces_max_(std::max<size_t>(2, options.memory_blocks * options.block_bytes / piece_bytes_)) {
 }
@@ -45,16 +47,18 @@ Result<std::unique_ptr<CachedReader>> CachedReader::open(const file::File& file,
     MutexLock lock(reader->mutex_);
     reader->pieces_.reserve(std::max<size_t>(reader->pieces_max_, options.memory_blocks) + 1);
   }
-  std::byte* const zeros = reader->range_.begin() + round_up(bytes, os::page_bytes);
-  if (const int error =
-          os::commit(zeros, block_end - round_up(bytes, os::page_bytes) + os::page_bytes);
-      error != 0)
-    return system_error(error, "map a page", file.path());
-  // Some file systems have no mappings: better to know it now.
   std::byte* const begin = reader->range_.begin();
+  // Some file systems have no mappings: better to know it now.
   int error = os::show_file(file.buffered_descriptor(), 0, begin, os::page_bytes);
   if (error == 0) error = os::decommit(begin, os::page_bytes);
   if (error != 0) return failure(ErrorCode::unsupported, "map", file.path());
+  // Behind the last whole page a mapping would show what others append to the file.
+  const uint64_t pages_end = reader->pages_end_;
+  error = os::commit(begin + pages_end, block_end + os::page_bytes - pages_end);
+  if (error != 0) return system_error(error, "map a page", file.path());
+  if (Status read = file::read_exactly(file, pages_end, begin + pages_end, bytes - pages_end);
+      !read)
+    return std::unexpected(read.error());
   auto registration =
       fault::Registration::add(reader->range_.begin(), reader->range_.bytes(), *reader);
   if (!registration) return std::unexpected(registration.error());
@@ -67,7 +71,7 @@ CachedReader::~CachedReader() {
 }
 
 size_t CachedReader::bytes_of(uint64_t piece) const {
-  return std::min<uint64_t>(piece_bytes_, round_up(bytes_, os::page_bytes) - piece * piece_bytes_);
+  return std::min<uint64_t>(piece_bytes_, pages_end_ - piece * piece_bytes_);
 }
 
 fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {
@@ -91,6 +95,7 @@ CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
   }
   uint64_t number = offset / piece_bytes_;
   const auto found = std::ranges::find(pieces_, number, &Piece::number);
+  if (offset >= pages_end_) return Served::yes;  // the last bytes, which are memory
   if (found == pieces_.end()) {
     if (goes_back_often(number)) {
       show_blocks();
@@ -99,16 +104,17 @@ CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
     return show(number, refusal);
   }
   if (faults && ++found->idle_faults > idle_faults_max) return Served::no;
-  return look_again(*found, address, refusal);
+  // What a call is about to use is not the next to go.
+  if (!faults) std::rotate(found, found + 1, pieces_.end());
+  return look_again(faults ? *found : pieces_.back(), address, refusal);
 }
 
 // In a piece that is not mapped.
 bool CachedReader::goes_back_often(uint64_t piece) noexcept {
-  if (piece >= next_) {
-    next_ = piece + 1;
-    return false;
-  }
-  return piece_bytes_ > options_.block_bytes && ++returns_ > returns_max;
+  const bool goes_on = piece >= next_ || piece == last_ + 1;
+  next_ = std::max(next_, piece + 1);
+  last_ = piece;
+  return !goes_on && piece_bytes_ > options_.block_bytes && ++returns_ > returns_max;
 }
 
 // From now on pieces are blocks.

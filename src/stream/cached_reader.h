@@ -3,7 +3,7 @@
 // A file that lies in the page cache as one plain pointer: its own pages, mapped piece by piece.
 //
 // FileReaderCore would copy each block out of the page cache, which takes longer than most code takes
-// to read it. Here a fault maps a whole piece of the file (a few blocks) at its place, and when more
+// to read it. Here a fault maps a whole piece of the file (half of the memory) at its place, and when more
 // than memory_blocks are mapped, the piece that came first goes. So no more of the file is resident
 // than a FileReaderCore would hold, and none of it is memory of this process. What has left the page
 // cache by then the kernel reads, as for any mapping.
@@ -85,6 +85,7 @@ class CachedReader final : public StreamHandler {
   const file::File& file_;
   const Options options_;
   const uint64_t bytes_;
+  const uint64_t pages_end_;  // of the whole pages, which are mapped; what is behind them is memory
   // Changed under the lock, once, to a block.
   std::atomic<uint64_t> piece_bytes_;
   size_t pieces_max_ GUARDED_BY(mutex_);
@@ -94,8 +95,10 @@ class CachedReader final : public StreamHandler {
   // Held while a fault is served, which is a few system calls; nobody's code runs under it.
   mutable Mutex mutex_;
   std::vector<Piece> pieces_
-      GUARDED_BY(mutex_);                 // that came first, first; room for all is reserved
-  uint64_t next_ GUARDED_BY(mutex_) = 0;  // behind the last piece that was ever mapped
+      GUARDED_BY(mutex_);  // that came first, first; room for all is reserved
+  // While pieces are large: behind the last that was ever mapped, and the one that was mapped last.
+  uint64_t next_ GUARDED_BY(mutex_) = 0;
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
   uint32_t returns_ GUARDED_BY(mutex_) = 0;
   pool::PassedPageTables passed_ GUARDED_BY(mutex_);
   bool failed_ GUARDED_BY(mutex_) = false;

@@ -198,6 +198,31 @@ TEST_F(CachedReaderTest, PrepareMakesAWindowReadyForASystemCall) {
   EXPECT_FALSE(reader_->prepare(begin + 21 * block_bytes + os::page_bytes, 1, fault::Access::read));
 }
 
+// The window reaches into a piece that is not there, and the piece before it was the next to go.
+TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
+  const auto data = random_bytes(20 * block_bytes, 8);
+  open(data, 2);
+  auto* const begin = const_cast<std::byte*>(reader_->begin());
+  EXPECT_EQ(load(0), data[0]);
+  EXPECT_EQ(load(9 * block_bytes), data[9 * block_bytes]);
+  std::byte* const window = begin + block_bytes - 10;
+  const auto ready = reader_->prepare(window, 20, fault::Access::read);
+  ASSERT_TRUE(ready) << ready.error().message();
+  ASSERT_EQ(*ready, 20u);
+  const int out = ::open((directory_ / "copy").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  EXPECT_EQ(::pwrite(out, window, 20, 0), 20);
+  ::close(out);
+}
+
+TEST_F(CachedReaderTest, WhatIsAppendedMeanwhileIsNotShown) {
+  const auto data = random_bytes(3 * block_bytes + 100, 9);
+  open(data, 2);
+  std::ofstream(path_, std::ios::binary | std::ios::app) << std::string(5000, 'x');
+  for (size_t at = data.size() - 200; at < data.size(); ++at) ASSERT_EQ(load(at), data[at]);
+  for (size_t at = data.size(); at < round_up(data.size(), os::page_bytes); ++at)
+    ASSERT_EQ(load(at), std::byte{0});
+}
+
 TEST_F(CachedReaderTest, APublicReaderTakesItForAFileThatIsCached) {
   const auto data = random_bytes(30 * block_bytes, 6);
   open(data, 4);

@@ -81,7 +81,7 @@ Result<FileReader> FileReader::open(const std::string& path, const FileReaderOpt
   }
   auto state = std::make_unique<State>();
   state->file = std::move(*file);
-  if (const auto bytes = state->file.size(); bytes && can_be_shown(options)) {
+  if (const auto bytes = state->file.size(); bytes && *bytes > 0 && can_be_shown(options)) {
     auto cached = stream::CachedReader::open(state->file, *bytes,
                                              {.block_bytes = options.block_bytes,
                                               .memory_blocks = memory_blocks_of(options),
