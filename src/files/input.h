@@ -33,6 +33,13 @@ struct Piece {
   std::shared_ptr<PieceReader> reader = {};
 };
 
+// Of what comes in order, what was looked at.
+inline uint64_t bytes_of(const std::vector<Piece>& pieces) {
+  uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  return bytes;
+}
+
 // One piece while it is being read.
 // Thread safety: one thread.
 class PieceReader {

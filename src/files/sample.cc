@@ -223,8 +223,7 @@ Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,
   const size_t stretch_bytes = plan.stretch_bytes;
   uint32_t places = plan.places;
   const record::Format& format = order.format();
-  uint64_t total = 0;
-  for (const Piece& piece : pieces) total += piece.bytes;
+  const uint64_t total = bytes_of(pieces);
   auto engine = file::Engine::open({.depth = 32, .total_bytes = total});
   if (!engine) return std::unexpected(engine.error());
 

@@ -167,14 +167,11 @@ void Look::add_sample(Sample sample) {
 // What comes in order has been sampled already, where it was looked at.
 Status Look::sample_files() {
   std::vector<Piece> files;
-  uint64_t bytes = 0;
   for (const Piece& piece : input_.pieces) {
-    if (piece.in_order) continue;
-    files.push_back(piece);
-    bytes += piece.bytes;
+    if (!piece.in_order) files.push_back(piece);
   }
   if (files.empty()) return {};
-  const SamplePlan looks = plan_sample(bytes, device_ ? &*device_ : nullptr);
+  const SamplePlan looks = plan_sample(bytes_of(files), device_ ? &*device_ : nullptr);
   auto sample = take_sample(context_, options_.order(), files, looks);
   if (!sample) return std::unexpected(sample.error());
   add_sample(std::move(*sample));

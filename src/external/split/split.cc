@@ -21,21 +21,15 @@ namespace {
 // Of the input, between two looks at errors and progress; at most a block of any reader.
 constexpr size_t window_bytes = 64 * KiB;
 
-// As far as they were looked at.
-uint64_t bytes_of(const std::vector<Piece>& pieces) {
-  uint64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
-  return bytes;
-}
-
 // Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
 // to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
 // which are counted, that is more than is used.)
 std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
                          const BlockArena& arena) {
+  const uint64_t bytes = bytes_of(pieces);
   // A first page is cleared sooner than a thread starts.
-  if (context.options.threads == 1 || bytes_of(pieces) < os::huge_page_bytes) return {};
-  return arena.start_touching(bytes_of(pieces));
+  if (context.options.threads == 1 || bytes < os::huge_page_bytes) return {};
+  return arena.start_touching(bytes);
 }
 
 // Whole items of a piece, window by window: each thread takes the next one, looks at its items, and puts
