@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "external/split/distributor.h"
 #include "external/split/splitters.h"
@@ -49,8 +50,9 @@ class NumberDistributor final : public Distributor {
       : Distributor(input, map.buckets),
         options_(context.options),
         // What was spilled before is encoded already.
-        plain_(input.pieces.front().file == nullptr ||
-               record::keys_are_plain(options_.format.type, options_.descending)),
+        encoder_(options_.format.type, options_.descending,
+                 input.pieces.front().file == nullptr ||
+                     record::keys_are_plain(options_.format.type, options_.descending)),
         map_(std::move(map)),
         keys_(input.keys),
         block_items_(input.arena.block_bytes() / sizeof(T)),
@@ -78,17 +80,10 @@ class NumberDistributor final : public Distributor {
   void put(const ItemWindow& window) override {
     const std::byte* at = window.begin;
     for (auto left = static_cast<size_t>(window.end() - at) / sizeof(T); left > 0;) {
-      const size_t here = std::min(left, plain_ ? left : std::size(encoded_));
-      const T* encoded = reinterpret_cast<const T*>(at);
-      if (!plain_) {
-        std::memcpy(static_cast<void*>(encoded_), at, here * sizeof(T));
-        record::encode_keys(options_.format.type, reinterpret_cast<std::byte*>(encoded_), here,
-                            options_.descending);
-        encoded = encoded_;
-      }
-      add_encoded(encoded, here);
-      at += here * sizeof(T);
-      left -= here;
+      const std::span<const T> encoded = encoder_.encode(at, left);
+      add_encoded(encoded.data(), encoded.size());
+      at += encoded.size_bytes();
+      left -= encoded.size();
     }
   }
 
@@ -181,7 +176,7 @@ class NumberDistributor final : public Distributor {
   }
 
   const SortOptions& options_;
-  const bool plain_;
+  NumberEncoder<T> encoder_;
   const scatter::BucketMap map_;
   const scatter::KeyRange keys_;
   const size_t block_items_;
@@ -189,7 +184,6 @@ class NumberDistributor final : public Distributor {
   std::vector<Counted> counted_;
   std::vector<bool> constant_;
   std::vector<Rest> rests_;  // empty: every item is read again, or is its key
-  alignas(64) T encoded_[2048];
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -10,13 +9,13 @@
 #include "base/bits.h"
 #include "bowtie/computations.h"
 #include "external/bucket/output_blocks.h"
+#include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "file/engine.h"
 #include "files/cursor.h"
 #include "files/file_run.h"
 #include "files/memory_plan.h"
 #include "os/memory.h"
-#include "record/codec.h"
 #include "sort/kernels/kernels.h"
 
 // An input that is in order could be looked at, and then merged as one stretch with itself: it would be
@@ -24,7 +23,7 @@
 // written while the look goes on (Copy). The first item out of order ends that: what was written is of no
 // use, and is written over by the merge or the sort that follows. Two things follow from it. All writes of a
 // copy have ended when find_stretches() or copy_reversed() returns; and the output keeps no checks of its
-// blocks, which are for bytes that are written once (Run::go_to_temporary).
+// blocks, which are for bytes that are written once (Run::sort_all).
 
 namespace penstock::external {
 namespace {
@@ -36,7 +35,6 @@ constexpr uint32_t look_ahead_blocks = 6;
 constexpr uint32_t copy_blocks = 4;
 // Items are copied by so many bytes at once, which a reader mostly still holds.
 constexpr size_t copied_bytes_min = 32 * KiB;
-constexpr size_t encoded_items = 2048;
 constexpr size_t looked_bytes = 1 * MiB;
 constexpr uint32_t backward_blocks = 8;
 
@@ -67,47 +65,30 @@ class Copy {
 };
 
 // Numbers, one window after the other: whether they are in order.
+template <class T>
 class NumberOrder {
  public:
   explicit NumberOrder(const SortOptions& options)
-      : type_(options.format.type), descending_(options.descending) {}
+      : encoder_(options.format.type, options.descending) {}
 
   // Calls disorder(k) for each that belongs before the one in front of it.
-  template <class T, class Disorder>
+  template <class Disorder>
   void look_at(const std::byte* items, size_t count, const Disorder& disorder) {
     const sorting::Kernels<T>& kernels = sorting::kernels<T>();
     for (size_t done = 0; done < count;) {
-      const size_t here = std::min(count - done, encoded_items);
-      const T* const keys = encoded<T>(items + done * sizeof(T), here);
-      T last;
-      std::memcpy(&last, last_.data(), sizeof last);
-      if (any_ && sorting::less(keys[0], last)) disorder(done);
-      for (size_t k = kernels.ascending(keys, here, {}); k < here;
-           k += kernels.ascending(keys + k, here - k, {}))
+      const std::span<const T> keys = encoder_.encode(items + done * sizeof(T), count - done);
+      if (last_ && sorting::less(keys.front(), *last_)) disorder(done);
+      for (size_t k = kernels.ascending(keys.data(), keys.size(), {}); k < keys.size();
+           k += kernels.ascending(keys.data() + k, keys.size() - k, {}))
         disorder(done + k);
-      std::memcpy(last_.data(), keys + here - 1, sizeof(T));
-      any_ = true;
-      done += here;
+      last_ = keys.back();
+      done += keys.size();
     }
   }
 
  private:
-  // As keys that compare like numbers without a sign.
-  template <class T>
-  const T* encoded(const std::byte* items, size_t count) {
-    if (descending_ || type_ != record::Type::u64) {
-      std::memcpy(encoded_.data(), items, count * sizeof(T));
-      record::encode_keys(type_, encoded_.data(), count, descending_);
-      items = encoded_.data();
-    }
-    return reinterpret_cast<const T*>(items);
-  }
-
-  const record::Type type_;
-  const bool descending_;
-  bool any_ = false;
-  std::array<std::byte, sizeof(sorting::KeyValue)> last_{};  // encoded
-  alignas(64) std::array<std::byte, encoded_items * sizeof(sorting::KeyValue)> encoded_;
+  NumberEncoder<T> encoder_;
+  std::optional<T> last_;  // encoded
 };
 
 class Search {
@@ -117,8 +98,7 @@ class Search {
         format_(context.options.format),
         order_(context.options.order()),
         block_bytes_(copied_block_bytes(memory_bytes)),
-        stretches_max_(stretches_max),
-        numbers_(context.options) {}
+        stretches_max_(stretches_max) {}
 
   Status copy_to(const Target& target, uint64_t total_bytes) {
     return copy_.begin(target, block_bytes_, total_bytes);
@@ -126,9 +106,11 @@ class Search {
   Result<Stretches> run(const std::vector<Piece>& pieces);
 
  private:
+  template <class Look>
+  Result<Stretches> look_at_all(const std::vector<Piece>& pieces, Look look);
   Status look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader);
   template <class T>
-  Status look_at_numbers(const Piece& piece, PieceReader& reader);
+  Status look_at_numbers(const Piece& piece, PieceReader& reader, NumberOrder<T>& order);
   void disorder(const Piece& piece, uint64_t at);
   // For a merge. A copy takes any number of files.
   bool too_many() const { return !copy_.runs() && found_.pieces.size() >= stretches_max_; }
@@ -145,24 +127,33 @@ class Search {
   Stretches found_;
   uint64_t start_ = 0;  // of the present stretch, in its file
   Copy copy_;
-  // Over all pieces.
-  NumberOrder numbers_;
-  record::LastItem last_item_;
+  record::LastItem last_item_;  // of what was looked at, over all pieces
 };
 
 Result<Stretches> Search::run(const std::vector<Piece>& pieces) {
+  if (!format_.numeric()) {
+    return look_at_all(pieces,
+                       [this](const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
+                         return look_at_items(piece, reader);
+                       });
+  }
+  return with_number_type(format_.type, [&]<class T>() {
+    NumberOrder<T> order(context_.options);
+    return look_at_all(pieces, [&](const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
+      return look_at_numbers<T>(piece, *reader, order);
+    });
+  });
+}
+
+template <class Look>
+Result<Stretches> Search::look_at_all(const std::vector<Piece>& pieces, Look look) {
   PieceReaders readers(context_.options,
                        {.block_bytes = block_bytes_, .read_ahead_blocks = look_ahead_blocks});
   for (const Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     start_ = piece.offset;
-    const Status looked =
-        format_.numeric()
-            ? with_number_type(format_.type,
-                               [&]<class T>() { return look_at_numbers<T>(piece, **reader); })
-            : look_at_items(piece, *reader);
-    if (!looked) {
+    if (const Status looked = look(piece, *reader); !looked) {
       // An item that is too long for a look may still be sorted.
       if (looked.error().code == ErrorCode::out_of_memory) return Stretches{};
       return std::unexpected(looked.error());
@@ -222,7 +213,7 @@ Status Search::look_at_items(const Piece& piece, const std::shared_ptr<PieceRead
 }
 
 template <class T>
-Status Search::look_at_numbers(const Piece& piece, PieceReader& reader) {
+Status Search::look_at_numbers(const Piece& piece, PieceReader& reader, NumberOrder<T>& order) {
   const std::byte* const begin = reader.begin();
   for (const std::byte* at = begin;;) {
     if (Status status = go_on(); !status) return status;
@@ -232,7 +223,7 @@ Status Search::look_at_numbers(const Piece& piece, PieceReader& reader) {
                      "another --format or --record");
     if (bytes == 0) break;
     const uint64_t offset = piece.offset + static_cast<uint64_t>(at - begin);
-    numbers_.look_at<T>(at, bytes / sizeof(T), [&](size_t k) {
+    order.look_at(at, bytes / sizeof(T), [&](size_t k) {
       if (!too_many()) disorder(piece, offset + k * sizeof(T));
     });
     if (too_many()) return {};
@@ -313,7 +304,7 @@ Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const Piec
   Copy copy;
   if (Status begun = copy.begin(target, block_bytes, piece.bytes); !begun)
     return std::unexpected(begun.error());
-  NumberOrder order(context.options);
+  NumberOrder<T> order(context.options);
   bool in_order = true;
   for (;;) {
     auto block = reader.next();
@@ -324,7 +315,7 @@ Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const Piec
       const size_t bytes = std::min(block->size(), looked_bytes);
       const std::span<std::byte> last = block->last(bytes);
       sorting::kernels<T>().reverse(reinterpret_cast<T*>(last.data()), bytes / sizeof(T));
-      order.look_at<T>(last.data(), bytes / sizeof(T), [&](size_t) { in_order = false; });
+      order.look_at(last.data(), bytes / sizeof(T), [&](size_t) { in_order = false; });
       if (!in_order) return std::nullopt;
       copy.append(last.data(), bytes);
       *block = block->first(block->size() - bytes);
@@ -342,9 +333,8 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
                                  const Target* copy_to) {
   Search search(context, memory_bytes, stretches_max);
   if (copy_to != nullptr) {
-    uint64_t total_bytes = pieces.size();  // the newlines that files may lack
-    for (const Piece& piece : pieces) total_bytes += piece.bytes;
-    if (Status begun = search.copy_to(*copy_to, total_bytes); !begun)
+    const uint64_t newlines = pieces.size();  // that files may lack
+    if (Status begun = search.copy_to(*copy_to, bytes_of(pieces) + newlines); !begun)
       return std::unexpected(begun.error());
   }
   return search.run(pieces);
@@ -353,9 +343,9 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
 Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece,
                                             uint64_t memory_bytes, const Target& target) {
   const size_t block_bytes = copied_block_bytes(memory_bytes);
-  if (record::item_bytes_of(context.options.format.type) == sizeof(uint32_t))
-    return copy_numbers_reversed<uint32_t>(context, piece, block_bytes, target);
-  return copy_numbers_reversed<uint64_t>(context, piece, block_bytes, target);
+  return with_number_type(context.options.format.type, [&]<class T>() {
+    return copy_numbers_reversed<T>(context, piece, block_bytes, target);
+  });
 }
 
 size_t copied_block_bytes(uint64_t memory_bytes) {

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/run_scope.h"
+#include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "files/cursor.h"
 #include "files/file_io.h"
@@ -55,7 +56,7 @@ namespace {
 constexpr uint32_t read_ahead_blocks = 6;
 constexpr uint32_t io_blocks = read_ahead_blocks + 2;
 constexpr size_t piece_bytes = 64 * KiB;  // at most a block of any reader
-constexpr size_t chunk_items = 2048;      // encoded at once
+constexpr size_t chunk_items = 2048;      // shown at once, at most
 // Room for candidates that are new, beside the K that are kept: with less of it selections come too
 // often.
 constexpr uint64_t new_items_min = 16 * 1024;
@@ -114,8 +115,7 @@ template <class T, class Take>
 Status for_each_number(Context& context, PieceReaders& readers, const std::vector<Piece>& pieces,
                        Take take) {
   const SortOptions& options = context.options;
-  const bool plain = record::keys_are_plain(options.format.type, options.descending);
-  alignas(64) T encoded[chunk_items];
+  NumberEncoder<T> encoder(options.format.type, options.descending);
   for (const Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
@@ -128,17 +128,12 @@ Status for_each_number(Context& context, PieceReaders& readers, const std::vecto
                        piece.file->path(), "another --format or --record");
       }
       for (size_t done = 0; done < bytes;) {
-        const size_t count = std::min(chunk_items, (bytes - done) / sizeof(T));
-        const auto* original = reinterpret_cast<const T*>(at + done);
-        if (!plain) {
-          std::memcpy(static_cast<void*>(encoded), original, count * sizeof(T));
-          record::encode_keys(options.format.type, reinterpret_cast<std::byte*>(encoded), count,
-                              options.descending);
-        }
-        auto more = take(plain ? original : encoded, original, count);
+        const std::span<const T> encoded =
+            encoder.encode(at + done, std::min(chunk_items, (bytes - done) / sizeof(T)));
+        auto more = take(encoded.data(), reinterpret_cast<const T*>(at + done), encoded.size());
         if (!more) return std::unexpected(more.error());
         if (!*more) return {};
-        done += count * sizeof(T);
+        done += encoded.size_bytes();
       }
       at += bytes;
     }
