@@ -262,7 +262,10 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
 }
 
 Result<Stored> Run::sort_all(const Target& target) {
-  if (decision_.copies_reversed) {
+  // A copy that is given up is written over, and checks are of bytes that are written once.
+  const bool can_copy = target.file->checks() == nullptr;
+  const bool copies = decision_.copies && can_copy;
+  if (decision_.copies_reversed && can_copy) {
     context_.set_phase("copy", plan().bytes_read + plan().bytes_written);
     auto stored = copy_reversed(context_, input_.pieces.front(), input_.usable_bytes, target);
     if (!stored) return std::unexpected(stored.error());
@@ -271,13 +274,13 @@ Result<Stored> Run::sort_all(const Target& target) {
       return **stored;
     }
   } else if (plan().method == Method::merge) {
-    context_.set_phase(decision_.copies ? "copy" : "look for sorted stretches",
+    context_.set_phase(copies ? "copy" : "look for sorted stretches",
                        plan().bytes_read + plan().bytes_written);
     auto stretches =
         find_stretches(context_, input_.pieces, input_.usable_bytes,
                        std::min<uint32_t>(stretches_max(options_.format, input_.usable_bytes),
                                           4 * sample_descents_max),
-                       decision_.copies ? &target : nullptr);
+                       copies ? &target : nullptr);
     if (!stretches) return std::unexpected(stretches.error());
     if (stretches->are_copied) {
       deepest_ = 0;
@@ -463,8 +466,6 @@ Result<file::File> Run::go_to_temporary() {
   auto output = file::File::create_temporary(temp_directories_.front());
   if (!output) return output;
   output->keep_checks();
-  // They are of bytes that are written once. A copy that is given up is written over.
-  decision_.copies = decision_.copies_reversed = false;
   if (auto stored = sort_to(*output); !stored) return std::unexpected(stored.error());
   return output;
 }

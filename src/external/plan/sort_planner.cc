@@ -63,6 +63,7 @@ class Planner {
   bool first_items_fit() const;
   bool decide_top();
   SortPhase predict_in_memory() const;
+  bool writes_in_order() const { return distributed(options_, input_, 0).in_order; }
   uint32_t writers(const BucketPlan& plan) const;
   void decide_output();
   void decide_distribution(uint64_t bytes);
@@ -167,7 +168,7 @@ void Planner::decide() {
   const bool can_tell = !options_.resume && input_.known && !input_.any_in_order() &&
                         input_.sample.size() >= sample_size_min;
   const bool few_stretches = can_tell && input_.sample.descents <= sample_descents_max;
-  const bool can_copy = !options_.unique && file::names_a_file(options_.output);
+  const bool can_copy = !writes_in_order();
   const bool reversed = can_tell && can_copy && files == 1 && options_.format.numeric() &&
                         options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
   if (fits_in_memory(options_, input_)) {
@@ -305,8 +306,9 @@ SortPhase Planner::predict_in_memory() const {
 
 // Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
 uint32_t Planner::writers(const BucketPlan& plan) const {
-  const bool in_order = distributed(options_, input_, 0).in_order;
-  return options_.format.numeric() || in_order || seeks_slowly(plan_.device) ? 1 : plan.sorters;
+  return options_.format.numeric() || writes_in_order() || seeks_slowly(plan_.device)
+             ? 1
+             : plan.sorters;
 }
 
 // What the output holds at most, at any time. Where it is cut, it first has all that is sorted; and
