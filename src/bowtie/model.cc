@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/check.h"
 #include "penstock/base.h"
@@ -12,7 +11,6 @@
 namespace penstock::bowtie {
 namespace {
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
 // What a side that only passes data through needs: two blocks of this size.
 constexpr uint64_t pass_block_bytes = 64 * KiB;
 // Fewer steps than this, and the ends weigh more than the middle.

@@ -44,12 +44,16 @@
 // Source: "On High-Latency Bowtie Data Streaming" (Tuxedo), sections II to IV.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "bowtie/device_profile.h"
 
 namespace penstock::bowtie {
+
+// Of bytes or seconds: more than any.
+inline constexpr double infinite = std::numeric_limits<double>::infinity();
 
 enum class Algorithm { a1, a2, a3, a4, a5, a6r, a6w };
 const char* name_of(Algorithm algorithm);

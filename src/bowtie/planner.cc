@@ -12,7 +12,6 @@
 namespace penstock::bowtie {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr uint64_t stxxl_block_bytes = 2 * MiB;
 
 uint32_t divided_up(uint32_t files, uint32_t by) {
@@ -52,7 +51,7 @@ class Costs {
   // For every fan: the bytes of its many files per switch, so that switches = those bytes / this.
   // (11) has alpha in the denominator, so it does not depend on alpha.
   std::vector<double> bytes_per_switch(Half half, uint32_t fan_max) const {
-    std::vector<double> bytes(fan_max + 1, infinity);
+    std::vector<double> bytes(fan_max + 1, infinite);
     const double share = request_.one_sided ? 1 : 0.5;
     for (uint32_t i = 2; i <= fan_max; ++i)
       bytes[i] = best_run_bytes(shape_of(half, i, share)) * share;
@@ -126,7 +125,7 @@ class FactorTable {
   template <class Step>
   FactorTable(std::vector<uint32_t> factors, const std::vector<uint32_t>& fans, Step step)
       : factors_(std::move(factors)),
-        seconds_(factors_.size(), infinity),
+        seconds_(factors_.size(), infinite),
         fan_(factors_.size(), 0),
         largest_(factors_.size(), 1) {
     for (size_t at = 0; at < factors_.size(); ++at) {
@@ -311,7 +310,7 @@ Plan assemble(const PlanRequest& request, const Factors& factors) {
 // Seconds of a tree that fits, without its schedules.
 double seconds_if_it_fits(const PlanRequest& request, const Factors& factors) {
   const Plan plan = assemble(request, factors);
-  return plan.exceeds_memory ? infinity : plan.seconds;
+  return plan.exceeds_memory ? infinite : plan.seconds;
 }
 
 // The neighbourhood of a plan: single factors up and down, and pairs with their product kept, in
@@ -425,7 +424,7 @@ Result<Plan> plan_bowtie(const PlanRequest& request, Search search) {
   const FactorTable distributions = factor_table(costs, Half::distributions, m, fan_max, search);
 
   uint64_t combinations = merges.combinations() + distributions.combinations();
-  double best_seconds = infinity;
+  double best_seconds = infinite;
   uint32_t best_largest = 0;
   uint32_t best_merge = 0;
   uint32_t best_distribution = 0;
