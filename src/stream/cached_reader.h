@@ -14,7 +14,8 @@
 // may write; what it writes is gone with its piece.
 //
 // Thread safety: any number of threads may read by the pointer; all members from any thread.
-// Invariants: the pieces in pieces_ are mapped, and no others; so are the zeros behind the end, always.
+// Invariants: the pieces in pieces_ are mapped, and no others. What is behind the last whole page, and the
+// zeros behind that, are memory, always.
 
 #include <atomic>
 #include <cstdint>
