@@ -327,8 +327,11 @@ struct FileCheck {
   uint64_t duplicates = 0;
   // Of the first item, from 0, that belongs before the one before it.
   std::optional<uint64_t> first_unsorted = {};
-  // Hexadecimal. It does not depend on the order: an input and its sorted output have the same.
+  // Hexadecimal. It does not depend on the order: an input and its sorted output have the same. It is a sum
+  // modulo 2^128: the checksums of parts add up to that of the whole.
   std::string checksum = {};
+  std::string first = {};  // keys of the first and the last item, as they are told to people
+  std::string last = {};
   double seconds = 0;
   MemoryScope memory_scope = MemoryScope::process;
   uint64_t peak_bytes = 0;      // of the call, or the process
@@ -340,6 +343,16 @@ struct FileCheck {
 // One input, or one source, of `files`; of its options also `items`, `source`, `memory_scope` and `cancel`. It
 // takes about 8 MiB a thread, and what decompression needs.
 Result<FileCheck> check_file(const FilesOptions& files, unsigned threads = 2);
+
+// Passes on what it is given, and knows what check_file() would say of that. Beside what `to` takes it
+// holds an item. Thread safety: that of Sink; check() where nothing is written any more.
+class CheckedSink : public Sink {
+ public:
+  static Result<std::shared_ptr<CheckedSink>> open(std::shared_ptr<Sink> to,
+                                                   const ItemFormat& items);
+  // REQUIRES: everything was written. Errors: corrupt, where that is no whole number of items.
+  virtual Result<FileCheck> check() = 0;
+};
 
 // ---- Merge.
 
@@ -407,6 +420,57 @@ struct PartitionFilesResult {
 // order of the items. No part has its name before all are complete, and on the disk.
 Result<PartitionFilesResult> partition_files(const FilesOptions& files,
                                              const PartitionFilesOptions& options);
+
+// ---- Slices: a partition for those who carry its parts elsewhere.
+//
+// One file takes all parts, in slices: each is a stretch of the file with items of one part, in the order of
+// the inputs. So a thousand parts need one descriptor, and are read again in requests as large as the memory
+// allows. python/penstock/ray/ sorts with them on many machines.
+
+// Where a part begins: at the first item that is not before `item`, and, of those that equal it, at the first
+// one whose position is `position` or more. So items of equal keys may go to several parts.
+struct SliceCut {
+  std::string item;  // of the inputs' format; of a line with or without its end
+  // Bytes of the inputs in front of an item, without their headers; of rows, how many rows.
+  uint64_t position = 0;
+};
+
+struct SliceFilesOptions {
+  uint32_t parts = 0;               // by hash of the key, as partition_files() has it; or:
+  std::vector<SliceCut> cuts = {};  // in order; one less than there are parts
+  std::vector<bool> wanted = {};    // the parts that are written; empty: all
+  uint64_t slice_bytes =
+      MiB;  // of a slice in the mean, if the memory has room for so much of each part
+};
+
+struct Slice {
+  uint32_t part = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct SlicedPart {
+  uint64_t items = 0;
+  uint64_t bytes = 0;
+  std::string checksum;  // as check_file() tells it
+};
+
+struct SliceFilesResult {
+  double seconds = 0;
+  uint64_t peak_bytes = 0;
+  std::vector<Slice> slices;      // as they stand in the file
+  std::vector<SlicedPart> parts;  // those that are not wanted too
+};
+
+// Reads the inputs one after the other and writes `output`, which has no headers; the last line of each input
+// has an end there. Lines of equal keys are cut as a stable sort has them. Errors: corrupt, where an input is
+// no whole number of items; out_of_memory, where a line does not fit in a third of the memory.
+Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFilesOptions& options);
+
+// The numbers of items in the order of a stable sort: of a sample, to choose cuts from. `header`: the header
+// lines of the inputs, where they have any. Items that break the rules of CSV are left out.
+Result<std::vector<uint32_t>> order_items(const ItemFormat& format, const std::string& header,
+                                          const std::vector<std::string>& items);
 
 // ---- Group.
 
@@ -513,6 +577,7 @@ std::string to_json(const SortStats& stats);
 std::string to_json(const FileCheck& check, const std::string& file, const ItemFormat& items);
 std::string to_json(const MergeFilesStats& stats);
 std::string to_json(const PartitionFilesResult& result);
+std::string to_json(const SliceFilesResult& result);
 std::string to_json(const GroupFilesStats& stats);
 std::string to_json(const JoinFilesStats& stats);
 std::string to_json(const JoinLinesStats& stats);

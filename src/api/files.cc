@@ -18,6 +18,7 @@
 #include "files/join_lines.h"
 #include "files/merge_files.h"
 #include "files/partition_files.h"
+#include "files/slice_files.h"
 #include "os/memory.h"
 
 namespace penstock {
@@ -165,6 +166,8 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
                      .duplicates = done->duplicates,
                      .first_unsorted = done->first_unsorted,
                      .checksum = done->checksum_hex(),
+                     .first = done->first,
+                     .last = done->last,
                      .seconds = elapsed.count(),
                      .memory_scope = files::memory_scope(),
                      .peak_bytes = files::peak_memory(),
@@ -202,6 +205,39 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
     done->format = each.items.name;
     return done;
   });
+}
+
+Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFilesOptions& options) {
+  return api::with_callers(files, [&](const FilesOptions& each) -> Result<SliceFilesResult> {
+    auto made = files_options(each, {.stable = true});
+    if (!made) return std::unexpected(made.error());
+    const bool descending = api::is_reversed(each.items, made->format);
+    return files::slice_files(
+        {.files = std::move(*made), .descending = descending, .slices = options});
+  });
+}
+
+Result<std::vector<uint32_t>> order_items(const ItemFormat& words, const std::string& header,
+                                          const std::vector<std::string>& items) {
+  auto format = api::format_of(words, {.stable = true});
+  if (format && !header.empty()) format = record::with_header(*format, header);
+  if (!format) return std::unexpected(format.error());
+  const record::ItemOrder order(*format, api::is_reversed(words, *format));
+  std::vector<record::ItemKey> keys(items.size());
+  std::vector<uint32_t> numbers;
+  for (uint32_t i = 0; i < items.size(); ++i) {
+    const std::string_view item = record::without_line_end(*format, items[i]);
+    if (format->fixed() && item.size() != format->record_bytes)
+      return misuse("order what is no item", "items", "items of the format");
+    if (record::fault_of(*format, item)) continue;
+    keys[i] = order.item_key(item);
+    numbers.push_back(i);
+  }
+  std::ranges::stable_sort(numbers, [&](uint32_t a, uint32_t b) {
+    if (keys[a].prefix != keys[b].prefix) return keys[a].prefix < keys[b].prefix;
+    return !format->numeric() && order.compare_keys(keys[a].bytes, keys[b].bytes) < 0;
+  });
+  return numbers;
 }
 
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {

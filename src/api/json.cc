@@ -178,6 +178,8 @@ std::string to_json(const FileCheck& check, const std::string& file, const ItemF
                       {"count", check.count},
                       {"duplicates", nullptr},
                       {"checksum", check.checksum},
+                      {"first", check.first},
+                      {"last", check.last},
                       {"first_unsorted", nullptr},
                       {"seconds", check.seconds},
                       {"memory_scope", name_of(check.memory_scope)},
@@ -199,6 +201,21 @@ std::string to_json(const MergeFilesStats& stats) {
                           {"factors", stats.planned.factors},
                           {"predicted_seconds", stats.planned.seconds}},
                          stats);
+}
+
+std::string to_json(const SliceFilesResult& result) {
+  api::Json slices = api::Json::array();
+  for (const Slice& slice : result.slices)
+    slices.push_back(api::Json::array({slice.part, slice.offset, slice.bytes}));
+  api::Json parts = api::Json::array();
+  for (const SlicedPart& part : result.parts)
+    parts.push_back({{"items", part.items}, {"bytes", part.bytes}, {"checksum", part.checksum}});
+  return api::json_text({{"version", 1},
+                         {"command", "slice"},
+                         {"seconds", result.seconds},
+                         {"peak_bytes", result.peak_bytes},
+                         {"slices", std::move(slices)},
+                         {"parts", std::move(parts)}});
 }
 
 std::string to_json(const PartitionFilesResult& result) {

@@ -7,51 +7,36 @@
 #include "source/in_order.h"
 
 namespace penstock::files {
-namespace {
 
-// A header is taken off first: what follows is of the format that it makes.
-class CheckSink final : public Sink {
- public:
-  explicit CheckSink(const record::CheckOptions& options) : options_(options) {
-    if (options_.format.header_lines == 0) checker_.emplace(options_);
-  }
-
-  Status write(std::span<const std::byte> from) override {
-    if (checker_) {
-      checker_->add(from);
-      return {};
-    }
-    head_.append(reinterpret_cast<const char*>(from.data()), from.size());
-    const auto bytes = record::header_bytes(options_.format, head_);
-    if (bytes.value_or(head_.size()) > record::header_bytes_max) return endless_header("");
-    return bytes ? take_header(*bytes) : Status{};
-  }
-  // Where the header has not ended, there is nothing else.
-  Result<record::CheckResult> finish() {
-    if (!checker_) {
-      if (auto status = take_header(head_.size()); !status) return std::unexpected(status.error());
-    }
-    return checker_->finish();
-  }
-
- private:
-  Status take_header(size_t bytes) {
-    auto format = record::with_header(options_.format, std::string_view(head_).substr(0, bytes));
-    if (!format) return std::unexpected(format.error());
-    options_.format = std::move(*format);
-    options_.header_bytes = bytes;
-    checker_.emplace(options_);
-    checker_->add(std::as_bytes(std::span(head_).subspan(bytes)));
-    head_ = {};
+Status CheckSink::write(std::span<const std::byte> from) {
+  if (checker_) {
+    checker_->add(from);
     return {};
   }
+  head_.append(reinterpret_cast<const char*>(from.data()), from.size());
+  const auto bytes = record::header_bytes(options_.format, head_);
+  if (bytes.value_or(head_.size()) > record::header_bytes_max) return endless_header("");
+  return bytes ? take_header(*bytes) : Status{};
+}
 
-  record::CheckOptions options_;
-  std::string head_;
-  std::optional<record::Checker> checker_;
-};
+Result<record::CheckResult> CheckSink::finish() {
+  // Where the header has not ended, there is nothing else.
+  if (!checker_) {
+    if (auto status = take_header(head_.size()); !status) return std::unexpected(status.error());
+  }
+  return checker_->finish();
+}
 
-}  // namespace
+Status CheckSink::take_header(size_t bytes) {
+  auto format = record::with_header(options_.format, std::string_view(head_).substr(0, bytes));
+  if (!format) return std::unexpected(format.error());
+  options_.format = std::move(*format);
+  options_.header_bytes = bytes;
+  checker_.emplace(options_);
+  checker_->add(std::as_bytes(std::span(head_).subspan(bytes)));
+  head_ = {};
+  return {};
+}
 
 Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
                                         const record::CheckFileOptions& options) {

@@ -3,10 +3,32 @@
 // The check of one input, whatever it is: a file in parts (record/check_file.h), and what comes in
 // order (source/in_order.h) from front to back.
 
+#include <optional>
+#include <string>
+
 #include "files/options.h"
 #include "record/check_file.h"
 
 namespace penstock::files {
+
+// Checks what is written to it. A header is taken off first: what follows is of the format that it makes.
+// Thread safety: that of Sink.
+class CheckSink final : public Sink {
+ public:
+  explicit CheckSink(const record::CheckOptions& options) : options_(options) {
+    if (options_.format.header_lines == 0) checker_.emplace(options_);
+  }
+
+  Status write(std::span<const std::byte> from) override;
+  Result<record::CheckResult> finish();
+
+ private:
+  Status take_header(size_t bytes);
+
+  record::CheckOptions options_;
+  std::string head_;
+  std::optional<record::Checker> checker_;
+};
 
 // The first input of `files`. What is no whole number of items is an error (code corrupt). `files.cancel` ends
 // the wait for what comes in order: ErrorCode::cancelled.

@@ -73,9 +73,7 @@ ToOutput by_stable_hash(const record::Format& format, uint32_t parts) {
   return [order = record::ItemOrder(format), parts, room = std::string()](const Items& items,
                                                                           uint32_t* to) mutable {
     for (size_t i = 0; i < items.size(); ++i) {
-      constexpr unsigned half = 32;
-      const uint64_t hash = stable_hash(order.key(items[i], room));
-      to[i] = static_cast<uint32_t>(((hash >> half) * parts) >> half);
+      to[i] = part_of_hash(order.key(items[i], room), parts);
     }
   };
 }
@@ -431,6 +429,11 @@ Result<PartitionFilesResult> Partition::go() {
 }
 
 }  // namespace
+
+uint32_t part_of_hash(std::string_view key, uint32_t parts) {
+  constexpr unsigned half = 32;
+  return static_cast<uint32_t>(((stable_hash(key) >> half) * parts) >> half);
+}
 
 Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts) {
   constexpr std::string_view place = "{}";

@@ -31,6 +31,9 @@ inline constexpr uint32_t parts_max = 1 << 16;
 // sort_files().
 Result<PartitionFilesResult> partition_files(const PartitionFilesOptions& options);
 
+// Where a key goes by its hash, which stays as it is (docs/files.md).
+uint32_t part_of_hash(std::string_view key, uint32_t parts);
+
 // "out-{}.bin" of 100 parts: "out-07.bin".
 Result<std::string> part_path(const std::string& pattern, uint32_t part, uint32_t parts);
 

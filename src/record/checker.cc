@@ -324,6 +324,10 @@ Result<CheckResult> Checker::finish() {
                                partial_.size(), item_bytes_),
                    "", "another --format or --record");
   }
+  if (result_.count > 0) {
+    result_.first = printable_key(order_.format(), first_);
+    result_.last = printable_key(order_.format(), last_);
+  }
   return result_;
 }
 

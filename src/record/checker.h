@@ -29,6 +29,7 @@ struct CheckResult {
   // sum is the Sort Benchmark's. Other items: the 64-bit hash of hash.h of all their bytes, of a
   // line without its newline.
   __uint128_t checksum = 0;
+  std::string first, last;  // keys for people (printable_key()); empty while count is 0
 
   bool sorted() const { return !first_unsorted; }
   std::string checksum_hex() const;  // as the Sort Benchmark prints it: no leading zeros
