@@ -27,6 +27,7 @@ T value_of(Result<T> result) {
 
 // One for each file here.
 void bind_memory(nb::module_& module);
+void bind_sources(nb::module_& module);
 void bind_files(nb::module_& module);
 void bind_stream(nb::module_& module);
 void bind_rewire(nb::module_& module);

@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,6 +18,7 @@
 
 #include "background.h"
 #include "errors.h"
+#include "sources.h"
 
 namespace penstock::python {
 namespace {
@@ -25,10 +27,11 @@ std::string bytes_of(const nb::bytes& bytes) {
   return {bytes.c_str(), bytes.size()};
 }
 
-// Paths may hold any bytes.
-std::vector<std::string> paths_of(const std::vector<nb::bytes>& paths) {
+// Paths and items may hold any bytes.
+std::vector<std::string> strings_of(const std::vector<nb::bytes>& all) {
   std::vector<std::string> result;
-  for (const nb::bytes& path : paths) result.push_back(bytes_of(path));
+  result.reserve(all.size());
+  for (const nb::bytes& each : all) result.push_back(bytes_of(each));
   return result;
 }
 
@@ -90,6 +93,24 @@ void bind_operation(nb::module_& module, const char* name, Operation operation) 
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
 }
 
+// The same, with an output that is checked.
+template <class Options, class Operation>
+void bind_checked(nb::module_& module, const char* name, Operation operation) {
+  module.def(
+      name,
+      [operation](const FilesOptions& files, const Options& options, const nb::object& progress,
+                  const nb::object& notice) {
+        return run(files, progress, notice, [&](const FilesOptions& all) {
+          return checked(all, [&](const FilesOptions& each) -> Result<std::string> {
+            const auto done = operation(each, options);
+            if (!done) return std::unexpected(done.error());
+            return to_json(*done);
+          });
+        });
+      },
+      nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
+}
+
 void bind_options(nb::module_& module) {
   nb::class_<ItemFormat>(module, "ItemFormat")
       .def_rw("name", &ItemFormat::name)
@@ -108,13 +129,17 @@ void bind_options(nb::module_& module) {
       .def("set_paths",
            [](FilesOptions& files, const std::vector<nb::bytes>& inputs, const nb::bytes& output,
               const std::vector<nb::bytes>& temp_directories) {
-             files.inputs = paths_of(inputs);
+             files.inputs = strings_of(inputs);
              files.output = bytes_of(output);
-             files.temp_directories = paths_of(temp_directories);
+             files.temp_directories = strings_of(temp_directories);
            })
       .def("set_device",
            [](FilesOptions& files, const std::string& name) {
              files.device = std::make_shared<const DeviceProfile>(value_of(load_profile(name)));
+           })
+      .def("add_source",
+           [](FilesOptions& files, std::shared_ptr<Source> source) {
+             files.sources.push_back(std::move(source));
            })
       .def_rw("items", &FilesOptions::items)
       .def_rw("memory_bytes", &FilesOptions::memory_bytes)
@@ -152,6 +177,14 @@ void bind_options(nb::module_& module) {
       .def_rw("checksums", &PartitionFilesOptions::checksums)
       .def("set_bounds_path", [](PartitionFilesOptions& options, const nb::bytes& path) {
         options.bounds_path = bytes_of(path);
+      });
+  nb::class_<SliceFilesOptions>(module, "SliceFilesOptions")
+      .def(nb::init<>())
+      .def_rw("parts", &SliceFilesOptions::parts)
+      .def_rw("wanted", &SliceFilesOptions::wanted)
+      .def_rw("slice_bytes", &SliceFilesOptions::slice_bytes)
+      .def("add_cut", [](SliceFilesOptions& options, const nb::bytes& item, uint64_t position) {
+        options.cuts.push_back({bytes_of(item), position});
       });
   nb::class_<Aggregates>(module, "Aggregates")
       .def_rw("count", &Aggregates::count)
@@ -194,6 +227,21 @@ void bind_files(nb::module_& module) {
   bind_operation<GroupFilesOptions>(module, "group_files", group_files);
   bind_operation<JoinFilesOptions>(module, "join_files", join_files);
   bind_operation<JoinLinesOptions>(module, "join_lines", join_lines);
+  bind_operation<SliceFilesOptions>(module, "slice_files", slice_files);
+  bind_checked<SortFilesOptions>(module, "sort_checked", sort_files);
+  module.def(
+      "pass_checked",
+      [](const FilesOptions& files, const nb::object& progress, const nb::object& notice) {
+        return run(files, progress, notice,
+                   [](const FilesOptions& all) { return checked(all, pass_on); });
+      },
+      nb::arg("files"), nb::arg("progress").none(), nb::arg("notice"));
+  module.def(
+      "order_items",
+      [](const ItemFormat& format, const nb::bytes& header, const std::vector<nb::bytes>& items) {
+        return value_of(order_items(format, bytes_of(header), strings_of(items)));
+      },
+      nb::arg("format"), nb::arg("header"), nb::arg("items"));
   module.def(
       "check_file",
       [](const FilesOptions& files, unsigned threads, const nb::object& progress,

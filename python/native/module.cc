@@ -27,6 +27,7 @@ void raise(const Error& error) {
 
 NB_MODULE(_penstock, module) {
   penstock::python::bind_memory(module);
+  penstock::python::bind_sources(module);
   penstock::python::bind_files(module);
   penstock::python::bind_stream(module);
   penstock::python::bind_rewire(module);

@@ -14,6 +14,7 @@
 #include "errors.h"
 #include "penstock/files.h"
 #include "row_run.h"
+#include "sources.h"
 
 namespace penstock::python {
 namespace {
@@ -69,22 +70,6 @@ void bind_operation(nb::module_& module, const char* name, bool sink, Operation 
       nb::arg("files"), nb::arg("options"), nb::arg("rows"), nb::arg("sources"));
 }
 
-// From a file to the sink.
-Result<std::string> pass_on(const FilesOptions& files) {
-  auto source = open_source(files.inputs.at(0), {.decompress = false});
-  if (!source) return std::unexpected(source.error());
-  std::vector<std::byte> piece(256 * KiB);
-  for (;;) {
-    const auto bytes = (*source)->read(piece);
-    if (!bytes) return std::unexpected(bytes.error());
-    if (*bytes == 0) break;
-    if (Status status = files.sink->write(std::span(piece).first(*bytes)); !status)
-      return std::unexpected(status.error());
-  }
-  if (Status status = files.sink->close(); !status) return std::unexpected(status.error());
-  return "{}";
-}
-
 }  // namespace
 
 void bind_tables(nb::module_& module) {
@@ -115,10 +100,32 @@ void bind_tables(nb::module_& module) {
   bind_operation<SortFilesOptions>(module, "sort_rows", true, sort_files);
   bind_operation<MergeFilesOptions>(module, "merge_rows", true, merge_files);
   bind_operation<PartitionFilesOptions>(module, "partition_rows", false, partition_files);
+  bind_operation<SliceFilesOptions>(module, "slice_rows", false, slice_files);
   module.def(
       "read_rows",
       [](const FilesOptions& files, const Rows& rows) {
         return new RowRun(files, rows.table, {}, 0, true, rows.limits, pass_on);
+      },
+      nb::arg("files"), nb::arg("rows"));
+  // Of rows that were made elsewhere, and come from the files' sources.
+  module.def(
+      "sort_rows_checked",
+      [](const FilesOptions& files, const SortFilesOptions& options, const Rows& rows) {
+        return new RowRun(
+            files, rows.table, {}, 0, true, rows.limits, [options](const FilesOptions& all) {
+              return checked(all, [&](const FilesOptions& each) -> Result<std::string> {
+                const auto done = sort_files(each, options);
+                if (!done) return std::unexpected(done.error());
+                return to_json(*done);
+              });
+            });
+      },
+      nb::arg("files"), nb::arg("options"), nb::arg("rows"));
+  module.def(
+      "read_rows_checked",
+      [](const FilesOptions& files, const Rows& rows) {
+        return new RowRun(files, rows.table, {}, 0, true, rows.limits,
+                          [](const FilesOptions& all) { return checked(all, pass_on); });
       },
       nb::arg("files"), nb::arg("rows"));
 }

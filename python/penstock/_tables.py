@@ -170,8 +170,8 @@ def _format(path: Path, given: str | None) -> str:
     return found
 
 
-def _parquet_batches(file: Any, budget: _Budget) -> Iterator[pa.RecordBatch]:
-    """A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
+def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = None) -> Iterator[pa.RecordBatch]:
+    """Of all row groups, or of those. A reader cannot change its pace within a row group: how many rows it takes at a time is what the widest so far allow. It decodes one
     column after another: several at a time take memory for each, and the sort has work for the other processors."""
     rows = 65536
 
@@ -179,10 +179,11 @@ def _parquet_batches(file: Any, budget: _Budget) -> Iterator[pa.RecordBatch]:
         nonlocal rows
         rows = max(1, min(rows, budget.batch * batch.num_rows // max(1, batch.nbytes)))
 
-    for batch in file.iter_batches(batch_size=256, use_threads=False):
+    groups = range(file.num_row_groups) if groups is None else list(groups)
+    for batch in file.iter_batches(batch_size=256, row_groups=groups[:1], use_threads=False):
         look(batch)
         break
-    for group in range(file.num_row_groups):
+    for group in groups:
         for batch in file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
             look(batch)
             yield batch

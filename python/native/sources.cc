@@ -1,0 +1,221 @@
+#include "sources.h"
+
+#include <fcntl.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+
+namespace penstock::python {
+namespace {
+
+struct Stretch {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+std::unexpected<Error> cancelled(const std::string& subject) {
+  return std::unexpected(
+      Error{.code = ErrorCode::cancelled, .attempted = "read on", .subject = subject});
+}
+
+class Stretches final : public Source {
+ public:
+  Stretches(std::string head, std::vector<Stretch> stretches)
+      : head_(std::move(head)), stretches_(std::move(stretches)) {}
+  ~Stretches() override { close(); }
+  Stretches(const Stretches&) = delete;
+  Stretches& operator=(const Stretches&) = delete;
+
+  Result<size_t> read(std::span<std::byte> into) override {
+    if (cancelled_) return cancelled("stretches of files");
+    if (head_bytes_ < head_.size()) {
+      const size_t bytes = std::min(into.size(), head_.size() - head_bytes_);
+      std::memcpy(into.data(), head_.data() + head_bytes_, bytes);
+      head_bytes_ += bytes;
+      return bytes;
+    }
+    while (at_ < stretches_.size() && done_bytes_ == stretches_[at_].bytes) {
+      ++at_;
+      done_bytes_ = 0;
+    }
+    if (at_ == stretches_.size()) return 0;
+    const Stretch& stretch = stretches_[at_];
+    if (fd_ < 0 || open_ != stretch.path) {
+      close();
+      fd_ = ::open(stretch.path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (fd_ < 0) return failed("open", stretch.path, errno);
+      open_ = stretch.path;
+    }
+    const size_t wanted = std::min<uint64_t>(into.size(), stretch.bytes - done_bytes_);
+    ssize_t got = -1;
+    do {
+      got = ::pread(fd_, into.data(), wanted, static_cast<off_t>(stretch.offset + done_bytes_));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) return failed("read", stretch.path, errno);
+    if (got == 0) {
+      return std::unexpected(Error{.code = ErrorCode::corrupt,
+                                   .attempted = "read on: it has become shorter",
+                                   .subject = stretch.path});
+    }
+    done_bytes_ += static_cast<uint64_t>(got);
+    return static_cast<size_t>(got);
+  }
+  void cancel() override { cancelled_ = true; }
+
+ private:
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+  static std::unexpected<Error> failed(const char* attempted, const std::string& path, int code) {
+    return std::unexpected(Error{.code = code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                                 .attempted = attempted,
+                                 .subject = path,
+                                 .system_errno = code});
+  }
+
+  const std::string head_;
+  const std::vector<Stretch> stretches_;
+  size_t head_bytes_ = 0;
+  size_t at_ = 0;
+  uint64_t done_bytes_ = 0;  // of that stretch
+  int fd_ = -1;
+  std::string open_;
+  std::atomic<bool> cancelled_ = false;
+};
+
+// Of anything with a contiguous buffer, as long as it lives.
+class View {
+ public:
+  explicit View(const nb::handle& object) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  }
+  ~View() { PyBuffer_Release(&buffer_); }
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(buffer_.buf), static_cast<size_t>(buffer_.len)};
+  }
+
+ private:
+  Py_buffer buffer_ = {};
+};
+
+std::string bytes_of(const nb::bytes& bytes) {
+  return {bytes.c_str(), bytes.size()};
+}
+
+}  // namespace
+
+Result<size_t> FedSource::read(std::span<std::byte> into) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !fed_.empty() || ended_ || cancelled_ || error_; });
+  if (cancelled_) return cancelled("what Python feeds");
+  if (!fed_.empty()) {
+    const size_t bytes = std::min(into.size(), fed_.size());
+    std::memcpy(into.data(), fed_.data(), bytes);
+    fed_ = fed_.subspan(bytes);
+    if (fed_.empty()) changed_.notify_all();
+    return bytes;
+  }
+  if (error_) return std::unexpected(*error_);
+  return 0;
+}
+
+void FedSource::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+bool FedSource::feed(std::span<const std::byte> bytes) {
+  std::unique_lock lock(mutex_);
+  fed_ = bytes;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return fed_.empty() || cancelled_; });
+  fed_ = {};
+  return !cancelled_;
+}
+
+void FedSource::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void FedSource::fail(const std::string& what, const std::string& subject) {
+  const std::lock_guard lock(mutex_);
+  error_ = Error{.code = ErrorCode::io, .attempted = what, .subject = subject};
+  changed_.notify_all();
+}
+
+Result<std::string> pass_on(const FilesOptions& files) {
+  std::vector<std::shared_ptr<Source>> sources;
+  for (const std::string& input : files.inputs) {
+    auto source = open_source(input, {.decompress = false});
+    if (!source) return std::unexpected(source.error());
+    sources.push_back(std::move(*source));
+  }
+  sources.insert(sources.end(), files.sources.begin(), files.sources.end());
+  std::vector<std::byte> piece(256 * KiB);
+  for (const auto& source : sources) {
+    for (;;) {
+      if (files.cancel != nullptr && files.cancel->load()) {
+        return std::unexpected(Error{.code = ErrorCode::interrupted,
+                                     .attempted = "finish: it was asked to stop",
+                                     .subject = "the run"});
+      }
+      const auto bytes = source->read(piece);
+      if (!bytes) return std::unexpected(bytes.error());
+      if (*bytes == 0) break;
+      if (Status status = files.sink->write(std::span(piece).first(*bytes)); !status)
+        return std::unexpected(status.error());
+    }
+  }
+  if (Status status = files.sink->close(); !status) return std::unexpected(status.error());
+  return "{}";
+}
+
+void bind_sources(nb::module_& module) {
+  nb::class_<Source>(module, "Source");
+  nb::class_<FedSource, Source>(module, "FedSource")
+      .def(nb::init<>())
+      .def(
+          "feed",
+          [](FedSource& source, const nb::object& buffer) {
+            const View view(buffer);
+            const nb::gil_scoped_release released;
+            return view.bytes().empty() || source.feed(view.bytes());
+          },
+          nb::arg("buffer"), "Waits until all of it is taken. False: nothing more is wanted.")
+      .def("end", &FedSource::end)
+      .def("fail", &FedSource::fail, nb::arg("what"), nb::arg("subject"))
+      .def("cancel", &FedSource::cancel);
+  module.def(
+      "stretches",
+      [](const nb::bytes& head, const std::vector<std::tuple<nb::bytes, uint64_t, uint64_t>>& all) {
+        std::vector<Stretch> made;
+        for (const auto& [path, offset, bytes] : all)
+          made.push_back({bytes_of(path), offset, bytes});
+        return std::shared_ptr<Source>(
+            std::make_shared<Stretches>(bytes_of(head), std::move(made)));
+      },
+      nb::arg("head"), nb::arg("stretches"),
+      "Path, offset and bytes of stretches, one after the other, behind some bytes. A file is open "
+      "while it is read.");
+}
+
+}  // namespace penstock::python

@@ -1,0 +1,61 @@
+#pragma once
+
+// Bytes for an operation on files that come from Python, or from stretches of files.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "penstock/files.h"
+
+namespace penstock::python {
+
+// What threads of Python feed it, in order. A thread that feeds waits until the operation has taken all of it, without
+// the GIL, and so the operation reads straight from what Python holds.
+// Thread safety: one thread feeds; the operation reads in one of its own.
+class FedSource final : public Source {
+ public:
+  Result<size_t> read(std::span<std::byte> into) override;
+  void cancel() override;
+
+  // False: nothing more is wanted.
+  bool feed(std::span<const std::byte> bytes);
+  void end();
+  // It has failed: what is read from now on is this error.
+  void fail(const std::string& what, const std::string& subject);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::span<const std::byte> fed_;
+  bool ended_ = false;
+  bool cancelled_ = false;
+  std::optional<Error> error_;
+};
+
+// operation(files), whose output is checked on its way; {"run": .., "check": ..}, as the operation tells them.
+template <class Operation>
+Result<std::string> checked(FilesOptions files, Operation operation) {
+  std::shared_ptr<Sink> to = files.sink;
+  if (to == nullptr) {
+    auto opened =
+        open_sink(files.output, {.sync = files.output_rules.sync, .inputs = files.inputs});
+    if (!opened) return std::unexpected(opened.error());
+    to = std::move(*opened);
+  }
+  auto sink = CheckedSink::open(std::move(to), files.items);
+  if (!sink) return std::unexpected(sink.error());
+  files.sink = *sink;
+  auto run = operation(files);
+  if (!run) return std::unexpected(run.error());
+  const auto check = (*sink)->check();
+  if (!check) return std::unexpected(check.error());
+  return "{\"run\": " + *run + ", \"check\": " + to_json(*check, files.output, files.items) + "}";
+}
+
+// From the inputs and sources to the sink, as they come.
+Result<std::string> pass_on(const FilesOptions& files);
+
+}  // namespace penstock::python
