@@ -1,0 +1,159 @@
+"""Where tasks run: on a cluster of Ray, or in threads of this process. Both are asked in the same words.
+
+A task is a function of tasks.py or gather.py. `outcome` of one that has ended is its value, or what it raised, or that its process
+("worker") or its node ("node") was lost. Nothing is done again here: the driver decides."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+from . import tasks
+
+Handle = Any
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    slots: int  # tasks at a time
+    store_bytes: int | None = None  # of Ray's object store
+
+
+@dataclass
+class Outcome:
+    value: Any = None
+    error: BaseException | None = None
+    lost: str = ""  # "worker", "node"
+
+
+class ThisMachine:
+    """The native operations need no GIL: threads do."""
+
+    name = "this machine"
+
+    def __init__(self, slots: int | None) -> None:
+        slots = slots or len(os.sched_getaffinity(0))
+        self._node = Node("this machine", slots)
+        # Small tasks beside those that have slots.
+        self._pool = concurrent.futures.ThreadPoolExecutor(slots + 2, "penstock")
+        self._stops: dict[Handle, threading.Event] = {}
+
+    def nodes(self) -> list[Node]:
+        return [self._node]
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def start(self, function: Callable[..., Any], arguments: Sequence[Any], node: str, cpus: int, memory: int) -> Handle:
+        stop = threading.Event()
+
+        def work() -> Any:
+            tasks.set_stop(stop, self._node.id)
+            return function(*arguments)
+
+        handle = self._pool.submit(work)
+        self._stops[handle] = stop
+        return handle
+
+    def wait(self, handles: list[Handle], seconds: float) -> list[Handle]:
+        return list(concurrent.futures.wait(handles, seconds, concurrent.futures.FIRST_COMPLETED).done)
+
+    def outcome(self, handle: Handle) -> Outcome:
+        self._stops.pop(handle, None)
+        if handle.cancelled():
+            return Outcome(error=tasks.Stopped())
+        error = handle.exception()
+        return Outcome(error=error) if error is not None else Outcome(handle.result())
+
+    def cancel(self, handle: Handle, force: bool) -> None:
+        handle.cancel()
+        if handle in self._stops:
+            self._stops[handle].set()
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Cluster:
+    """Of Ray. Tasks are never retried by it, and run where they are sent or not at all."""
+
+    name = "ray"
+
+    def __init__(self, slots: int | None, memory: int, address: str | None) -> None:
+        import ray
+
+        self._ray = ray
+        self._slots, self._memory = slots, memory
+        self._functions: dict[Callable[..., Any], Any] = {}
+        self._connected_here = not ray.is_initialized()
+        if self._connected_here:
+            ray.init(address=address or "auto", log_to_driver=False)
+
+    def nodes(self) -> list[Node]:
+        found = []
+        for told in self._ray.nodes():  # type: ignore[no-untyped-call]
+            resources = told["Resources"]
+            if not told["Alive"] or not resources.get("CPU"):
+                continue
+            slots = min(self._slots or 1 << 20, int(resources["CPU"]), int(resources.get("memory", 0)) // self._memory)
+            if slots:
+                found.append(Node(told["NodeID"], slots, int(resources.get("object_store_memory", 0))))
+        return found
+
+    def share(self, value: Any) -> Any:
+        return self._ray.put(value)
+
+    def start(self, function: Callable[..., Any], arguments: Sequence[Any], node: str, cpus: int, memory: int) -> Handle:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        if function not in self._functions:
+            self._functions[function] = self._ray.remote(max_retries=0)(function)
+        return self._functions[function].options(
+            num_cpus=cpus, memory=memory or None, name=f"penstock {function.__name__}",
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
+
+    def wait(self, handles: list[Handle], seconds: float) -> list[Handle]:
+        done, _ = self._ray.wait(handles, num_returns=1, timeout=seconds)
+        if done and len(handles) > 1:
+            done, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
+        return list(done)
+
+    def outcome(self, handle: Handle) -> Outcome:
+        from ray import exceptions
+
+        try:
+            return Outcome(self._ray.get(handle))
+        except exceptions.TaskCancelledError as error:
+            return Outcome(error=error)
+        except exceptions.RayTaskError as error:
+            return Outcome(error=error.cause if isinstance(getattr(error, "cause", None), BaseException) else error)
+        except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError) as error:
+            return Outcome(error=error, lost="worker")
+        except exceptions.RayError as error:
+            return Outcome(error=error, lost="node")
+
+    def cancel(self, handle: Handle, force: bool) -> None:
+        self._ray.cancel(handle, force=force, recursive=True)
+
+    def close(self) -> None:
+        if self._connected_here:
+            self._ray.shutdown()
+
+
+def choose(address: str | None, slots: int | None, memory: int) -> ThisMachine | Cluster:
+    """A cluster where `address` says one, where ray.init() was called, or where $RAY_ADDRESS says one. Errors: ImportError."""
+    if address == "local":
+        return ThisMachine(slots)
+    try:
+        import ray
+    except ImportError as error:
+        if address or os.environ.get("RAY_ADDRESS"):
+            raise ImportError("a cluster needs Ray: pip install 'penstock[ray]'") from error
+        return ThisMachine(slots)
+    if address or ray.is_initialized() or os.environ.get("RAY_ADDRESS"):
+        return Cluster(slots, memory, address)
+    return ThisMachine(slots)

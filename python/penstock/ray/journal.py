@@ -1,0 +1,108 @@
+"""The journal of a job: a folder beside its output, by which another driver goes on when the first one is lost.
+
+    out/.penstock-NAME/job.json            what the job is (job.py), when its cuts are chosen
+    out/.penstock-NAME/run-R               one for each driver; attempts are "R.N", so that no two have one name
+    out/.penstock-NAME/group-G.json        where the slices of group G lie: the last word on it counts
+    out/.penstock-NAME/part-P.json         what part P is, and its hidden name
+
+Every file is written whole, and read by none but a driver. Where the slices themselves are still there, and whether the hidden
+files are, a driver asks the nodes and the storage."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import storage
+from .job import Job
+
+
+@dataclass
+class Sliced:
+    """The slices of one group: a file on a node."""
+
+    node: str
+    path: str
+    bytes: int
+    slices: np.ndarray[Any, Any]  # part, offset, bytes of each; sorted by part
+    items: list[int]  # of each part
+    sizes: list[int]
+    checksums: list[str]
+    seconds: float = 0
+    peak_bytes: int = 0
+    missing: frozenset[int] = frozenset()  # parts that were finished before, and are not there
+
+    def of_part(self, part: int) -> list[tuple[int, int]]:
+        low, high = np.searchsorted(self.slices[:, 0], [part, part + 1])
+        return [(int(offset), int(size)) for _, offset, size in self.slices[low:high]]
+
+    @property
+    def sums(self) -> tuple[list[int], list[int], list[str]]:
+        """Another attempt has the same, or the input has changed."""
+        return self.items, self.sizes, self.checksums
+
+
+class Journal:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.run = 0
+
+    def _write(self, name: str, told: dict[str, Any]) -> None:
+        storage.write(storage.join(self._job.journal, name), json.dumps(told).encode())
+
+    def begin(self) -> None:
+        """This driver's run gets a number of its own."""
+        storage.make_folder(self._job.journal)
+        runs = [int(name[4:]) for name in storage.names(self._job.journal) if name.startswith("run-")]
+        self.run = max(runs, default=-1) + 1
+        self._write(f"run-{self.run}", {})
+        if self.run == 0:
+            storage.write(storage.join(self._job.journal, "job.json"), self._job.to_json())
+
+    def add_group(self, group: int, sliced: Sliced) -> None:
+        told = dict(vars(sliced), missing=sorted(sliced.missing),
+                    slices=base64.b64encode(zlib.compress(sliced.slices.astype("<i8").tobytes(), 1)).decode())
+        self._write(f"group-{group}.json", told)
+
+    def add_part(self, part: int, told: dict[str, Any]) -> None:
+        self._write(f"part-{part}.json", told)
+
+    def read(self) -> tuple[dict[int, Sliced], dict[int, dict[str, Any]]]:
+        groups: dict[int, Sliced] = {}
+        parts: dict[int, dict[str, Any]] = {}
+        for name in storage.names(self._job.journal):
+            kind, _, number = name.removesuffix(".json").partition("-")
+            if kind not in ("group", "part") or not name.endswith(".json"):
+                continue
+            path = storage.join(self._job.journal, name)
+            told = json.loads(storage.read(path, 0, storage.look(path).bytes))
+            if kind == "part":
+                parts[int(number)] = told
+            else:
+                data = zlib.decompress(base64.b64decode(told.pop("slices")))
+                groups[int(number)] = Sliced(slices=np.frombuffer(data, "<i8").reshape(-1, 3),
+                                             **dict(told, missing=frozenset(told["missing"])))
+        return groups, parts
+
+    def remove(self) -> None:
+        storage.remove(self._job.journal)
+
+
+def find(path: str) -> str:
+    """The journal itself, or the only one of the folder that a job writes to."""
+    if storage.names(path) and "job.json" in storage.names(path):
+        return path
+    found = [name for name in storage.names(path) if name.startswith(".penstock-") and "-part-" not in name]
+    if len(found) != 1:
+        raise FileNotFoundError(f"{path} has {'no journal' if not found else 'several journals: name one of ' + ', '.join(found)}")
+    return storage.join(path, found[0])
+
+
+def load(path: str) -> Job:
+    path = storage.join(find(path), "job.json")
+    return Job.from_json(storage.read(path, 0, storage.look(path).bytes))

@@ -1,0 +1,282 @@
+"""penstock.ray in threads of this process, and on a cluster of three nodes on this machine."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import penstock
+import penstock.ray
+from ray_nodes import MEMORY, Nodes, check_folder, check_numbers, largest, write_numbers
+
+# Ray's own.
+pytestmark = pytest.mark.filterwarnings("default")
+
+RNG = np.random.default_rng(22)
+COUNT = 1 << 20
+NUMBERS = {
+    "uniform": RNG.integers(0, 2**64, COUNT, dtype="u8"),
+    "zipf": RNG.zipf(1.2, COUNT).astype("u8"),
+    "equal": np.full(COUNT, 7, "u8"),
+    "sorted": np.arange(COUNT, dtype="u8"),
+    "reversed": np.arange(COUNT, dtype="u8")[::-1].copy(),
+}
+LOCAL = dict(address="local", memory_per_task="256M")
+SMALL = dict(format="u64", parts=9, group_size="1M")
+
+
+@pytest.fixture(autouse=True)
+def disk(tmp_path, monkeypatch):
+    """Of this machine as a node; nothing stays on it."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    monkeypatch.setenv("PENSTOCK_TEMP", str(folder))
+    yield folder
+    assert not list(folder.iterdir())
+
+
+# ---- In threads.
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_are_sorted_into_parts_of_like_sizes(tmp_path, kind):
+    manifest = penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS[kind]), tmp_path / "out", **SMALL, **LOCAL)
+    check_numbers(manifest, NUMBERS[kind])
+    assert len(manifest.parts) == 9 and largest(manifest) < 1.25
+    assert manifest.stages["peak_bytes"] < 256 << 20
+    again = penstock.ray.Manifest.load(str(tmp_path / "out"))
+    assert again == manifest
+
+
+def test_an_empty_input_has_one_empty_part(tmp_path):
+    (tmp_path / "in").write_bytes(b"")
+    manifest = penstock.ray.sort(tmp_path / "in", tmp_path / "out", format="u64", **LOCAL)
+    assert [part.bytes for part in manifest.parts] == [0]
+
+
+def test_records_of_equal_keys_keep_their_order_across_parts(tmp_path):
+    records = np.zeros(100_000, [("key", "S2"), ("place", "<u8")])
+    records["key"] = RNG.choice([b"aa", b"ab", b"b"], len(records), p=[0.8, 0.1, 0.1])
+    records["place"] = np.arange(len(records))
+    for i, part in enumerate(np.array_split(records, 4)):
+        part.tofile(tmp_path / f"{i}.bin")
+    manifest = penstock.ray.sort(tmp_path / "?.bin", tmp_path / "out", format="record", record=10, key="0:2", parts=6, group_size="128K",
+                                 **LOCAL)
+    out = np.concatenate([np.fromfile(part.path, records.dtype) for part in manifest.parts])
+    assert (out == records[np.argsort(records["key"], kind="stable")]).all()
+    assert largest(manifest) < 1.25
+
+
+def words(count):
+    made = [b"%x" % number for number in RNG.integers(0, 2**30, count)]
+    return [b" ".join(made[at:at + size]) for at, size in zip(RNG.integers(0, count - 12, count), RNG.integers(0, 12, count))]
+
+
+def test_lines_of_any_length(tmp_path):
+    lines = words(60_000)
+    lines[30_000] = b"q" * 9_000_000
+    (tmp_path / "a").write_bytes(b"\n".join(lines[:20_000]))  # without an end
+    (tmp_path / "b").write_bytes(b"\n".join(lines[20_000:]) + b"\n")
+    manifest = penstock.ray.sort([tmp_path / "a", tmp_path / "b"], tmp_path / "out", parts=5, group_size="500K", **LOCAL)
+    assert b"".join(pathlib.Path(path).read_bytes() for path in manifest.paths) == b"\n".join(sorted(lines)) + b"\n"
+
+
+def test_rows_of_csv_by_a_column_have_their_header_in_every_part(tmp_path):
+    header = b"name,price\n"
+    rows = b"".join(b'"n ""%d""%s",%d\n' % (i, b"\n" if i % 50 == 0 else b"", price) for i, price in enumerate(RNG.integers(0, 1000, 40_000)))
+    (tmp_path / "in.csv").write_bytes(header + rows)
+    keys = dict(csv=True, header=True, key="price:n:r")
+    manifest = penstock.ray.sort(tmp_path / "in.csv", tmp_path / "out", parts=5, **keys, **LOCAL)
+    penstock.sort_file(tmp_path / "in.csv", tmp_path / "one.csv", stable=True, **keys)
+    read = [pathlib.Path(path).read_bytes() for path in manifest.paths]
+    assert len(read) == 5 and all(data.startswith(header) for data in read)
+    assert header + b"".join(data[len(header):] for data in read) == (tmp_path / "one.csv").read_bytes()
+
+
+def test_partition_is_that_of_one_machine(tmp_path):
+    (tmp_path / "in").write_bytes(b"\n".join(words(30_000)) + b"\n")
+    manifest = penstock.ray.partition(tmp_path / "in", tmp_path / "out/p-{}.txt", parts=4, group_size="100K", **LOCAL)
+    one = penstock.partition_files(tmp_path / "in", tmp_path / "p-{}", parts=4)
+    for here, there in zip(manifest.parts, one.parts):
+        assert pathlib.Path(here.path).read_bytes() == pathlib.Path(there.file).read_bytes()
+    check_folder(manifest)
+
+
+def test_group_counts_every_key_once(tmp_path):
+    numbers = NUMBERS["zipf"][:200_000] % 1000
+    manifest = penstock.ray.group(write_numbers(tmp_path / "in", numbers), tmp_path / "out", format="u64", count=True, parts=3,
+                                  group_size="256K", **LOCAL)
+    out = np.concatenate([np.fromfile(part.path, "<u8").reshape(-1, 2) for part in manifest.parts])
+    keys, counts = np.unique(numbers, return_counts=True)
+    assert (out[np.argsort(out[:, 0])] == np.stack([keys, counts.astype("u8")], 1)).all()
+    assert manifest.items == len(numbers) and sum(part.items for part in manifest.parts) == len(keys)
+
+
+def tables(tmp_path, rows=30_000):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        pq.write_table(pa.table({"ts": pa.array(RNG.integers(0, 100, rows), mask=RNG.random(rows) < 0.01),
+                                 "id": [f"id{number}" for number in RNG.integers(0, 1000, rows)],
+                                 "place": np.arange(rows) + i * rows}), tmp_path / f"in/{i}.parquet", row_group_size=5000)
+    by = [("ts", "descending"), "id"]
+    penstock.sort_table([tmp_path / f"in/{i}.parquet" for i in range(3)], tmp_path / "one.parquet", by=by)
+    return pq, pa, by
+
+
+def test_tables_are_sorted_as_on_one_machine(tmp_path):
+    pq, pa, by = tables(tmp_path)
+    manifest = penstock.ray.sort(tmp_path / "in/*.parquet", tmp_path / "out", by=by, parts=7, group_size="100K", compression="zstd", **LOCAL)
+    assert pa.concat_tables([pq.read_table(part.path) for part in manifest.parts]).equals(pq.read_table(tmp_path / "one.parquet"))
+    assert len(manifest.parts) == 7 and largest(manifest) < 1.25
+    check_folder(manifest)
+
+
+def test_object_stores_by_fsspec(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    data = NUMBERS["uniform"][:200_000]
+    store.pipe_file("/bucket/a.u64", data[:70_000].tobytes())
+    store.pipe_file("/bucket/b.u64", data[70_000:].tobytes())
+    manifest = penstock.ray.sort("memory://bucket/*.u64", "memory://bucket/out", **SMALL, **LOCAL)
+    out = np.concatenate([np.frombuffer(store.cat_file(part.path.partition("://")[2]), "<u8") for part in manifest.parts])
+    assert np.array_equal(out, np.sort(data)) and largest(manifest) < 1.25
+    assert len(store.ls("/bucket/out", detail=False)) == len(manifest.parts) + 1
+    store.rm("/bucket", recursive=True)
+
+
+def test_parts_of_another_job_are_not_mixed_with_these(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/part-00012.u64").write_bytes(b"")
+    with pytest.raises(FileExistsError, match="part-00012"):
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["equal"]), tmp_path / "out", **SMALL, **LOCAL)
+
+
+@pytest.mark.parametrize("point", ["distribute-2-index", "gather-3"])
+def test_an_input_or_disk_that_fails_again_and_again_ends_the_job(tmp_path, point):
+    faults = {f"{point}@0.{attempt}": "broken" for attempt in range(9)}
+    with pytest.raises(OSError, match="broken"):
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", _faults=faults, **SMALL, **LOCAL)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_full_disk_is_named(tmp_path, disk):
+    with pytest.raises(penstock.OutOfSpace, match=f"this machine: {disk}.* MiB free"):
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", _faults={"distribute-2-index@0.0": "full"},
+                          **SMALL, **LOCAL)
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("phase", ["distribute", "gather"])
+def test_what_progress_raises_leaves_nothing(tmp_path, phase):
+    def tell(now, done, total):
+        if now == phase and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", progress=tell, **SMALL, **LOCAL)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_an_input_that_changes_is_noticed(tmp_path):
+    pattern = write_numbers(tmp_path / "in", NUMBERS["uniform"])
+
+    def tell(phase, done, total):
+        if phase == "distribute" and done:
+            with open(tmp_path / "in/2.u64", "r+b") as file:
+                file.write(b"another ")
+
+    with pytest.raises(penstock.ray.InputChanged, match=r"in/2\.u64"):
+        penstock.ray.sort(pattern, tmp_path / "out", progress=tell, tasks_per_node=1, **SMALL, **LOCAL)
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_job_whose_driver_was_killed_goes_on(tmp_path):
+    pattern = write_numbers(tmp_path / "in", NUMBERS["uniform"])
+    program = "import penstock.ray, sys; penstock.ray.sort(*sys.argv[1:], _faults={'gather-3@0.0': 'hang'}, " \
+              f"**{SMALL!r}, **{LOCAL!r})"
+    driver = subprocess.Popen([sys.executable, "-c", program, pattern, str(tmp_path / "out")])
+    try:
+        while len(list((tmp_path / "out").glob(".penstock-*/part-*.json"))) < 4:
+            assert driver.poll() is None
+            time.sleep(0.02)
+    finally:
+        driver.kill()
+        driver.wait()
+    [journal] = (tmp_path / "out").glob(".penstock-*/job.json")
+    assert journal.exists()
+    manifest = penstock.ray.resume(tmp_path / "out", address="local")
+    check_numbers(manifest, NUMBERS["uniform"])
+    assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] <= 5
+
+
+# ---- On a cluster.
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    pytest.importorskip("ray")
+    made = Nodes()
+    yield made
+    made.close()
+
+
+def clustered(nodes, tmp_path, numbers, **more):
+    manifest = penstock.ray.sort(write_numbers(tmp_path / "in", numbers), tmp_path / "out", memory_per_task=MEMORY, **{**SMALL, **more})
+    check_numbers(manifest, numbers)
+    assert nodes.left() == []
+    return manifest
+
+
+def test_killed_workers_and_a_full_disk_cost_attempts(nodes, tmp_path):
+    manifest = clustered(nodes, tmp_path, NUMBERS["zipf"],
+                         _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill", "gather-4-written@0.0": "kill",
+                                  "distribute-5@0.0": "full"})
+    assert largest(manifest) < 1.25
+    assert manifest.stages["distribute"]["attempts"] == manifest.stages["distribute"]["tasks"] + 2
+    assert manifest.stages["gather"]["attempts"] == manifest.stages["gather"]["tasks"] + 2
+
+
+@pytest.mark.parametrize("stage", ["distribute", "gather"])
+def test_a_lost_node_has_its_groups_done_again(nodes, tmp_path, stage):
+    lost = []
+
+    def tell(phase, done, total):
+        if phase == stage and done >= total // 4 and not lost:
+            lost.append(phase)
+            nodes.lose(1)
+
+    try:
+        manifest = clustered(nodes, tmp_path, NUMBERS["uniform"], progress=tell)
+        assert lost and manifest.stages["distribute"]["attempts"] > 8
+    finally:
+        nodes.replace(1)
+
+
+def test_ctrl_c_leaves_nothing_on_any_node(nodes, tmp_path):
+    def interrupt():
+        while not list((tmp_path / "out").glob(".penstock-*/part-*.json")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        clustered(nodes, tmp_path, NUMBERS["uniform"], _faults={"gather-3@0.0": "hang"})
+    thread.join()
+    assert nodes.left() == [] and not list((tmp_path / "out").iterdir())
+
+
+def test_tables_on_a_cluster(nodes, tmp_path):
+    pq, pa, by = tables(tmp_path)
+    manifest = penstock.ray.sort(tmp_path / "in/*.parquet", tmp_path / "out", by=by, parts=4, group_size="200K", memory_per_task=MEMORY)
+    assert pa.concat_tables([pq.read_table(part.path) for part in manifest.parts]).equals(pq.read_table(tmp_path / "one.parquet"))
+    assert nodes.left() == []
