@@ -1,8 +1,11 @@
 #include "row_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <new>
 
 #include "penstock/files.h"
 
@@ -20,6 +23,21 @@ uint64_t take_length(const uint8_t*& from) {
     length |= uint64_t{byte & 127u} << shift;
     if (byte < 128) return length;
   }
+}
+
+void put_bit(Buffer& bits, size_t i, bool bit) {
+  if (i % 8 == 0) *bits.extend(1) = 0;
+  bits.data()[i / 8] |= static_cast<uint8_t>(bit ? 1 << i % 8 : 0);
+}
+
+void put_zeros(Buffer& to, size_t bytes) {
+  if (bytes > 0) std::memset(to.extend(bytes), 0, bytes);
+}
+
+void count(Gathered& to, bool valid) {
+  if (to.column->layout != Layout::nothing) put_bit(to.valid, to.length, valid);
+  ++to.length;
+  to.nulls += valid ? 0 : 1;
 }
 
 // ---- One value.
@@ -62,7 +80,7 @@ const uint8_t* take_value(Gathered& to, const uint8_t* from) {
     case Layout::nothing:
       return from;
     case Layout::boolean:
-      *to.values.extend(1) = *from;
+      put_bit(to.values, to.length - 1, *from != 0);
       return from + 1;
     case Layout::fixed:
       if (to.column->width > 0)
@@ -107,23 +125,20 @@ const uint8_t* take_value(Gathered& to, const uint8_t* from) {
 }
 
 const uint8_t* take(Gathered& to, const uint8_t* from) {
-  ++to.length;
-  to.valid.push_back(true);
+  count(to, true);
   return take_value(to, from);
 }
 
 void take_null(Gathered& to) {
-  ++to.length;
-  ++to.nulls;
-  to.valid.push_back(false);
+  count(to, false);
   switch (to.column->layout) {
     case Layout::nothing:
       break;
     case Layout::boolean:
-      to.values.extend(1);
+      put_bit(to.values, to.length - 1, false);
       break;
     case Layout::fixed:
-      to.values.extend(to.column->width);
+      put_zeros(to.values, to.column->width);
       break;
     case Layout::text32:
     case Layout::text64:
@@ -146,11 +161,61 @@ void take_null(Gathered& to) {
   }
 }
 
+// ---- The value of a key.
+
+template <class Bits>
+void take_number(Order order, const uint8_t* from, uint8_t flip, uint8_t* to) {
+  Bits bits;
+  std::memcpy(&bits, from, sizeof bits);
+  if constexpr (sizeof bits == 8) bits = __builtin_bswap64(bits);
+  if constexpr (sizeof bits == 4) bits = __builtin_bswap32(bits);
+  if constexpr (sizeof bits == 2) bits = __builtin_bswap16(bits);
+  if (flip != 0) bits = static_cast<Bits>(~bits);
+  if (order == Order::signed_number)
+    bits = static_cast<Bits>(bits ^ Bits{1} << (8 * sizeof bits - 1));
+  std::memcpy(to, &bits, sizeof bits);
+}
+
+void take_fixed(const Column& column, const uint8_t* from, uint8_t flip, uint8_t* to) {
+  const size_t width = column.width;
+  if (column.order != Order::bytes) {
+    if (width == 8) return take_number<uint64_t>(column.order, from, flip, to);
+    if (width == 4) return take_number<uint32_t>(column.order, from, flip, to);
+    if (width == 2) return take_number<uint16_t>(column.order, from, flip, to);
+    if (width == 1) return take_number<uint8_t>(column.order, from, flip, to);
+  }
+  for (size_t i = 0; i < width; ++i) to[i] = from[i] ^ flip;
+  if (column.order == Order::bytes) return;
+  to[0] ^= 0x80;  // a decimal: little-endian, and signed
+  std::reverse(to, to + width);
+}
+
+// A text that ends before `end`, or there if it is the last of a key; behind it. Nothing: it does not end.
+const uint8_t* take_text(const uint8_t* from, const uint8_t* end, bool is_last, uint8_t flip,
+                         Buffer& to) {
+  const auto left = static_cast<size_t>(end - from);
+  if (is_last) {
+    if (left > 0) std::memcpy(to.extend(left), from, left);
+    return end;
+  }
+  const auto* const stop = static_cast<const uint8_t*>(std::memchr(from, flip, left));
+  if (stop == nullptr) return nullptr;
+  const auto bytes = static_cast<size_t>(stop - from);
+  uint8_t* const begin = to.extend(bytes);
+  uint8_t* at = begin;
+  while (from < stop) {
+    const uint8_t byte = *from++ ^ flip;
+    *at++ = byte == 1 && from < stop ? static_cast<uint8_t>((*from++ ^ flip) - 1) : byte;
+  }
+  to.shorten(bytes - static_cast<size_t>(at - begin));
+  return stop + 1;
+}
+
 // ---- As Arrow has it.
 
 // What an array holds until it is released. Its children release themselves.
 struct Held {
-  std::vector<Buffer> buffers;
+  std::shared_ptr<Gathered> batch;
   std::vector<const void*> pointers;
   std::vector<std::unique_ptr<ArrowArray>> arrays;
   std::vector<ArrowArray*> children;
@@ -165,43 +230,26 @@ void release(ArrowArray* array) {
   delete held;
 }
 
-// Bits of bytes.
-template <class At>
-Buffer packed(size_t count, At at) {
-  Buffer bits;
-  uint8_t* to = bits.extend(bytes_of_bits(count));
-  for (size_t i = 0; i < count; ++i) {
-    if (at(i)) to[i / 8] |= static_cast<uint8_t>(1 << i % 8);
-  }
-  return bits;
-}
-
-ArrowArray exported(Gathered& from) {
+// `from`: a part of `batch`.
+ArrowArray exported(const Gathered& from, const std::shared_ptr<Gathered>& batch) {
   auto held = std::make_unique<Held>();
-  const Layout layout = from.column->layout;
-  const bool has_bits = layout != Layout::nothing;
-  const bool any_null = has_bits && from.nulls > 0;
-  if (has_bits) {
-    held->buffers.push_back(
-        any_null ? packed(from.length, [&](size_t i) { return bool(from.valid[i]); }) : Buffer());
-  }
-  if (layout == Layout::boolean) {
-    held->buffers.push_back(
-        packed(from.length, [&](size_t i) { return from.values.data()[i] != 0; }));
-  } else if (has_bits && layout != Layout::structure && layout != Layout::fixed_list) {
-    held->buffers.push_back(std::move(from.values));
-  }
-  if (layout == Layout::text32 || layout == Layout::text64 || layout == Layout::view32 ||
-      layout == Layout::view64)
-    held->buffers.push_back(std::move(from.text));
+  held->batch = batch;
   // No buffer but that of the bits may be missing.
   static constexpr uint64_t nothing = 0;
-  for (const Buffer& buffer : held->buffers)
+  auto add = [&](const Buffer& buffer) {
     held->pointers.push_back(buffer.size() > 0 ? static_cast<const void*>(buffer.data())
                                                : &nothing);
-  if (has_bits && !any_null) held->pointers[0] = nullptr;
-  for (Gathered& child : from.children) {
-    held->arrays.push_back(std::make_unique<ArrowArray>(exported(child)));
+  };
+  const Layout layout = from.column->layout;
+  if (layout != Layout::nothing)
+    held->pointers.push_back(from.nulls > 0 ? from.valid.data() : nullptr);
+  if (layout != Layout::nothing && layout != Layout::structure && layout != Layout::fixed_list)
+    add(from.values);
+  if (layout == Layout::text32 || layout == Layout::text64 || layout == Layout::view32 ||
+      layout == Layout::view64)
+    add(from.text);
+  for (const Gathered& child : from.children) {
+    held->arrays.push_back(std::make_unique<ArrowArray>(exported(child, batch)));
     held->children.push_back(held->arrays.back().get());
   }
   ArrowArray array{};
@@ -225,52 +273,164 @@ std::unexpected<Error> damaged() {
 
 }  // namespace
 
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+void Buffer::grow(size_t bytes) {
+  resize(std::max(size_ + bytes, 2 * capacity_));
+}
+
+void Buffer::resize(size_t capacity) {
+  void* const more = std::realloc(data_, capacity);
+  if (more == nullptr) throw std::bad_alloc();
+  data_ = static_cast<uint8_t*>(more);
+  capacity_ = capacity;
+}
+
 Gathered::Gathered(const Column& of) : column(&of) {
   for (const Column& child : of.children) children.emplace_back(child);
-  const bool has_offsets = of.layout == Layout::text32 || of.layout == Layout::text64 ||
-                           of.layout == Layout::list32 || of.layout == Layout::list64;
+  clear();
+}
+
+void Gathered::clear() {
+  length = nulls = 0;
+  valid.clear();
+  values.clear();
+  text.clear();
+  for (Gathered& child : children) child.clear();
+  const Layout layout = column->layout;
+  const bool has_offsets = layout == Layout::text32 || layout == Layout::text64 ||
+                           layout == Layout::list32 || layout == Layout::list64;
   if (has_offsets) put_offset(*this, 0);
 }
 
-Result<size_t> RowDecoder::add(std::span<const std::byte> data, size_t rows_max, size_t bytes_max) {
+void Gathered::reserve(const Gathered& as) {
+  valid.reserve(as.valid.size());
+  values.reserve(as.values.size());
+  text.reserve(as.text.size() + as.text.size() / 16);
+  for (size_t i = 0; i < children.size(); ++i) children[i].reserve(as.children[i]);
+}
+
+// Batches that were released.
+struct RowDecoder::Spare {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Gathered>> batches;
+};
+
+RowDecoder::RowDecoder(const Column& table, const std::vector<SortKey>& keys,
+                       const BatchLimits& limits)
+    : table_(std::make_unique<const Column>(table)),
+      keys_(keys),
+      payload_(payload_columns(table, keys)),
+      limits_(limits),
+      spare_(std::make_shared<Spare>()) {
+  begin(nullptr);
+}
+
+void RowDecoder::begin(const Gathered* before) {
+  bytes_ = 0;
+  full_ = false;
+  {
+    const std::lock_guard lock(spare_->mutex);
+    if (!spare_->batches.empty()) {
+      gathered_ = std::move(spare_->batches.back());
+      spare_->batches.pop_back();
+    }
+  }
+  if (gathered_ != nullptr) {
+    gathered_->clear();
+  } else {
+    gathered_ = std::make_unique<Gathered>(*table_);
+    if (before != nullptr) gathered_->reserve(*before);
+  }
+}
+
+Result<size_t> RowDecoder::add(std::span<const std::byte> data) {
   const auto* const begin = reinterpret_cast<const uint8_t*>(data.data());
-  const size_t bits_bytes = bytes_of_bits(table_.children.size());
+  const size_t bits_bytes = bytes_of_bits(payload_.size());
   size_t done = 0;
   for (;;) {
     at_hand_.clear();
-    const size_t wanted = std::min(rows_at_once, rows_max - std::min(rows_max, rows()));
-    while (at_hand_.size() < wanted && bytes_ < bytes_max && data.size() - done >= RowHead::bytes) {
+    while (at_hand_.size() < rows_at_once && !full_ && data.size() - done >= RowHead::bytes) {
       const RowHead head = RowHead::at(begin + done);
       if (head.row_bytes < RowHead::bytes + bits_bytes ||
           head.key_bytes > head.row_bytes - RowHead::bytes - bits_bytes)
         return damaged();
-      if (head.row_bytes > data.size() - done) break;
-      const uint8_t* const bits = begin + done + RowHead::bytes + head.key_bytes;
+      const size_t rows = this->rows() + at_hand_.size();
+      full_ = rows > 0 && bytes_ + head.row_bytes > limits_.bytes;
+      if (full_ || head.row_bytes > data.size() - done) break;
+      const uint8_t* const key = begin + done + RowHead::bytes;
+      const uint8_t* const bits = key + head.key_bytes;
       done += head.row_bytes;
       bytes_ += head.row_bytes;
-      at_hand_.push_back({.bits = bits, .at = bits + bits_bytes, .end = begin + done});
+      at_hand_.push_back({.key = key, .bits = bits, .at = bits + bits_bytes, .end = begin + done});
+      full_ = rows + 1 == limits_.rows;
     }
     if (at_hand_.empty()) return done;
-    for (size_t number = 0; number < table_.children.size(); ++number) {
-      Gathered& column = gathered_.children[number];
-      for (Row& row : at_hand_) {
-        if (bit_at(row.bits, number)) {
-          row.at = take(column, row.at);
-        } else {
-          take_null(column);
-        }
-      }
+    for (size_t number = 0; number < keys_.size(); ++number) {
+      if (!take_key(number)) return damaged();
     }
-    gathered_.length += at_hand_.size();
-    if (std::ranges::any_of(at_hand_, [](const Row& row) { return row.at != row.end; }))
+    for (size_t number = 0; number < payload_.size(); ++number)
+      take_column(payload_[number], number);
+    gathered_->length += at_hand_.size();
+    if (std::ranges::any_of(
+            at_hand_, [](const Row& row) { return row.key != row.bits || row.at != row.end; }))
       return damaged();
   }
 }
 
+// False: it does not end where the key ends.
+bool RowDecoder::take_key(size_t number) {
+  const SortKey& key = keys_[number];
+  Gathered& to = gathered_->children[key.column];
+  const Column& column = *to.column;
+  const bool is_text = column.layout == Layout::text32 || column.layout == Layout::text64;
+  const bool is_last = number + 1 == keys_.size() && !key.descending;
+  const bool tells = key_tells(column);
+  const uint8_t flip = key.descending ? 0xff : 0;
+  const size_t width = is_text || column.layout == Layout::nothing ? 0 : column.width;
+  for (Row& row : at_hand_) {
+    if (row.key == row.bits) return false;
+    const bool valid = *row.key++ == 1;
+    if (valid && static_cast<size_t>(row.bits - row.key) < width) return false;
+    if (tells && !valid) take_null(to);
+    if (!valid) continue;
+    if (tells) count(to, true);
+    if (is_text) {
+      row.key = take_text(row.key, row.bits, is_last, flip, to.text);
+      if (row.key == nullptr) return false;
+      put_offset(to, to.text.size());
+      continue;
+    }
+    if (tells && column.layout == Layout::boolean)
+      put_bit(to.values, to.length - 1, *row.key != flip);
+    else if (tells)
+      take_fixed(column, row.key, flip, to.values.extend(width));
+    row.key += width;
+  }
+  return true;
+}
+
+void RowDecoder::take_column(size_t column, size_t number) {
+  Gathered& to = gathered_->children[column];
+  for (Row& row : at_hand_) {
+    if (bit_at(row.bits, number)) {
+      row.at = take(to, row.at);
+    } else {
+      take_null(to);
+    }
+  }
+}
+
 ArrowArray RowDecoder::finish() {
-  ArrowArray array = exported(gathered_);
-  gathered_ = Gathered(table_);
-  bytes_ = 0;
+  const std::shared_ptr<Gathered> batch(gathered_.release(), [spare = spare_](Gathered* done) {
+    const std::lock_guard lock(spare->mutex);
+    spare->batches.emplace_back(done);
+  });
+  const ArrowArray array = exported(*batch, batch);
+  begin(batch.get());
   return array;
 }
 

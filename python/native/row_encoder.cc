@@ -257,9 +257,9 @@ uint64_t bytes_of_key_text(const Key& key, std::span<const uint8_t> text) {
 uint8_t* put_key_text(const Key& key, std::span<const uint8_t> text, uint8_t* to) {
   if (key.is_last) return put_bytes(text.data(), text.size(), to);
   for (const uint8_t byte : text) {
-    *to = byte <= 1 ? uint8_t{1} : byte;
-    to += 1;
-    if (byte <= 1) *to++ = static_cast<uint8_t>(byte + 1);
+    *to++ = byte <= 1 ? uint8_t{1} : byte;
+    *to = static_cast<uint8_t>(byte + 1);  // or what comes next
+    to += byte <= 1 ? 1 : 0;
   }
   *to = 0;
   return to + 1;
@@ -382,6 +382,20 @@ std::unexpected<Error> unsupported(std::string attempted, std::string subject, s
 
 }  // namespace
 
+bool key_tells(const Column& column) {
+  return column.layout != Layout::nothing && column.order != Order::floating;
+}
+
+std::vector<size_t> payload_columns(const Column& table, const std::vector<SortKey>& keys) {
+  std::vector<size_t> columns;
+  for (size_t number = 0; number < table.children.size(); ++number) {
+    const bool told =
+        key_tells(table.children[number]) && std::ranges::count(keys, number, &SortKey::column) > 0;
+    if (!told) columns.push_back(number);
+  }
+  return columns;
+}
+
 Result<RowEncoder> RowEncoder::make(Column table, std::vector<SortKey> keys) {
   for (const SortKey& key : keys) {
     const Column& column = table.children.at(key.column);
@@ -391,8 +405,8 @@ Result<RowEncoder> RowEncoder::make(Column table, std::vector<SortKey> keys) {
   return RowEncoder(std::move(table), std::move(keys));
 }
 
-Result<size_t> RowEncoder::encode(const ArrowArray& batch, size_t first, size_t bytes_wanted,
-                                  std::string& to) {
+Result<RowEncoder::Encoded> RowEncoder::encode(const ArrowArray& batch, size_t first,
+                                               std::span<std::byte> into) {
   const Values table(table_, batch, 0);
   std::vector<Key> keys;
   for (size_t i = 0; i < keys_.size(); ++i) {
@@ -402,48 +416,45 @@ Result<size_t> RowEncoder::encode(const ArrowArray& batch, size_t first, size_t 
                     .null = key.nulls_first ? null_first : null_last,
                     .is_last = i + 1 == keys_.size() && !key.descending});
   }
-  size_t rows = std::min(rows_at_once, static_cast<size_t>(batch.length) - first);
-  key_bytes_.assign(rows, 0);
-  for (const Key& key : keys) add_key_bytes(key, first, key_bytes_);
-  const size_t bits_bytes = bytes_of_bits(table.children.size());
-  row_bytes_.assign(rows, RowHead::bytes + bits_bytes);
-  for (size_t i = 0; i < rows; ++i) row_bytes_[i] += key_bytes_[i];
-  for (const Values& column : table.children) add_bytes(column, first, row_bytes_);
+  const size_t bits_bytes = bytes_of_bits(payload_.size());
+  if (first == 0 || first - measured_ >= row_bytes_.size()) {
+    measured_ = first;
+    const size_t rows = std::min(rows_at_once, static_cast<size_t>(batch.length) - first);
+    key_bytes_.assign(rows, 0);
+    for (const Key& key : keys) add_key_bytes(key, first, key_bytes_);
+    row_bytes_.assign(rows, RowHead::bytes + bits_bytes);
+    for (size_t i = 0; i < rows; ++i) row_bytes_[i] += key_bytes_[i];
+    for (const size_t number : payload_) add_bytes(table.children[number], first, row_bytes_);
+  }
 
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < rows; ++i) {
-    if (i > 0 && bytes + row_bytes_[i] > bytes_wanted) {
-      rows = i;
-      break;
-    }
+  auto* at = reinterpret_cast<uint8_t*>(into.data());
+  const uint8_t* const end = at + into.size();
+  ends_.clear();
+  for (size_t i = first - measured_; i < row_bytes_.size(); ++i) {
     if (row_bytes_[i] > std::numeric_limits<uint32_t>::max())
       return unsupported("hold a row of more than 4 GiB", "", "shorter values");
-    bytes += row_bytes_[i];
-  }
-  const size_t begin = to.size();
-  to.resize(begin + bytes);
-  auto* at = reinterpret_cast<uint8_t*>(to.data() + begin);
-  ends_.resize(rows);
-  for (size_t i = 0; i < rows; ++i) {
+    if (row_bytes_[i] > static_cast<size_t>(end - at)) break;
     RowHead{static_cast<uint32_t>(row_bytes_[i]), static_cast<uint32_t>(key_bytes_[i])}.store(at);
-    ends_[i] = at + RowHead::bytes;
+    ends_.push_back(at + RowHead::bytes);
     at += row_bytes_[i];
   }
+  const size_t rows = ends_.size();
+  if (rows == 0) return Encoded{.rows = 0, .bytes = row_bytes_[first - measured_]};
   for (const Key& key : keys) put_key(key, first, ends_);
   const std::vector<uint8_t*> bits = ends_;  // they lie where the key ends
-  for (uint8_t*& end : ends_) {
-    std::memset(end, 0, bits_bytes);
-    end += bits_bytes;
+  for (uint8_t*& end_of_row : ends_) {
+    std::memset(end_of_row, 0, bits_bytes);
+    end_of_row += bits_bytes;
   }
-  for (size_t number = 0; number < table.children.size(); ++number) {
-    const Values& column = table.children[number];
+  for (size_t number = 0; number < payload_.size(); ++number) {
+    const Values& column = table.children[payload_[number]];
     const auto bit = static_cast<uint8_t>(1 << number % 8);
     for (size_t i = 0; i < rows; ++i) {
       if (column.valid(first + i)) bits[i][number / 8] |= bit;
     }
     put_column(column, first, ends_);
   }
-  return rows;
+  return Encoded{.rows = rows, .bytes = into.size() - static_cast<size_t>(end - at)};
 }
 
 }  // namespace penstock::python

@@ -10,7 +10,7 @@
 //              longer ones that begin with it, whatever follows. The last key of a row needs none of this if it is ascending.
 //   descending all bytes of the value complemented.
 //
-// Payload: a group of the columns' values. A group is a bit for each value, the lowest bit of the first byte first, 1 where
+// Payload: a group of the values of those columns that the key does not tell: it tells all it has but floats. A group is a bit for each value, the lowest bit of the first byte first, 1 where
 // it is not null; and then the values that are not null:
 //   boolean    a byte                      fixed       as it is
 //   text       its length, its bytes       list        its length, a group of its items
@@ -32,24 +32,37 @@ struct SortKey {
   bool nulls_first = false;
 };
 
+// Whether the value can be made of the key again.
+bool key_tells(const Column& column);
+// The columns whose values are in the payload.
+std::vector<size_t> payload_columns(const Column& table, const std::vector<SortKey>& keys);
+
 // Thread safety: one thread.
 class RowEncoder {
  public:
-  // `table`: a structure. Errors: unsupported: a key's values have no order.
+  // `table`: a structure. Errors: unsupported: a key's values have no order. REQUIRES: each column has one key at most.
   static Result<RowEncoder> make(Column table, std::vector<SortKey> keys);
 
-  // Appends rows of the batch from row `first` on, at least one; how many. Some `bytes_wanted` at most, unless one takes
-  // more. Errors: unsupported: a row of more than 4 GiB. REQUIRES: there is such a row.
-  Result<size_t> encode(const ArrowArray& batch, size_t first, size_t bytes_wanted,
-                        std::string& to);
+  // Rows that were written; without any, the bytes of the first one.
+  struct Encoded {
+    size_t rows = 0;
+    size_t bytes = 0;
+  };
+  // Writes rows of the batch from row `first` on, as many as `into` has room for and are encoded at a time.
+  // Errors: unsupported: a row of more than 4 GiB. REQUIRES: there is such a row, and `first` grows within a batch.
+  Result<Encoded> encode(const ArrowArray& batch, size_t first, std::span<std::byte> into);
 
  private:
   RowEncoder(Column table, std::vector<SortKey> keys)
-      : table_(std::move(table)), keys_(std::move(keys)) {}
+      : table_(std::move(table)),
+        keys_(std::move(keys)),
+        payload_(payload_columns(table_, keys_)) {}
 
   Column table_;
   std::vector<SortKey> keys_;
-  std::vector<uint64_t> key_bytes_;  // of each row
+  std::vector<size_t> payload_;      // numbers of columns
+  size_t measured_ = 0;              // the first row of those whose bytes are known
+  std::vector<uint64_t> key_bytes_;  // of each of them
   std::vector<uint64_t> row_bytes_;
   std::vector<uint8_t*> ends_;
 };

@@ -10,8 +10,7 @@
 namespace penstock::python {
 namespace {
 
-constexpr size_t piece_bytes = 256 * KiB;  // of rows that are made at once
-constexpr size_t given_max = 2;            // batches that wait to be taken
+constexpr size_t given_max = 2;  // batches that wait to be taken
 constexpr std::chrono::milliseconds signals_every{50};
 
 std::unexpected<Error> cancelled() {
@@ -25,26 +24,34 @@ class RowRun::RowSource final : public Source {
   RowSource(RowRun& run, size_t number, RowEncoder encoder)
       : run_(run), number_(number), encoder_(std::move(encoder)) {}
 
+  // Rows that fit are made where they are wanted.
   Result<size_t> read(std::span<std::byte> into) override {
-    while (at_ == rows_.size()) {
+    while (at_ == row_.size()) {
       if (error_) return std::unexpected(*error_);
-      if (batch_ == nullptr || row_ == static_cast<size_t>(batch_->length)) {
+      if (batch_ == nullptr || next_ == static_cast<size_t>(batch_->length)) {
         batch_ = run_.wait_for_batch(number_, batch_ != nullptr);
-        row_ = 0;
+        next_ = 0;
         if (batch_ == nullptr) return run_.is_stopped(number_) ? Result<size_t>(cancelled()) : 0;
         continue;
       }
-      rows_.clear();
-      at_ = 0;
-      const auto rows = encoder_.encode(*batch_, row_, piece_bytes, rows_);
-      if (!rows) {
-        error_ = rows.error();
+      auto encoded = encoder_.encode(*batch_, next_, into);
+      if (encoded && encoded->rows > 0) {
+        next_ += encoded->rows;
+        return encoded->bytes;
+      }
+      if (encoded) {
+        row_.resize(encoded->bytes);
+        at_ = 0;
+        encoded = encoder_.encode(*batch_, next_, row_);
+      }
+      if (!encoded) {
+        error_ = encoded.error();
         return std::unexpected(*error_);
       }
-      row_ += *rows;
+      ++next_;
     }
-    const size_t bytes = std::min(into.size(), rows_.size() - at_);
-    std::memcpy(into.data(), rows_.data() + at_, bytes);
+    const size_t bytes = std::min(into.size(), row_.size() - at_);
+    std::memcpy(into.data(), row_.data() + at_, bytes);
     at_ += bytes;
     return bytes;
   }
@@ -55,16 +62,15 @@ class RowRun::RowSource final : public Source {
   const size_t number_;
   RowEncoder encoder_;
   const ArrowArray* batch_ = nullptr;
-  size_t row_ = 0;
-  std::string rows_;
+  size_t next_ = 0;             // row of it
+  std::vector<std::byte> row_;  // one that did not fit, of which `at_` bytes were read
   size_t at_ = 0;
   std::optional<Error> error_;
 };
 
 class RowRun::BatchSink final : public Sink {
  public:
-  BatchSink(RowRun& run, const Column& table, const BatchLimits& limits)
-      : run_(run), decoder_(table), limits_(limits) {}
+  BatchSink(RowRun& run, RowDecoder decoder) : run_(run), decoder_(std::move(decoder)) {}
 
   Status write(std::span<const std::byte> from) override {
     if (rest_.empty()) {
@@ -89,10 +95,10 @@ class RowRun::BatchSink final : public Sink {
   Result<size_t> take(std::span<const std::byte> data) {
     size_t all = 0;
     for (;;) {
-      const auto done = decoder_.add(data.subspan(all), limits_.rows, limits_.bytes);
+      const auto done = decoder_.add(data.subspan(all));
       if (!done) return done;
       all += *done;
-      if (decoder_.rows() < limits_.rows && decoder_.bytes() < limits_.bytes) return all;
+      if (!decoder_.is_full()) return all;
       if (Status given = run_.give(Batch(decoder_.finish())); !given)
         return std::unexpected(given.error());
     }
@@ -100,7 +106,6 @@ class RowRun::BatchSink final : public Sink {
 
   RowRun& run_;
   RowDecoder decoder_;
-  const BatchLimits limits_;
   std::vector<std::byte> rest_;  // the beginning of a row
 };
 
@@ -111,7 +116,7 @@ RowRun::RowRun(FilesOptions files, const Column& table, const std::vector<SortKe
     files.sources.push_back(
         std::make_shared<RowSource>(*this, i, value_of(RowEncoder::make(table, keys))));
   }
-  if (sink) files.sink = std::make_shared<BatchSink>(*this, table, limits);
+  if (sink) files.sink = std::make_shared<BatchSink>(*this, RowDecoder(table, keys, limits));
   files.items.name = "rows";
   files.cancel = &cancel_;
   files.progress = [this](const FilesProgress& now) {

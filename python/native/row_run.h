@@ -42,11 +42,6 @@ class Batch {
   ArrowArray array_;
 };
 
-struct BatchLimits {
-  size_t rows = 65536;
-  size_t bytes = 8 * MiB;  // of the rows that a batch is made of
-};
-
 class RowRun {
  public:
   // What the operation told, as JSON.

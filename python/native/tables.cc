@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -48,8 +49,11 @@ Rows rows_of(const nb::object& schema, const Keys& keys, const BatchLimits& limi
   Rows rows{.table = value_of(column_of(*pointer_of<ArrowSchema>(schema, "arrow_schema"))),
             .keys = {},
             .limits = limits};
-  for (const auto& [column, descending, nulls_first] : keys)
-    rows.keys.push_back({column, descending, nulls_first});
+  for (const auto& [column, descending, nulls_first] : keys) {
+    // Where a column is named again, its values are equal.
+    if (std::ranges::count(rows.keys, column, &SortKey::column) == 0)
+      rows.keys.push_back({column, descending, nulls_first});
+  }
   return rows;
 }
 
@@ -104,7 +108,7 @@ void bind_tables(nb::module_& module) {
   module.def(
       "read_rows",
       [](const FilesOptions& files, const Rows& rows) {
-        return new RowRun(files, rows.table, {}, 0, true, rows.limits, pass_on);
+        return new RowRun(files, rows.table, rows.keys, 0, true, rows.limits, pass_on);
       },
       nb::arg("files"), nb::arg("rows"));
   // Of rows that were made elsewhere, and come from the files' sources.

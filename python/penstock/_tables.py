@@ -518,6 +518,7 @@ def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: in
             for _ in parted:
                 pass
         schema, plain = inputs[0].schema, inputs[0].plain
+        made = _rows(plain, _keys(by, nulls, schema), budget)
         report = parted.report
         assert report is not None
         if how == "range":
@@ -528,7 +529,7 @@ def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: in
         with _Written() as written:
             for number, part in enumerate(report.parts):
                 names.append(output.replace("{}", str(number)))
-                run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), _rows(plain, [], budget))
+                run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)
                 with Batches(run, [], schema, plain, _Bar(None)) as batches:
                     _write(written.hidden(names[-1]), kind, batches, schema, budget, row_group, options)
                 os.unlink(part.file)
