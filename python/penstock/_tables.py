@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib
 import json
@@ -36,7 +37,7 @@ def _pyarrow(part: str = "compute") -> Any:
 
 
 class _Budget:
-    """For Arrow are 48 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
+    """For Arrow are 56 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
     that are read, and those that are written. The rest is for the native operation, which keeps to it by itself."""
 
     def __init__(self, memory: int | str) -> None:
@@ -44,11 +45,11 @@ class _Budget:
         if total < 128 * MiB:
             raise ValueError(f"tables need a memory of 128M or more, not {memory}")
         arrow = min(total // 4, 1024 * MiB)
-        self.native = total - arrow - 48 * MiB
+        self.native = total - arrow - 56 * MiB
         # Two that wait and one that is made, on either side, and what makes one.
-        self.batch = arrow // 16
-        # As Arrow has them, and encoded beside.
-        self.group = arrow // 4
+        self.batch = arrow // 24
+        # One that is gathered and one that is written, as Arrow has them, and encoded beside.
+        self.group = arrow // 8
 
 
 class _Pool:
@@ -311,8 +312,8 @@ class Batches:
                     del batch
                     continue
                 if self._reads_first and self._readers:  # all is read
-                    _pyarrow().default_memory_pool().release_unused()
                     self._readers = []
+                    _pyarrow().default_memory_pool().release_unused()
                 return _cast_batch(_pyarrow().record_batch(_Capsules(self._plain, told)), self.schema)
         except BaseException:
             self.close()
@@ -387,29 +388,59 @@ def _sync(path: str) -> None:
         os.close(descriptor)
 
 
+def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int) -> Iterator[pa.Table]:
+    """Tables of `row_group` rows, or of as many as memory holds."""
+    held: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        while batch.num_rows:
+            part = batch.slice(0, row_group - rows)
+            batch = batch.slice(part.num_rows)
+            held.append(part)
+            rows += part.num_rows
+            size += part.nbytes
+            if rows >= row_group or size >= budget.group:
+                yield _pyarrow().Table.from_batches(held, schema)
+                held, rows, size = [], 0, 0
+    if held:
+        yield _pyarrow().Table.from_batches(held, schema)
+
+
 def _write_parquet(name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
-    pa = _pyarrow()
-    with _pyarrow("parquet").ParquetWriter(name, schema, **options) as writer:
-        held: list[Any] = []
-        rows = size = 0
+    """A thread of its own writes a group while the next one is gathered."""
+    groups = _groups(batches, schema, budget, row_group)
+    first = next(groups, schema.empty_table())
+    with _parquet_writer(name, first, options) as writer, concurrent.futures.ThreadPoolExecutor(1) as thread:
+        written = thread.submit(writer.write_table, first, row_group_size=row_group)
+        del first
+        for group in groups:
+            written.result()
+            written = thread.submit(writer.write_table, group, row_group_size=row_group)
+            del group
+        written.result()
 
-        def write() -> None:
-            nonlocal rows, size
-            writer.write_table(pa.Table.from_batches(held, schema), row_group_size=row_group)
-            held.clear()
-            rows = size = 0
 
-        for batch in batches:
-            while batch.num_rows:
-                part = batch.slice(0, row_group - rows)
-                batch = batch.slice(part.num_rows)
-                held.append(part)
-                rows += part.num_rows
-                size += part.nbytes
-                if rows >= row_group or size >= budget.group:
-                    write()
-        if held:
-            write()
+def _parquet_writer(name: str, first: pa.Table, options: dict[str, Any]) -> Any:
+    """A dictionary of values that hardly repeat takes time and room: columns whose values do so in the first rows have none."""
+    parquet = _pyarrow("parquet")
+    if not options.keys() & {"use_dictionary", "column_encoding", "use_byte_stream_split"}:
+        sample = first.slice(0, 65536)
+        single = {field.name for i, field in enumerate(sample.schema) if _hardly_repeats(sample.column(i))}
+        # Columns within others have names of their own, which the library tells of a file that has them.
+        with _pyarrow().BufferOutputStream() as empty:
+            parquet.ParquetWriter(empty, first.schema, **options).close()
+            leaves = parquet.ParquetFile(empty.getvalue()).schema
+        paths = (leaves.column(i).path for i in range(len(leaves)))
+        options = options | {"use_dictionary": [path for path in paths if path not in single]}
+    return parquet.ParquetWriter(name, first.schema, **options)
+
+
+def _hardly_repeats(column: pa.ChunkedArray) -> bool:
+    types = _pyarrow().types
+    kind = column.type
+    if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_binary(kind) or types.is_string(kind) or types.is_large_string(kind)):
+        return False
+    return 2 * _pyarrow().compute.count_distinct(column).as_py() > len(column)
 
 
 def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
@@ -450,7 +481,7 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str = 
                top: int | None = None, row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
                output_format: str | None = None, progress: Progress = None, **options: Any) -> Report:
     """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
-    Parquet, if a quarter of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
+    Parquet, if an eighth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
     kind = _format(output, output_format)
     batches = sort_batches(data, by=by, nulls=nulls, memory=memory, threads=threads, top=top, temp=temp, format=format, progress=progress)
     return _write_all(batches, output, kind, _Budget(memory), row_group, options)

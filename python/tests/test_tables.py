@@ -158,6 +158,7 @@ def test_words_of_an_order():
     assert sorted_by("a") == [1, 2, None] and sorted_by(["a"], nulls="first") == [None, 1, 2]
     assert sorted_by([("a", "desc")]) == [2, 1, None] and sorted_by([("a", "descending", "nulls first")]) == [None, 2, 1]
     assert sorted_by([("b", "descending"), "a"]) == [1, None, 2] and sorted_by("a", top=2) == [1, 2]
+    assert sorted_by(["a", ("a", "descending"), "b"]) == [1, 2, None]  # named again, a column has no say
     for by, said in [("c", "no column 'c'"), ([], "no column"), ([("a", "upwards")], "upwards")]:
         with pytest.raises(ValueError, match=said):
             sorted_by(by)
@@ -253,6 +254,17 @@ def test_dictionaries_stay_dictionaries(tmp_path):
     assert found.schema.field("d").type == table.schema.field("d").type and found["d"].to_pylist() == ["a", "b", "b", None]
     penstock.sort_table(tmp_path / "in.parquet", tmp_path / "out.arrow", by="d", memory="128M")
     assert pa.ipc.open_file(tmp_path / "out.arrow").read_all()["d"].type == pa.string()
+
+
+def test_values_that_hardly_repeat_get_no_dictionary(tmp_path):
+    table = pa.table({"once": range(1000), "often": ["a", "b"] * 500, "nested": [[i] for i in range(1000)]})
+
+    def dictionaries(**options):
+        penstock.sort_table(table, tmp_path / "out.parquet", by="once", memory="128M", **options)
+        group = pq.ParquetFile(tmp_path / "out.parquet").metadata.row_group(0)
+        return [group.column(i).has_dictionary_page for i in range(3)]
+
+    assert dictionaries() == [False, True, True] and dictionaries(use_dictionary=True) == [True, True, True]
 
 
 def test_empty_tables(tmp_path):
