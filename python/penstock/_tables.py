@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeAlias, Union
 
 from . import _penstock
-from ._errors import Unsorted
+from ._errors import Unsorted, exception
 from ._files import Path, Progress, Report, _Bar, _list, _log, _path, _sort_options, size_bytes
 
 if TYPE_CHECKING:
@@ -84,9 +84,11 @@ _pool = _Pool()
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type whose values rows can hold: of dictionaries, views of texts and runs what they stand for."""
+    """The type whose values rows can hold: of dictionaries, views of texts and runs what they stand for. There is none for unions."""
     pa = _pyarrow()
     types = pa.types
+    if types.is_union(kind):
+        raise pa.ArrowNotImplementedError("unions")
     if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         return _plain(kind.value_type)
     if types.is_string_view(kind):
@@ -107,7 +109,25 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _plain_field(field: pa.Field) -> pa.Field:
+    """Of a field within another type."""
+    pa = _pyarrow()
+    if pa.types.is_run_end_encoded(field.type):  # pyarrow casts no such values there
+        raise pa.ArrowNotImplementedError("runs")
     return field.with_type(_plain(field.type))
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    pa = _pyarrow()
+    fields = []
+    for field in schema:
+        try:
+            kind = _plain(field.type)
+            _cast(_cast(pa.nulls(0, field.type), kind), field.type)  # it has not every cast
+        except pa.ArrowNotImplementedError as error:
+            attempted, hint = f"take values of the type {field.type}", f"values of another type in {field.name!r}, or the table without it"
+            raise exception(1, f"{field.name}: cannot {attempted} (try: {hint})", attempted, field.name, 0, hint) from error
+        fields.append(field.with_type(kind))
+    return pa.schema(fields, metadata=schema.metadata)
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -145,7 +165,7 @@ class _Input:
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget) -> None:
         self.schema = schema
-        self.plain = _pyarrow().schema([_plain_field(field) for field in schema], metadata=schema.metadata)
+        self.plain = _plain_schema(schema)
         self._batches = batches
         self._budget = budget
 
@@ -409,7 +429,7 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
 def _write_parquet(name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
     """A thread of its own writes a group while the next one is gathered."""
     groups = _groups(batches, schema, budget, row_group)
-    first = next(groups, schema.empty_table())
+    first = next(groups, _pyarrow().Table.from_batches([], schema))
     with _parquet_writer(name, first, options) as writer, concurrent.futures.ThreadPoolExecutor(1) as thread:
         written = thread.submit(writer.write_table, first, row_group_size=row_group)
         del first
@@ -440,7 +460,7 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
     kind = column.type
     if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_binary(kind) or types.is_string(kind) or types.is_large_string(kind)):
         return False
-    return 2 * _pyarrow().compute.count_distinct(column).as_py() > len(column)
+    return bool(2 * _pyarrow().compute.count_distinct(column).as_py() > len(column))
 
 
 def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,

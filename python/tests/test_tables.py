@@ -170,18 +170,45 @@ def test_words_of_an_order():
         penstock.sort_batches([1, 2], by="a")
     with pytest.raises(ValueError, match="128M"):
         penstock.sort_batches(table, by="a", memory="1M")
-    union = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])])
-    with pytest.raises(penstock.Unsupported, match="union|type"):
-        penstock.sort_batches(pa.table({"a": [1], "u": union}), by="a", memory="128M")
 
 
-@pytest.mark.parametrize("kind", [pa.run_end_encoded(pa.int32(), pa.string()), pa.uuid()])
-def test_types_that_stand_for_others(kind):
-    values = [b"b" * 16, b"a" * 16, None] if kind == pa.uuid() else ["b", "a", None]
-    column = pa.array(values, pa.binary(16)).cast(kind) if kind == pa.uuid() else pc.run_end_encode(pa.array(values))
-    table = pa.table({"n": [3, 1, 2], "x": column})
+union = pa.dense_union([pa.field("a", pa.int8()), pa.field("b", pa.string())])
+
+
+@pytest.mark.parametrize("kind", [
+    union, pa.sparse_union(list(union)), pa.list_(union), pa.struct([("x", union)]), pa.list_(pa.run_end_encoded(pa.int32(), pa.string())),
+    pa.large_list_view(pa.string_view()), pa.dictionary(pa.int8(), pa.struct([("a", pa.int8())])), pa.opaque(pa.string_view(), "some", "one")], ids=str)
+def test_types_that_rows_cannot_hold(kind):
+    with pytest.raises(penstock.Unsupported, match="x: cannot take values of .*type.*without"):
+        penstock.sort_batches(pa.RecordBatchReader.from_batches(pa.schema([("n", pa.int8()), ("x", kind)]), []), by="n", memory="128M")
+
+
+def test_types_that_stand_for_others():
+    def extended(kind, *values):
+        return pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
+
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int8()), ["a", "b"])
+    table = pa.table({
+        "n": [3, 1, 2], "runs": pc.run_end_encode(pa.array(["b", "b", None])),
+        "short runs": pc.run_end_encode(pa.array([1, None, 2]), run_end_type=pa.int16()),
+        "uuid": extended(pa.uuid(), b"b" * 16, None, b"a" * 16), "json": extended(pa.json_(), "1", None, "{}"),
+        "bool": extended(pa.bool8(), 1, None, 0), "opaque": extended(pa.opaque(pa.binary(), "some", "one"), b"1", None, b"2"),
+        "tensor": extended(pa.fixed_shape_tensor(pa.float32(), [2]), [1, 2], None, [3, 4]),
+        "uuids": pa.array([[b"b" * 16], None, []], pa.list_(pa.binary(16))).cast(pa.list_(pa.uuid())),
+        "views": pa.array([["a"], None, ["x" * 20]], pa.list_(pa.string_view())),
+        "in a structure": pa.StructArray.from_arrays([dictionary], ["d"]), "nothing": pa.array([[], None, []], pa.list_(pa.int16(), 0)),
+        "none": pa.array([{}, None, {}], pa.struct([]))})
     found = pa.Table.from_batches(list(penstock.sort_batches(table, by="n", memory="128M")))
-    assert found.schema == table.schema and found["x"].to_pylist() == [table["x"].to_pylist()[i] for i in (1, 2, 0)]
+    found.validate(full=True)
+    assert found.schema.equals(table.schema)
+    assert found.to_pylist() == [table.to_pylist()[i] for i in (1, 2, 0)]
+
+
+def test_dictionaries_that_differ_from_batch_to_batch():
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), words) for words in (["b", "a"], ["c", "a"])]
+    table = pa.table({"d": pa.chunked_array(chunks)})
+    found = pa.Table.from_batches(list(penstock.sort_batches(table, by="d", memory="128M")))
+    assert found.schema == table.schema and found["d"].to_pylist() == ["a", "a", "b", "c"]
 
 
 # ---- More than memory.
