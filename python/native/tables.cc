@@ -116,7 +116,7 @@ void bind_tables(nb::module_& module) {
       "sort_rows_checked",
       [](const FilesOptions& files, const SortFilesOptions& options, const Rows& rows) {
         return new RowRun(
-            files, rows.table, {}, 0, true, rows.limits, [options](const FilesOptions& all) {
+            files, rows.table, rows.keys, 0, true, rows.limits, [options](const FilesOptions& all) {
               return checked(all, [&](const FilesOptions& each) -> Result<std::string> {
                 const auto done = sort_files(each, options);
                 if (!done) return std::unexpected(done.error());
@@ -128,7 +128,7 @@ void bind_tables(nb::module_& module) {
   module.def(
       "read_rows_checked",
       [](const FilesOptions& files, const Rows& rows) {
-        return new RowRun(files, rows.table, {}, 0, true, rows.limits,
+        return new RowRun(files, rows.table, rows.keys, 0, true, rows.limits,
                           [](const FilesOptions& all) { return checked(all, pass_on); });
       },
       nb::arg("files"), nb::arg("rows"));

@@ -212,7 +212,7 @@ def write_part(job: Job, part: int, path: str, slices: list[gather.Here], temp: 
         files.set_paths([], b"-", [os.fsencode(temp)])
         files.items.name = "rows"
         files.memory_bytes, files.decompress = budget.native, False
-        rows = _rows(plain, [], budget)
+        rows = _rows(plain, _keys(_by(job), job.table["nulls"], schema), budget)
         feed = gather._add_slices(job, files, slices, b"")
         return tasks.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, schema, plain, budget))
 
