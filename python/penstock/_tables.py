@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 By: TypeAlias = "str | tuple[str, ...]"
 
 MiB = 1 << 20
+LEAST = 128 * MiB  # memory of a call
 _ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 _NULLS = {"first": True, "last": False}
 
@@ -37,19 +38,19 @@ def _pyarrow(part: str = "compute") -> Any:
 
 
 class _Budget:
-    """For Arrow are 56 MiB, for its readers and writers whatever a batch has, and a quarter of the memory, 1 GiB at most, for batches
+    """For Arrow are 64 MiB, for its readers and writers whatever a batch has, and a fifth of the memory, 1 GiB at most, for batches
     that are read, and those that are written. The rest is for the native operation, which keeps to it by itself."""
 
     def __init__(self, memory: int | str) -> None:
         total = size_bytes(memory)
-        if total < 128 * MiB:
+        if total < LEAST:
             raise ValueError(f"tables need a memory of 128M or more, not {memory}")
-        arrow = min(total // 4, 1024 * MiB)
-        self.native = total - arrow - 56 * MiB
+        arrow = min(total // 5, 1024 * MiB)
+        self.native = total - arrow - 64 * MiB
         # Two that wait and one that is made, on either side, and what makes one.
-        self.batch = arrow // 24
+        self.batch = arrow // 20
         # One that is gathered and one that is written, as Arrow has them, and encoded beside.
-        self.group = arrow // 8
+        self.group = arrow // 6
 
 
 class _Pool:
@@ -501,7 +502,7 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str = 
                top: int | None = None, row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
                output_format: str | None = None, progress: Progress = None, **options: Any) -> Report:
     """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
-    Parquet, if an eighth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
+    Parquet, if a sixth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
     kind = _format(output, output_format)
     batches = sort_batches(data, by=by, nulls=nulls, memory=memory, threads=threads, top=top, temp=temp, format=format, progress=progress)
     return _write_all(batches, output, kind, _Budget(memory), row_group, options)
@@ -536,7 +537,7 @@ def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By],
 
 
 def _shared(budget: _Budget, tables: int) -> _Budget:
-    shared = _Budget(128 * MiB)
+    shared = _Budget(LEAST)
     shared.batch = max(64 << 10, budget.batch // max(1, tables))
     return shared
 
