@@ -215,7 +215,10 @@ class Plan(Case):
         self.assertFalse(planned["device"]["delay_known"])
         self.assertGreater(planned["device"]["read_bytes_per_s"], 0)
         text = run("plan", *words).stdout.decode()
-        self.assertIn("penstock disk measures it", text)
+        for part in ("distribute", "together", "of temporaries", "with another budget" if planned["sort"]["alternatives"] else "time"):
+            self.assertIn(part, text)
+        self.assertNotIn("schedule", text)
+        self.assertIn("penstock disk measures it", run("plan", *words, "--verbose").stdout.decode())
 
         small = plan(path, "--format", "u64", "-S", "2G", "--device", "hdd")
         self.assertEqual(small["sort"]["method"], "in_memory")

@@ -48,7 +48,8 @@ std::string describe(const files::Progress& progress, double elapsed_seconds) {
                   gibibytes(progress.total_bytes), std::floor(share * 100));
   // What is left is only worth telling when there is something to tell it from.
   if (elapsed_seconds >= 1 && share > 0.01) {
-    text += fmt::format("  {} left", clock_time(elapsed_seconds * (1 - share) / share));
+    const double by_share = elapsed_seconds * (1 - share) / share;
+    text += fmt::format("  {} left", clock_time(progress.seconds_left.value_or(by_share)));
   }
   return text;
 }

@@ -8,6 +8,9 @@ namespace {
 TEST(Describe, TellsShareAndTimeLeft) {
   EXPECT_EQ(describe({"merge", 1 * GiB, 4 * GiB}, 20),
             "merge       1.0 of 4.0 GiB  25 %  1:00 left");
+  // A plan knows that what comes takes longer.
+  EXPECT_EQ(describe({"sort", 1 * GiB, 4 * GiB, 100}, 20),
+            "sort        1.0 of 4.0 GiB  25 %  1:40 left");
 }
 
 TEST(Describe, TellsHours) {

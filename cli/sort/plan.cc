@@ -47,6 +47,7 @@ struct PlanArguments : SortWords {
   std::optional<uint32_t> inputs_wanted;
   std::optional<uint32_t> outputs_wanted;
   bool json = false;
+  bool verbose = false;
 };
 
 // One thing that runs from start to end: a pass of the planner, or the sort of the buckets.
@@ -365,26 +366,56 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
 
 // --- Out. ---
 
-void print_sort(const SortPlan& plan) {
+std::string bytes_or_none(uint64_t bytes) {
+  return bytes > 0 ? in_bytes(bytes) : "-";
+}
+
+// As -S takes it.
+std::string memory_option(uint64_t bytes) {
+  return bytes % GiB == 0 ? fmt::format("{}G", bytes / GiB) : fmt::format("{}M", bytes / MiB);
+}
+
+void print_phases(const SortPlan& plan) {
+  const bool timed = plan.device && plan.seconds > 0;
+  print("\n{:<28} {:>10} {:>10} {:>10}  {}\n", "phase", "read", "written", timed ? "time" : "",
+        timed ? "what takes most of it" : "");
+  for (const SortPhase& phase : plan.phases) {
+    const bool bound = timed && phase.bound != PhaseBound::unknown;
+    print("{:<28} {:>10} {:>10} {:>10}  {}\n", phase.name, bytes_or_none(phase.bytes_read),
+          bytes_or_none(phase.bytes_written), timed ? in_time(phase.seconds) : "",
+          bound ? name_of(phase.bound) : "");
+  }
+  if (!timed) return;
+  print("{:<28} {:>10} {:>10} {:>10}  {}\n", "together", in_bytes(plan.bytes_read),
+        in_bytes(plan.bytes_written), in_time(plan.seconds),
+        plan.device_is_assumed ? "if the disk is a usual one: so little is not worth a look"
+                               : fmt::format("likely {} to {}", in_time(plan.seconds_low),
+                                             in_time(plan.seconds_high)));
+}
+
+void print_alternatives(const SortPlan& plan) {
+  if (plan.alternatives.empty()) return;
+  print("\n{:<28} {:>10} {:>10} {:>10}\n", "with another budget", "passes", "disk space", "time");
+  for (const SortAlternative& other : plan.alternatives) {
+    print("{:<28} {:>10} {:>10} {:>10}\n", "-S " + memory_option(other.memory_bytes), other.passes,
+          bytes_or_none(other.temp_bytes), in_time(other.seconds));
+  }
+}
+
+void print_sort(const SortPlan& plan, bool verbose) {
   print("sort: {}\n", plan.method == SortMethod::empty ? "nothing to do" : plan.why);
   print("  method {}, {} of input, {} passes, {} buckets\n", name_of(plan.method),
         in_bytes(plan.input_bytes), plan.passes, plan.buckets);
-  print("  {} read, {} written, {} seeks, {} of temporaries, {} of memory at the peak\n",
-        in_bytes(plan.bytes_read), in_bytes(plan.bytes_written), plan.seeks,
+  print("  {} of temporaries beside the output, {} of memory at the peak\n",
         in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
   if (plan.temp_memory_bytes > 0)
     print("  of the temporaries {} lie in memory (tmpfs), beside -S\n",
           in_bytes(plan.temp_memory_bytes));
   if (plan.compresses)
     print("  temporaries: {} before they are compressed\n", in_bytes(plan.spilled_bytes));
-  for (const external::SortPhase& phase : plan.phases) {
-    print("  {:<26} {:>10} read {:>10} written {:>8} seeks {:>10} a run  {}\n", phase.name,
-          in_bytes(phase.bytes_read), in_bytes(phase.bytes_written), phase.seeks,
-          in_bytes(phase.run_bytes()), plan.device ? in_time(phase.seconds) : std::string());
-  }
-  if (plan.device && plan.seconds > 0)
-    print("  {} together, on {}\n", in_time(plan.seconds), printable(plan.device->name));
-  print("\n");
+  if (verbose) print("  {} seeks\n", plan.seeks);
+  if (!plan.phases.empty()) print_phases(plan);
+  print_alternatives(plan);
 }
 
 std::string memory_text(const Phase& phase) {
@@ -521,8 +552,10 @@ int run(const PlanArguments& arguments) {
     print("{}\n", plans_json(*plans).dump(2, ' ', false, Json::error_handler_t::replace));
     return exit_ok;
   }
-  if (plans->sort) print_sort(*plans->sort);
-  if (!plans->view.phases.empty()) print_view(plans->view);
+  if (plans->sort) print_sort(*plans->sort, arguments.verbose);
+  const bool has_view = !plans->view.phases.empty();
+  if (plans->sort && arguments.verbose && has_view) print("\n");
+  if (has_view && (!plans->sort || arguments.verbose)) print_view(plans->view);
   return exit_ok;
 }
 
@@ -551,6 +584,9 @@ Command add_plan(Parser& program) {
                   "with --size: to so many files; 0: the data go to memory")
       .within(0u, streams_max);
   parser.add_flag("--json", a.json, "print the plan as JSON");
+  parser.add_flag("--verbose", a.verbose,
+                  "of files also what the theory of bowties makes of the device: schedules, runs, "
+                  "switches");
   return {parser, [arguments] { return run(*arguments); }};
 }
 

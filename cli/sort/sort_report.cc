@@ -47,7 +47,9 @@ SortRun::PhaseFigures figures_of(const Json& phase) {
           .read_bytes = number_of(phase, "bytes_read"),
           .written_bytes = number_of(phase, "bytes_written"),
           .seeks = number_of(phase, "seeks"),
-          .run_bytes = number_of(phase, "run_bytes")};
+          .run_bytes = number_of(phase, "run_bytes"),
+          .processor_seconds = number_of(phase, "processor_seconds"),
+          .disk_seconds = number_of(phase, "disk_seconds")};
 }
 
 // Each phase with its prediction beside it; then what threads did within them. A phase that was

@@ -88,6 +88,8 @@ struct FilesProgress {
   const char* phase;     // "sample", "distribute", "sort", "merge"
   uint64_t done_bytes;   // of all reading and writing
   uint64_t total_bytes;  // 0: not known
+  // By the plan, corrected by how long what is done took; nothing: not known.
+  std::optional<double> seconds_left = {};
 };
 
 // What a budget is held against.
@@ -207,21 +209,45 @@ enum class SortMethod {
 };
 const char* name_of(SortMethod method);
 
+// What takes most of a phase's time.
+enum class PhaseBound {
+  unknown,
+  disk,
+  processor,
+  memory,  // its first use, which the system, and the host of a virtual machine, take time for
+};
+const char* name_of(PhaseBound bound);
+
 // One phase of a run, planned or done.
 struct SortPhase {
   std::string name;
-  double seconds = 0;  // planned: of the disk alone; 0: not predicted
+  double seconds = 0;  // planned 0: not predicted
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   // How often the disk went on to another place: requests, on whatever file, that did not begin
   // where the one before them ended. (Of several disks: as if they were one.)
   uint64_t seeks = 0;
+  double processor_seconds = 0;  // of all threads together
+  // Planned alone: what the disk would take if nothing else took time, and what of the processors'
+  // seconds is the first use of memory.
+  double disk_seconds = 0;
+  double memory_seconds = 0;
+  PhaseBound bound = PhaseBound::unknown;
 
   uint64_t bytes() const { return bytes_read + bytes_written; }
   // Between two seeks, in the mean.
   double run_bytes() const {
     return seeks > 0 ? static_cast<double>(bytes()) / static_cast<double>(seeks) : 0;
   }
+};
+
+// What a sort would do with another budget.
+struct SortAlternative {
+  uint64_t memory_bytes = 0;
+  SortMethod method = SortMethod::empty;
+  uint32_t passes = 0;
+  double seconds = 0;
+  uint64_t temp_bytes = 0;
 };
 
 // What a run will do, asked for before anything is written.
@@ -241,14 +267,19 @@ struct SortPlan {
   uint64_t memory_bytes = 0;       // expected peak
   // The least budget, to a few per cent, that would save a pass; 0: none that this machine has.
   uint64_t fewer_passes_memory_bytes = 0;
-  double seconds = 0;  // of all phases, by equation 1 of `device`; 0: not predicted
-  std::string why;     // one sentence
+  double seconds = 0;  // of all phases; 0: not predicted
+  // Nine runs in ten lie within, on a machine that has nothing else to do.
+  double seconds_low = 0;
+  double seconds_high = 0;
+  std::string why;  // one sentence
   // In the order in which they come. None with pipes, whose length is not known.
   std::vector<SortPhase> phases = {};
   // The distribution goes by the executor's schedule, because the disk seeks slowly.
   bool long_runs = false;
   // What it was planned for, where that is known. Of a disk that was only looked at the delay is 0.
   std::optional<DeviceProfile> device = {};
+  // In the order of their memory. None where that changes nothing, or where the disk is not known.
+  std::vector<SortAlternative> alternatives = {};
   // Nobody looked at the disk, because to look takes longer than such a sort: `device` is a usual
   // one, by which nothing was decided.
   bool device_is_assumed = false;

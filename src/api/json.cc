@@ -18,6 +18,10 @@ Json phase_object(const SortPhase& phase) {
           {"bytes_read", phase.bytes_read},
           {"bytes_written", phase.bytes_written},
           {"seeks", phase.seeks},
+          {"processor_seconds", phase.processor_seconds},
+          {"disk_seconds", phase.disk_seconds},
+          {"memory_seconds", phase.memory_seconds},
+          {"bound", name_of(phase.bound)},
           {"run_bytes", phase.run_bytes()}};
 }
 
@@ -89,6 +93,14 @@ Json plan_object(const SortPlan& plan) {
     phases.push_back(phase_object(phase));
     if (!plan.device) phases.back()["seconds"] = nullptr;
   }
+  Json alternatives = Json::array();
+  for (const SortAlternative& other : plan.alternatives) {
+    alternatives.push_back({{"memory_bytes", other.memory_bytes},
+                            {"method", name_of(other.method)},
+                            {"passes", other.passes},
+                            {"seconds", other.seconds},
+                            {"temp_bytes", other.temp_bytes}});
+  }
   Json device = nullptr;
   if (plan.device) {
     device = {{"name", plan.device->name},
@@ -102,6 +114,8 @@ Json plan_object(const SortPlan& plan) {
           {"why", plan.why},
           // null: not predicted.
           {"seconds", plan.seconds > 0 ? Json(plan.seconds) : Json(nullptr)},
+          {"seconds_low", plan.seconds > 0 ? Json(plan.seconds_low) : Json(nullptr)},
+          {"seconds_high", plan.seconds > 0 ? Json(plan.seconds_high) : Json(nullptr)},
           {"passes", plan.passes},
           {"seeks", plan.seeks},
           {"run_bytes", plan.seeks > 0 ? static_cast<double>(plan.bytes_read + plan.bytes_written) /
@@ -119,6 +133,7 @@ Json plan_object(const SortPlan& plan) {
           {"fewer_passes_memory_bytes", plan.fewer_passes_memory_bytes},
           {"long_runs", plan.long_runs},
           {"device", std::move(device)},
+          {"alternatives", std::move(alternatives)},
           {"phases", std::move(phases)}};
 }
 

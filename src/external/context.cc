@@ -1,14 +1,27 @@
 #include "external/context.h"
 
+#include <time.h>
+
 #include <algorithm>
 
 namespace penstock::external {
+namespace {
+
+// Of this process, all threads.
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
 
 Context::Context(const SortOptions& run_options)
     : RunContext(run_options, "sort"),
       options(run_options),
       booked_traffic_(file::traffic()),
-      booked_until_(std::chrono::steady_clock::now()) {
+      booked_until_(std::chrono::steady_clock::now()),
+      booked_processor_s_(processor_seconds()) {
   show("sample");
 }
 
@@ -47,8 +60,11 @@ void Context::book() {
   phase->bytes_read += now.bytes_read - booked_traffic_.bytes_read;
   phase->bytes_written += now.bytes_written - booked_traffic_.bytes_written;
   phase->seeks += now.switches - booked_traffic_.switches;
+  const double processor_s = processor_seconds();
+  phase->processor_seconds += processor_s - booked_processor_s_;
   booked_traffic_ = now;
   booked_until_ = until;
+  booked_processor_s_ = processor_s;
 }
 
 }  // namespace penstock::external

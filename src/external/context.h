@@ -43,6 +43,7 @@ class Context : public RunContext {
   bool pinned_ GUARDED_BY(mutex_) = false;
   file::Traffic booked_traffic_ GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point booked_until_ GUARDED_BY(mutex_);
+  double booked_processor_s_ GUARDED_BY(mutex_);
   OccupancyRecord occupancy_;
 };
 

@@ -118,6 +118,9 @@ Status Run::prepare() {
   if (auto status = check_memory(options_, input_, plan()); !status) return status;
   cuts_ = decision_.cuts;
   total_bytes_ = plan().bytes_read + plan().bytes_written;
+  std::vector<files::RunContext::ExpectedPhase> expected;
+  for (const SortPhase& phase : plan().phases) expected.push_back({phase.bytes(), phase.seconds});
+  if (!options_.resume) context_.expect(std::move(expected));
   decision_.plan.temp_memory_bytes =
       file::temporaries_in_memory(temp_directories_, plan().temp_bytes);
   return check_space(plan().temp_bytes + decision_.temp_bytes_spared, decision_.output_bytes_max);
@@ -569,6 +572,20 @@ Result<file::File> sort_to_temporary(const SortOptions& given) {
 }  // namespace penstock::external
 
 namespace penstock {
+
+const char* name_of(PhaseBound bound) {
+  switch (bound) {
+    case PhaseBound::unknown:
+      return "unknown";
+    case PhaseBound::disk:
+      return "disk";
+    case PhaseBound::processor:
+      return "processor";
+    case PhaseBound::memory:
+      return "memory";
+  }
+  return "?";
+}
 
 const char* name_of(SortMethod method) {
   switch (method) {

@@ -1,6 +1,6 @@
 #include "files/run_context.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include "file/engine.h"
@@ -45,9 +45,32 @@ Status RunContext::pulse() {
 
 void RunContext::report() {
   MutexLock lock(mutex_);
+  const uint64_t done_bytes = traffic_bytes() - traffic_before_bytes_;
   files_.progress({.phase = phase_.load(std::memory_order_relaxed),
-                   .done_bytes = traffic_bytes() - traffic_before_bytes_,
-                   .total_bytes = total_bytes_.load(std::memory_order_relaxed)});
+                   .done_bytes = done_bytes,
+                   .total_bytes = total_bytes_.load(std::memory_order_relaxed),
+                   .seconds_left = seconds_left(done_bytes)});
+}
+
+void RunContext::expect(std::vector<ExpectedPhase> phases) {
+  MutexLock lock(mutex_);
+  expected_ = std::move(phases);
+}
+
+// What is done should have taken `expected` seconds, and took `elapsed`; the rest will be as wrong.
+std::optional<double> RunContext::seconds_left(uint64_t done_bytes) const {
+  double expected = 0, total = 0;
+  for (const ExpectedPhase& phase : expected_) {
+    total += phase.seconds;
+    const uint64_t done = std::min(done_bytes, phase.bytes);
+    if (phase.bytes > 0)
+      expected += phase.seconds * static_cast<double>(done) / static_cast<double>(phase.bytes);
+    done_bytes -= done;
+  }
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  if (!(expected > 0.01 * total)) return {};
+  return (total - expected) * elapsed / expected;
 }
 
 void RunContext::fail(Error error) {

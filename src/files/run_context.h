@@ -3,7 +3,9 @@
 // What all parts of one run share: the error that ends it, and the pulse that reports progress.
 
 #include <atomic>
+#include <chrono>
 #include <optional>
+#include <vector>
 
 #include "base/mutex.h"
 #include "files/options.h"
@@ -25,6 +27,12 @@ class RunContext {
   // What progress tells from now on. `phase`: a literal.
   void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
   void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
+  // How long the phases are expected to take, one after the other, with so much traffic each.
+  struct ExpectedPhase {
+    uint64_t bytes = 0;
+    double seconds = 0;
+  };
+  void expect(std::vector<ExpectedPhase> phases) EXCLUDES_LOCK(mutex_);
 
   // Keeps the first error. Later ones follow from it.
   void fail(Error error) EXCLUDES_LOCK(mutex_);
@@ -33,6 +41,7 @@ class RunContext {
 
  private:
   void report() EXCLUDES_LOCK(mutex_);
+  std::optional<double> seconds_left(uint64_t done_bytes) const REQUIRES_LOCK(mutex_);
 
   const FilesOptions& files_;
   const char* const verb_;
@@ -42,8 +51,10 @@ class RunContext {
   std::atomic<const char*> phase_{""};
   std::atomic<uint64_t> total_bytes_{0};
   const uint64_t traffic_before_bytes_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   Mutex mutex_;
   std::optional<Error> error_ GUARDED_BY(mutex_);
+  std::vector<ExpectedPhase> expected_ GUARDED_BY(mutex_);
 };
 
 }  // namespace penstock::files

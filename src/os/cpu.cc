@@ -1,5 +1,9 @@
 #include "os/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -31,6 +35,16 @@ CpuFeatures machine_features() {
   features.avx512vbmi2 = __builtin_cpu_supports("avx512vbmi2") != 0;
 #endif
   return features;
+}
+
+bool is_virtual_machine() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned hypervisor_bit = 1u << 31;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & hypervisor_bit) != 0;
+#else
+  return false;
+#endif
 }
 
 CpuTier tier_of(const CpuFeatures& features, std::string_view named) {

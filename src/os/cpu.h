@@ -28,6 +28,8 @@ struct CpuFeatures {
 
 // What the machine has; PENSTOCK_CPU does not change it.
 CpuFeatures machine_features();
+// Whether it tells that it is one of several on a host.
+bool is_virtual_machine();
 
 // The best tier that `features` allow and that is not above `named`; a name that is not a tier's
 // changes nothing.

@@ -27,6 +27,9 @@ MachineMemory machine_memory();
 std::optional<uint64_t> overcommit_memory();
 
 // A field without a value: the system does not have it, or does not tell.
+// Processors that this process may run on.
+uint32_t cores_usable();
+
 struct Limits : MachineMemory {
   std::string kernel_release;  // "6.18.1-generic"
   uint32_t kernel_major = 0;

@@ -87,14 +87,14 @@ std::optional<CgroupPath> cgroup_path(const std::string& root) {
   return found;
 }
 
+}  // namespace
+
 uint32_t cores_usable() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof cores, &cores) == 0)
     return static_cast<uint32_t>(CPU_COUNT(&cores));
   return static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
-
-}  // namespace
 
 std::optional<std::string> chosen_word(const std::string& text) {
   const size_t open = text.find('[');
@@ -178,7 +178,7 @@ Limits limits() {
 
   facts.io_uring_disabled = file_number("/proc/sys/kernel/io_uring_disabled");
   facts.unprivileged_userfaultfd = file_number("/proc/sys/vm/unprivileged_userfaultfd");
-  facts.cores_usable = cores_usable();
+  facts.cores_usable = os::cores_usable();
   facts.cpu = machine_features();
   facts.cpu_tier = cpu_tier();
   return facts;

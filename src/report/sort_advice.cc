@@ -17,8 +17,7 @@
 //   the disk         share of the time that it alone accounts for, by the prediction; or share of
 //                    the sorters' time in which they wait for reads.
 //   the passes       the plan says which memory would save one.
-//   the prediction   what was measured over what was predicted. (The prediction is of the disk:
-//                    where the processors are the limit it says nothing.)
+//   the prediction   what was measured over what was predicted.
 
 namespace penstock::report {
 namespace {
@@ -50,7 +49,10 @@ std::optional<double> disk_share(const SortRun& sort) {
     const double seconds = phase.measured.seconds.value_or(0);
     if (!(seconds > 0)) continue;
     measured += seconds;
-    of_the_disk += std::min(seconds, std::max(0.0, phase.predicted.seconds.value_or(0)));
+    // (Older statistics predict the disk's time alone.)
+    const double planned = phase.predicted.seconds.value_or(0);
+    const double disk = phase.predicted.disk_seconds.value_or(planned);
+    of_the_disk += std::min(seconds, std::max(0.0, disk));
   }
   if (!(measured > 0) || !(of_the_disk > 0)) return std::nullopt;
   return of_the_disk / measured;

@@ -19,6 +19,8 @@ struct SortRun {
   };
   struct PhaseFigures {
     std::optional<double> seconds, read_bytes, written_bytes, seeks, run_bytes;
+    std::optional<double> processor_seconds;  // of all threads
+    std::optional<double> disk_seconds;       // predicted: what it would take alone
   };
   struct Phase {
     std::string name;

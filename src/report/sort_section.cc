@@ -247,8 +247,7 @@ void add_timeline(Writer& page, const SortRun& sort, const Occupancy& occupancy)
   page.raw("<section class=\"times\"><h3>Where the time went</h3>\n<p>");
   if (sort.seconds) page.add("{} in all", value_text(SortRun::Unit::seconds, sort.seconds));
   if (sort.seconds && sort.predicted_s.value_or(0) > 0) {
-    page.add(", {:.2f} times what was predicted ({}, of the disk alone)",
-             *sort.seconds / *sort.predicted_s,
+    page.add(", {:.2f} times what was predicted ({})", *sort.seconds / *sort.predicted_s,
              value_text(SortRun::Unit::seconds, sort.predicted_s));
   }
   if (sort.seconds) page.raw(". ");
@@ -434,7 +433,8 @@ void add_phases(Writer& page, const SortRun& sort) {
   page.raw("<section><h3>Phases</h3>\n");
   page.begin_table("figures phases", "Phases");
   page.heading({{"Phase", ""},
-                {"Time", "of the clock; predicted: of the disk alone"},
+                {"Time", "of the clock"},
+                {"Processors", "time of all threads together"},
                 {"Read", ""},
                 {"Written", ""},
                 {"Seeks", ""},
@@ -450,6 +450,7 @@ void add_phases(Writer& page, const SortRun& sort) {
       page.raw("</td>");
     };
     cell(SortRun::Unit::seconds, &SortRun::PhaseFigures::seconds);
+    cell(SortRun::Unit::seconds, &SortRun::PhaseFigures::processor_seconds);
     cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::read_bytes);
     cell(SortRun::Unit::bytes, &SortRun::PhaseFigures::written_bytes);
     cell(SortRun::Unit::count, &SortRun::PhaseFigures::seeks);

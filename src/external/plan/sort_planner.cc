@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "external/bucket/bucket_reader.h"
 #include "external/plan/bucket_plan.h"
-#include "external/plan/probe.h"
+#include "external/plan/cost_model.h"
 #include "external/plan/sort_prediction.h"
 #include "external/spill/spill.h"
 #include "external/spill/spill_codec.h"
@@ -20,7 +20,6 @@
 namespace penstock::external {
 namespace {
 
-constexpr uint64_t probe_input_bytes_min = 512 * MiB;
 // What an input of unknown length is taken for.
 constexpr uint64_t pipe_memory_multiple = 8;
 // The executor's distribution has to be so much faster than the usual one, by the model: it has a
@@ -32,6 +31,12 @@ constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
 // Of fewer keys descents tell nothing.
 constexpr size_t sample_size_min = 1024;
+// Nine runs in ten take between so much and so much of what was predicted, if memory is as it was
+// seen.
+constexpr double spread_low = 0.85;
+constexpr double spread_high = 1.2;
+// Compression has to save so much, by a model that errs.
+constexpr double compression_gain_min = 1.05;
 
 // What a distribution is planned for. The output, which is not open yet, is looked at as bucket.h
 // says.
@@ -44,111 +49,156 @@ BucketInput distributed(const SortOptions& options, const SortInput& input, uint
 
 class Planner {
  public:
-  Planner(Context& context, const std::optional<bowtie::DeviceProfile>& device,
-          const SortInput& input)
-      : context_(context), options_(context.options), input_(input) {
-    plan_.device = device;
+  // With so much memory, of what the input has for its own budget.
+  Planner(Context& context, Costs& costs, const SortInput& input, const SortOptions& options,
+          uint64_t usable_bytes)
+      : context_(context),
+        options_(options),
+        input_(input),
+        usable_bytes_(usable_bytes),
+        costs_(costs) {
+    plan_phase(
+        {.name = "sample", .bytes_read = input_.sample.bytes_read, .seeks = input_.sample.places},
+        {}, 1, 0);
   }
 
   SortDecision decide_all();
+  // By what is known, of a sort that nobody will do.
+  SortPlan decide_otherwise();
 
  private:
-  void plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs);
+  void plan_phase(SortPhase phase, PhaseWork work = {}, uint32_t inputs = 1, uint32_t outputs = 1);
+  void plan_step(Step step) {
+    plan_phase(std::move(step.phase), step.work, step.inputs, step.outputs);
+  }
   void sum_up_plan();
-  void look_at_disk();
-  void assume_disk();
+  void look_for_alternatives();
+  bool fits() const;
   void decide();
   void decide_copy(const char* order);
   void decide_merge();
   bool first_items_fit() const;
   bool decide_top();
-  SortPhase predict_in_memory() const;
+  void plan_in_memory();
   bool writes_in_order() const { return distributed(options_, input_, 0).in_order; }
   uint32_t writers(const BucketPlan& plan) const;
   void decide_output();
   void decide_distribution(uint64_t bytes);
   void look_for_fewer_passes();
-  void decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase, uint64_t bytes,
-                          uint64_t spilled);
+  void decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled);
 
   Context& context_;
   const SortOptions& options_;
   const SortInput& input_;
+  const uint64_t usable_bytes_;
+  Costs& costs_;
+  bool tries_ = true;  // what has to be read for it
   SortDecision decision_;
   SortPlan& plan_ = decision_.plan;
+  std::vector<Step> steps_;  // of which the phases are made
 };
 
 SortDecision Planner::decide_all() {
-  plan_phase(
-      {.name = "sample", .bytes_read = input_.sample.bytes_read, .seeks = input_.sample.places}, 1,
-      0);
-  look_at_disk();
+  costs_.look(first_items_fit());
+  plan_.device = costs_.device();
   decide();
   look_for_fewer_passes();
+  look_for_alternatives();
   decide_output();
-  if (!input_.known) plan_.phases.clear();
-  if (!plan_.device) assume_disk();
+  if (!input_.known) steps_.clear();
+  if (!plan_.device && !steps_.empty() && plan_.method != Method::empty) {
+    costs_.assume_disk();
+    plan_.device = costs_.device();
+    plan_.device_is_assumed = true;
+  }
   sum_up_plan();
   return std::move(decision_);
 }
 
-// One whose name comes again is the same phase, of another level.
-void Planner::plan_phase(SortPhase phase, uint32_t inputs, uint32_t outputs) {
-  if (plan_.device) phase.seconds = seconds_of(phase, *plan_.device, inputs, outputs);
-  auto same = std::ranges::find(plan_.phases, phase.name, &SortPhase::name);
-  if (same == plan_.phases.end()) {
-    plan_.phases.push_back(std::move(phase));
-    return;
-  }
-  same->seconds += phase.seconds;
-  same->bytes_read += phase.bytes_read;
-  same->bytes_written += phase.bytes_written;
-  same->seeks += phase.seeks;
+SortPlan Planner::decide_otherwise() {
+  tries_ = false;
+  plan_.device = costs_.device();
+  decide();
+  sum_up_plan();
+  return std::move(plan_);
 }
 
+// With half of the memory, twice and four times as much, and with what holds all of it.
+void Planner::look_for_alternatives() {
+  const bool differs = plan_.method == Method::distribute || plan_.method == Method::in_memory;
+  if (!differs || !plan_.device || !input_.known || options_.top) return;
+  const uint64_t machine_bytes = os::machine_memory().memory_bytes;
+  for (const double times : {0.25, 0.5, 2.0, 4.0, 16.0}) {
+    SortOptions options = options_;
+    options.memory_bytes =
+        round_down(static_cast<uint64_t>(times * static_cast<double>(options_.memory_bytes)), MiB);
+    const bool is_more = times > 1;
+    if (is_more && (plan_.method == Method::in_memory || options.memory_bytes > machine_bytes))
+      continue;
+    const uint64_t less_bytes =
+        options_.memory_bytes - std::min(options_.memory_bytes, options.memory_bytes);
+    if (!is_more && usable_bytes_ < less_bytes + planned_bytes_min) continue;
+    const uint64_t usable_bytes = usable_bytes_ + options.memory_bytes - options_.memory_bytes;
+    const SortPlan other =
+        Planner(context_, costs_, input_, options, usable_bytes).decide_otherwise();
+    plan_.alternatives.push_back({.memory_bytes = options.memory_bytes,
+                                  .method = other.method,
+                                  .passes = other.passes,
+                                  .seconds = other.seconds,
+                                  .temp_bytes = other.temp_bytes});
+    if (other.method == Method::in_memory && is_more) break;
+  }
+}
+
+// One whose name comes again is the same phase, of another level.
+void Planner::plan_phase(SortPhase phase, PhaseWork work, uint32_t inputs, uint32_t outputs) {
+  auto same = std::ranges::find_if(
+      steps_, [&](const Step& other) { return other.phase.name == phase.name; });
+  if (same == steps_.end()) {
+    steps_.push_back(
+        {.phase = std::move(phase), .work = work, .inputs = inputs, .outputs = outputs});
+    return;
+  }
+  same->phase.bytes_read += phase.bytes_read;
+  same->phase.bytes_written += phase.bytes_written;
+  same->phase.seeks += phase.seeks;
+  same->work.processor_seconds += work.processor_seconds;
+  same->work.touched_bytes += work.touched_bytes;
+}
+
+bool Planner::fits() const {
+  return input_.known &&
+         plan_buckets(options_, usable_bytes_, distributed(options_, input_, input_.bytes)).fits;
+}
+
+// What was done before anything was decided took what it took. Not where the plan is for a disk that somebody
+// named, which may be another one.
 void Planner::sum_up_plan() {
+  if (plan_.device && options_.device == nullptr && !plan_.device_is_assumed) {
+    for (SortPhase& done : context_.phases()) {
+      std::erase_if(steps_, [&](const Step& step) { return step.phase.name == done.name; });
+      plan_.phases.push_back(std::move(done));
+    }
+  }
+  double slow_seconds = 0;
+  for (Step& step : steps_) {
+    if (plan_.device) {
+      slow_seconds += costs_.seconds_at_most(step);
+      costs_.predict(step);
+    }
+    plan_.phases.push_back(std::move(step.phase));
+  }
+  double done_seconds = 0;
   for (const SortPhase& phase : plan_.phases) {
     plan_.bytes_read += phase.bytes_read;
     plan_.bytes_written += phase.bytes_written;
     plan_.seeks += phase.seeks;
-    plan_.seconds += plan_.device ? phase.seconds : 0;
+    plan_.seconds += phase.seconds;
+    if (phase.bound == PhaseBound::unknown) done_seconds += phase.seconds;
   }
-}
-
-// Where nobody said what the disk can do: the speeds that the temporary directory's has now. Not of
-// a run that has no temporaries.
-void Planner::look_at_disk() {
-  if (plan_.device || !input_.known || input_.bytes < probe_input_bytes_min) return;
-  if (options_.top == 0u || first_items_fit()) return;
-  const std::string directory =
-      file::temp_directories_or_default(options_.temp_directories, options_.output).front();
-  context_.set_step("probe the disk");
-  auto speed = probe_disk(directory, {.depth = 4});
-  context_.set_step("sample");
-  if (!speed) return;
-  plan_.device = {.name = "the disk of " + directory,
-                  .source = "a short look, with the switch delay taken for 0",
-                  .read_bytes_per_s = speed->read_bytes_per_s,
-                  .write_bytes_per_s = speed->write_bytes_per_s};
-  // By now it is known what these two took.
-  for (SortPhase& planned : plan_.phases)
-    planned.seconds = seconds_of(planned, *plan_.device, 1, 0);
-  for (SortPhase& done : context_.phases()) {
-    if (done.name == "probe the disk") plan_.phases.push_back(std::move(done));
-  }
-}
-
-// So that small sorts have a prediction, too.
-void Planner::assume_disk() {
-  if (plan_.phases.empty() || plan_.method == Method::empty) return;
-  const bowtie::DeviceProfile* published = bowtie::find_profile("nvme-ssd");
-  if (published == nullptr) return;
-  plan_.device = {.name = "a usual disk (not measured)",
-                  .source = "assumed: " + published->name + " as published, with no switch delay",
-                  .read_bytes_per_s = published->read_bytes_per_s,
-                  .write_bytes_per_s = published->write_bytes_per_s};
-  plan_.device_is_assumed = true;
-  for (SortPhase& phase : plan_.phases) phase.seconds = seconds_of(phase, *plan_.device, 1, 1);
+  if (!plan_.device) return;
+  plan_.seconds_low = spread_low * plan_.seconds;
+  plan_.seconds_high = spread_high * (done_seconds + slow_seconds);
 }
 
 void Planner::decide() {
@@ -171,13 +221,12 @@ void Planner::decide() {
   const bool can_copy = !writes_in_order();
   const bool reversed = can_tell && can_copy && files == 1 && options_.format.numeric() &&
                         options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
-  if (fits_in_memory(options_, input_)) {
+  if (fits()) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
     plan_.passes = 1;
     plan_.buckets = 1;
-    plan_phase({.name = "read", .bytes_read = input_.bytes, .seeks = files}, files, 0);
-    plan_phase(predict_in_memory(), 0, 1);
+    plan_in_memory();
   } else if (few_stretches) {
     plan_.method = Method::merge;
     decision_.copies = can_copy && input_.sample.descents == 0;
@@ -202,12 +251,12 @@ void Planner::decide_copy(const char* order) {
       std::string("a sample found everything ") + order + ": it is copied, while that is looked at";
   plan_.buckets = 1;
   plan_.passes = 1;
-  const uint64_t blocks = input_.bytes / copied_block_bytes(input_.usable_bytes);
+  const uint64_t blocks = input_.bytes / copied_block_bytes(usable_bytes_);
   plan_phase({.name = "copy",
               .bytes_read = input_.bytes,
               .bytes_written = input_.bytes,
               .seeks = input_.pieces.size() + 2 * blocks},
-             1, 1);
+             costs_.look_work());
 }
 
 void Planner::decide_merge() {
@@ -218,23 +267,22 @@ void Planner::decide_merge() {
   plan_phase({.name = "look for sorted stretches",
               .bytes_read = input_.bytes,
               .seeks = input_.pieces.size()},
-             1, 0);
-  const bowtie::Bowtie bowtie{
-      .inputs = plan_.buckets, .outputs = 1, .memory_bytes = input_.usable_bytes};
+             costs_.look_work(), 1, 0);
+  const bowtie::Bowtie bowtie{.inputs = plan_.buckets, .outputs = 1, .memory_bytes = usable_bytes_};
   const auto moved = 2 * static_cast<double>(input_.bytes);
   plan_phase({.name = "merge",
               .bytes_read = input_.bytes,
               .bytes_written = input_.bytes,
               .seeks = static_cast<uint64_t>(moved / std::min(moved, best_run_bytes(bowtie))) +
                        plan_.buckets},
-             plan_.buckets, 1);
+             costs_.merge_work(), plan_.buckets, 1);
 }
 
 // The first K items are not all of them, and memory holds them.
 bool Planner::first_items_fit() const {
   if (!options_.top) return false;
   if (input_.known && *options_.top >= input_.bytes / options_.format.record_bytes) return false;
-  return top_fits(options_, input_.usable_bytes, input_.sample.item_bytes, *options_.top);
+  return top_fits(options_, usable_bytes_, input_.sample.item_bytes, *options_.top);
 }
 
 // False: the first K items are nothing special, because they are all.
@@ -251,15 +299,16 @@ bool Planner::decide_top() {
     plan_.passes = 1;
     plan_.buckets = 1;
     const auto written = static_cast<uint64_t>(top_bytes);
-    plan_phase({.name = "read", .bytes_read = input_.bytes, .seeks = files}, files, 0);
+    plan_phase({.name = "read", .bytes_read = input_.bytes, .seeks = files}, costs_.look_work(),
+               files, 0);
     plan_phase({.name = "write",
                 .bytes_written = input_.known ? std::min(written, input_.bytes) : written,
                 .seeks = 1},
-               0, 1);
+               {}, 0, 1);
     return true;
   }
   decision_.cuts = true;
-  if (fits_in_memory(options_, input_)) return false;
+  if (fits()) return false;
   const auto bytes = static_cast<double>(expected_bytes(options_, input_));
   // Of repeats a sample does not know how many there are.
   const bool can_tell =
@@ -278,7 +327,7 @@ bool Planner::decide_top() {
                 .bytes_read = input_.bytes,
                 .bytes_written = kept,
                 .seeks = files + 2 * kept / (2 * MiB)},
-               1, 1);
+               costs_.look_work());
     decide_distribution(kept);
     ++plan_.passes;
     plan_.temp_bytes += kept;
@@ -289,10 +338,16 @@ bool Planner::decide_top() {
   return true;
 }
 
-// The buckets of an input that fits, which are written as they become sorted, unless in order.
-SortPhase Planner::predict_in_memory() const {
+// The buckets of an input that fits are written as they become sorted, unless in order.
+void Planner::plan_in_memory() {
+  const auto files = static_cast<uint32_t>(input_.pieces.size());
   const BucketInput input = distributed(options_, input_, input_.bytes);
-  const BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
+  const BucketPlan plan = plan_buckets(options_, usable_bytes_, input);
+  Step read{.phase = {.name = "read", .bytes_read = input_.bytes, .seeks = files},
+            .inputs = files,
+            .outputs = 0};
+  read.work = costs_.split_work(read.phase, plan);
+  plan_step(std::move(read));
   BucketTraffic traffic{.output_bytes = input_.bytes, .buckets = 1};
   if (options_.format.numeric()) {
     if (!input.in_order) traffic.buckets = plan.buckets;
@@ -301,7 +356,9 @@ SortPhase Planner::predict_in_memory() const {
     traffic.writers = writers(plan);
     if (traffic.writers > 1) traffic.buckets = plan.buckets;
   }
-  return predict_buckets("sort and write", traffic);
+  Step sorted{.phase = predict_buckets("sort and write", traffic), .inputs = 0};
+  sorted.work = costs_.sort_work(sorted.phase, plan);
+  plan_step(std::move(sorted));
 }
 
 // Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
@@ -331,7 +388,7 @@ void Planner::decide_output() {
 
 void Planner::decide_distribution(uint64_t bytes) {
   const BucketInput input = distributed(options_, input_, bytes);
-  BucketPlan plan = plan_buckets(options_, input_.usable_bytes, input);
+  BucketPlan plan = plan_buckets(options_, usable_bytes_, input);
   // (Of numbers that are written from the arena, requests of their own are in flight.)
   BucketTraffic sorted{.output_bytes = bytes,
                        .request_bytes = plan.output_block_bytes,
@@ -352,30 +409,37 @@ void Planner::decide_distribution(uint64_t bytes) {
                        .write_block_bytes = plan.block_bytes,
                        .spill_files = spill_files,
                        .buckets = plan.buckets};
-  std::vector<SortPhase> splits = {predict_split("distribute", traffic)};
+  auto split_step = [&] {
+    Step step{.phase = predict_split("distribute", traffic), .outputs = plan.buckets};
+    step.work = costs_.split_work(step.phase, plan);
+    return step;
+  };
+  std::vector<Step> splits = {split_step()};
   traffic.input_bytes = traffic.spilled_bytes = bytes;
   traffic.kept_bytes = 0;
   traffic.read_block_bytes = plan.block_bytes;
   while (splits.size() + 1 < plan_.passes) {
     spilled = bytes;
-    splits.push_back(predict_split("distribute", traffic));
+    splits.push_back(split_step());
+    splits.back().work.touched_bytes = 0;
   }
   sorted.spilled_bytes = spilled;
   sorted.spilled_block_bytes = plan.block_bytes;
   sorted.buckets = plan.buckets;
   sorted.buckets_per_spill_file = static_cast<uint32_t>(ceil_div(plan.buckets, spill_files));
-  SortPhase buckets_phase = predict_buckets("sort", sorted);
+  Step sort_step{.phase = predict_buckets("sort", sorted)};
+  sort_step.work = costs_.sort_work(sort_step.phase, plan);
   if (!input_.known) return;
   plan_.temp_bytes = spilled + uint64_t{plan_.buckets} * file::sector_bytes;
   plan_.spilled_bytes = spilled;
 
   // Or by the executor, where the device says that seeks are what it costs.
   if (seeks_slowly(plan_.device) && !input_.any_in_order() && !decision_.cuts && !options_.resume) {
-    double usual_seconds = seconds_of(buckets_phase, *plan_.device, 1, 1);
-    for (const SortPhase& split : splits)
-      usual_seconds += seconds_of(split, *plan_.device, 1, plan_.buckets);
-    auto long_runs = plan_long_runs(options_, input_.usable_bytes, bytes, input_.sample,
-                                    input.in_order, *plan_.device);
+    double usual_seconds = seconds_of(sort_step.phase, *plan_.device, 1, 1);
+    for (const Step& split : splits)
+      usual_seconds += seconds_of(split.phase, *plan_.device, 1, plan_.buckets);
+    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, input_.sample, input.in_order,
+                                    *plan_.device);
     if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
       plan_.long_runs = true;
       plan_.why += "; in long runs, because this disk seeks slowly";
@@ -383,23 +447,25 @@ void Planner::decide_distribution(uint64_t bytes) {
       plan_.passes = 2;
       plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes;
       plan_.spilled_bytes = bytes;
-      plan_phase({.name = "distribute",
-                  .bytes_read = bytes,
-                  .bytes_written = bytes,
-                  .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)},
-                 1, plan_.buckets);
-      plan_phase({.name = "sort",
-                  .bytes_read = bytes,
-                  .bytes_written = bytes,
-                  .seeks = long_runs->sort_switches},
-                 1, 1);
+      splits.front().phase = {
+          .name = "distribute",
+          .bytes_read = bytes,
+          .bytes_written = bytes,
+          .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)};
+      splits.front().outputs = plan_.buckets;
+      sort_step.phase = {.name = "sort",
+                         .bytes_read = bytes,
+                         .bytes_written = bytes,
+                         .seeks = long_runs->sort_switches};
+      plan_step(std::move(splits.front()));
+      plan_step(std::move(sort_step));
       decision_.long_runs = std::move(long_runs);
       return;
     }
   }
-  decide_compression(splits, buckets_phase, bytes, spilled);
-  for (SortPhase& split : splits) plan_phase(std::move(split), 1, plan_.buckets);
-  plan_phase(std::move(buckets_phase), 1, 1);
+  decide_compression(splits, sort_step, spilled);
+  for (Step& split : splits) plan_step(std::move(split));
+  plan_step(std::move(sort_step));
 }
 
 // Looked for between what it has and what the machine has: by halves, since more memory never
@@ -410,7 +476,7 @@ void Planner::look_for_fewer_passes() {
   if (machine_bytes <= options_.memory_bytes) return;
   const BucketInput input = distributed(options_, input_, input_.bytes);
   auto saves = [&](uint64_t more) {
-    const BucketPlan plan = plan_buckets(options_, input_.usable_bytes + more, input);
+    const BucketPlan plan = plan_buckets(options_, usable_bytes_ + more, input);
     return 1 + splits_of(options_, plan, input) < plan_.passes;
   };
   // What the program itself takes differs a little from run to run.
@@ -428,41 +494,38 @@ void Planner::look_for_fewer_passes() {
 // Of numbers nothing is compressed (they are written and read where they lie), nor where the sort
 // can be resumed, nor what is distributed more than once (bucket_sort.cc): only if it was asked
 // for.
-void Planner::decide_compression(std::vector<SortPhase>& splits, SortPhase& buckets_phase,
-                                 uint64_t bytes, uint64_t spilled) {
+void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled) {
   const bool always = options_.compression == Compression::always;
   if (options_.format.numeric() || options_.resume || options_.compression == Compression::never)
     return;
   plan_.compresses = always;
   if (!input_.known || spilled == 0 || input_.any_in_order()) return;
-  if (!always && (!plan_.device || splits.size() > 1)) return;
+  if (!tries_ || (!always && (!plan_.device || splits.size() > 1))) return;
   auto trial = try_compression(context_, input_.pieces);
   if (!trial) return;  // the sort will tell what is wrong with the input
-  SortPhase split = splits.front();
-  SortPhase sorted = buckets_phase;
+  Step split_smaller = splits.front();
+  Step sorted_smaller = sorted;
   auto shrunk = [&](uint64_t of) {
     return static_cast<uint64_t>(static_cast<double>(of) * trial->ratio);
   };
-  split.bytes_written = shrunk(split.bytes_written);
-  sorted.bytes_read = shrunk(sorted.bytes_read);
+  split_smaller.phase.bytes_written = shrunk(split_smaller.phase.bytes_written);
+  sorted_smaller.phase.bytes_read = shrunk(sorted_smaller.phase.bytes_read);
+  split_smaller.work.processor_seconds +=
+      static_cast<double>(spilled) / trial->compress_bytes_per_s;
+  sorted_smaller.work.processor_seconds +=
+      static_cast<double>(spilled) / trial->inflate_bytes_per_s;
   if (!always) {
-    const bowtie::DeviceProfile& device = *plan_.device;
+    const double usual = costs_.seconds_of(splits.front()) + costs_.seconds_of(sorted);
+    const double smaller = costs_.seconds_of(split_smaller) + costs_.seconds_of(sorted_smaller);
     plan_.compresses =
-        compression_pays({.trial = *trial,
-                          .bytes = bytes,
-                          .spilled_bytes = spilled,
-                          .threads = options_.threads,
-                          .split_seconds = seconds_of(splits.front(), device, 1, plan_.buckets),
-                          .split_seconds_compressed = seconds_of(split, device, 1, plan_.buckets),
-                          .sort_seconds = seconds_of(buckets_phase, device, 1, 1),
-                          .sort_seconds_compressed = seconds_of(sorted, device, 1, 1)});
+        trial->ratio <= 1 - 1.0 / shrinks_by && usual > compression_gain_min * smaller;
   }
   if (!plan_.compresses) return;
   plan_.why += "; temporaries are compressed";
   plan_.temp_bytes = shrunk(spilled) + uint64_t{plan_.buckets} * file::sector_bytes;
   decision_.temp_bytes_spared = spilled - shrunk(spilled);
-  splits.front() = split;
-  buckets_phase = sorted;
+  splits.front() = std::move(split_smaller);
+  sorted = std::move(sorted_smaller);
 }
 
 }  // namespace
@@ -495,7 +558,8 @@ Status check_memory(const SortOptions& options, const SortInput& input, const So
 
 SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,
                          const SortInput& input) {
-  return Planner(context, device, input).decide_all();
+  Costs costs(context, input, device);
+  return Planner(context, costs, input, context.options, input.usable_bytes).decide_all();
 }
 
 }  // namespace penstock::external

@@ -120,6 +120,43 @@ TEST_F(PredictionTest, PhasesAddUpToTheRun) {
   }
 }
 
+// What is told of the time is one story: phases, resources, range, other budgets.
+TEST_F(PredictionTest, SecondsAddUpAndFollowTheResources) {
+  for (const Format& format : {u64, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 64 * MiB);
+    for (const char* const name : {"hard-disk", "nvme-ssd"}) {
+      SortOptions chosen = options(format);
+      chosen.device = std::make_shared<const bowtie::DeviceProfile>(*bowtie::find_profile(name));
+      auto plan = plan_sort(chosen);
+      ASSERT_TRUE(plan) << plan.error().message();
+      double seconds = 0;
+      for (const SortPhase& phase : plan->phases) {
+        seconds += phase.seconds;
+        EXPECT_LE(phase.disk_seconds, phase.seconds * 1.0001) << phase.name;
+        EXPECT_GE(phase.disk_seconds + phase.processor_seconds, phase.seconds * 0.9999)
+            << phase.name;
+        EXPECT_LE(phase.memory_seconds, phase.processor_seconds) << phase.name;
+        // A disk of 200 MB/s keeps nobody's processor busy.
+        if (name == std::string("hard-disk")) {
+          EXPECT_EQ(phase.bound, PhaseBound::disk) << phase.name;
+        }
+      }
+      EXPECT_NEAR(plan->seconds, seconds, 1e-9);
+      EXPECT_LT(plan->seconds_low, plan->seconds);
+      EXPECT_GT(plan->seconds_high, plan->seconds);
+      ASSERT_FALSE(plan->alternatives.empty());
+      for (const SortAlternative& other : plan->alternatives) {
+        if (other.memory_bytes < chosen.memory_bytes) continue;
+        EXPECT_LE(other.passes, plan->passes);
+        EXPECT_LE(other.temp_bytes, plan->temp_bytes);
+        EXPECT_LE(other.seconds, plan->seconds * 1.1) << other.memory_bytes / MiB;
+      }
+      EXPECT_EQ(plan->alternatives.back().method, Method::in_memory);
+    }
+  }
+}
+
 TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
   for (const Format& format : {u64, records, lines}) {
     SCOPED_TRACE(record::name_of(format.type));
@@ -301,7 +338,7 @@ TEST_F(PredictionTest, ASmallInputHasAPredictionThatSaysWhatItAssumes) {
   ASSERT_TRUE(plan->device);
   EXPECT_TRUE(plan->device_is_assumed);
   EXPECT_NE(plan->device->name.find("not measured"), std::string::npos) << plan->device->name;
-  // The disk alone: the input once, the output once, at its speeds.
+  // At least what the disk takes: the input once, the output once, at its speeds.
   EXPECT_GE(plan->seconds, static_cast<double>(MiB) / plan->device->read_bytes_per_s +
                                static_cast<double>(MiB) / plan->device->write_bytes_per_s);
   EXPECT_LT(plan->seconds, 0.1);

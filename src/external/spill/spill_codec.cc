@@ -10,11 +10,8 @@
 
 // A disk that is slower than a processor compresses is waited for; there every byte that is not
 // written, and later not read, is time gained. A fast one is not, and then compressing takes a
-// processor that has better things to do. So it is decided by what both phases are expected to take
-// with and without it:
-//
-//   distribute   the longer of the disk's time and of one thread's, which compresses, too
-//   sort         the longer of the disk's time and of all threads', which inflate, too
+// processor that has better things to do. So the planner compares what both phases take with and
+// without it (plan/sort_planner.cc).
 //
 // How well the data shrinks, and how fast, is tried on a piece of the input. (A bucket's blocks
 // hold items of like keys, which shrink a little better than what lies side by side in the input.)
@@ -24,12 +21,6 @@ namespace {
 
 constexpr size_t trial_bytes = 1 * MiB;
 constexpr size_t stretch_bytes = 128 * KiB;
-// What the phases move on a machine of these days when no disk holds them up: a thread that
-// distributes, and one that sorts. (Of 100-byte records; docs/performance.md.)
-constexpr double distribute_bytes_per_s = 1.2e9;
-constexpr double sort_bytes_per_s = 0.6e9;
-// Of a prediction, to be worth it.
-constexpr double gain_min = 1.05;
 
 using Clock = std::chrono::steady_clock;
 
@@ -97,22 +88,6 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   trial.compress_bytes_per_s = static_cast<double>(tried) / std::max(compress_seconds, 1e-9);
   trial.inflate_bytes_per_s = static_cast<double>(tried) / std::max(inflate_seconds, 1e-9);
   return trial;
-}
-
-bool compression_pays(const CompressionCase& phases) {
-  const CompressionTrial& trial = phases.trial;
-  if (trial.ratio > 1 - 1.0 / shrinks_by) return false;
-  const auto bytes = static_cast<double>(phases.bytes);
-  const auto spilled = static_cast<double>(phases.spilled_bytes);
-  const double threads = std::max(1u, phases.threads);
-  const double split = bytes / distribute_bytes_per_s;
-  const double sort = bytes / sort_bytes_per_s / threads;
-  const double usual = std::max(split, phases.split_seconds) + std::max(sort, phases.sort_seconds);
-  const double compressed =
-      std::max(split + spilled / trial.compress_bytes_per_s, phases.split_seconds_compressed) +
-      std::max(sort + spilled / trial.inflate_bytes_per_s / threads,
-               phases.sort_seconds_compressed);
-  return usual > gain_min * compressed;
 }
 
 }  // namespace penstock::external

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blocks of temporaries made smaller by LZ4, and whether that pays.
+// Blocks of temporaries made smaller by LZ4, and how much smaller they become.
 //
 // A compressed block is one block of the LZ4 block format and nothing else; how many bytes it takes
 // and holds stands in the bucket's list.
@@ -32,17 +32,5 @@ struct CompressionTrial {
 };
 // Reads about a MiB of files. Nothing to try gives a ratio of 1.
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces);
-
-// The phases of a sort by distribution, as the disk alone takes them and as processors do.
-struct CompressionCase {
-  CompressionTrial trial;
-  uint64_t bytes = 0;
-  uint64_t spilled_bytes = 0;
-  unsigned threads = 1;
-  // On the disk, with temporaries as they are and compressed.
-  double split_seconds = 0, split_seconds_compressed = 0;
-  double sort_seconds = 0, sort_seconds_compressed = 0;
-};
-bool compression_pays(const CompressionCase& phases);
 
 }  // namespace penstock::external

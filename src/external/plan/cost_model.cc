@@ -1,0 +1,327 @@
+#include "external/plan/cost_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/bits.h"
+#include "external/bucket/bucket_reader.h"
+#include "external/bucket/bucket_sort.h"
+#include "external/plan/probe.h"
+#include "external/plan/sort_prediction.h"
+#include "file/file.h"
+#include "file/temporaries.h"
+#include "os/cpu.h"
+#include "os/limits.h"
+#include "os/memory.h"
+
+// The naive model takes the longest of what the disk, the processors and the first use of memory
+// take, since all of them work side by side. They would if between them lay buffers without end.
+// Here lie a few blocks, and whoever is ahead waits: a bucket is spilled at once and the distribution
+// waits for a block; a sorter waits for the bucket that is read. So two resources that take a second
+// each take not one second together but 1.4. What fits all phases of all formats and budgets that
+// were measured (bench `prediction`) is
+//
+//     seconds = (disk^2 + processor^2 + memory^2)^(1/2)
+//
+// which is the longest one where it is by far the longest, as it should be. Where the files lie in
+// memory the disk's time is the processors' time, which all of them share.
+//
+//   disk        equation 1 of the model, over the speeds and the delay that were measured; and for
+//               each request that goes elsewhere the time until who waits for it is awake
+//   processor   what a few MiB of this input took, by the very code that will do it, and a few
+//               microseconds for each request. Two pieces are sorted, and what the larger one took
+//               more is what its bytes take: threads, rings and first pages are in both
+//   memory      the system clears a page at its first use, and on a virtual machine the host may have
+//               to find it first: 0.16 to 2.3 seconds a GiB on one and the same machine. It is measured
+//               on a few MiB. What the host does with the rest nobody can see, so the plan tells a
+//               range (SortPlan::seconds_high).
+//
+// How the rates grow. A distribution of numbers takes the same for any number of buckets. One of
+// records and lines looks each key up, and writes to as many places as there are buckets, which fall
+// out of the caches. A sort takes a little more where a bucket is larger.
+
+namespace penstock::external {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t trial_bytes_min = 8 * MiB;
+constexpr uint64_t trial_bytes_max = 32 * MiB;
+constexpr uint32_t trial_places = 256;
+// Of what a trial takes, what the same bytes take in a long run, where caches and branches are warm.
+constexpr double split_of_trial = 0.75;
+constexpr double number_sort_of_trial = 0.7;
+// How rates change with what a trial does not have: by such a share with each doubling.
+constexpr double trial_buckets = 16;
+constexpr double text_split_growth = 0.2;
+constexpr double text_sort_growth = 0.05;
+constexpr double number_sort_growth = 0.01;
+constexpr double split_lanes_max = 3;
+// To look whether numbers, and texts, are in order, of what it takes to distribute them; to merge
+// them, of what it takes to sort them.
+constexpr double number_look_share = 0.5;
+constexpr double text_look_share = 0.6;
+constexpr double merge_share = 1;
+// How much is looked at.
+constexpr uint64_t looked_at_bytes_min = 512 * MiB;
+constexpr uint64_t probe_share = 32;
+constexpr uint64_t probe_bytes_min = 32 * MiB;
+constexpr uint64_t probe_bytes_max = 64 * MiB;
+constexpr uint64_t touched_bytes_max = 8 * MiB;
+// Of what is sorted, and of the memory.
+constexpr uint64_t trial_share = 64;
+constexpr uint64_t trial_memory_share = 3;
+
+// Where a host finds memory page by page.
+const double cold_touch_seconds_per_byte = 2.3 / static_cast<double>(GiB);
+
+// The last thread ends after the others.
+constexpr double uneven = 1.1;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+double per_gib(double seconds) {
+  return seconds / static_cast<double>(GiB);
+}
+
+const SortPhase* find_phase(const std::vector<SortPhase>& phases, const char* name) {
+  const auto found = std::ranges::find(phases, name, &SortPhase::name);
+  return found == phases.end() ? nullptr : &*found;
+}
+
+// What a sort of the first bytes of a piece took of the processors.
+struct Trial {
+  uint64_t bytes = 0;
+  double split_seconds = 0;
+  double sort_seconds = 0;
+};
+
+std::optional<Trial> try_sort(const SortOptions& options, const Piece& piece, uint64_t bytes,
+                              uint64_t memory_bytes, const std::string& directory) {
+  if (options.format.fixed()) bytes -= bytes % options.format.record_bytes;
+  SortOptions quiet = options;
+  quiet.progress = {};
+  quiet.notice = {};
+  Context context(quiet);
+  const std::vector<Piece> pieces = {{.file = piece.file, .offset = piece.offset, .bytes = bytes}};
+  auto sample = take_sample(context, quiet.order(), pieces, trial_places);
+  if (!sample) return {};
+  auto output = file::File::create_temporary(directory);
+  if (!output) return {};
+  BucketSort sort(context, memory_bytes, {directory});
+  const auto stored =
+      sort.run({.pieces = pieces, .bytes = bytes, .sample = std::move(*sample)}, {&*output, 0});
+  if (!stored || sort.stats().levels > 0) return {};
+  const auto phases = context.phases();
+  const SortPhase* const split = find_phase(phases, "distribute");
+  const SortPhase* const sorted = find_phase(phases, "sort");
+  if (split == nullptr || sorted == nullptr) return {};
+  return Trial{.bytes = bytes,
+               .split_seconds = split->processor_seconds,
+               .sort_seconds = sorted->processor_seconds};
+}
+
+// What is known without a look.
+MachineRates usual_machine() {
+  return {.touch_seconds_per_byte = per_gib(0.2), .request_seconds = 15e-6, .wake_seconds = 25e-6};
+}
+
+// A rate of `than` that grows by such a share with each doubling, at `size`.
+double growth(double share, double size, double than) {
+  return std::max(1.0, 1 + share * std::log2(std::max(size, 1.0) / than));
+}
+
+// Uses `bytes` of memory for the first time: seconds a byte.
+double measure_touch(uint64_t bytes) {
+  auto memory = os::Reservation::reserve(bytes);
+  if (!memory || os::commit(memory->begin(), memory->bytes()) != 0)
+    return usual_machine().touch_seconds_per_byte;
+  (void)os::advise_huge(memory->begin(), memory->bytes(), true);
+  const auto begin = Clock::now();
+  os::touch(memory->begin(), memory->bytes());
+  return seconds_between(begin, Clock::now()) / static_cast<double>(memory->bytes());
+}
+
+// Of items of such a format, of a machine of these days.
+ItemRates usual_rates(const record::Format& format, double item_bytes) {
+  if (format.numeric()) {
+    return {.split_seconds_per_byte = per_gib(0.35),
+            .sort_seconds_per_byte = per_gib(0.9),
+            .sorted_bytes = 32e6};
+  }
+  // What an item takes, and what its bytes do.
+  const double items_per_byte = 1 / std::max(item_bytes, 1.0);
+  return {.split_seconds_per_byte = 25e-9 * items_per_byte + per_gib(0.4),
+          .sort_seconds_per_byte = 45e-9 * items_per_byte + per_gib(0.5),
+          .sorted_bytes = 16e6};
+}
+
+// Sorts a few MiB of the input, twice, as the sort would; the output is a temporary. Nothing: no
+// piece is a file that can be read twice, or what was cut out of one cannot be sorted.
+std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& input,
+                                   const std::string& directory, const MachineRates& machine) {
+  const auto piece = std::ranges::find_if(input.pieces, [](const Piece& one) {
+    return one.file != nullptr && !one.in_order && one.bytes >= trial_bytes_min;
+  });
+  if (piece == input.pieces.end()) return {};
+  const uint64_t bytes =
+      std::min({std::clamp(input.bytes / trial_share, trial_bytes_min, trial_bytes_max),
+                piece->bytes, round_down(input.usable_bytes / trial_memory_share, MiB)});
+  const auto few = try_sort(options, *piece, bytes / 4, input.usable_bytes, directory);
+  if (!few) return {};
+  const auto more = try_sort(options, *piece, bytes, input.usable_bytes, directory);
+  if (!more) return {};
+  auto rate = [&](double Trial::* seconds) {
+    return std::max(0.0, (*more).*seconds - (*few).*seconds) /
+           static_cast<double>(more->bytes - few->bytes);
+  };
+  const bool numeric = options.format.numeric();
+  const ItemRates usual = usual_rates(options.format, input.sample.item_bytes);
+  // (A clock that ticks too seldom, or a neighbour, is no reason to plan with nothing.)
+  return ItemRates{
+      .split_seconds_per_byte =
+          std::max(usual.split_seconds_per_byte / 4,
+                   split_of_trial * (rate(&Trial::split_seconds) - machine.touch_seconds_per_byte)),
+      .sort_seconds_per_byte =
+          std::max(usual.sort_seconds_per_byte / 4,
+                   (numeric ? number_sort_of_trial : 1) * rate(&Trial::sort_seconds)),
+      .sorted_bytes = static_cast<double>(more->bytes) / 4};
+}
+
+}  // namespace
+
+Costs::Costs(Context& context, const SortInput& input,
+             const std::optional<bowtie::DeviceProfile>& device)
+    : context_(context),
+      options_(context.options),
+      input_(input),
+      directories_(file::temp_directories_or_default(options_.temp_directories, options_.output)),
+      device_(device),
+      machine_(usual_machine()),
+      items_(usual_rates(options_.format, input.sample.item_bytes)) {
+  machine_.processors = std::max(1u, os::cores_usable());
+  machine_.files_in_memory = file::temporaries_in_memory(directories_, 1) > 0;
+}
+
+void Costs::look(bool passed_over) {
+  if (!input_.known || input_.bytes < looked_at_bytes_min || options_.top == 0u || passed_over)
+    return;
+  if (!device_) look_at_disk();
+  context_.set_step("try a few items");
+  machine_.touch_seconds_per_byte =
+      measure_touch(std::min(touched_bytes_max, round_down(input_.usable_bytes / 4, MiB)));
+  // (What is in order is copied.)
+  if (input_.sample.descents > 0) {
+    if (auto rates = try_items(options_, input_, directory(), machine_)) items_ = *rates;
+  }
+  context_.set_step("sample");
+}
+
+void Costs::look_at_disk() {
+  context_.set_step("probe the disk");
+  auto speed =
+      probe_disk(directory(),
+                 {.bytes = std::clamp(input_.bytes / probe_share, probe_bytes_min, probe_bytes_max),
+                  .depth = 4});
+  if (!speed) return;
+  device_ = {.name = "the disk of " + directory(),
+             .source = "a short look, with the switch delay taken for 0",
+             .read_bytes_per_s = speed->read_bytes_per_s,
+             .write_bytes_per_s = speed->write_bytes_per_s};
+}
+
+void Costs::assume_disk() {
+  const bowtie::DeviceProfile* published = bowtie::find_profile("nvme-ssd");
+  if (published == nullptr) return;
+  device_ = {.name = "a usual disk (not measured)",
+             .source = "assumed: " + published->name + " as published, with no switch delay",
+             .read_bytes_per_s = published->read_bytes_per_s,
+             .write_bytes_per_s = published->write_bytes_per_s};
+}
+
+double Costs::lanes(double most) const {
+  return std::clamp(most, 1.0, static_cast<double>(machine_.processors));
+}
+
+double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes) const {
+  const auto requests = static_cast<double>(phase.bytes()) / static_cast<double>(request_bytes);
+  return machine_.request_seconds * std::max(requests, static_cast<double>(phase.seeks));
+}
+
+// A thread that distributes numbers has nobody beside it but the one that uses memory first. Texts
+// are looked up by all, and put in turn.
+PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
+  const bool numeric = options_.format.numeric();
+  double rate = items_.split_seconds_per_byte;
+  if (!numeric) rate *= growth(text_split_growth, plan.buckets, trial_buckets);
+  return {.processor_seconds = rate * static_cast<double>(phase.bytes_read) +
+                               seconds_of_requests(phase, plan.read_block_bytes),
+          .lanes = lanes(numeric ? 1 : std::min<double>(options_.threads, split_lanes_max)),
+          .touched_bytes = std::min(plan.arena_bytes, phase.bytes_read)};
+}
+
+PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const {
+  const auto bytes = static_cast<double>(phase.bytes_written);
+  const double rate = items_.sort_seconds_per_byte *
+                      growth(options_.format.numeric() ? number_sort_growth : text_sort_growth,
+                             bytes / std::max(1u, plan.buckets), items_.sorted_bytes);
+  // Pairs of texts lie where nothing lay before.
+  const auto items = static_cast<uint64_t>(bytes / std::max(1.0, input_.sample.item_bytes));
+  const uint64_t used_bytes =
+      std::min(plan.arena_bytes, region_bytes_of(options_.format, phase.bytes_written, items));
+  return {.processor_seconds = rate * bytes + seconds_of_requests(phase, JobRequests::bytes_max),
+          .lanes = lanes(plan.sorters * plan.sorter_threads),
+          .touched_bytes = used_bytes - std::min(used_bytes, phase.bytes_written)};
+}
+
+PhaseWork Costs::look_work() const {
+  const double share = options_.format.numeric() ? number_look_share : text_look_share;
+  return {.processor_seconds =
+              share * items_.split_seconds_per_byte * static_cast<double>(input_.bytes)};
+}
+
+PhaseWork Costs::merge_work() const {
+  return {.processor_seconds =
+              merge_share * items_.sort_seconds_per_byte * static_cast<double>(input_.bytes)};
+}
+
+double Costs::seconds_of(Step step) const {
+  predict(step, machine_);
+  return step.phase.seconds;
+}
+
+double Costs::seconds_at_most(Step step) const {
+  MachineRates slow = machine_;
+  if (os::is_virtual_machine()) {
+    slow.touch_seconds_per_byte =
+        std::max(slow.touch_seconds_per_byte, cold_touch_seconds_per_byte);
+  }
+  predict(step, slow);
+  return step.phase.seconds;
+}
+
+void Costs::predict(Step& step, const MachineRates& machine) const {
+  SortPhase& phase = step.phase;
+  const PhaseWork& work = step.work;
+  phase.disk_seconds = external::seconds_of(phase, *device_, step.inputs, step.outputs);
+  phase.memory_seconds = static_cast<double>(work.touched_bytes) * machine.touch_seconds_per_byte;
+  phase.processor_seconds = work.processor_seconds + phase.memory_seconds;
+  const double processor = work.processor_seconds / work.lanes;
+  const double memory = phase.memory_seconds / work.lanes;
+  if (machine.files_in_memory) {
+    phase.processor_seconds += phase.disk_seconds;
+    phase.seconds =
+        uneven * std::max(phase.processor_seconds / machine.processors, processor + memory);
+  } else {
+    phase.disk_seconds += machine.wake_seconds * static_cast<double>(phase.seeks);
+    phase.seconds = std::hypot(phase.disk_seconds, processor, memory);
+  }
+  phase.bound = PhaseBound::disk;
+  if (processor > phase.disk_seconds) phase.bound = PhaseBound::processor;
+  if (memory > std::max(phase.disk_seconds, processor)) phase.bound = PhaseBound::memory;
+}
+
+}  // namespace penstock::external

@@ -1,0 +1,93 @@
+#pragma once
+
+// How long a phase of a sort takes: what each resource would take alone, and all of them together.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bowtie/device_profile.h"
+#include "external/context.h"
+#include "external/plan/bucket_plan.h"
+#include "external/plan/sort_input.h"
+
+namespace penstock::external {
+
+// What a machine does, beside its disk. Seconds of one processor.
+struct MachineRates {
+  unsigned processors = 1;
+  double touch_seconds_per_byte = 0;  // the first use of memory
+  double request_seconds = 0;         // to submit a request, and to look after it
+  double wake_seconds = 0;  // of the disk, where a request does not follow the one before it
+  // The files lie in memory: what the disk takes the processors take.
+  bool files_in_memory = false;
+};
+
+// What the items of an input take of one processor, in seconds a byte.
+struct ItemRates {
+  double split_seconds_per_byte = 0;
+  double sort_seconds_per_byte = 0;  // of a bucket of sorted_bytes
+  double sorted_bytes = 1;
+};
+
+// What a phase does beside its traffic.
+struct PhaseWork {
+  double processor_seconds = 0;  // of all threads together
+  double lanes = 1;              // threads that share it evenly
+  uint64_t touched_bytes = 0;    // of memory that nobody has used yet
+};
+
+// A phase, and what it does beside its traffic.
+struct Step {
+  SortPhase phase;
+  PhaseWork work = {};
+  uint32_t inputs = 1;  // streams of the disk
+  uint32_t outputs = 1;
+};
+
+// What one sort knows of the machine and of its items.
+// Thread safety: one thread.
+class Costs {
+ public:
+  Costs(Context& context, const SortInput& input,
+        const std::optional<bowtie::DeviceProfile>& device);
+
+  // At the disk, where nobody said what it can do; at memory and at items. Takes a few ten milliseconds, where
+  // there is much to sort; of what is small, or `passed_over`, what is usual has to do.
+  void look(bool passed_over);
+  // Nothing: nobody looked at it.
+  const std::optional<bowtie::DeviceProfile>& device() const { return device_; }
+  // So that small sorts have a prediction, too.
+  void assume_disk();
+
+  // To distribute; to sort the buckets of that, and write them; to look whether everything is in
+  // order; to merge.
+  PhaseWork split_work(const SortPhase& phase, const BucketPlan& plan) const;
+  PhaseWork sort_work(const SortPhase& phase, const BucketPlan& plan) const;
+  PhaseWork look_work() const;
+  PhaseWork merge_work() const;
+
+  // Fills in what the resources take, what bounds the phase, and its seconds. REQUIRES: a device.
+  void predict(Step& step) const { predict(step, machine_); }
+  double seconds_of(Step step) const;
+  // With memory that the host of a virtual machine has to find first.
+  double seconds_at_most(Step step) const;
+
+ private:
+  void look_at_disk();
+  void predict(Step& step, const MachineRates& machine) const;
+  double lanes(double most) const;
+  double seconds_of_requests(const SortPhase& phase, uint64_t request_bytes) const;
+  const std::string& directory() const { return directories_.front(); }
+
+  Context& context_;
+  const SortOptions& options_;
+  const SortInput& input_;
+  const std::vector<std::string> directories_;
+  std::optional<bowtie::DeviceProfile> device_;
+  MachineRates machine_;
+  ItemRates items_;
+};
+
+}  // namespace penstock::external
