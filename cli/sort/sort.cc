@@ -49,8 +49,8 @@ struct SortArguments : SortWords {
   bool json = false;
   bool resume = false;
   bool debug = false;
-  bool is_program = false;      // started under the name "sort"
-  std::vector<std::string> by;  // of tables
+  bool is_program = false;  // started under the name "sort"
+  PackageWords package;
 
   bool checks() const { return check_quietly || !check.empty(); }
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
@@ -280,15 +280,20 @@ Command declare_sort(Parser parser, bool is_program) {
     parser.group("Tables");
     parser
         .add_option(
-            "--by", a.by,
+            "--by", a.package.by,
             "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
             "COLUMN[:desc][:nulls-first][,...]; by the Python package penstock, with -o, -S, -T, "
             "--parallel and --top")
         .one_word();
+    parser.add_option("--engine", a.package.engine,
+                      "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
+                      "machine, by the Python package; -o "
+                      "is the folder of the parts, -S the memory of a task");
   }
   return {parser, [arguments, parser] {
-            return arguments->by.empty() ? run(*arguments)
-                                         : sort_tables(parser, *arguments, arguments->by);
+            return arguments->package.any()
+                       ? sort_by_package(parser, *arguments, arguments->package)
+                       : run(*arguments);
           }};
 }
 

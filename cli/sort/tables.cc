@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "base/misuse.h"
@@ -14,9 +16,35 @@
 namespace penstock::cli {
 namespace {
 
-// A table's own words, and what both have.
-constexpr std::array<std::string_view, 7> taken = {
-    "--by", "FILE", "--output", "--buffer-size", "--temporary-directory", "--parallel", "--top"};
+// What tables have on one machine.
+constexpr std::array<std::string_view, 8> of_tables = {
+    "--by",       "FILE",  "--output", "--buffer-size", "--temporary-directory",
+    "--parallel", "--top", "--engine"};
+// What items have on a cluster (beside keys and the like, which are in their format), and tables.
+constexpr std::array<std::string_view, 24> of_cluster = {"--by",
+                                                         "FILE",
+                                                         "--output",
+                                                         "--buffer-size",
+                                                         "--temporary-directory",
+                                                         "--parallel",
+                                                         "--engine",
+                                                         "--format",
+                                                         "--record",
+                                                         "--dtype",
+                                                         "--key",
+                                                         "--field-separator",
+                                                         "--csv",
+                                                         "--tsv",
+                                                         "--header",
+                                                         "--zero-terminated",
+                                                         "--reverse",
+                                                         "--numeric-sort",
+                                                         "--stable",
+                                                         "--ignore-case",
+                                                         "--sort",
+                                                         "--general-numeric-sort",
+                                                         "--ignore-leading-blanks",
+                                                         "--dictionary-order"};
 
 // What the package's program does not say of itself.
 constexpr const char* program = R"python(
@@ -24,7 +52,7 @@ import sys
 try:
     from penstock.__main__ import main
 except ImportError as error:
-    print(f"penstock sort: tables are sorted by the Python package penstock, which {sys.executable} does not have: {error} "
+    print(f"penstock sort: this is what the Python package penstock does, which {sys.executable} does not have: {error} "
           "(try: pip install . in the sources of penstock, and pip install pyarrow)", file=sys.stderr)
     sys.exit(2)
 sys.exit(main())
@@ -38,19 +66,54 @@ std::string python() {
   return !error && ::access(beside.c_str(), X_OK) == 0 ? beside : "python3";
 }
 
+// As penstock/ray/job.py has it.
+std::string json_of(const ItemFormat& items) {
+  auto or_null = [](const auto& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json();
+  };
+  const nlohmann::json object = {
+      {"name", items.name},
+      {"record_bytes", or_null(items.record_bytes)},
+      {"dtype", items.dtype},
+      {"keys", items.keys},
+      {"letters", items.letters},
+      {"separator",
+       items.separator ? nlohmann::json(std::string(1, *items.separator)) : nlohmann::json()},
+      {"csv", items.csv},
+      {"header_lines", items.header_lines},
+      {"zero_terminated", items.zero_terminated},
+      {"random_seed", or_null(items.random_seed)},
+      {"descending", items.descending}};
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
-int sort_tables(const Parser& parser, const SortWords& words, const std::vector<std::string>& by) {
-  for (const std::string& option : parser.given_options()) {
+int sort_by_package(const Parser& parser, const SortWords& words, const PackageWords& package) {
+  const bool cluster = package.engine == "ray";
+  if (!cluster && package.engine != "local")
+    return report(
+        "sort", misuse("sort by this engine", "--engine " + package.engine, "local, ray").error());
+  const std::span<const std::string_view> taken =
+      cluster ? std::span<const std::string_view>(of_cluster) : of_tables;
+  const std::vector<std::string> given = parser.given_options();
+  for (const std::string& option : given) {
     if (std::ranges::find(taken, option) != taken.end()) continue;
-    return report("sort", misuse("sort tables with this option", "--by " + option,
-                                 "--by with -o, -S, -T, --parallel and --top")
-                              .error());
+    return report("sort",
+                  cluster ? misuse("sort on a cluster with this option", "--engine ray " + option,
+                                   "formats, keys, -o, -S, -T and --parallel")
+                                .error()
+                          : misuse("sort tables with this option", "--by " + option,
+                                   "--by with -o, -S, -T, --parallel and --top")
+                                .error());
   }
   if (words.inputs.empty() || words.output == "-") {
-    return report("sort", misuse("sort tables from or to a pipe", "--by",
-                                 "penstock sort --by COLUMN TABLE -o TABLE")
-                              .error());
+    return report("sort", cluster ? misuse("sort from or to a pipe on a cluster", "--engine ray",
+                                           "penstock sort --engine ray FILE... -o FOLDER")
+                                        .error()
+                                  : misuse("sort tables from or to a pipe", "--by",
+                                           "penstock sort --by COLUMN TABLE -o TABLE")
+                                        .error());
   }
   const auto memory = memory_bytes_of(words);
   if (!memory) return report("sort", memory.error());
@@ -58,10 +121,24 @@ int sort_tables(const Parser& parser, const SortWords& words, const std::vector<
   auto add = [&](const char* name, const std::string& value) {
     arguments.insert(arguments.end(), {name, value});
   };
-  for (const std::string& keys : by) add("--by", keys);
+  for (const std::string& keys : package.by) add("--by", keys);
   add("--output", words.output);
-  add("--buffer-size", std::to_string(*memory));
-  add("--parallel", std::to_string(words.threads));
+  // A cluster has other memory, and other processors.
+  auto is_given = [&](const char* option) {
+    return std::ranges::find(given, option) != given.end();
+  };
+  if (!cluster || is_given("--buffer-size")) add("--buffer-size", std::to_string(*memory));
+  if (!cluster || is_given("--parallel")) add("--parallel", std::to_string(words.threads));
+  if (cluster) {
+    add("--engine", package.engine);
+    const auto items = words.format.items(words.descending);
+    if (!items) return report("sort", items.error());
+    if (items->locale)
+      return report(
+          "sort",
+          misuse("order text as a locale does on a cluster", "--locale", "no --locale").error());
+    add("--items", json_of(*items));
+  }
   for (const std::string& folder : words.temp_directories) add("--temporary-directory", folder);
   if (words.top) add("--top", std::to_string(*words.top));
   arguments.emplace_back("--");

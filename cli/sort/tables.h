@@ -1,6 +1,7 @@
 #pragma once
 
-// Tables (Parquet, Arrow, CSV) are sorted by the Python package: `penstock sort FILE.parquet --by ts:desc,id -o FILE`.
+// What the Python package sorts: tables (Parquet, Arrow, CSV), `penstock sort FILE.parquet --by ts:desc,id -o FILE`, and anything
+// on a cluster, `penstock sort --engine ray FILE... -o FOLDER`.
 
 #include <string>
 #include <vector>
@@ -10,7 +11,13 @@
 
 namespace penstock::cli {
 
-// Replaces the program by Python's, or says what is missing. Of the options those that tables have may be given.
-int sort_tables(const Parser& parser, const SortWords& words, const std::vector<std::string>& by);
+struct PackageWords {
+  std::vector<std::string> by;  // columns of tables
+  std::string engine = "local";
+  bool any() const { return !by.empty() || engine != "local"; }
+};
+
+// Replaces the program by Python's, or says what is missing. Of the options those that the package has may be given.
+int sort_by_package(const Parser& parser, const SortWords& words, const PackageWords& package);
 
 }  // namespace penstock::cli

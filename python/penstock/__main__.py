@@ -1,6 +1,7 @@
-"""`python3 -m penstock sort TABLE... --by ts:desc,id -o FILE`, to which the program `penstock` hands tables."""
+"""`python3 -m penstock sort TABLE... --by ts:desc,id -o FILE`, to which the program `penstock` hands tables, and what is for a cluster."""
 
 import argparse
+import json
 import os
 import sys
 
@@ -35,20 +36,37 @@ def left_of(size: str) -> int:
     return left
 
 
+def sort_on_cluster(given: argparse.Namespace) -> None:
+    from .ray import _calls
+
+    if given.top is not None:
+        raise ValueError("the first rows alone are not to be had of a cluster")
+    common = dict(memory_per_task=given.buffer_size or "2G", tasks_per_node=given.parallel, temp=given.temporary_directory or None)
+    if given.by:
+        _calls.sort(given.files, given.output, by=keys_of(given.by), **common)
+    else:
+        _calls.sort(given.files, given.output, _words=json.loads(given.items or "null"), **common)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("penstock", description="Sorts tables: files of Parquet, Arrow and CSV, by columns.", allow_abbrev=False)
     sort = parser.add_subparsers(required=True, metavar="sort").add_parser("sort", allow_abbrev=False)
     sort.add_argument("files", nargs="+", metavar="TABLE", help="x.parquet, x.arrow, x.csv")
-    sort.add_argument("--by", action="append", required=True, metavar="COLUMN[:desc][:nulls-first][,...]")
+    sort.add_argument("--by", action="append", default=[], metavar="COLUMN[:desc][:nulls-first][,...]")
     sort.add_argument("-o", "--output", required=True, metavar="FILE", help="x.parquet, x.arrow or x.csv; it may be an input")
-    sort.add_argument("-S", "--buffer-size", default="1G", metavar="SIZE", help="all the memory that the process may take (default 1G)")
+    sort.add_argument("-S", "--buffer-size", metavar="SIZE", help="all the memory that the process may take (default 1G), or of a cluster each task (2G)")
     sort.add_argument("-T", "--temporary-directory", action="append", default=[], metavar="DIR")
-    sort.add_argument("--parallel", type=int, default=2, metavar="N")
+    sort.add_argument("--parallel", type=int, metavar="N", help="threads (default 2), or of a cluster tasks of a node")
     sort.add_argument("--top", type=int, metavar="K", help="the first K rows alone")
+    sort.add_argument("--engine", choices=["local", "ray"], default="local", help="ray: on a cluster, to a folder of parts")
+    sort.add_argument("--items", help="of a cluster, what the items are, as JSON")
     given = parser.parse_args(arguments)
     try:
-        sort_table(given.files, given.output, by=keys_of(given.by), memory=left_of(given.buffer_size), temp=given.temporary_directory,
-                   threads=given.parallel, top=given.top)
+        if given.engine == "ray":
+            sort_on_cluster(given)
+            return 0
+        sort_table(given.files, given.output, by=keys_of(given.by), memory=left_of(given.buffer_size or "1G"), temp=given.temporary_directory,
+                   threads=given.parallel or 2, top=given.top)
     except KeyboardInterrupt:
         raise
     except (Error, OSError, ValueError, ImportError, TypeError, MemoryError) as error:
