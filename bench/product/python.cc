@@ -1,6 +1,8 @@
 // How fast is the Python package, beside NumPy's memmap and sorts, and DuckDB's and polars' sorts of files?
 //
-// python/bench/bench.py measures, part by part, with the Python of build/python and the extension of this
+// How fast is penstock.ray, beside Ray's own sort of datasets, and what does a cluster cost?
+//
+// python/bench/bench.py (of the last question ray_sort.py) measures, part by part, with the Python of build/python and the extension of this
 // build; what it prints is reported here. It says which comparison gives whom an easier job.
 
 #include <filesystem>
@@ -20,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path python = PENSTOCK_SOURCE_DIR "/build/python/bin/python";
-const fs::path script = PENSTOCK_SOURCE_DIR "/python/bench/bench.py";
+const fs::path scripts = PENSTOCK_SOURCE_DIR "/python/bench";
 const fs::path packages = PENSTOCK_BINARY_DIR "/python";
 
 const std::vector<std::string> all_parts = {"sum", "arrays", "files", "tables"};
@@ -46,6 +48,7 @@ Result<Report> run(const Options& options, const std::vector<std::string>& parts
   auto scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());
   for (const std::string& part : parts) {
+    const fs::path script = scripts / (part == "ray" ? "ray_sort.py" : "bench.py");
     std::vector<std::string> words = {python, script, part, "--folder", scratch->folder()};
     if (options.quick) words.push_back("--quick");
     if (options.runs != 0) {
@@ -65,6 +68,9 @@ Result<Report> run(const Options& options, const std::vector<std::string>& parts
 
 const Registration registration{"python", "the Python package, beside NumPy, DuckDB and polars",
                                 [](const Options& options) { return run(options, all_parts); }};
+
+const Registration ray{"ray", "penstock.ray beside Ray's Dataset.sort and beside one machine",
+                       [](const Options& options) { return run(options, {"ray"}); }};
 
 const bool parts_registered = [] {
   for (const std::string& part : all_parts) {
