@@ -1,8 +1,10 @@
 """Nodes of a cluster of Ray on this machine, for tests: a head without processors, and others with a disk each, which is a folder."""
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
 
 import numpy as np
@@ -10,6 +12,16 @@ import numpy as np
 # Ray asks nobody, and calls nobody.
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 MEMORY = "400M"  # of a task
+
+
+def children(parent):
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            pid, rest = stat.parent.name, stat.read_text().rpartition(")")[2].split()
+            if int(rest[1]) == parent:
+                found.append(int(pid))
+    return found
 
 
 class Nodes:
@@ -35,7 +47,11 @@ class Nodes:
                                      env_vars={"PENSTOCK_TEMP": str(self.root(number))})
 
     def lose(self, number):
-        """Without grace, and with its disk."""
+        """Without grace, with all its processes and its disk."""
+        [raylet] = self.nodes[number].all_processes["raylet"]
+        workers = children(raylet.process.pid)
+        for process in [raylet.process.pid, *workers]:
+            os.kill(process, signal.SIGKILL)
         self.cluster.remove_node(self.nodes[number], allow_graceful=False)
         shutil.rmtree(self.root(number))
 

@@ -56,11 +56,13 @@ def _inputs_of(inputs: Any) -> list[Input]:
 
 def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluster, *, parts: int | None, memory: int, group_size: Any,
           temp: Any, options: dict[str, Any], aggregates: dict[str, Any], table: dict[str, Any] | None, faults: dict[str, str]) -> Job:
-    files = _penstock.FilesOptions()
-    _items(files.items, options)
+    words = options.pop("_words", None)
+    if words is None:
+        files = _penstock.FilesOptions()
+        _items(files.items, options)
+        words = words_of(files.items)
     if options:
         raise TypeError(f"no option {next(iter(options))!r}")
-    words = words_of(files.items)
     process = PROCESS_BYTES if isinstance(engine, Cluster) else 32 * MiB
     if memory < process + 96 * MiB:
         raise ValueError(f"a task needs {(process + 96 * MiB) >> 20} MiB or more, not memory_per_task={memory >> 20}M")
@@ -82,7 +84,8 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
         groups = sample.groups_of(found, words, step)
     if parts is None:
         # Half of the memory for the largest part, which is 1.25 times the mean.
-        parts = max(1, -(-total * 5 // (2 * (memory - process))), min(slots, total // PART_BYTES_MIN))
+        native = memory - process if table is None else tables.native_bytes(memory - process)
+        parts = max(1, -(-total * 5 // (2 * native)), min(slots, total // PART_BYTES_MIN))
     if not 1 <= parts <= 1 << 16:
         raise ValueError(f"parts are 1 to 65536, not {parts}: give tasks more memory, or fewer parts")
     size, objects = _object_limits(nodes)

@@ -13,6 +13,7 @@ Invariants
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import statistics
@@ -37,6 +38,7 @@ NODES_SECONDS = 120.0  # that it waits for one
 STRAGGLER_SECONDS = 5.0  # a task of less is no straggler
 STOP_SECONDS = 15.0
 MODULUS = 1 << 128
+PEAKS = ("peak_bytes", "spilled_bytes", "rss_bytes")
 
 
 class TaskLost(Error, RuntimeError):
@@ -183,11 +185,11 @@ class Driver:
                     sliced.node = node
                     self._groups[group] = sliced
         for part, told in parts.items():
-            try:
-                if storage.look(told["path"]).bytes == told["bytes"]:
-                    self._parts[part] = told
-            except FileNotFoundError:
-                pass
+            # Under its own name, where the driver was lost while it gave names.
+            for path in (told["path"], self.job.part_path(part)):
+                with contextlib.suppress(FileNotFoundError):
+                    if storage.look(path).bytes == told["bytes"]:
+                        self._parts[part] = dict(told, path=path)
 
     def _missing_groups(self) -> list[int]:
         undone = {part for part in range(self.job.parts) if part not in self._parts}
@@ -303,7 +305,7 @@ class Driver:
     def _take_group(self, group: int, sliced: Sliced) -> None:
         self._count(group, sliced)
         self._groups[group] = sliced
-        self._peaks["distribute"] = max(self._peaks["distribute"], sliced.peak_bytes)
+        self._see_peaks({"peak_bytes": sliced.peak_bytes, "rss_bytes": sliced.rss_bytes})
         self.journal.add_group(group, sliced)
 
     def _count(self, group: int, sliced: Sliced) -> None:
@@ -324,9 +326,13 @@ class Driver:
                           f"{self._items[part]} with {self._checksums[part]:x} that were distributed to it, or they are not in order: run it again, "
                           "and if it happens again, test the memory of the machines")
         self._parts[part] = told
-        for name in ("peak_bytes", "spilled_bytes"):
-            self._peaks[name] = max(self._peaks[name], told[name])
+        self._see_peaks(told)
         self.journal.add_part(part, told)
+
+    def _see_peaks(self, told: dict[str, Any]) -> None:
+        """The most of each task: of a native operation's account, of temporaries of a sort, of all that its process had resident."""
+        for name in PEAKS:
+            self._peaks[name] = max(self._peaks[name], told.get(name, 0))
 
     def _take_failure(self, running: Running, outcome: Outcome) -> None:
         error = outcome.error
@@ -382,8 +388,7 @@ class Driver:
                 kind: {"seconds": round(self._stage_seconds.get(kind, 0), 3), "tasks": len(self._seconds.get(kind, ())),
                        "attempts": sum(count for (each, _), count in self._attempts.items() if each == kind)}
                 for kind in ("sample", "distribute", "gather")}
-            stages["peak_bytes"] = max(self._peaks["distribute"], self._peaks["peak_bytes"])
-            stages["spilled_bytes"] = self._peaks["spilled_bytes"]
+            stages |= {name: self._peaks[name] for name in PEAKS}
             manifest = Manifest(storage.join(job.folder, NAME), job.operation, job.table["format"] if job.table else job.items["name"],
                                 sum(self._items), sum(part.bytes for part in parts), f"{total:x}",
                                 round(time.monotonic() - self._begin, 3), parts, stages)

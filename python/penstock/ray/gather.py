@@ -245,7 +245,7 @@ def _is_missing(error: BaseException, slices: list[Here]) -> bool:
 def _told(job: Job, part: int, path: str, told: dict[str, Any]) -> dict[str, Any]:
     run, check = told["run"], told.get("check")
     return {"path": path, "bytes": storage.look(path).bytes, "seconds": run.get("seconds", 0), "peak_bytes": run.get("peak_bytes", 0),
-            "spilled_bytes": run.get("spilled_bytes", 0),
+            "spilled_bytes": run.get("spilled_bytes", 0), "rss_bytes": tasks.rss_bytes(),
             "items": run.get("items", 0) if check is None else check["count"],
             "groups": run.get("groups"),
             "checksum": "" if check is None else check["checksum"],

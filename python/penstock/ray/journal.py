@@ -35,6 +35,7 @@ class Sliced:
     checksums: list[str]
     seconds: float = 0
     peak_bytes: int = 0
+    rss_bytes: int = 0  # of the process, since it began
     missing: frozenset[int] = frozenset()  # parts that were finished before, and are not there
 
     def of_part(self, part: int) -> list[tuple[int, int]]:

@@ -40,6 +40,11 @@ def table_of(paths: list[str], by: Any, nulls: str, output_format: str | None, r
             "options": kept}, options
 
 
+def native_bytes(memory: int) -> int:
+    """Of a task's memory, what is not for batches."""
+    return _Budget(memory).native
+
+
 def _local(path: str) -> str:
     if not storage.is_local(path):
         raise ValueError(f"{path}: tables lie in folders that all nodes see; items may lie in object stores, too")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import signal
 import tempfile
 import threading
@@ -69,6 +70,10 @@ def node_name() -> str:
 
         node = str(ray.get_runtime_context().get_node_id())
     return node
+
+
+def rss_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def go_on(*progress: object) -> None:
@@ -238,7 +243,7 @@ def sliced_of(told: dict[str, Any], node: str, path: str, wanted: list[bool]) ->
     parts = told["parts"]
     return Sliced(node=node, path=path, bytes=os.stat(path).st_size, slices=slices, items=[part["items"] for part in parts],
                   sizes=[part["bytes"] for part in parts], checksums=[part["checksum"] for part in parts], seconds=told["seconds"],
-                  peak_bytes=told["peak_bytes"], missing=frozenset(part for part, is_wanted in enumerate(wanted) if not is_wanted))
+                  peak_bytes=told["peak_bytes"], rss_bytes=rss_bytes(), missing=frozenset(part for part, is_wanted in enumerate(wanted) if not is_wanted))
 
 
 def slicing(job: Job, group: int, wanted: list[bool]) -> _penstock.SliceFilesOptions:
