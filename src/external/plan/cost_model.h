@@ -55,7 +55,9 @@ class Costs {
 
   // At the disk, where nobody said what it can do; at memory and at items. Takes a few ten milliseconds, where
   // there is much to sort; of what is small, or `passed_over`, what is usual has to do.
-  void look(bool passed_over);
+  // Items are not tried where they are copied.
+  void look(bool passed_over, bool copied);
+  bool has_looked() const { return has_looked_; }
   // Nothing: nobody looked at it.
   const std::optional<bowtie::DeviceProfile>& device() const { return device_; }
   // So that small sorts have a prediction, too.
@@ -88,6 +90,7 @@ class Costs {
   std::optional<bowtie::DeviceProfile> device_;
   MachineRates machine_;
   ItemRates items_;
+  bool has_looked_ = false;
 };
 
 }  // namespace penstock::external

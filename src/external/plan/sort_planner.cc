@@ -35,6 +35,9 @@ constexpr size_t sample_size_min = 1024;
 // seen.
 constexpr double spread_low = 0.85;
 constexpr double spread_high = 1.2;
+// A part of the memory is used where that saves so much; and not less than this.
+constexpr double unused_gain_min = 1.15;
+constexpr uint64_t unused_least_bytes = 64 * MiB;
 // Compression has to save so much, by a model that errs.
 constexpr double compression_gain_min = 1.05;
 
@@ -63,8 +66,8 @@ class Planner {
   }
 
   SortDecision decide_all();
-  // By what is known, of a sort that nobody will do.
-  SortPlan decide_otherwise();
+  // By what is known, of a sort that nobody does yet.
+  SortPlan decide_tentatively();
 
  private:
   void plan_phase(SortPhase phase, PhaseWork work = {}, uint32_t inputs = 1, uint32_t outputs = 1);
@@ -73,6 +76,9 @@ class Planner {
   }
   void sum_up_plan();
   void look_for_alternatives();
+  SortPlan plan_with(const SortOptions& options, uint64_t usable_bytes);
+  uint64_t best_usable_bytes(const SortOptions& options, uint64_t usable_bytes);
+  void use_less_memory();
   bool fits() const;
   void decide();
   void decide_copy(const char* order);
@@ -90,7 +96,7 @@ class Planner {
   Context& context_;
   const SortOptions& options_;
   const SortInput& input_;
-  const uint64_t usable_bytes_;
+  uint64_t usable_bytes_;
   Costs& costs_;
   bool tries_ = true;  // what has to be read for it
   SortDecision decision_;
@@ -99,10 +105,13 @@ class Planner {
 };
 
 SortDecision Planner::decide_all() {
-  costs_.look(first_items_fit());
+  costs_.look(first_items_fit(), input_.sample.descents == 0 && !fits());
   plan_.device = costs_.device();
+  use_less_memory();
   decide();
   look_for_fewer_passes();
+  if (decision_.unused_bytes > 0)
+    plan_.why += "; not with all of the memory, whose first use may take longer than it saves";
   look_for_alternatives();
   decide_output();
   if (!input_.known) steps_.clear();
@@ -115,7 +124,7 @@ SortDecision Planner::decide_all() {
   return std::move(decision_);
 }
 
-SortPlan Planner::decide_otherwise() {
+SortPlan Planner::decide_tentatively() {
   tries_ = false;
   plan_.device = costs_.device();
   decide();
@@ -123,11 +132,41 @@ SortPlan Planner::decide_otherwise() {
   return std::move(plan_);
 }
 
+SortPlan Planner::plan_with(const SortOptions& options, uint64_t usable_bytes) {
+  return Planner(context_, costs_, input_, options, usable_bytes).decide_tentatively();
+}
+
+// How much of the memory to use. Where its first use takes long, a part of it may be faster than all;
+// and whether it will take long, on a virtual machine, nobody knows. So what counts is the mean of both.
+uint64_t Planner::best_usable_bytes(const SortOptions& options, uint64_t usable_bytes) {
+  auto seconds_with = [&](uint64_t bytes) {
+    const SortPlan plan = plan_with(options, bytes);
+    return (plan.seconds + plan.seconds_high / spread_high) / 2;
+  };
+  uint64_t best_bytes = usable_bytes;
+  double best_seconds = seconds_with(usable_bytes) / unused_gain_min;
+  for (uint64_t bytes = usable_bytes / 2; bytes >= unused_least_bytes; bytes /= 2) {
+    const double seconds = seconds_with(bytes);
+    if (seconds >= best_seconds) continue;
+    best_seconds = seconds;
+    best_bytes = bytes;
+  }
+  return best_bytes;
+}
+
+void Planner::use_less_memory() {
+  if (!costs_.has_looked() || options_.top || options_.resume) return;
+  const uint64_t best_bytes = best_usable_bytes(options_, usable_bytes_);
+  decision_.unused_bytes = usable_bytes_ - best_bytes;
+  usable_bytes_ = best_bytes;
+}
+
 // With half of the memory, twice and four times as much, and with what holds all of it.
 void Planner::look_for_alternatives() {
   const bool differs = plan_.method == Method::distribute || plan_.method == Method::in_memory;
   if (!differs || !plan_.device || !input_.known || options_.top) return;
   const uint64_t machine_bytes = os::machine_memory().memory_bytes;
+  const uint64_t all_bytes = usable_bytes_ + decision_.unused_bytes;
   for (const double times : {0.25, 0.5, 2.0, 4.0, 16.0}) {
     SortOptions options = options_;
     options.memory_bytes =
@@ -137,10 +176,9 @@ void Planner::look_for_alternatives() {
       continue;
     const uint64_t less_bytes =
         options_.memory_bytes - std::min(options_.memory_bytes, options.memory_bytes);
-    if (!is_more && usable_bytes_ < less_bytes + planned_bytes_min) continue;
-    const uint64_t usable_bytes = usable_bytes_ + options.memory_bytes - options_.memory_bytes;
-    const SortPlan other =
-        Planner(context_, costs_, input_, options, usable_bytes).decide_otherwise();
+    if (!is_more && all_bytes < less_bytes + planned_bytes_min) continue;
+    const uint64_t usable_bytes = all_bytes + options.memory_bytes - options_.memory_bytes;
+    const SortPlan other = plan_with(options, best_usable_bytes(options, usable_bytes));
     plan_.alternatives.push_back({.memory_bytes = options.memory_bytes,
                                   .method = other.method,
                                   .passes = other.passes,
@@ -203,7 +241,7 @@ void Planner::sum_up_plan() {
 
 void Planner::decide() {
   plan_.input_bytes = input_.known ? input_.bytes : 0;
-  plan_.memory_bytes = options_.memory_bytes;
+  plan_.memory_bytes = options_.memory_bytes - decision_.unused_bytes;
   if (input_.known && input_.bytes == 0) {
     plan_.why = "the input is empty";
     return;
@@ -472,6 +510,7 @@ void Planner::decide_distribution(uint64_t bytes) {
 // makes more passes.
 void Planner::look_for_fewer_passes() {
   if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
+  if (decision_.unused_bytes > 0) return;  // it could have them, and does not want them
   const uint64_t machine_bytes = os::machine_memory().memory_bytes;
   if (machine_bytes <= options_.memory_bytes) return;
   const BucketInput input = distributed(options_, input_, input_.bytes);
