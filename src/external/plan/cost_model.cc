@@ -137,6 +137,7 @@ double growth(double share, double size, double than) {
 
 // Uses `bytes` of memory for the first time: seconds a byte.
 double measure_touch(uint64_t bytes) {
+  if (bytes == 0) return usual_machine().touch_seconds_per_byte;
   auto memory = os::Reservation::reserve(bytes);
   if (!memory || os::commit(memory->begin(), memory->bytes()) != 0)
     return usual_machine().touch_seconds_per_byte;
@@ -172,6 +173,7 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
   const uint64_t bytes =
       std::min({std::clamp(input.bytes / trial_share, trial_bytes_min, trial_bytes_max),
                 piece->bytes, round_down(input.usable_bytes / trial_memory_share, MiB)});
+  if (bytes < MiB) return {};
   const auto few = try_sort(options, *piece, bytes / 4, input.usable_bytes, directory);
   if (!few) return {};
   const auto more = try_sort(options, *piece, bytes, input.usable_bytes, directory);
