@@ -5,7 +5,7 @@ overlap what they do, so a stage lasts as long as the one that is busy longest; 
 come a fixed cost (the sample, tasks, names), what every further node costs all others (contention, a share of the time for
 each), and stragglers: node times are taken as normal with a relative spread, and a stage waits for the largest of them.
 
-Where the figures are from: processor seconds of a gigabyte from `./run bench ray`; contention and spread from published runs (RUNS), by
+Where the figures are from: processor seconds of a gigabyte are estimates, of small runs; contention and spread from published runs (RUNS), by
 fit(): the two runs with one load and different numbers of nodes give the contention, the runs that were repeated the spread, and
 the geometric mean over the runs with 20 nodes at most the scale of a machine. table() holds the fit against all of RUNS."""
 
@@ -184,7 +184,7 @@ def table() -> list[dict[str, Any]]:
 
 # ---- Ours.
 
-# Processor seconds of a gigabyte, by `./run bench ray`: of 16-byte items and less, of lines, of tables of Parquet.
+# Processor seconds of a gigabyte, estimated from small runs: of 16-byte items and less, of lines, of tables of Parquet.
 KINDS = {"numbers": Costs(3.0, 3.0), "lines": Costs(5.0, 7.0), "tables": Costs(12.0, 22.0)}
 
 
