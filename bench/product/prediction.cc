@@ -137,10 +137,8 @@ Status Bench::run() {
   std::vector<double> accuracies;
   for (const std::string& format : grid_.formats) {
     for (const std::string& order : grid_.orders) {
-      if (Status made = make(format, order); !made) {
-        report_.add(fmt::format("{} {}: cannot be made", format, order), "", {0});
-        continue;
-      }
+      if (format == "lines" && order == "rootdup") continue;  // of numbers alone
+      if (Status made = make(format, order); !made) return made;
       for (const uint64_t memory_bytes : grid_.memory_bytes) {
         std::vector<double> times;
         double predicted = 0, seconds = 0;
@@ -160,7 +158,6 @@ Status Bench::run() {
       fs::remove(input_);
     }
   }
-  if (accuracies.empty()) return {};
   report_.ratio("median_accuracy", median(accuracies));
   report_.ratio("worst_accuracy", std::ranges::min(accuracies));
   return {};

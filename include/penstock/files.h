@@ -221,7 +221,7 @@ const char* name_of(PhaseBound bound);
 // One phase of a run, planned or done.
 struct SortPhase {
   std::string name;
-  double seconds = 0;  // planned 0: not predicted
+  double seconds = 0;  // 0 in a plan: not predicted
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   // How often the disk went on to another place: requests, on whatever file, that did not begin
@@ -462,7 +462,8 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
 // one whose position is `position` or more. So items of equal keys may go to several parts.
 struct SliceCut {
   std::string item;  // of the inputs' format; of a line with or without its end
-  // Bytes of the inputs in front of an item, without their headers; of rows, how many rows.
+  // Bytes of the inputs in front of an item, without their headers; of rows, how many rows. The last
+  // line of an input counts as if it had its end.
   uint64_t position = 0;
 };
 

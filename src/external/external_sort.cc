@@ -115,7 +115,6 @@ Status Run::prepare() {
   const auto device = known_device(options_);
   if (auto status = look_at_input(context_, device, input_); !status) return status;
   decision_ = decide_sort(context_, device, input_);
-  input_.usable_bytes -= decision_.unused_bytes;
   if (auto status = check_memory(options_, input_, plan()); !status) return status;
   cuts_ = decision_.cuts;
   total_bytes_ = plan().bytes_read + plan().bytes_written;

@@ -183,7 +183,8 @@ class Slicing {
   Status end_input(const std::string& name);
   Status make_room(const std::string& name);
   Status flush(bool all);
-  Status give_parts(const std::byte* end, std::vector<uint32_t>& parts, const std::byte*& at);
+  Status give_parts(const std::byte* end, const std::string& name, std::vector<uint32_t>& parts,
+                    const std::byte*& at);
   void spread(const std::vector<uint32_t>& parts);
   Status write_later();
   Status wait_for_write();
@@ -202,9 +203,14 @@ class Slicing {
   uint32_t part_count_ = 0;
   uint64_t batch_bytes_max_ = 0;
   Buffer batch_;
-  uint64_t filled_ = 0;         // bytes of batch_ that are read
-  std::vector<uint64_t> ends_;  // places in batch_ where inputs end
-  std::string name_;            // of the input that is read, for messages
+  uint64_t filled_ = 0;  // bytes of batch_ that are read
+  // Where inputs end in batch_, and what they are called; what stands behind is the one that is read.
+  struct End {
+    uint64_t at = 0;
+    std::string name;
+  };
+  std::vector<End> ends_;
+  std::string name_;
   uint64_t position_ = 0;
   Buffer spread_;
   uint64_t spread_bytes_ = 0;
@@ -303,7 +309,7 @@ Status Slicing::read_some(Source& source, const std::string& name) {
 
 // The last line gets its end.
 Status Slicing::end_input(const std::string& name) {
-  const uint64_t begin = ends_.empty() ? 0 : ends_.back();
+  const uint64_t begin = ends_.empty() ? 0 : ends_.back().at;
   if (format_.lines() && filled_ > begin &&
       static_cast<char>(batch_.begin()[filled_ - 1]) != format_.line_end) {
     if (filled_ == batch_.bytes()) {
@@ -311,7 +317,7 @@ Status Slicing::end_input(const std::string& name) {
     }
     batch_.begin()[filled_++] = std::byte(format_.line_end);
   }
-  if (filled_ > 0) ends_.push_back(filled_);
+  if (filled_ > 0) ends_.push_back({filled_, name});
   return {};
 }
 
@@ -333,8 +339,8 @@ Status Slicing::make_room(const std::string& name) {
 }
 
 // Parts of the items from `at` on, until one does not end before `end`.
-Status Slicing::give_parts(const std::byte* end, std::vector<uint32_t>& parts,
-                           const std::byte*& at) {
+Status Slicing::give_parts(const std::byte* end, const std::string& name,
+                           std::vector<uint32_t>& parts, const std::byte*& at) {
   if (format_.numeric() && options_.slices.parts == 0) {
     const size_t item_bytes = format_.record_bytes;
     const size_t before = parts.size();
@@ -358,7 +364,7 @@ Status Slicing::give_parts(const std::byte* end, std::vector<uint32_t>& parts,
         return failure(ErrorCode::corrupt,
                        fmt::format("read the row at byte {}: at its byte {} is {}", position_,
                                    fault->at, fault->what),
-                       name_, record::hint_of_fault(format_));
+                       name, record::hint_of_fault(format_));
       }
     }
     uint32_t part = 0;
@@ -418,7 +424,8 @@ void Slicing::spread(const std::vector<uint32_t>& parts) {
 // Whole items of the batch go to the file. `all`: nothing more comes.
 Status Slicing::flush(bool all) {
   if (all)
-    PENSTOCK_CHECK(ends_.empty() ? filled_ == 0 : ends_.back() == filled_, "an input has no end");
+    PENSTOCK_CHECK(ends_.empty() ? filled_ == 0 : ends_.back().at == filled_,
+                   "an input has no end");
   const uint64_t item_bytes = format_.fixed() ? format_.record_bytes : bytes_per_part_number;
   std::vector<uint32_t> parts;
   parts.reserve(batch_.bytes() / item_bytes + 1);
@@ -429,13 +436,15 @@ Status Slicing::flush(bool all) {
     const std::byte* at = batch_.begin();
     const std::byte* const filled = at + filled_;
     for (size_t input = 0; input <= ends_.size(); ++input) {
-      const std::byte* const end = input < ends_.size() ? batch_.begin() + ends_[input] : filled;
-      if (auto status = give_parts(end, parts, at); !status) return status;
+      const bool ends = input < ends_.size();
+      const std::byte* const end = ends ? batch_.begin() + ends_[input].at : filled;
+      const std::string& name = ends ? ends_[input].name : name_;
+      if (auto status = give_parts(end, name, parts, at); !status) return status;
       if (parts.size() == parts.capacity()) break;
-      if (input < ends_.size() && at != end) {
+      if (ends && at != end) {
         return failure(ErrorCode::corrupt,
-                       fmt::format("read its last item: {} bytes are no whole one", end - at),
-                       name_, "another --format or --record");
+                       fmt::format("read its last item: {} bytes are no whole one", end - at), name,
+                       "another --format or --record");
       }
     }
     if (parts.empty()) return {};
@@ -444,9 +453,9 @@ Status Slicing::flush(bool all) {
     const auto done = static_cast<uint64_t>(at - batch_.begin());
     std::memmove(batch_.begin(), at, filled_ - done);
     filled_ -= done;
-    std::erase_if(ends_, [&](uint64_t& end) {
-      const bool past = end <= done;
-      end -= past ? 0 : done;
+    std::erase_if(ends_, [&](End& end) {
+      const bool past = end.at <= done;
+      end.at -= past ? 0 : done;
       return past;
     });
     if (auto status = write_later(); !status) return status;

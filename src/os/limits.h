@@ -26,10 +26,10 @@ MachineMemory machine_memory();
 // vm.overcommit_memory: 0, 1 or 2.
 std::optional<uint64_t> overcommit_memory();
 
-// A field without a value: the system does not have it, or does not tell.
 // Processors that this process may run on.
 uint32_t cores_usable();
 
+// A field without a value: the system does not have it, or does not tell.
 struct Limits : MachineMemory {
   std::string kernel_release;  // "6.18.1-generic"
   uint32_t kernel_major = 0;

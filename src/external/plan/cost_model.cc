@@ -75,7 +75,7 @@ constexpr uint64_t trial_share = 64;
 constexpr uint64_t trial_memory_share = 3;
 
 // Where a host finds memory page by page.
-const double cold_touch_seconds_per_byte = 2.3 / static_cast<double>(GiB);
+constexpr double cold_touch_seconds_per_byte = 2.3 / static_cast<double>(GiB);
 
 // The last thread ends after the others.
 constexpr double uneven = 1.1;
@@ -93,7 +93,8 @@ const SortPhase* find_phase(const std::vector<SortPhase>& phases, const char* na
   return found == phases.end() ? nullptr : &*found;
 }
 
-// What a sort of the first bytes of a piece took of the processors.
+// What a sort of the first bytes of a piece took of the processors. (Of the whole process: what
+// other threads of a program do meanwhile is in it.)
 struct Trial {
   uint64_t bytes = 0;
   double split_seconds = 0;
@@ -217,7 +218,6 @@ void Costs::look(bool passed_over, bool copied) {
   if (!input_.known || input_.bytes < looked_at_bytes_min || options_.top == 0u || passed_over)
     return;
   if (!device_) look_at_disk();
-  has_looked_ = true;
   context_.set_step("try a few items");
   machine_.touch_seconds_per_byte =
       measure_touch(std::min(touched_bytes_max, round_down(input_.usable_bytes / 4, MiB)));

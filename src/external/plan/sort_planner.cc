@@ -35,9 +35,6 @@ constexpr size_t sample_size_min = 1024;
 // seen.
 constexpr double spread_low = 0.85;
 constexpr double spread_high = 1.2;
-// A part of the memory is used where that saves so much; and not less than this.
-constexpr double unused_gain_min = 1.15;
-constexpr uint64_t unused_least_bytes = 64 * MiB;
 // Compression has to save so much, by a model that errs.
 constexpr double compression_gain_min = 1.05;
 
@@ -77,8 +74,6 @@ class Planner {
   void sum_up_plan();
   void look_for_alternatives();
   SortPlan plan_with(const SortOptions& options, uint64_t usable_bytes);
-  uint64_t best_usable_bytes(const SortOptions& options, uint64_t usable_bytes);
-  void use_less_memory();
   bool fits() const;
   void decide();
   void decide_copy(const char* order);
@@ -96,7 +91,7 @@ class Planner {
   Context& context_;
   const SortOptions& options_;
   const SortInput& input_;
-  uint64_t usable_bytes_;
+  const uint64_t usable_bytes_;
   Costs& costs_;
   bool tries_ = true;  // what has to be read for it
   SortDecision decision_;
@@ -107,11 +102,8 @@ class Planner {
 SortDecision Planner::decide_all() {
   costs_.look(first_items_fit(), input_.sample.descents == 0 && !fits());
   plan_.device = costs_.device();
-  use_less_memory();
   decide();
   look_for_fewer_passes();
-  if (decision_.unused_bytes > 0)
-    plan_.why += "; not with all of the memory, whose first use may take longer than it saves";
   look_for_alternatives();
   decide_output();
   if (!input_.known) steps_.clear();
@@ -136,49 +128,26 @@ SortPlan Planner::plan_with(const SortOptions& options, uint64_t usable_bytes) {
   return Planner(context_, costs_, input_, options, usable_bytes).decide_tentatively();
 }
 
-// How much of the memory to use. Where its first use takes long, a part of it may be faster than all;
-// and whether it will take long, on a virtual machine, nobody knows. So what counts is the mean of both.
-uint64_t Planner::best_usable_bytes(const SortOptions& options, uint64_t usable_bytes) {
-  auto seconds_with = [&](uint64_t bytes) {
-    const SortPlan plan = plan_with(options, bytes);
-    return (plan.seconds + plan.seconds_high / spread_high) / 2;
-  };
-  uint64_t best_bytes = usable_bytes;
-  double best_seconds = seconds_with(usable_bytes) / unused_gain_min;
-  for (uint64_t bytes = usable_bytes / 2; bytes >= unused_least_bytes; bytes /= 2) {
-    const double seconds = seconds_with(bytes);
-    if (seconds >= best_seconds) continue;
-    best_seconds = seconds;
-    best_bytes = bytes;
-  }
-  return best_bytes;
-}
-
-void Planner::use_less_memory() {
-  if (!costs_.has_looked() || options_.top || options_.resume) return;
-  const uint64_t best_bytes = best_usable_bytes(options_, usable_bytes_);
-  decision_.unused_bytes = usable_bytes_ - best_bytes;
-  usable_bytes_ = best_bytes;
-}
-
-// With half of the memory, twice and four times as much, and with what holds all of it.
+// With a quarter and a half of the memory, and with more, until all of it fits. (Of what would be
+// compressed nobody tried how much smaller it becomes with other blocks.)
 void Planner::look_for_alternatives() {
   const bool differs = plan_.method == Method::distribute || plan_.method == Method::in_memory;
-  if (!differs || !plan_.device || !input_.known || options_.top) return;
-  const uint64_t machine_bytes = os::machine_memory().memory_bytes;
-  const uint64_t all_bytes = usable_bytes_ + decision_.unused_bytes;
+  if (!differs || !plan_.device || !input_.known || options_.top || plan_.compresses) return;
+  const auto machine_bytes = static_cast<double>(os::machine_memory().memory_bytes);
   for (const double times : {0.25, 0.5, 2.0, 4.0, 16.0}) {
-    SortOptions options = options_;
-    options.memory_bytes =
-        round_down(static_cast<uint64_t>(times * static_cast<double>(options_.memory_bytes)), MiB);
+    const double memory = times * static_cast<double>(options_.memory_bytes);
     const bool is_more = times > 1;
-    if (is_more && (plan_.method == Method::in_memory || options.memory_bytes > machine_bytes))
+    if (is_more && (plan_.method == Method::in_memory || memory > machine_bytes)) continue;
+    SortOptions options = options_;
+    options.memory_bytes = round_down(static_cast<uint64_t>(memory), MiB);
+    const uint64_t taken_bytes = options_.memory_bytes - usable_bytes_;
+    if (options.memory_bytes < minimum_memory_bytes(options_) ||
+        options.memory_bytes < taken_bytes + usable_bytes_min)
       continue;
-    const uint64_t less_bytes =
-        options_.memory_bytes - std::min(options_.memory_bytes, options.memory_bytes);
-    if (!is_more && all_bytes < less_bytes + planned_bytes_min) continue;
-    const uint64_t usable_bytes = all_bytes + options.memory_bytes - options_.memory_bytes;
-    const SortPlan other = plan_with(options, best_usable_bytes(options, usable_bytes));
+    const uint64_t usable_bytes = options.memory_bytes - taken_bytes;
+    const BucketInput all = distributed(options, input_, input_.bytes);
+    if (!plan_levels(options, usable_bytes, all).back().holds) continue;
+    const SortPlan other = plan_with(options, usable_bytes);
     plan_.alternatives.push_back({.memory_bytes = options.memory_bytes,
                                   .method = other.method,
                                   .passes = other.passes,
@@ -241,7 +210,7 @@ void Planner::sum_up_plan() {
 
 void Planner::decide() {
   plan_.input_bytes = input_.known ? input_.bytes : 0;
-  plan_.memory_bytes = options_.memory_bytes - decision_.unused_bytes;
+  plan_.memory_bytes = options_.memory_bytes;
   if (input_.known && input_.bytes == 0) {
     plan_.why = "the input is empty";
     return;
@@ -413,8 +382,8 @@ void Planner::decide_output() {
   decision_.output_bytes_max = input_.bytes;
   if (plan_.method == Method::top) {
     decision_.output_bytes_max = 0;
-    for (const SortPhase& phase : plan_.phases) {
-      if (phase.name == "write") decision_.output_bytes_max += phase.bytes_written;
+    for (const Step& step : steps_) {
+      if (step.phase.name == "write") decision_.output_bytes_max += step.phase.bytes_written;
     }
   } else if (decision_.kept_share < 1) {
     decision_.output_bytes_max =
@@ -510,7 +479,6 @@ void Planner::decide_distribution(uint64_t bytes) {
 // makes more passes.
 void Planner::look_for_fewer_passes() {
   if (plan_.method != Method::distribute || !input_.known || plan_.long_runs) return;
-  if (decision_.unused_bytes > 0) return;  // it could have them, and does not want them
   const uint64_t machine_bytes = os::machine_memory().memory_bytes;
   if (machine_bytes <= options_.memory_bytes) return;
   const BucketInput input = distributed(options_, input_, input_.bytes);

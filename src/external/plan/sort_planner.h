@@ -24,7 +24,6 @@ struct SortDecision {
   bool cuts = false;
   double kept_share = 1;
   uint64_t output_bytes_max = 0;   // on the disk, at any time
-  uint64_t unused_bytes = 0;       // of the memory: the sort is faster without
   uint64_t temp_bytes_spared = 0;  // by compression, if the data shrink as a few of them did
 };
 

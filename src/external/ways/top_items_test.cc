@@ -220,6 +220,32 @@ TEST_F(TopTest, OfMoreThanTheDiskHasRoomFor) {
   EXPECT_EQ(plan.error().code, ErrorCode::out_of_space);
 }
 
+// What fits in memory needs room for the output all the same.
+TEST_F(TopTest, NeedRoomForTheOutput) {
+  const std::string folder = "/dev/shm";
+  auto space = file::space_of(folder);
+  if (!space) GTEST_SKIP() << folder << " is not there";
+  SortOptions chosen = options(formats[1]);
+  const uint64_t item_bytes = chosen.format.record_bytes;
+  write(path("in"), {});
+  std::error_code error;
+  std::filesystem::resize_file(path("in"), 4 * (space->free_bytes / item_bytes) * item_bytes,
+                               error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  chosen.memory_bytes = 16 * std::max(space->free_bytes, GiB);
+  chosen.output = folder + "/penstock-top-" + std::to_string(::getpid());
+  for (const uint64_t share : {2, 8}) {
+    chosen.top = 4 * (space->free_bytes / item_bytes) / share;
+    auto plan = plan_sort(chosen);
+    EXPECT_EQ(plan.has_value(), share == 8);
+    if (plan) {
+      EXPECT_EQ(plan->method, Method::top);
+    } else {
+      EXPECT_EQ(plan.error().code, ErrorCode::out_of_space) << plan.error().message();
+    }
+  }
+}
+
 // More than memory holds: what may be among them is sorted, or all.
 TEST_F(TopTest, MoreThanMemoryHoldsGoesThroughTemporaries) {
   Random random(7);
