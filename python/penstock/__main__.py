@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+from typing import Any
 
 from . import Error, _tables, sort_table
 from ._files import size_bytes
@@ -41,7 +42,7 @@ def sort_on_cluster(given: argparse.Namespace) -> None:
 
     if given.top is not None:
         raise ValueError("the first rows alone are not to be had of a cluster")
-    common = dict(memory_per_task=given.buffer_size or "2G", tasks_per_node=given.parallel, temp=given.temporary_directory or None)
+    common: dict[str, Any] = dict(memory_per_task=given.buffer_size or "2G", tasks_per_node=given.parallel, temp=given.temporary_directory or None)
     if given.by:
         _calls.sort(given.files, given.output, by=keys_of(given.by), **common)
     else:

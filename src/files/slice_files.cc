@@ -213,7 +213,6 @@ class Slicing {
   std::string name_;
   uint64_t position_ = 0;
   Buffer spread_;
-  uint64_t spread_bytes_ = 0;
   std::vector<uint64_t> part_bytes_;  // of the batch
   uint64_t file_bytes_ = 0;
   std::vector<record::Checker> checkers_;

@@ -11,7 +11,7 @@ import numpy as np
 from .. import _penstock
 from .._files import Progress, _Bar, _items, size_bytes
 from . import engine as engines
-from . import journal, sample, storage
+from . import journal, sample, storage, tables
 from .driver import Driver, check_output_is_new
 from .engine import Cluster, ThisMachine
 from .job import Input, Job, MiB, PROCESS_BYTES, words_of
@@ -74,8 +74,6 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
     total = sum(each.bytes for each in found)
     step = size_bytes(group_size) if group_size is not None else min(GROUP_BYTES_MAX, max(32 * MiB, -(-total // (4 * slots))))
     if table is not None:
-        from . import tables
-
         groups, total = tables.groups_of(found, table, step, memory - process)
         words = dict(words, name="rows")
         header = b""
@@ -89,9 +87,10 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
     if not 1 <= parts <= 1 << 16:
         raise ValueError(f"parts are 1 to 65536, not {parts}: give tasks more memory, or fewer parts")
     size, objects = _object_limits(nodes)
-    suffix = SUFFIXES.get(words["name"], "." + words["name"]) if table is None else tables.SUFFIXES[table["output_format"]]
-    if words["csv"] and table is None:
-        suffix = ".csv"
+    if table is not None:
+        suffix = tables.SUFFIXES[table["output_format"]]
+    else:
+        suffix = ".csv" if words["csv"] else SUFFIXES.get(words["name"], f".{words['name']}")
     name = _output_of(output, suffix)
     check_output_is_new(name)
     temps = [] if temp is None else [os.path.abspath(path) for path in _paths(temp)]
@@ -130,8 +129,6 @@ def sort(inputs: Any, output: str | os.PathLike[str], *, by: Any = None, nulls: 
     tables, as sort_table() has them, and without it items, of what `format`, `dtype`, `key` and their like say."""
     table = None
     if by is not None:
-        from . import tables
-
         table, options = tables.table_of(_paths(inputs), by, nulls, output_format, row_group, options)
     return _run("sort", inputs, output, parts=parts, memory_per_task=memory_per_task, tasks_per_node=tasks_per_node, group_size=group_size,
                 temp=temp, address=address, progress=progress, options=options, table=table)

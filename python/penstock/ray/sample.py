@@ -167,11 +167,11 @@ def take(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int,
         number = bisect_right(ends, at)
         group = job.groups[number]
         within = at - (ends[number] - group.bytes)
-        before = 0
-        for piece in group.pieces:
-            if within - before < piece.end - piece.begin:
-                break
-            before += piece.end - piece.begin
+        before, next_piece = 0, 0
+        while within - before >= group.pieces[next_piece].end - group.pieces[next_piece].begin:
+            before += group.pieces[next_piece].end - group.pieces[next_piece].begin
+            next_piece += 1
+        piece = group.pieces[next_piece]
         each = job.inputs[piece.input]
         offset = piece.begin + within - before
         if size:
