@@ -1,7 +1,6 @@
+#include "api/file_check.h"
 #include "api/item_format.h"
 #include "files/check_input.h"
-#include "files/memory_plan.h"
-#include "os/memory.h"
 #include "penstock/files.h"
 
 namespace penstock {
@@ -21,15 +20,7 @@ class Checked final : public CheckedSink {
   Result<FileCheck> check() override {
     const auto done = check_.finish();
     if (!done) return std::unexpected(done.error());
-    return FileCheck{.count = done->count,
-                     .duplicates = done->duplicates,
-                     .first_unsorted = done->first_unsorted,
-                     .checksum = done->checksum_hex(),
-                     .first = done->first,
-                     .last = done->last,
-                     .memory_scope = files::memory_scope(),
-                     .peak_bytes = files::peak_memory(),
-                     .peak_rss_bytes = os::resident_memory().peak_bytes};
+    return api::file_check_of(*done);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "api/callers.h"
+#include "api/file_check.h"
 #include "api/item_format.h"
 #include "api/options.h"
 #include "base/misuse.h"
@@ -162,16 +163,9 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
         each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads});
     if (!done) return std::unexpected(done.error());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    return FileCheck{.count = done->count,
-                     .duplicates = done->duplicates,
-                     .first_unsorted = done->first_unsorted,
-                     .checksum = done->checksum_hex(),
-                     .first = done->first,
-                     .last = done->last,
-                     .seconds = elapsed.count(),
-                     .memory_scope = files::memory_scope(),
-                     .peak_bytes = files::peak_memory(),
-                     .peak_rss_bytes = os::resident_memory().peak_bytes};
+    FileCheck check = api::file_check_of(*done);
+    check.seconds = elapsed.count();
+    return check;
   });
 }
 
