@@ -268,7 +268,7 @@ struct SortPlan {
   // The least budget, to a few per cent, that would save a pass; 0: none that this machine has.
   uint64_t fewer_passes_memory_bytes = 0;
   double seconds = 0;  // of all phases; 0: not predicted
-  // Nine runs in ten lie within, on a machine that has nothing else to do.
+  // Most runs lie within, on a machine that has nothing else to do.
   double seconds_low = 0;
   double seconds_high = 0;
   std::string why;  // one sentence

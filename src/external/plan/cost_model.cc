@@ -9,6 +9,7 @@
 #include "external/bucket/bucket_sort.h"
 #include "external/plan/probe.h"
 #include "external/plan/sort_prediction.h"
+#include "external/spill/block_arena.h"
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "os/cpu.h"
@@ -19,8 +20,8 @@
 // take, since all of them work side by side. They would if between them lay buffers without end.
 // Here lie a few blocks, and whoever is ahead waits: a bucket is spilled at once and the distribution
 // waits for a block; a sorter waits for the bucket that is read. So two resources that take a second
-// each take not one second together but 1.4. What fits all phases of all formats and budgets that
-// were measured (bench `prediction`) is
+// each take not one second together but 1.4. What fits the phases of all formats and budgets, most
+// of them within a tenth (bench `prediction`), is
 //
 //     seconds = (disk^2 + processor^2 + memory^2)^(1/2)
 //
@@ -136,16 +137,13 @@ double growth(double share, double size, double than) {
   return std::max(1.0, 1 + share * std::log2(std::max(size, 1.0) / than));
 }
 
-// Uses `bytes` of memory for the first time: seconds a byte.
+// Uses `bytes` of memory for the first time, as the sort will: seconds a byte.
 double measure_touch(uint64_t bytes) {
-  if (bytes == 0) return usual_machine().touch_seconds_per_byte;
-  auto memory = os::Reservation::reserve(bytes);
-  if (!memory || os::commit(memory->begin(), memory->bytes()) != 0)
-    return usual_machine().touch_seconds_per_byte;
-  (void)os::advise_huge(memory->begin(), memory->bytes(), true);
+  BlockArena memory;
+  if (bytes == 0 || !memory.open(bytes, bytes)) return usual_machine().touch_seconds_per_byte;
   const auto begin = Clock::now();
-  os::touch(memory->begin(), memory->bytes());
-  return seconds_between(begin, Clock::now()) / static_cast<double>(memory->bytes());
+  os::touch(memory.begin(), memory.bytes());
+  return seconds_between(begin, Clock::now()) / static_cast<double>(memory.bytes());
 }
 
 // Of items of such a format, of a machine of these days.

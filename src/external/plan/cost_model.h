@@ -19,8 +19,8 @@ struct MachineRates {
   unsigned processors = 1;
   double touch_seconds_per_byte = 0;  // the first use of memory
   double request_seconds = 0;         // to submit a request, and to look after it
-  double wake_seconds =
-      0;  // which the disk rests, where a request does not follow the one before it
+  // How long the disk rests where a request does not follow the one before it.
+  double wake_seconds = 0;
   // The files lie in memory: what the disk takes the processors take.
   bool files_in_memory = false;
 };
@@ -54,9 +54,9 @@ class Costs {
   Costs(Context& context, const SortInput& input,
         const std::optional<bowtie::DeviceProfile>& device);
 
-  // At the disk, where nobody said what it can do; at memory and at items. Takes 0.1 to 0.2 seconds on a fast disk, where
-  // there is much to sort; of what is small, or `passed_over`, what is usual has to do.
-  // Items are not tried where they are copied.
+  // Looks at the disk, where nobody said what it can do, at memory, and at items unless they are
+  // copied. It takes 0.1 to 0.2 seconds on a fast disk. Where there is little to sort, or it is
+  // passed over, what is usual has to do.
   void look(bool passed_over, bool copied);
   // Nothing: nobody looked at it.
   const std::optional<bowtie::DeviceProfile>& device() const { return device_; }

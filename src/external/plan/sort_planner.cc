@@ -31,8 +31,7 @@ constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
 // Of fewer keys descents tell nothing.
 constexpr size_t sample_size_min = 1024;
-// Nine runs in ten take between so much and so much of what was predicted, if memory is as it was
-// seen.
+// Most runs take between so much and so much of what was predicted, if memory is as it was seen.
 constexpr double spread_low = 0.85;
 constexpr double spread_high = 1.2;
 // Compression has to save so much, by a model that errs.
@@ -73,7 +72,6 @@ class Planner {
   }
   void sum_up_plan();
   void look_for_alternatives();
-  SortPlan plan_with(const SortOptions& options, uint64_t usable_bytes);
   bool fits() const;
   void decide();
   void decide_copy(const char* order);
@@ -124,10 +122,6 @@ SortPlan Planner::decide_tentatively() {
   return std::move(plan_);
 }
 
-SortPlan Planner::plan_with(const SortOptions& options, uint64_t usable_bytes) {
-  return Planner(context_, costs_, input_, options, usable_bytes).decide_tentatively();
-}
-
 // With a quarter and a half of the memory, and with more, until all of it fits. (Of what would be
 // compressed nobody tried how much smaller it becomes with other blocks.)
 void Planner::look_for_alternatives() {
@@ -147,7 +141,8 @@ void Planner::look_for_alternatives() {
     const uint64_t usable_bytes = options.memory_bytes - taken_bytes;
     const BucketInput all = distributed(options, input_, input_.bytes);
     if (!plan_levels(options, usable_bytes, all).back().holds) continue;
-    const SortPlan other = plan_with(options, usable_bytes);
+    const SortPlan other =
+        Planner(context_, costs_, input_, options, usable_bytes).decide_tentatively();
     plan_.alternatives.push_back({.memory_bytes = options.memory_bytes,
                                   .method = other.method,
                                   .passes = other.passes,
@@ -178,8 +173,8 @@ bool Planner::fits() const {
          plan_buckets(options_, usable_bytes_, distributed(options_, input_, input_.bytes)).fits;
 }
 
-// What was done before anything was decided took what it took. Not where the plan is for a disk that somebody
-// named, which may be another one.
+// What was done before anything was decided has its time already. Not where somebody named a disk,
+// which may be another one.
 void Planner::sum_up_plan() {
   if (plan_.device && options_.device == nullptr && !plan_.device_is_assumed) {
     for (SortPhase& done : context_.phases()) {
