@@ -20,7 +20,6 @@
 #include "files/merge_files.h"
 #include "files/partition_files.h"
 #include "files/slice_files.h"
-#include "os/memory.h"
 
 namespace penstock {
 namespace {
