@@ -32,11 +32,12 @@
 //               each request that goes elsewhere the time until who waits for it is awake
 //   processor   what a few MiB of this input took, by the very code that will do it, and a few
 //               microseconds for each request. Two pieces are sorted, and what the larger one took
-//               more is what its bytes take: threads, rings and first pages are in both
+//               more is what its bytes take: threads, rings and first pages are in both. One sort
+//               goes before, which finds the memory that the two have then
 //   memory      the system clears a page at its first use, and on a virtual machine the host may have
 //               to find it first: 0.16 to 2.3 seconds a GiB on one and the same machine. It is measured
-//               on a few MiB. What the host does with the rest nobody can see, so the plan tells a
-//               range (SortPlan::seconds_high).
+//               before the trials, on more than the run has used and freed before. What the host does
+//               with the rest nobody can see, so the plan tells a range (SortPlan::seconds_high).
 //
 // How the rates grow. A distribution of numbers takes the same for any number of buckets. One of
 // records and lines looks each key up, and writes to as many places as there are buckets, which fall
@@ -48,7 +49,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t trial_bytes_min = 8 * MiB;
-constexpr uint64_t trial_bytes_max = 32 * MiB;
+constexpr uint64_t trial_bytes_max = 16 * MiB;
 constexpr uint32_t trial_places = 256;
 // Of what a trial takes, what the same bytes take in a long run, where caches and branches are warm.
 constexpr double split_of_trial = 0.75;
@@ -70,7 +71,8 @@ constexpr uint64_t looked_at_bytes_min = 512 * MiB;
 constexpr uint64_t probe_share = 32;
 constexpr uint64_t probe_bytes_min = 32 * MiB;
 constexpr uint64_t probe_bytes_max = 64 * MiB;
-constexpr uint64_t touched_bytes_max = 8 * MiB;
+// More than the run has used and freed before, so that it is memory as the sort will find it.
+constexpr uint64_t touched_bytes_max = 32 * MiB;
 // Of what is sorted, and of the memory.
 constexpr uint64_t trial_share = 64;
 constexpr uint64_t trial_memory_share = 3;
@@ -164,7 +166,7 @@ ItemRates usual_rates(const record::Format& format, double item_bytes) {
 // Sorts a few MiB of the input, twice, as the sort would; the output is a temporary. Nothing: no
 // piece is a file that can be read twice, or what was cut out of one cannot be sorted.
 std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& input,
-                                   const std::string& directory, const MachineRates& machine) {
+                                   const std::string& directory) {
   const auto piece = std::ranges::find_if(input.pieces, [](const Piece& one) {
     return one.file != nullptr && !one.in_order && one.bytes >= trial_bytes_min;
   });
@@ -173,10 +175,13 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
       std::min({std::clamp(input.bytes / trial_share, trial_bytes_min, trial_bytes_max),
                 piece->bytes, round_down(input.usable_bytes / trial_memory_share, MiB)});
   if (bytes < MiB) return {};
+  // The first one finds caches and memory cold, which a long run is not. (Nobody looks at it.)
+  if (!try_sort(options, *piece, bytes, input.usable_bytes, directory)) return {};
   const auto few = try_sort(options, *piece, bytes / 4, input.usable_bytes, directory);
   if (!few) return {};
   const auto more = try_sort(options, *piece, bytes, input.usable_bytes, directory);
   if (!more) return {};
+  const double touch_seconds_per_byte = measure_touch(bytes);
   auto rate = [&](double Trial::* seconds) {
     return std::max(0.0, (*more).*seconds - (*few).*seconds) /
            static_cast<double>(more->bytes - few->bytes);
@@ -191,7 +196,7 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
   return ItemRates{
       .split_seconds_per_byte =
           std::max(usual.split_seconds_per_byte / 4,
-                   split_of_trial * (rate(&Trial::split_seconds) - machine.touch_seconds_per_byte)),
+                   split_of_trial * (rate(&Trial::split_seconds) - touch_seconds_per_byte)),
       .sort_seconds_per_byte =
           std::max(usual.sort_seconds_per_byte / 4, sort_of_trial * rate(&Trial::sort_seconds)),
       .sorted_bytes = static_cast<double>(more->bytes) / 4};
@@ -217,10 +222,11 @@ void Costs::look(bool passed_over, bool copied) {
     return;
   if (!device_) look_at_disk();
   context_.set_step("try a few items");
-  machine_.touch_seconds_per_byte =
-      measure_touch(std::min(touched_bytes_max, round_down(input_.usable_bytes / 4, MiB)));
+  const uint64_t touched_bytes =
+      std::min(touched_bytes_max, round_down(input_.usable_bytes / 2, MiB));
+  machine_.touch_seconds_per_byte = measure_touch(touched_bytes);
   if (!copied) {
-    if (auto rates = try_items(options_, input_, directory(), machine_)) items_ = *rates;
+    if (auto rates = try_items(options_, input_, directory())) items_ = *rates;
   }
   context_.set_step("sample");
 }
