@@ -5,6 +5,7 @@
 
 #include "base/bits.h"
 #include "external/spill/spill_codec.h"
+#include "os/memory.h"
 #include "record/codec.h"
 
 // The outline, of numbers and pairs as of records and lines:
@@ -83,6 +84,7 @@ Result<Split> BucketSort::split(SortedInput input, const Level& level) {
   const BucketPlan& plan = level.plan;
   if (auto status = arena_.open(plan.arena_bytes, plan.block_bytes); !status)
     return std::unexpected(status.error());
+  if (touches_first_) os::touch(arena_.begin(), arena_.bytes());
   context_.set_step("distribute");
   if (plan.fits) context_.occupancy().expect_input(plan.arena_bytes);
   const SpillPlace place = level.resume != nullptr ? level.resume->place_for_split()

@@ -44,6 +44,9 @@ class BucketSort {
   BucketSort(Context& context, uint64_t memory_bytes, std::vector<std::string> directories,
              bool compresses = false, Resume* resume = nullptr);
 
+  // The memory that items go to is used before the first step, whose time is then that of the items alone.
+  void touch_first() { touches_first_ = true; }
+
   // REQUIRES: where the target does not begin with a sector there is a key below those of numbers.
   Result<Stored> run(SortedInput input, const Target& target);
   const BucketSortStats& stats() const { return stats_; }
@@ -67,6 +70,7 @@ class BucketSort {
   uint64_t memory_bytes_;
   std::vector<std::string> directories_;
   const bool compresses_;
+  bool touches_first_ = false;
   Resume* resume_;
   BlockArena arena_;
   BucketSortStats stats_;

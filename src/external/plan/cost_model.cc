@@ -32,8 +32,8 @@
 //               each request that goes elsewhere the time until who waits for it is awake
 //   processor   what a few MiB of this input took, by the very code that will do it, and a few
 //               microseconds for each request. Two pieces are sorted, and what the larger one took
-//               more is what its bytes take: threads, rings and first pages are in both. One sort
-//               goes before, which finds the memory that the two have then
+//               more is what its bytes take: threads, rings and first pages are in both. Memory is
+//               used before that
 //   memory      the system clears a page at its first use, and on a virtual machine the host may have
 //               to find it first: 0.16 to 2.3 seconds a GiB on one and the same machine. It is measured
 //               before the trials, on more than the run has used and freed before. What the host does
@@ -117,6 +117,7 @@ std::optional<Trial> try_sort(const SortOptions& options, const Piece& piece, ui
   auto output = file::File::create_temporary(directory);
   if (!output) return {};
   BucketSort sort(context, memory_bytes, {directory});
+  sort.touch_first();
   const auto stored =
       sort.run({.pieces = pieces, .bytes = bytes, .sample = std::move(*sample)}, {&*output, 0});
   if (!stored || sort.stats().levels > 0) return {};
@@ -175,13 +176,10 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
       std::min({std::clamp(input.bytes / trial_share, trial_bytes_min, trial_bytes_max),
                 piece->bytes, round_down(input.usable_bytes / trial_memory_share, MiB)});
   if (bytes < MiB) return {};
-  // The first one finds caches and memory cold, which a long run is not. (Nobody looks at it.)
-  if (!try_sort(options, *piece, bytes, input.usable_bytes, directory)) return {};
   const auto few = try_sort(options, *piece, bytes / 4, input.usable_bytes, directory);
   if (!few) return {};
   const auto more = try_sort(options, *piece, bytes, input.usable_bytes, directory);
   if (!more) return {};
-  const double touch_seconds_per_byte = measure_touch(bytes);
   auto rate = [&](double Trial::* seconds) {
     return std::max(0.0, (*more).*seconds - (*few).*seconds) /
            static_cast<double>(more->bytes - few->bytes);
@@ -193,13 +191,11 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
   }
   const ItemRates usual = usual_rates(options.format, input.sample.item_bytes);
   // (A clock that ticks too seldom, or a neighbour, is no reason to plan with nothing.)
-  return ItemRates{
-      .split_seconds_per_byte =
-          std::max(usual.split_seconds_per_byte / 4,
-                   split_of_trial * (rate(&Trial::split_seconds) - touch_seconds_per_byte)),
-      .sort_seconds_per_byte =
-          std::max(usual.sort_seconds_per_byte / 4, sort_of_trial * rate(&Trial::sort_seconds)),
-      .sorted_bytes = static_cast<double>(more->bytes) / 4};
+  return ItemRates{.split_seconds_per_byte = std::max(usual.split_seconds_per_byte / 4,
+                                                      split_of_trial * rate(&Trial::split_seconds)),
+                   .sort_seconds_per_byte = std::max(usual.sort_seconds_per_byte / 4,
+                                                     sort_of_trial * rate(&Trial::sort_seconds)),
+                   .sorted_bytes = static_cast<double>(more->bytes) / 4};
 }
 
 }  // namespace
