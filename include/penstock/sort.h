@@ -11,7 +11,7 @@
 //
 // Items: unsigned and signed integers of 8 to 64 bits, float and double (in a total order, that of
 // files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (item.h), keys of 128
-// bits, and records of any fixed size with a key of bytes.
+// bits, records of any fixed size with a key of bytes, and views of strings.
 //
 // Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1
 // GiB up, and n below, or 3 MiB where that is more; threads for which that does not suffice are
@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <ranges>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "penstock/base.h"
@@ -104,6 +105,14 @@ Status argsort(std::span<const T> keys, std::span<uint64_t> order,
     return failure(ErrorCode::invalid_argument, "argsort", "the order", "as many places as keys");
   return sort_internal::argsort(keys.data(), keys.size(), order.data(), options);
 }
+
+// Strings, by their bytes as unsigned numbers; of two of which one begins with the other, the shorter
+// one comes first. What the views refer to stays where it is, and they are put in order. Takes 16 bytes a
+// string, and what sorting them takes.
+Status sort(std::span<std::string_view> strings, const SortOptions& options = {});
+// The places of strings in order, as above.
+Status argsort(std::span<const std::string_view> strings, std::span<uint64_t> order,
+               const SortOptions& options = {});
 
 // Records of `record_bytes` bytes, in the order of the bytes [key_offset, key_offset + key_bytes)
 // of each, compared as unsigned bytes, the first one deciding first (memcmp). Neither size nor

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string_view>
@@ -25,6 +26,18 @@ inline uint64_t one_trial_in() {
 // How often to try what is drawn at random.
 inline uint64_t trials(uint64_t whole) {
   return std::max<uint64_t>(whole / one_trial_in(), 1);
+}
+
+// What a run draws with: another number each time, which is printed; PENSTOCK_TEST_SEED repeats a run.
+inline uint64_t seed_of_run() {
+  static const uint64_t seed = [] {
+    const char* const given = std::getenv("PENSTOCK_TEST_SEED");
+    const uint64_t chosen =
+        given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
+    std::printf("PENSTOCK_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
+    return chosen;
+  }();
+  return seed;
 }
 
 // For loops over all combinations of a few values: whether to try this one. One in one_trial_in() is tried, and each run

@@ -27,16 +27,6 @@ using record::Type;
 const Format lines{Type::lines, 1};
 const Format rows = *record::parse_format("rows");
 
-uint64_t seed_of_run() {
-  static const uint64_t seed = [] {
-    const char* given = std::getenv("PENSTOCK_TEST_SEED");
-    const uint64_t chosen = given != nullptr ? std::strtoull(given, nullptr, 0) : 20261122;
-    std::printf("seed %llu (PENSTOCK_TEST_SEED)\n", static_cast<unsigned long long>(chosen));
-    return chosen;
-  }();
-  return seed;
-}
-
 std::vector<std::string_view> items_of(const Format& format, std::string_view data) {
   std::vector<std::string_view> items;
   for (size_t at = 0; at < data.size();) {

@@ -1,4 +1,4 @@
-#include "external/bucket/key_bits.h"
+#include "sort/strings/key_bits.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace penstock::external {
+namespace penstock::sorting {
 namespace {
 
 void look_at(KeyBits& bits, const std::vector<std::string>& keys, size_t from) {
@@ -98,4 +98,4 @@ TEST(KeyBits, KeysThatEndInZerosAreNeverComplete) {
 }
 
 }  // namespace
-}  // namespace penstock::external
+}  // namespace penstock::sorting

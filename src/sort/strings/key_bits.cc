@@ -1,5 +1,6 @@
-#include "external/bucket/key_bits.h"
+#include "sort/strings/key_bits.h"
 
+#include <algorithm>
 #include <bit>
 
 #if defined(__x86_64__)
@@ -8,7 +9,7 @@
 
 #include "os/cpu.h"
 
-namespace penstock::external {
+namespace penstock::sorting {
 namespace {
 
 constexpr unsigned number_bits = 64;
@@ -38,6 +39,13 @@ void KeyBits::start(std::string_view first, size_t from) {
   bytes_max_ = 0;
   is_ragged_ = false;
   ends_with_zero_ = false;
+}
+
+void KeyBits::add(const KeyBits& other) {
+  for (size_t i = 0; i < words; ++i) seen_[i] |= other.seen_[i];
+  bytes_max_ = std::max(bytes_max_, other.bytes_max_);
+  is_ragged_ |= other.is_ragged_;
+  ends_with_zero_ |= other.ends_with_zero_;
 }
 
 void KeyBits::choose() {
@@ -132,4 +140,4 @@ uint64_t KeyBits::of_by_instruction(std::string_view) const {
 }
 #endif
 
-}  // namespace penstock::external
+}  // namespace penstock::sorting

@@ -22,7 +22,7 @@
 #include "record/codec.h"
 #include "record/format.h"
 
-namespace penstock::external {
+namespace penstock::sorting {
 
 class KeyBits {
  public:
@@ -43,6 +43,8 @@ class KeyBits {
     // What lies behind its end counts as zeros.
     for (size_t i = words_of(key.size()); i < first_words_; ++i) seen_[i] |= first_[i];
   }
+  // What another one saw of the same keys. REQUIRES: it was started with the same first key.
+  void add(const KeyBits& other);
   void choose();
 
   // REQUIRES: the key was looked at.
@@ -107,4 +109,4 @@ class KeyBits {
   bool has_room_ = false;
 };
 
-}  // namespace penstock::external
+}  // namespace penstock::sorting
