@@ -1,6 +1,6 @@
 // How far is the external sort from what the disk allows, and from other people's sorts?
 //
-// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB. The bound is two reads and two writes of
+// Numbers: 8 GiB of uniform u64 with a budget of 1 GiB, and as many times of a year, in microseconds. The bound is two reads and two writes of
 // the data at the speed of the disk, measured before and after each run (a shared disk has better
 // and worse minutes). Lines: 20,000,000 ASCII records of the Sort Benchmark with 512 MiB, beside
 // GNU sort with the same memory, threads and folder for temporaries; both outputs must be the same,
@@ -10,8 +10,10 @@
 // first run: they are several times slower, so that noise does not matter. Who fails, takes more
 // than ten minutes or is not installed has a row that says so.
 //
-// external-sort-memory: the same numbers, 2 GiB of them, with 32 MiB to 4 GiB. More memory must not
+// external-sort-memory: 2 GiB of u64, kv64, records and lines, with 32 MiB to 4 GiB. More memory must not
 // make it slower, and each run must stay within what it was given.
+//
+// external-sort-fast: a quarter of the numbers and records on /dev/shm, as a disk of many GB/s, without the databases.
 //
 // Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
 // finds memory that the machine has touched just before.
@@ -22,11 +24,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/child.h"
 #include "bench/harness/pages.h"
@@ -102,15 +106,17 @@ nlohmann::json parse(const std::string& text) {
 
 class Bench {
  public:
-  Bench(const Options& options, const Sizes& sizes, const Scratch& scratch)
-      : options_(options), sizes_(sizes), scratch_(scratch) {}
+  Bench(const Options& options, const Sizes& sizes, const Scratch& scratch, bool with_rivals)
+      : options_(options), sizes_(sizes), scratch_(scratch), with_rivals_(with_rivals) {}
 
   Status numbers();
+  Status times();
   Status records();
-  Status memory_sweep();
+  Status memory_sweeps();
   Report take_report() { return std::move(report_); }
 
  private:
+  Status memory_sweep(const std::string& name, const std::vector<std::string>& format);
   Result<ChildRun> penstock(std::vector<std::string> words) const {
     words.insert(words.begin(), options_.program);
     return run_child(words);
@@ -118,10 +124,14 @@ class Bench {
   Result<ChildRun> sort(const std::string& input, const std::string& output,
                         std::vector<std::string> format, uint64_t memory_bytes) const;
   Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
-  // Sorts numbers whose check said `before`, has the output verified, and removes it.
-  Result<ChildRun> sort_numbers(const std::string& input, uint64_t memory_bytes,
-                                const nlohmann::json& before) const;
-  Result<nlohmann::json> make_numbers(const std::string& path, uint64_t bytes) const;
+  // Sorts items whose check said `before`, has the output verified, and removes it.
+  Result<ChildRun> sort_and_check(const std::string& input, const std::vector<std::string>& format,
+                                  uint64_t memory_bytes, const nlohmann::json& before) const;
+  Result<nlohmann::json> make_input(const std::string& path, const std::vector<std::string>& format,
+                                    uint64_t bytes) const;
+  // Sorts numbers that lie there, and tells how far that is from the disk's bound. With their rivals.
+  Status race(const std::string& name, const std::string& input, const nlohmann::json& before,
+              bool with_rivals);
   // `our_seconds`: of the run beside which they are set.
   void rivals(const std::string& input, const nlohmann::json& checked, double our_seconds);
   Status compare(const std::string& one, const std::string& other) const;
@@ -134,7 +144,10 @@ class Bench {
   const Options& options_;
   const Sizes& sizes_;
   const Scratch& scratch_;
+  const bool with_rivals_;
   Report report_;
+  double slowdown_max_ = 0;  // of all sweeps
+  double peak_share_max_ = 0;
 };
 
 Result<ChildRun> Bench::sort(const std::string& input, const std::string& output,
@@ -199,19 +212,23 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
 }
 
 // What `penstock check` says of the new file.
-Result<nlohmann::json> Bench::make_numbers(const std::string& path, uint64_t bytes) const {
-  Result<ChildRun> made = penstock({"gen", "--format", "u64", "--dist", "uniform", "--count",
-                                    std::to_string(bytes / 8), "-o", path});
+Result<nlohmann::json> Bench::make_input(const std::string& path,
+                                         const std::vector<std::string>& format,
+                                         uint64_t bytes) const {
+  std::vector<std::string> words = {"gen", "--bytes", in_bytes(bytes), "-o", path};
+  words.insert(words.end(), format.begin(), format.end());
+  Result<ChildRun> made = penstock(std::move(words));
   if (!made) return std::unexpected(made.error());
-  return check(path, u64_words);
+  return check(path, format);
 }
 
-Result<ChildRun> Bench::sort_numbers(const std::string& input, uint64_t memory_bytes,
-                                     const nlohmann::json& before) const {
-  const std::string output = scratch_.file("sorted.u64");
-  Result<ChildRun> sorted = sort(input, output, u64_words, memory_bytes);
+Result<ChildRun> Bench::sort_and_check(const std::string& input,
+                                       const std::vector<std::string>& format,
+                                       uint64_t memory_bytes, const nlohmann::json& before) const {
+  const std::string output = scratch_.file("sorted");
+  Result<ChildRun> sorted = sort(input, output, format, memory_bytes);
   if (!sorted) return sorted;
-  Result<nlohmann::json> after = check(output, u64_words);
+  Result<nlohmann::json> after = check(output, format);
   if (!after) return std::unexpected(after.error());
   if (!after->value("sorted", false) || (*after)["count"] != before["count"] ||
       (*after)["checksum"] != before["checksum"]) {
@@ -222,10 +239,35 @@ Result<ChildRun> Bench::sort_numbers(const std::string& input, uint64_t memory_b
 }
 
 Status Bench::numbers() {
-  std::string input = scratch_.file("input.u64");
-  Result<nlohmann::json> before = make_numbers(input, sizes_.u64_bytes);
+  const std::string input = scratch_.file("input.u64");
+  Result<nlohmann::json> before = make_input(input, u64_words, sizes_.u64_bytes);
   if (!before) return std::unexpected(before.error());
+  return race("u64", input, *before, with_rivals_);
+}
 
+Status Bench::times() {
+  constexpr uint64_t begin = 1'700'000'000'000'000;
+  constexpr uint64_t year = 365ull * 86'400'000'000;
+  const std::string input = scratch_.file("input.times");
+  std::ofstream file(input, std::ios::binary);
+  Random random(1);
+  std::vector<uint64_t> block(128 * KiB);
+  for (uint64_t left = sizes_.u64_bytes / sizeof(uint64_t); left > 0 && file;) {
+    const uint64_t count = std::min<uint64_t>(left, block.size());
+    for (uint64_t& time : std::span(block).first(count)) time = begin + random.below(year);
+    file.write(reinterpret_cast<const char*>(block.data()),
+               static_cast<std::streamsize>(count * sizeof(uint64_t)));
+    left -= count;
+  }
+  file.close();
+  if (!file) return failure(ErrorCode::io, "write the input", input);
+  Result<nlohmann::json> before = check(input, u64_words);
+  if (!before) return std::unexpected(before.error());
+  return race("timestamps", input, *before, false);
+}
+
+Status Bench::race(const std::string& name, const std::string& input, const nlohmann::json& before,
+                   bool with_rivals) {
   std::vector<double> write_speeds, read_speeds, bounds, seconds, ratios, peaks, cgroup_peaks,
       resident_peaks;
   for (unsigned run = 0; run < runs(); ++run) {
@@ -240,14 +282,14 @@ Status Bench::numbers() {
       return {};
     };
     if (Status status = probe(); !status) return status;
-    Result<ChildRun> sorted = sort_numbers(input, sizes_.u64_memory_bytes, *before);
+    Result<ChildRun> sorted = sort_and_check(input, u64_words, sizes_.u64_memory_bytes, before);
     if (!sorted) return std::unexpected(sorted.error());
     if (Status status = probe(); !status) return status;
 
     bounds.push_back(bound);
     seconds.push_back(sorted->seconds);
     ratios.push_back(bound / sorted->seconds);
-    if (run == 0) rivals(input, *before, sorted->seconds);
+    if (run == 0 && with_rivals) rivals(input, before, sorted->seconds);
     peaks.push_back(parse(sorted->output).value("peak_rss_bytes", 0.0) / MiB);
     resident_peaks.push_back(static_cast<double>(sorted->resident_peak_bytes) / MiB);
     if (sorted->cgroup_peak_bytes != 0) {
@@ -258,14 +300,14 @@ Status Bench::numbers() {
 
   report_.add("disk, direct write", "MB/s", write_speeds);
   report_.add("disk, direct read", "MB/s", read_speeds);
-  report_.add("u64, bound of the disk", "s", bounds);
-  report_.add("u64, penstock sort", "s", seconds);
-  report_.add("u64, budget", "MiB", {static_cast<double>(sizes_.u64_memory_bytes) / MiB});
-  report_.add("u64, peak memory as the program tells it", "MiB", peaks);
-  report_.add("u64, peak resident set, views counted each", "MiB", resident_peaks);
-  if (!cgroup_peaks.empty()) report_.add("u64, peak of its memory cgroup", "MiB", cgroup_peaks);
-  report_.ratio("vs_disk_bound_u64", median(ratios));
-  hash_checksum(*before);
+  report_.add(name + ", bound of the disk", "s", bounds);
+  report_.add(name + ", penstock sort", "s", seconds);
+  report_.add(name + ", budget", "MiB", {static_cast<double>(sizes_.u64_memory_bytes) / MiB});
+  report_.add(name + ", peak memory as the program tells it", "MiB", peaks);
+  report_.add(name + ", peak resident set, views counted each", "MiB", resident_peaks);
+  if (!cgroup_peaks.empty()) report_.add(name + ", peak of its memory cgroup", "MiB", cgroup_peaks);
+  report_.ratio("vs_disk_bound_" + name, median(ratios));
+  hash_checksum(before);
   return {};
 }
 
@@ -310,16 +352,16 @@ Status Bench::records() {
   return {};
 }
 
-Status Bench::memory_sweep() {
-  const std::string input = scratch_.file("input.u64");
-  Result<nlohmann::json> before = make_numbers(input, sizes_.sweep_bytes);
+Status Bench::memory_sweep(const std::string& name, const std::vector<std::string>& format) {
+  const std::string input = scratch_.file("input");
+  Result<nlohmann::json> before = make_input(input, format, sizes_.sweep_bytes);
   if (!before) return std::unexpected(before.error());
   const std::vector<uint64_t>& memories = sizes_.sweep_memory_bytes;
   std::vector<std::vector<double>> seconds(memories.size());
   double peak_share_max = 0;
   for (unsigned run = 0; run < runs(); ++run) {
     for (size_t i = 0; i < memories.size(); ++i) {
-      Result<ChildRun> sorted = sort_numbers(input, memories[i], *before);
+      Result<ChildRun> sorted = sort_and_check(input, format, memories[i], *before);
       if (!sorted) return std::unexpected(sorted.error());
       seconds[i].push_back(sorted->seconds);
       const double peak_bytes = parse(sorted->output).value("peak_rss_bytes", 0.0);
@@ -332,29 +374,50 @@ Status Bench::memory_sweep() {
   double fastest = 0;
   double slowdown_max = 0;
   for (size_t i = 0; i < memories.size(); ++i) {
-    const double here = report_.add(fmt::format("u64, -S {}M", memories[i] / MiB), "s", seconds[i]);
+    const double here =
+        report_.add(fmt::format("{}, -S {}M", name, memories[i] / MiB), "s", seconds[i]);
     if (i > 0) slowdown_max = std::max(slowdown_max, here / fastest);
     fastest = i == 0 ? here : std::min(fastest, here);
   }
-  report_.ratio("more_memory_slowdown_max", slowdown_max);
-  report_.ratio("peak_over_budget_max", peak_share_max);
+  slowdown_max_ = std::max(slowdown_max_, slowdown_max);
+  peak_share_max_ = std::max(peak_share_max_, peak_share_max);
+  report_.ratio("more_memory_slowdown_" + name, slowdown_max);
   hash_checksum(*before);
   return {};
 }
 
-Result<Report> run(const Options& options, bool sweeps) {
+Status Bench::memory_sweeps() {
+  const std::vector<std::string> formats =
+      options_.quick ? std::vector<std::string>{"u64"}
+                     : std::vector<std::string>{"u64", "kv64", "record", "lines"};
+  for (const std::string& format : formats) {
+    if (Status done = memory_sweep(format, {"--format", format}); !done) return done;
+  }
+  report_.ratio("more_memory_slowdown_max", slowdown_max_);
+  report_.ratio("peak_over_budget_max", peak_share_max_);
+  return {};
+}
+
+Result<Report> run(const Options& options, bool sweeps, bool with_rivals) {
   Result<Sizes> sizes = sizes_of(options.quick);
   if (!sizes) return std::unexpected(sizes.error());
+  if (!with_rivals && !options.quick) {
+    // All of it is memory.
+    for (uint64_t* bytes : {&sizes->u64_bytes, &sizes->u64_memory_bytes, &sizes->disk_bytes,
+                            &sizes->records, &sizes->records_memory_bytes})
+      *bytes /= 4;
+  }
   Result<Scratch> scratch = Scratch::make(options.directory);
   if (!scratch) return std::unexpected(scratch.error());
-  Bench bench(options, *sizes, *scratch);
+  Bench bench(options, *sizes, *scratch, with_rivals);
   // A quick run is a test, of everything.
   if (sweeps || options.quick) {
-    if (Status done = bench.memory_sweep(); !done) return std::unexpected(done.error());
+    if (Status done = bench.memory_sweeps(); !done) return std::unexpected(done.error());
   }
   if (sweeps) return bench.take_report();
   // One after the other, so that the disk never holds both inputs.
   if (Status done = bench.numbers(); !done) return std::unexpected(done.error());
+  if (Status done = bench.times(); !done) return std::unexpected(done.error());
   if (Status done = bench.records(); !done) return std::unexpected(done.error());
   return bench.take_report();
 }
@@ -362,10 +425,17 @@ Result<Report> run(const Options& options, bool sweeps) {
 const Registration registration{
     "external-sort",
     "a sort within a memory budget, beside the disk's bound, GNU sort, STXXL, DuckDB and polars",
-    [](const Options& options) { return run(options, false); }};
+    [](const Options& options) { return run(options, false, true); }};
+const Registration fast{"external-sort-fast",
+                        "the same in /dev/shm, as a fast disk, without the databases",
+                        [](const Options& options) {
+                          Options there = options;
+                          if (fs::exists("/dev/shm")) there.directory = "/dev/shm";
+                          return run(there, false, false);
+                        }};
 const Registration sweep{"external-sort-memory",
                          "the same sort with 32 MiB to 4 GiB: is more ever slower?",
-                         [](const Options& options) { return run(options, true); }};
+                         [](const Options& options) { return run(options, true, true); }};
 
 }  // namespace
 }  // namespace penstock::bench

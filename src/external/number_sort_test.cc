@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "external/bucket/bucket_sort.h"
 #include "external/sort_fixture.h"
 #include "file/engine.h"
@@ -19,7 +20,8 @@ namespace {
 constexpr uint64_t memory_bytes = 14 * MiB;
 constexpr uint64_t input_bytes = 20 * MiB;
 
-class NumberSortTest : public SortFixture {
+// With temporaries that are packed, and as they are.
+class NumberSortTest : public SortFixture, public testing::WithParamInterface<bool> {
  protected:
   // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
   template <class T>
@@ -32,7 +34,7 @@ class NumberSortTest : public SortFixture {
     auto out = file::File::create_output(path("out"));
     EXPECT_TRUE(in && out);
     Context context(options);
-    BucketSort sort(context, memory_bytes, {path("temporaries")});
+    BucketSort sort(context, memory_bytes, {path("temporaries")}, GetParam());
     uint64_t bytes = items.size() * sizeof(T);
     const std::vector<Piece> pieces = {{.file = &*in, .bytes = bytes}};
     auto stored = sort.run({.pieces = pieces,
@@ -86,7 +88,7 @@ std::vector<uint64_t> evenly(size_t count, uint64_t from, uint64_t to) {
   return sample;
 }
 
-TEST_F(NumberSortTest, ABucketThatHoldsEverythingIsSplitAgain) {
+TEST_P(NumberSortTest, ABucketThatHoldsEverythingIsSplitAgain) {
   for (bool unique : {false, true}) {
     Random random(1);
     std::vector<uint64_t> items(input_bytes / 8);
@@ -100,7 +102,7 @@ TEST_F(NumberSortTest, ABucketThatHoldsEverythingIsSplitAgain) {
 }
 
 // In the middle of others, in a type whose keys are encoded, in either direction.
-TEST_F(NumberSortTest, ALargeBucketBetweenOthersIsSplitAgain) {
+TEST_P(NumberSortTest, ALargeBucketBetweenOthersIsSplitAgain) {
   for (bool descending : {false, true}) {
     Random random(2);
     std::vector<int32_t> items(input_bytes / 4);
@@ -115,7 +117,7 @@ TEST_F(NumberSortTest, ALargeBucketBetweenOthersIsSplitAgain) {
   }
 }
 
-TEST_F(NumberSortTest, PairsKeepTheirOrderThroughAllLevels) {
+TEST_P(NumberSortTest, PairsKeepTheirOrderThroughAllLevels) {
   for (bool unique : {false, true}) {
     Random random(3);
     std::vector<sorting::KeyValue> items(input_bytes / 16);
@@ -134,7 +136,7 @@ TEST_F(NumberSortTest, PairsKeepTheirOrderThroughAllLevels) {
 }
 
 // They are counted, and made again: with any key, at any place, in any direction.
-TEST_F(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
+TEST_P(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
   for (bool descending : {false, true}) {
     for (uint64_t key : {uint64_t{123'456'789}, ~uint64_t{0}}) {
       Random random(4);
@@ -151,7 +153,7 @@ TEST_F(NumberSortTest, NumbersOfOneKeyTakeNoSpace) {
 }
 
 // A little more than memory spills a little.
-TEST_F(NumberSortTest, SpillsOnlyWhatMemoryDoesNotHold) {
+TEST_P(NumberSortTest, SpillsOnlyWhatMemoryDoesNotHold) {
   uint64_t before = input_bytes;
   for (uint64_t bytes : {8 * MiB, 12 * MiB, 16 * MiB, 20 * MiB}) {
     Random random(bytes);
@@ -170,7 +172,7 @@ TEST_F(NumberSortTest, SpillsOnlyWhatMemoryDoesNotHold) {
   EXPECT_LT(before, input_bytes);
 }
 
-TEST_F(NumberSortTest, AnEmptySampleIsNoObstacle) {
+TEST_P(NumberSortTest, AnEmptySampleIsNoObstacle) {
   Random random(6);
   std::vector<double> items(input_bytes / 8);
   for (double& item : items) {
@@ -178,6 +180,60 @@ TEST_F(NumberSortTest, AnEmptySampleIsNoObstacle) {
     std::memcpy(&item, &bits, 8);  // NaNs among them
   }
   sort_and_compare(options_of(record::Type::f64), items, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(, NumberSortTest, testing::Bool(), [](const auto& packs) {
+  return packs.param ? "Packed" : "Plain";
+});
+
+class PackingTest : public SortFixture {
+ protected:
+  template <class T>
+  SortOptions sort_of(const std::vector<T>& items, record::Type type, double bytes_per_s) {
+    write(path("in"), {reinterpret_cast<const char*>(items.data()), items.size() * sizeof(T)});
+    SortOptions chosen = options({type, sizeof(T), 0, std::min<uint32_t>(sizeof(T), 8)});
+    chosen.memory_bytes = budget_bytes();
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(bowtie::DeviceProfile{
+        .name = "made up", .read_bytes_per_s = bytes_per_s, .write_bytes_per_s = bytes_per_s});
+    return chosen;
+  }
+  // What the plan says of temporaries beside what was spilled, which is what becomes of them.
+  double share_of(const SortOptions& chosen) {
+    auto stats = sort_files(chosen);
+    EXPECT_TRUE(stats) << stats.error().message();
+    if (!stats) return 0;
+    EXPECT_GT(stats->spilled_bytes, 8 * MiB);
+    const double share =
+        static_cast<double>(stats->temp_bytes) / static_cast<double>(stats->spilled_bytes);
+    const SortPlan& plan = stats->predicted;
+    EXPECT_NEAR(static_cast<double>(plan.temp_bytes) / static_cast<double>(plan.spilled_bytes),
+                share, 0.1);
+    return share;
+  }
+};
+
+TEST_F(PackingTest, WhatKeysAndValuesShareIsNotWritten) {
+  Random random(seed_of_run());
+  std::vector<uint64_t> times(48 * MiB / 8);
+  for (uint64_t& time : times)
+    time = 1'700'000'000'000'000 + random.below(365ull * 86'400'000'000);
+  EXPECT_LT(share_of(sort_of(times, record::Type::u64, 100e6)), 0.75);
+  std::vector<sorting::KeyValue> rows(48 * MiB / 16);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = {random.next(), i};
+  EXPECT_LT(share_of(sort_of(rows, record::Type::kv64, 100e6)), 0.75);
+  std::vector<double> wholes(48 * MiB / 8);
+  for (double& whole : wholes) whole = static_cast<double>(random.below(100'000));
+  EXPECT_LT(share_of(sort_of(wholes, record::Type::f64, 100e6)), 0.6);
+}
+
+TEST_F(PackingTest, ADiskThatIsFastEnoughHasNumbersAsTheyAre) {
+  Random random(seed_of_run());
+  std::vector<uint64_t> items(48 * MiB / 8);
+  for (uint64_t& item : items) item = random.next();
+  EXPECT_EQ(share_of(sort_of(items, record::Type::u64, 100e9)), 1.0);
+  SortOptions never = sort_of(items, record::Type::u64, 100e6);
+  never.compression = Compression::never;
+  EXPECT_EQ(share_of(never), 1.0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "external/plan/bucket_plan.h"
+#include "external/spill/spill_codec.h"
 #include "file/injection.h"
 
 // The naive way reads a bucket when the one before is done with, and the disk rests meanwhile. Here
@@ -29,6 +30,22 @@
 // for has been read in full and can be taken. A job has room when it is alone.
 
 namespace penstock::external {
+
+Status restore_blocks(const BucketJob& job, const record::Format& format, const SpillSet& spills,
+                      std::vector<std::byte>& spare) {
+  for (size_t block = 0; block < job.stored_bytes.size(); ++block) {
+    const uint64_t place = block * spills.block_bytes();
+    const auto bytes =
+        static_cast<size_t>(std::min<uint64_t>(spills.block_bytes(), job.read_bytes - place));
+    if (!restore_block(format, job.region + place, job.stored_bytes[block], bytes, spare)) {
+      return failure(
+          ErrorCode::corrupt,
+          "read back what was written: block " + std::to_string(job.spilled[block]) + " is damaged",
+          spills.name());
+    }
+  }
+  return {};
+}
 
 // ---- requests
 

@@ -45,6 +45,12 @@ struct BucketJob {
   bool loaded = false;     // under the reader's mutex
 };
 
+// Compressed blocks of a job that was read, each to what it was, in its place. Of texts, such a block
+// is copied to `spare`, where it is in nobody's way, and inflated from there. (To inflate it from its
+// end, in place, takes room behind it, where the next block lies.) Numbers need no other place.
+Status restore_blocks(const BucketJob& job, const record::Format& format, const SpillSet& spills,
+                      std::vector<std::byte>& spare);
+
 // Requests for jobs, many at a time. Thread safety: one thread.
 class JobRequests {
  public:

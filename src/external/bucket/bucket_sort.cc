@@ -92,6 +92,7 @@ Result<Split> BucketSort::split(SortedInput input, const Level& level) {
   auto split = split_items(context_,
                            {.pieces = input.pieces,
                             .keys = input.keys,
+                            .encoded = level.depth > 0,
                             .plan = plan,
                             .compresses = compresses_,
                             .place = place,
@@ -233,9 +234,10 @@ Result<file::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet
   if (!file) return file;
   file->keep_checks();
   const size_t block_bytes = spills.block_bytes();
-  // Nothing else needs the memory now.
-  if (auto status = arena_.open(2 * block_bytes, block_bytes); !status)
+  // Nothing else needs the memory now: a block, and room to inflate it from.
+  if (auto status = arena_.open(block_bytes, block_bytes); !status)
     return std::unexpected(status.error());
+  std::vector<std::byte> spare;
   for (size_t i = 0; i < bucket.spilled.size(); ++i) {
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
     const uint64_t offset = i * block_bytes;
@@ -243,15 +245,14 @@ Result<file::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet
     const size_t stored_bytes = bucket.stored_bytes[i];
     const stream::Extent extent =
         spills.part(bucket.spill).numbered(bucket.spilled[i], static_cast<uint32_t>(stored_bytes));
-    std::byte* data = arena_.block(0);
+    std::byte* const data = arena_.block(0);
     // Whole sectors, as it was written: so it is checked.
     if (auto status = file::read_exactly(*extent.file, extent.offset, data,
                                          round_up(stored_bytes, file::sector_bytes));
         !status)
       return std::unexpected(status.error());
     if (stored_bytes < bytes) {
-      data = arena_.block(1);
-      if (!inflate_block(arena_.block(0), stored_bytes, data, bytes)) {
+      if (!restore_block(context_.options.format, data, stored_bytes, bytes, spare)) {
         return failure(ErrorCode::corrupt, "read back what was written: a block is damaged",
                        spills.name());
       }

@@ -38,8 +38,8 @@ struct SortedInput {
 // Thread safety: one thread.
 class BucketSort {
  public:
-  // `memory_bytes`: what blocks and buffers may take. `compresses`: temporaries of records and
-  // lines, where blocks shrink. `resume`: what there is of it is taken, and what is done is written
+  // `memory_bytes`: what blocks and buffers may take. `compresses`: temporaries, where
+  // blocks shrink. `resume`: what there is of it is taken, and what is done is written
   // down there (and nothing is compressed); or nullptr.
   BucketSort(Context& context, uint64_t memory_bytes, std::vector<std::string> directories,
              bool compresses = false, Resume* resume = nullptr);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "base/check.h"
 #include "external/bucket/bucket_sorter.h"
@@ -44,6 +45,8 @@ class NumberSorter final : public BucketSorter {
     if (job.kind == BucketJob::Kind::make) {
       sum = sorting::sum_of_one(item_with_key(bucket.keys.low)) * bucket.items;
     } else {
+      if (auto status = restore_blocks(job, options.format, input_.spills, spare_); !status)
+        return status;
       T* items = reinterpret_cast<T*>(job.region);
       if (in_place_) job.lead_bytes = job.offset % file::sector_bytes;
       const size_t lead = job.lead_bytes / sizeof(T);
@@ -126,6 +129,7 @@ class NumberSorter final : public BucketSorter {
   const PipelineInput& input_;
   const bool in_place_;
   std::unique_ptr<std::byte[], Free> made_;
+  std::vector<std::byte> spare_;  // nothing: packed numbers need none
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "external/bucket/bucket_sorter.h"
 #include "external/bucket/item_pairs.h"
-#include "external/spill/spill_codec.h"
 #include "record/items.h"
 
 // Records and lines are not moved while they are sorted: their pairs are (item_pairs.cc), which
@@ -16,10 +15,6 @@
 //   region   | the items as they came ................ | their pairs ....... |
 //
 // Buckets of one key are not sorted: what came is copied to the output, piece by piece.
-//
-// A compressed block is read to the start of its place, copied from there to where it is in
-// nobody's way, and inflated to its place. (To inflate it from its end, in place, takes room behind
-// it, where the next block lies.)
 
 namespace penstock::external {
 namespace {
@@ -39,7 +34,8 @@ class StringSorter final : public BucketSorter {
         input_(input) {}
 
   Status sort(BucketJob& job) override {
-    if (auto status = inflate(job); !status) return status;
+    if (auto status = restore_blocks(job, format_, input_.spills, compressed_); !status)
+      return status;
     if (job.kind != BucketJob::Kind::sort) return {};
     return sort_pairs(context_.options, items_of(job), pairs_of(job), input_.plan.sorter_threads);
   }
@@ -59,27 +55,6 @@ class StringSorter final : public BucketSorter {
   }
   static sorting::KeyValue* pairs_of(const BucketJob& job) {
     return reinterpret_cast<sorting::KeyValue*>(job.region + pairs_offset(job.bytes));
-  }
-
-  // Compressed blocks, each where it belongs.
-  Status inflate(const BucketJob& job) {
-    const size_t block_bytes = input_.spills.block_bytes();
-    for (size_t block = 0; block < job.stored_bytes.size(); ++block) {
-      const uint64_t place = block * block_bytes;
-      const auto bytes =
-          static_cast<size_t>(std::min<uint64_t>(block_bytes, job.read_bytes - place));
-      const size_t stored_bytes = job.stored_bytes[block];
-      if (stored_bytes >= bytes) continue;
-      compressed_.resize(block_bytes);
-      std::memcpy(compressed_.data(), job.region + place, stored_bytes);
-      if (!inflate_block(compressed_.data(), stored_bytes, job.region + place, bytes)) {
-        return failure(ErrorCode::corrupt,
-                       "read back what was written: block " + std::to_string(job.spilled[block]) +
-                           " is damaged",
-                       input_.spills.name());
-      }
-    }
-    return {};
   }
 
   // Items in the order of the pairs.

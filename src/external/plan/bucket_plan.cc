@@ -226,10 +226,11 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
 BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const BucketInput& input,
                        size_t block_bytes_least) {
   BucketPlan plan;
+  if (options.resume || options.compression == Compression::never)
+    plan.block_list_bytes = list_bytes_per_block;
   Needs needs{options, input, memory_bytes, block_bytes_least};
   if (needs.numeric()) {
     needs.sorted_bytes = input.bytes;
-    plan.block_list_bytes = list_bytes_per_block;
     plan.read_block_bytes = block_within(memory_bytes / 64);
     plan.item_bytes_max = options.format.record_bytes;
     plan.output_block_bytes = input.in_order ? plan.read_block_bytes : JobRequests::bytes_max;

@@ -16,6 +16,7 @@
 #include "file/temporaries.h"
 #include "files/space.h"
 #include "os/limits.h"
+#include "record/codec.h"
 
 namespace penstock::external {
 namespace {
@@ -84,7 +85,8 @@ class Planner {
   void decide_output();
   void decide_distribution(uint64_t bytes);
   void look_for_fewer_passes();
-  void decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled);
+  void decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled,
+                          const BucketPlan& plan);
 
   Context& context_;
   const SortOptions& options_;
@@ -465,7 +467,7 @@ void Planner::decide_distribution(uint64_t bytes) {
       return;
     }
   }
-  decide_compression(splits, sort_step, spilled);
+  decide_compression(splits, sort_step, spilled, plan);
   for (Step& split : splits) plan_step(std::move(split));
   plan_step(std::move(sort_step));
 }
@@ -493,17 +495,19 @@ void Planner::look_for_fewer_passes() {
   plan_.fewer_passes_memory_bytes = options_.memory_bytes + enough + spare_bytes;
 }
 
-// Of numbers nothing is compressed (they are written and read where they lie), nor where the sort
-// can be resumed, nor what is distributed more than once (bucket_sort.cc): only if it was asked
-// for.
-void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled) {
+// Nothing is compressed where the sort can be resumed, nor what is distributed more than once
+// (bucket_sort.cc): only if it was asked for.
+void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64_t spilled,
+                                 const BucketPlan& plan) {
   const bool always = options_.compression == Compression::always;
-  if (options_.format.numeric() || options_.resume || options_.compression == Compression::never)
-    return;
+  if (options_.resume || options_.compression == Compression::never) return;
   plan_.compresses = always;
   if (!input_.known || spilled == 0 || input_.any_in_order()) return;
   if (!tries_ || (!always && (!plan_.device || splits.size() > 1))) return;
-  auto trial = try_compression(context_, input_.pieces);
+  auto trial = options_.format.numeric()
+                   ? try_packing(context_, input_.pieces, input_.sample.numbers, plan.buckets,
+                                 plan.block_bytes / record::item_bytes_of(options_.format.type))
+                   : try_compression(context_, input_.pieces);
   if (!trial) return;  // the sort will tell what is wrong with the input
   Step split_smaller = splits.front();
   Step sorted_smaller = sorted;
@@ -519,11 +523,14 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   if (!always) {
     const double usual = costs_.seconds_of(splits.front()) + costs_.seconds_of(sorted);
     const double smaller = costs_.seconds_of(split_smaller) + costs_.seconds_of(sorted_smaller);
+    // Texts shrink by as much as was tried, more or less; what numbers share is known.
+    const bool numeric = options_.format.numeric();
     plan_.compresses =
-        trial->ratio <= 1 - 1.0 / shrinks_by && usual > compression_gain_min * smaller;
+        (numeric || trial->ratio <= 1 - 1.0 / shrinks_by) && usual > compression_gain_min * smaller;
   }
   if (!plan_.compresses) return;
-  plan_.why += "; temporaries are compressed";
+  plan_.why += options_.format.numeric() ? "; temporaries lack the bits that their numbers share"
+                                         : "; temporaries are compressed";
   plan_.temp_bytes = shrunk(spilled) + uint64_t{plan_.buckets} * file::sector_bytes;
   decision_.temp_bytes_spared = spilled - shrunk(spilled);
   splits.front() = std::move(split_smaller);

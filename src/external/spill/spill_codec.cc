@@ -3,10 +3,17 @@
 #include <lz4.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "base/bits.h"
+#include "external/spill/packed_numbers.h"
+#include "record/codec.h"
 
 // A disk that is slower than a processor compresses is waited for; there every byte that is not
 // written, and later not read, is time gained. A fast one is not, and then compressing takes a
@@ -22,10 +29,63 @@ namespace {
 constexpr size_t trial_bytes = 1 * MiB;
 constexpr size_t stretch_bytes = 128 * KiB;
 
+// Packing is tried on so many bytes.
+constexpr size_t packed_bytes = 256 * KiB;
+// Values are looked at in so many places.
+constexpr uint64_t value_places = 8;
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The bits that differ in any of the words.
+uint64_t differing(std::span<const uint64_t> words) {
+  uint64_t differs = 0;
+  for (const uint64_t word : words) differs |= word ^ words.front();
+  return differs;
+}
+
+unsigned width_of(uint64_t differs) {
+  return differs == 0 ? 0
+                      : static_cast<unsigned>(std::bit_width(differs) - std::countr_zero(differs));
+}
+
+// Of the keys in a bucket, in the mean over all of them.
+double key_bits(std::vector<uint64_t> keys, uint32_t buckets) {
+  if (keys.empty()) return 64;
+  std::ranges::sort(keys);
+  const uint64_t all = differing(keys);
+  const auto below = static_cast<unsigned>(all == 0 ? 0 : std::countr_zero(all));
+  double bits = 0;
+  for (uint32_t i = 0; i < buckets; ++i) {
+    const uint64_t low = keys[keys.size() * i / buckets];
+    const uint64_t high = keys[std::min(keys.size() - 1, keys.size() * (i + 1) / buckets)];
+    const auto above = static_cast<unsigned>(std::bit_width(low ^ high));
+    bits += above - std::min(above, below);
+  }
+  return bits / buckets;
+}
+
+// Of the values of pairs that lie so many bytes of the input apart, at most.
+Result<unsigned> value_bits(const std::vector<Piece>& pieces, uint64_t apart_bytes) {
+  const auto piece = std::ranges::find_if(pieces, [](const Piece& one) {
+    return one.file != nullptr && !one.in_order && one.bytes >= file::sector_bytes;
+  });
+  if (piece == pieces.end()) return 64;
+  alignas(file::sector_bytes) std::array<uint64_t, file::sector_bytes / sizeof(uint64_t)> words;
+  std::vector<uint64_t> values;
+  const uint64_t bytes = std::min(piece->bytes - file::sector_bytes, apart_bytes);
+  for (uint64_t i = 0; i < value_places; ++i) {
+    const uint64_t inside = round_down(bytes * i / (value_places - 1), file::sector_bytes);
+    if (auto status = file::read_exactly(*piece->file, piece->offset + inside,
+                                         reinterpret_cast<std::byte*>(words.data()), sizeof(words));
+        !status)
+      return std::unexpected(status.error());
+    for (size_t at = 1; at < words.size(); at += 2) values.push_back(words[at]);
+  }
+  return width_of(differing(values));
 }
 
 }  // namespace
@@ -42,6 +102,16 @@ bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to, si
   return ::LZ4_decompress_safe(reinterpret_cast<const char*>(from), reinterpret_cast<char*>(to),
                                static_cast<int>(stored_bytes),
                                static_cast<int>(bytes)) == static_cast<int>(bytes);
+}
+
+bool restore_block(const record::Format& format, std::byte* block, size_t stored_bytes,
+                   size_t bytes, std::vector<std::byte>& spare) {
+  if (stored_bytes >= bytes) return true;
+  if (format.numeric())
+    return unpack_numbers(record::item_bytes_of(format.type), block, stored_bytes, bytes);
+  spare.resize(std::max(spare.size(), stored_bytes));
+  std::memcpy(spare.data(), block, stored_bytes);
+  return inflate_block(spare.data(), stored_bytes, block, bytes);
 }
 
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces) {
@@ -87,6 +157,39 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   trial.ratio = static_cast<double>(stored) / static_cast<double>(tried);
   trial.compress_bytes_per_s = static_cast<double>(tried) / std::max(compress_seconds, 1e-9);
   trial.inflate_bytes_per_s = static_cast<double>(tried) / std::max(inflate_seconds, 1e-9);
+  return trial;
+}
+
+Result<CompressionTrial> try_packing(Context& context, const std::vector<Piece>& pieces,
+                                     std::vector<uint64_t> keys, uint32_t buckets,
+                                     uint64_t block_items) {
+  const size_t item_bytes = record::item_bytes_of(context.options.format.type);
+  const MemoryCharge charge(keys.size() * sizeof(uint64_t) + packed_bytes);
+  double bits = key_bits(std::move(keys), buckets);
+  if (item_bytes == 16) {
+    auto of_values = value_bits(pieces, block_items * buckets * item_bytes);
+    if (!of_values) return std::unexpected(of_values.error());
+    bits += *of_values;
+  }
+  CompressionTrial trial{.ratio = bits / (8.0 * static_cast<double>(item_bytes))};
+  // Any numbers that differ in about so many bits take as long.
+  std::vector<std::byte> memory(packed_bytes);
+  const auto step = static_cast<unsigned>(std::max(1.0, bits / 2));
+  for (size_t at = 0; at + sizeof(uint32_t) <= memory.size(); at += sizeof(uint32_t)) {
+    const auto word = static_cast<uint32_t>((at >> 2) & ((uint64_t{1} << std::min(step, 31u)) - 1));
+    std::memcpy(memory.data() + at, &word, sizeof(word));
+  }
+  const auto start = Clock::now();
+  const size_t packed = pack_numbers(item_bytes, memory.data(), memory.size());
+  const auto middle = Clock::now();
+  if (packed > 0) (void)unpack_numbers(item_bytes, memory.data(), packed, memory.size());
+  const auto end = Clock::now();
+  auto rate = [](Clock::duration taken) {
+    return static_cast<double>(packed_bytes) /
+           std::max(std::chrono::duration<double>(taken).count(), 1e-9);
+  };
+  trial.compress_bytes_per_s = rate(middle - start);
+  trial.inflate_bytes_per_s = rate(end - middle);
   return trial;
 }
 

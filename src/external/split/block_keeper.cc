@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "external/plan/bucket_plan.h"
+#include "external/spill/packed_numbers.h"
 #include "external/spill/spill_codec.h"
 #include "files/space.h"
 
@@ -34,9 +35,9 @@
 // for good: each bucket fills one, the others are kept (and can be spilled), free, or being
 // written.
 //
-// Compression takes a free block, fills it with what the full one shrinks to, and gives that back
-// at once: it needs no memory of its own. Where no block is free, or the block does not shrink, it
-// is written as it is.
+// Numbers are packed where they stand. Other compression takes a free block, fills it with what the
+// full one shrinks to, and gives that back at once: it needs no memory of its own. Where no block is
+// free, or the block does not shrink, it is written as it is.
 //
 // Where the sort shall be resumed (resume.h) nothing is kept: spilled_from_ is 0 from the start.
 //
@@ -219,6 +220,11 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
 
 // The block in which it is now.
 uint32_t BlockKeeper::compress(uint32_t block, uint64_t bytes, uint64_t* stored_bytes) {
+  if (options_.number_bytes > 0) {
+    const size_t packed = pack_numbers(options_.number_bytes, arena_.block(block), bytes);
+    if (packed > 0) *stored_bytes = packed;
+    return block;
+  }
   uint32_t to = arena_.take();
   if (to == no_block && in_flight_ > 0) {
     finish_write();

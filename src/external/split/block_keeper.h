@@ -21,6 +21,7 @@ struct BlockKeeperOptions {
   uint32_t write_blocks = 0;     // free or being written, at least, while something is spilled
   bool expects_to_spill = true;  // otherwise temporaries are opened when they are needed after all
   bool compresses = false;
+  size_t number_bytes = 0;                     // of an item; 0: no numbers
   uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
 };
 

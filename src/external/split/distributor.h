@@ -35,11 +35,13 @@ struct ItemWindow {
 // time, for windows in the order of the input; look() by any, for windows of their own.
 class Distributor {
  public:
-  Distributor(const SplitInput& input, uint32_t buckets)
+  // `number_bytes`: of an item; 0: no numbers.
+  Distributor(const SplitInput& input, uint32_t buckets, size_t number_bytes = 0)
       : keeper({.buckets = buckets,
                 .write_blocks = input.plan.write_blocks,
                 .expects_to_spill = !input.plan.fits,
                 .compresses = input.compresses,
+                .number_bytes = number_bytes,
                 .written_blocks_max = listed_blocks_max(input.plan)},
                input.place, input.arena) {}
   virtual ~Distributor() = default;

@@ -47,11 +47,10 @@ template <class T>
 class NumberDistributor final : public Distributor {
  public:
   NumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
-      : Distributor(input, map.buckets),
+      : Distributor(input, map.buckets, sizeof(T)),
         options_(context.options),
-        // What was spilled before is encoded already.
         encoder_(options_.format.type, options_.descending,
-                 input.pieces.front().file == nullptr ||
+                 input.encoded ||
                      record::keys_are_plain(options_.format.type, options_.descending)),
         map_(std::move(map)),
         keys_(input.keys),

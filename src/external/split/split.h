@@ -58,8 +58,9 @@ struct Split {
 struct SplitInput {
   const std::vector<Piece>& pieces;
   scatter::KeyRange keys = {};  // what all keys lie within, of numbers
+  bool encoded = false;         // numbers, by a split before
   const BucketPlan& plan;
-  bool compresses = false;  // what is written, of records and lines, where it shrinks
+  bool compresses = false;  // what is written, where it shrinks
   const SpillPlace& place;  // where the temporaries stay, all goes to them
   BlockArena& arena;        // REQUIRES: cut as planned
 };
