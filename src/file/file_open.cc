@@ -183,20 +183,29 @@ Result<File> File::open_read(const std::string& path, Caching wanted, int more_f
 }
 
 bool File::is_cached() const {
-  // cachestat(2), which the C library has no name for yet.
+  // cachestat(2), which the C library has no name for yet. It walks over all pages that are there, 2 ms for each GiB:
+  // so of what is large it is asked about so many places, evenly spread.
   constexpr long call = 451;
+  constexpr uint64_t places = 64;
+  constexpr uint64_t place_bytes = 64 * os::page_bytes;
   struct Range {
-    uint64_t offset = 0;
-    uint64_t bytes = 0;  // 0: up to the end
-  } range;
+    uint64_t offset, bytes;
+  };
   struct Pages {
     uint64_t cached, dirty, in_write_back, evicted, evicted_lately;
-  } pages = {};
+  };
   const auto bytes = size();
   if (!seekable() || !bytes || *bytes == 0) return false;
-  if (::syscall(call, buffered_fd_, &range, &pages, 0) != 0) return false;
-  const uint64_t all = ceil_div(*bytes, os::page_bytes);
-  return pages.cached >= all - all / 8;
+  uint64_t all = 0, cached = 0;
+  const uint64_t step = std::max(place_bytes, round_up(ceil_div(*bytes, places), os::page_bytes));
+  for (uint64_t at = 0; at < *bytes; at += step) {
+    const Range range = {at, std::min(place_bytes, *bytes - at)};
+    Pages pages = {};
+    if (::syscall(call, buffered_fd_, &range, &pages, 0) != 0) return false;
+    all += ceil_div(range.bytes, os::page_bytes);
+    cached += pages.cached;
+  }
+  return cached >= all - all / 8;
 }
 
 void File::read_directly() {

@@ -304,6 +304,17 @@ TEST_F(FileTest, WhatThePageCacheHoldsIsTold) {
   EXPECT_FALSE(File::open_read("/dev/null")->is_cached());
 }
 
+TEST_F(FileTest, WhatThePageCacheLacksOfALargeFileIsNoticed) {
+  put(path("file"), std::string(48 << 20, 'x'));
+  auto file = File::open_read(path("file"), Caching::buffered);
+  ASSERT_TRUE(file);
+  const int fd = file->buffered_descriptor();
+  ASSERT_EQ(::fsync(fd), 0);
+  if (!file->is_cached()) GTEST_SKIP() << "the system does not tell (cachestat)";
+  ASSERT_EQ(::posix_fadvise(fd, 20 << 20, 12 << 20, POSIX_FADV_DONTNEED), 0);
+  EXPECT_FALSE(file->is_cached());
+}
+
 TEST_F(FileTest, DevicesAndPipesAreStreams) {
   auto sink = File::create_output("/dev/null");
   ASSERT_TRUE(sink);
