@@ -3,8 +3,6 @@
 
 #include "stream/cached_reader.h"
 
-#include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 
@@ -13,28 +11,11 @@
 #include "os/file_pages.h"
 
 namespace penstock::stream {
-namespace {
-
-// A reader that goes from front to back gets pieces of half the memory: the larger, the fewer faults and calls (with pieces of 8 MiB a sum of 1 GiB
-// takes 7 % more processor time than by one mapping, with 32 MiB 3 %). Two are needed to read across an edge.
-uint64_t piece_bytes_of(const CachedReader::Options& options) {
-  return std::bit_floor(std::max(1u, options.memory_blocks / 2)) * options.block_bytes;
-}
-
-// One that reads at three places in turn would have a fault and two calls for each look: after so many
-// returns pieces are single blocks.
-constexpr uint32_t returns_max = 8;
-
-}  // namespace
-
 CachedReader::CachedReader(const file::File& file, uint64_t bytes, const Options& options)
     : file_(file),
       options_(options),
       bytes_(bytes),
-      pages_end_(round_down(bytes, uint64_t{os::page_bytes})),
-      piece_bytes_(piece_bytes_of(options)),
-      pieces_max_(std::max<size_t>(2, options.memory_blocks * options.block_bytes / piece_bytes_)) {
-}
+      pages_end_(round_down(bytes, uint64_t{os::page_bytes})) {}
 
 Result<std::unique_ptr<CachedReader>> CachedReader::open(const file::File& file, uint64_t bytes,
                                                          const Options& options) {
@@ -45,7 +26,7 @@ Result<std::unique_ptr<CachedReader>> CachedReader::open(const file::File& file,
   reader->range_ = std::move(*range);
   {
     MutexLock lock(reader->mutex_);
-    reader->pieces_.reserve(std::max<size_t>(reader->pieces_max_, options.memory_blocks) + 1);
+    reader->stretches_.reserve(options.memory_blocks + 1);
   }
   std::byte* const begin = reader->range_.begin();
   // Some file systems have no mappings: better to know it now.
@@ -70,62 +51,58 @@ CachedReader::~CachedReader() {
   registration_ = {};
 }
 
-size_t CachedReader::bytes_of(uint64_t piece) const {
-  return std::min<uint64_t>(piece_bytes_, pages_end_ - piece * piece_bytes_);
-}
-
 fault::Outcome CachedReader::on_fault(const fault::Fault& fault) noexcept {
   Refusal refusal;
-  const Served served = serve(fault.address, true, refusal);
+  std::span<std::byte> ahead;
+  const Served served = serve(fault.address, true, refusal, ahead);
   if (served == Served::refused) give_up(refusal.failure, fault.context);
+  // Nothing is wrong if this fails, as it does where the stretch has gone meanwhile: a load will tell.
+  if (!ahead.empty()) (void)os::populate_read(ahead.data(), ahead.size());
   return served == Served::no ? fault::Outcome::decline : fault::Outcome::retry;
 }
 
-CachedReader::Served CachedReader::serve(const std::byte* address, bool faults,
-                                         Refusal& refusal) noexcept {
+CachedReader::Served CachedReader::serve(const std::byte* address, bool faults, Refusal& refusal,
+                                         std::span<std::byte>& ahead) noexcept {
   MutexLock lock(mutex_);
   const auto offset = static_cast<uint64_t>(address - range_.begin());
+  const uint64_t block = offset / options_.block_bytes;
   if (offset >= round_up(bytes_, os::page_bytes)) {
     std::snprintf(refusal.text, sizeof refusal.text,
                   "serve the consumer in block %llu: the data end at %llu bytes",
-                  static_cast<unsigned long long>(offset / options_.block_bytes),
-                  static_cast<unsigned long long>(bytes_));
+                  static_cast<unsigned long long>(block), static_cast<unsigned long long>(bytes_));
     refusal.failure = {ErrorCode::invalid_argument, refusal.text, file_.path().c_str(), 0};
     return Served::refused;
   }
   if (offset >= pages_end_) return Served::yes;  // the last bytes, which are memory
-  uint64_t number = offset / piece_bytes_;
-  const auto found = std::ranges::find(pieces_, number, &Piece::number);
-  if (found == pieces_.end()) {
-    if (goes_back_often(number)) {
-      show_blocks();
-      number = offset / piece_bytes_;
-    }
-    return show(number, refusal);
+  const auto found = std::ranges::find_if(stretches_, [block](const Stretch& stretch) {
+    return stretch.begin <= block && block < stretch.end;
+  });
+  if (found == stretches_.end()) {
+    const Stretch next = next_at(block, faults);
+    const Served served = show(next, refusal);
+    if (served == Served::yes && step_blocks_ > 1)
+      ahead = {begin_of(next.begin), begin_of(next.end)};
+    return served;
   }
-  if (faults && ++found->idle_faults > idle_faults_max) return Served::no;
+  if (faults && ++idle_faults_ > idle_faults_max) return Served::no;
+  const Stretch stretch = *found;
   // What a call is about to use is not the next to go.
-  if (!faults) std::rotate(found, found + 1, pieces_.end());
-  return look_again(faults ? *found : pieces_.back(), address, refusal);
+  if (!faults) std::rotate(found, found + 1, stretches_.end());
+  return look_again(stretch, address, refusal);
 }
 
-// In a piece that is not mapped.
-bool CachedReader::goes_back_often(uint64_t piece) noexcept {
-  const bool goes_on = piece >= next_ || piece == last_ + 1;
-  next_ = std::max(next_, piece + 1);
-  last_ = piece;
-  return !goes_on && piece_bytes_ > options_.block_bytes && ++returns_ > returns_max;
+// From a block that is not mapped.
+CachedReader::Stretch CachedReader::next_at(uint64_t block, bool faults) noexcept {
+  const bool goes_on = faults && !stretches_.empty() && stretches_.back().end == block;
+  step_blocks_ = goes_on ? std::min<uint64_t>(2 * step_blocks_, options_.memory_blocks - 1) : 1;
+  uint64_t end = std::min(block + step_blocks_, ceil_div(pages_end_, options_.block_bytes));
+  for (const Stretch& other : stretches_)
+    if (other.begin > block) end = std::min(end, other.begin);
+  return {block, end};
 }
 
-// From now on pieces are blocks.
-void CachedReader::show_blocks() noexcept {
-  while (!pieces_.empty()) drop_first();
-  piece_bytes_ = options_.block_bytes;
-  pieces_max_ = std::max<size_t>(2, options_.memory_blocks);
-}
-
-// In a piece that is mapped: another thread has done it meanwhile, or the page cannot be read.
-CachedReader::Served CachedReader::look_again(Piece& piece, const std::byte* address,
+// In a stretch that is mapped: another thread has done it meanwhile, or the page cannot be read.
+CachedReader::Served CachedReader::look_again(const Stretch& stretch, const std::byte* address,
                                               Refusal& refusal) noexcept {
   const auto offset =
       round_down(static_cast<uint64_t>(address - range_.begin()), uint64_t{os::page_bytes});
@@ -137,40 +114,51 @@ CachedReader::Served CachedReader::look_again(Piece& piece, const std::byte* add
   } else {
     note(ErrorCode::io, EIO, "read", offset);
   }
-  std::byte* const end = begin_of(piece.number) + bytes_of(piece.number);
   if (options_.policy == ErrorPolicy::zeros &&
-      os::commit(page, static_cast<size_t>(end - page)) == 0)
+      os::commit(page, static_cast<size_t>(begin_of(stretch.end) - page)) == 0)
     return Served::yes;
   refusal.failure = failure_;
   return Served::refused;
 }
 
-CachedReader::Served CachedReader::show(uint64_t piece, Refusal& refusal) noexcept {
-  while (pieces_.size() >= pieces_max_) drop_first();
-  std::byte* const at = begin_of(piece);
-  const size_t bytes = bytes_of(piece);
+CachedReader::Served CachedReader::show(const Stretch& stretch, Refusal& refusal) noexcept {
+  const uint64_t blocks = stretch.end - stretch.begin;
+  while (shown_blocks_ + blocks > options_.memory_blocks)
+    drop_first(shown_blocks_ + blocks - options_.memory_blocks);
+  std::byte* const at = begin_of(stretch.begin);
+  const auto bytes = static_cast<size_t>(begin_of(stretch.end) - at);
+  const auto offset = static_cast<uint64_t>(at - range_.begin());
   int error = 0;
   if (!failed_) {
-    error = os::show_file(file_.buffered_descriptor(), piece * piece_bytes_, at, bytes);
+    error = os::show_file(file_.buffered_descriptor(), offset, at, bytes);
     if (error != 0)
-      note(error == ENOMEM ? ErrorCode::out_of_mappings : ErrorCode::io, error, "map",
-           piece * piece_bytes_);
+      note(error == ENOMEM ? ErrorCode::out_of_mappings : ErrorCode::io, error, "map", offset);
   }
   if (failed_) error = options_.policy == ErrorPolicy::zeros ? os::commit(at, bytes) : EIO;
-  if (error == 0) {
-    pieces_.push_back({piece});
-    return Served::yes;
+  if (error != 0) {
+    refusal.failure = failure_;
+    return Served::refused;
   }
-  refusal.failure = failure_;
-  return Served::refused;
+  shown_blocks_ += blocks;
+  idle_faults_ = 0;
+  if (!stretches_.empty() && stretches_.back().end == stretch.begin)
+    stretches_.back().end = stretch.end;
+  else
+    stretches_.push_back(stretch);
+  return Served::yes;
 }
 
-void CachedReader::drop_first() noexcept {
-  const uint64_t piece = pieces_.front().number;
-  (void)os::decommit(begin_of(piece), bytes_of(piece));
-  pieces_.erase(pieces_.begin());
-  std::byte* lowest = begin_of(piece) + bytes_of(piece);
-  for (const Piece& other : pieces_) lowest = std::min(lowest, begin_of(other.number));
+// Of the stretch that came first, so many blocks at most.
+void CachedReader::drop_first(uint64_t blocks) noexcept {
+  Stretch& first = stretches_.front();
+  const uint64_t dropped = std::min(blocks, first.end - first.begin);
+  std::byte* const begin = begin_of(first.begin);
+  first.begin += dropped;
+  shown_blocks_ -= dropped;
+  std::byte* lowest = begin_of(first.begin);
+  (void)os::decommit(begin, static_cast<size_t>(lowest - begin));
+  if (first.begin == first.end) stretches_.erase(stretches_.begin());
+  for (const Stretch& other : stretches_) lowest = std::min(lowest, begin_of(other.begin));
   const std::span<std::byte> tables = passed_.pass(range_.begin(), lowest);
   if (!tables.empty()) (void)os::decommit(tables.data(), tables.size());
 }
@@ -197,19 +185,18 @@ Result<size_t> CachedReader::prepare(std::byte* address, size_t bytes, fault::Ac
   if (auto owned = check_owned("prepare memory"); !owned) return std::unexpected(owned.error());
   const auto offset = static_cast<uint64_t>(address - range_.begin());
   const uint64_t zeros_end = round_up(bytes_, options_.block_bytes) + os::page_bytes;
-  uint64_t end = 0;
-  for (uint64_t piece_bytes = 0; piece_bytes != piece_bytes_;) {
-    piece_bytes = piece_bytes_;
-    // Two pieces, as a system call may be given what reaches from one into the next.
-    end = std::min({offset + bytes, (offset / piece_bytes + 2) * piece_bytes, zeros_end});
-    for (uint64_t at = offset; at == offset || at < std::min(end, bytes_);
-         at = (at / piece_bytes + 1) * piece_bytes) {
-      if (at >= bytes_ && at < zeros_end) break;
-      Refusal refusal;
-      if (serve(range_.begin() + at, false, refusal) == Served::refused) {
-        const Failure& why = refusal.failure;
-        return std::unexpected(Error{why.code, why.attempted, why.subject, why.system_errno});
-      }
+  // Two blocks, as a system call may be given what reaches from one into the next.
+  const uint64_t end =
+      std::min({offset + bytes, round_down(offset, options_.block_bytes) + 2 * options_.block_bytes,
+                zeros_end});
+  for (uint64_t at = offset; at == offset || at < std::min(end, bytes_);
+       at = round_down(at, options_.block_bytes) + options_.block_bytes) {
+    if (at >= bytes_ && at < zeros_end) break;
+    Refusal refusal;
+    std::span<std::byte> ahead;
+    if (serve(range_.begin() + at, false, refusal, ahead) == Served::refused) {
+      const Failure& why = refusal.failure;
+      return std::unexpected(Error{why.code, why.attempted, why.subject, why.system_errno});
     }
   }
   if (auto fine = status(); !fine) return std::unexpected(std::move(fine.error()));

@@ -97,6 +97,19 @@ TEST_F(CachedReaderTest, PlacesThatAreReadInTurnStayMapped) {
   EXPECT_EQ(mappings(), before);
 }
 
+TEST_F(CachedReaderTest, AReaderThatGoesOnGetsMoreAtATimeAndKeepsTheBlockThatItComesFrom) {
+  const auto data = random_bytes(100 * block_bytes, 10);
+  open(data, 8);
+  for (const auto& [block, mapped] : {std::pair{40, 1}, {41, 3}, {43, 7}, {47, 8}, {54, 8}}) {
+    ASSERT_EQ(load(block * block_bytes), data[block * block_bytes]);
+    EXPECT_EQ(mapped_bytes(), mapped * block_bytes) << block;
+  }
+  const std::vector<std::string> before = mappings();
+  ASSERT_EQ(load(54 * block_bytes - 1), data[54 * block_bytes - 1]);
+  ASSERT_EQ(load(61 * block_bytes - 1), data[61 * block_bytes - 1]);
+  EXPECT_EQ(mappings(), before);
+}
+
 TEST_F(CachedReaderTest, AnyOrderOfAccessIsRightWithinTheMemory) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -142,7 +155,7 @@ TEST_F(CachedReaderTest, WhatIsStoredIsTheConsumersOwn) {
   begin[7] = std::byte{0};
   EXPECT_EQ(load(7), std::byte{0});
   load(5 * block_bytes), load(6 * block_bytes), load(7 * block_bytes), load(8 * block_bytes);
-  EXPECT_EQ(load(7), data[7]) << "gone with its piece";
+  EXPECT_EQ(load(7), data[7]) << "gone with its block";
   std::byte in_file{};
   EXPECT_EQ(::pread(file_.buffered_descriptor(), &in_file, 1, 7), 1);
   EXPECT_EQ(in_file, data[7]);
@@ -150,7 +163,7 @@ TEST_F(CachedReaderTest, WhatIsStoredIsTheConsumersOwn) {
 
 TEST_F(CachedReaderTest, AFileThatBecomesShorterReadsAsZerosAndTheStatusSaysSo) {
   const auto data = random_bytes(20 * block_bytes, 3);
-  open(data, 16);  // in pieces of eight blocks
+  open(data, 16);
   EXPECT_EQ(load(9 * block_bytes), data[9 * block_bytes]);
   std::filesystem::resize_file(path_, 10 * block_bytes);
   EXPECT_EQ(load(8 * block_bytes), data[8 * block_bytes]);
@@ -198,7 +211,7 @@ TEST_F(CachedReaderTest, PrepareMakesAWindowReadyForASystemCall) {
   EXPECT_FALSE(reader_->prepare(begin + 21 * block_bytes + os::page_bytes, 1, fault::Access::read));
 }
 
-// The window reaches into a piece that is not there, and the piece before it was the next to go.
+// The window reaches into a block that is not there, and the block before it was the next to go.
 TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
   const auto data = random_bytes(20 * block_bytes, 8);
   open(data, 2);
