@@ -1,0 +1,170 @@
+// Gates, semaphores, and views that are unmapped late.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include "os/memory.h"
+#include "os/semaphore.h"
+#include "pool/late_unmaps.h"
+#include "rewire/gate.h"
+#include "schedules/scheduler.h"
+
+namespace penstock::schedules {
+namespace {
+
+// A number of the test's, which the scheduler does not see.
+class Count {
+ public:
+  [[gnu::no_sanitize_thread, gnu::noinline]] void add() { ++value_; }
+  [[gnu::no_sanitize_thread, gnu::noinline]] int now() const { return value_; }
+
+ private:
+  int value_ = 0;
+};
+
+// ---- gates
+
+// What is done behind the closed gate, and what visitors do, exclude each other; all come through.
+void closing(Run& run) {
+  rewire::Gate gate;
+  int guarded = 0, visited[2] = {};
+  for (int& own : visited)
+    run.thread([&] {
+      const rewire::Gate::Visit visit(gate);
+      own = guarded + 1;
+      point();
+      require(own == guarded + 1, "something changed behind a gate that was open");
+    });
+  run.thread([&] {
+    const rewire::Gate::Closing closed(gate);
+    ++guarded;
+    point();
+    require(guarded == 1 && visited[0] + visited[1] >= 0, "closed twice");
+  });
+  run.go();
+  require(visited[0] > 0 && visited[1] > 0, "a visitor did not come through");
+}
+
+// However often it is closed, a visitor waits for two closings at most.
+void fairness(Run& run) {
+  rewire::Gate gate;
+  Count passed;
+  run.thread([&] {
+    const rewire::Gate::Visit visit(gate);
+    passed.add();
+  });
+  run.thread([&] {
+    int waited_for = 0;
+    for (int i = 0; i < 4; ++i) {
+      const rewire::Gate::Closing closed(gate);
+      waited_for += run.waits(0) > 0 && passed.now() == 0;
+      require(waited_for <= 2, "a visitor waited for more than two closings");
+    }
+  });
+  run.go();
+}
+
+// ---- semaphores
+
+void exclusion(Run& run) {
+  os::Semaphore mutex(1);
+  int guarded = 0;
+  for (int i = 0; i < 2; ++i)
+    run.thread([&] {
+      const os::SemaphoreLock lock(mutex);
+      const int before = guarded;
+      point();
+      guarded = before + 1;
+    });
+  run.go();
+  require(guarded == 2, "two threads had the lock at once");
+}
+
+// A unit that is released wakes the thread that waits for it.
+void handing(Run& run) {
+  os::Semaphore full, empty;
+  int item = 0;
+  run.thread([&] {
+    item = 1;
+    full.release();
+    require(empty.acquire(), "closed");
+    require(item == 2, "the item did not come back");
+  });
+  run.thread([&] {
+    require(full.acquire(), "closed");
+    require(item == 1, "the item did not come");
+    item = 2;
+    empty.release();
+  });
+  run.go();
+}
+
+// ---- late unmaps
+
+// Two sides show a block at an address of their own again and again, and give it up: no view that is in use vanishes.
+void views(Run& run) {
+  constexpr size_t block = os::page_bytes;
+  auto range = os::Reservation::reserve(2 * block);
+  require(range.has_value(), "no addresses");
+  pool::LateUnmaps late(block, 2);
+  const auto use = [&](int side) {
+    for (int turn = 0; turn < 3; ++turn) {
+      std::byte* const at = range->begin() + side * block;
+      const int error = late.place(at, [&] {
+        point();
+        return os::commit(at, block);
+      });
+      require(error == 0, "a view cannot be mapped");
+      point();
+      // A view that vanished is a fault that nobody serves.
+      *static_cast<volatile std::byte*>(at) = std::byte{1};
+      require(late.add(at) == 0, "a view cannot be unmapped");
+    }
+  };
+  run.thread([&] { use(0); });
+  run.thread([&] { use(1); });
+  run.go();
+  require(late.flush() == 0, "views cannot be unmapped");
+}
+
+void expect_true(const char* name, const Bounds& bounds, void (*scenario)(Run&)) {
+  const Found found = explore(name, bounds, scenario);
+  EXPECT_FALSE(found.failure) << *found.failure;
+  EXPECT_TRUE(found.is_complete);
+}
+void expect_found(int fault, const char* name, int deviations, void (*scenario)(Run&)) {
+  plant(fault);
+  const Found found = explore(name, {.deviations = deviations, .random = 0}, scenario);
+  plant(0);
+  EXPECT_TRUE(found.failure) << "planted: " << fault;
+  if (found.failure) std::printf("%s\n", found.failure->c_str());
+}
+
+TEST(GateSchedules, NobodyIsInsideAClosedGate) {
+  expect_true("gate.closing", {.deviations = 3}, closing);
+}
+TEST(GateSchedules, NobodyWaitsForMoreThanTwoClosings) {
+  expect_true("gate.fairness", {.deviations = 4}, fairness);
+}
+TEST(GateSchedules, ASemaphoreExcludes) {
+  expect_true("semaphore.exclusion", {.deviations = 4}, exclusion);
+}
+TEST(GateSchedules, ASemaphoreHandsOver) {
+  expect_true("semaphore.handing", {.deviations = 4}, handing);
+}
+TEST(GateSchedules, ViewsThatAreUsedStay) {
+  expect_true("late_unmaps.views", {.deviations = 2}, views);
+}
+TEST(GateSchedules, WhatIsPlantedIsFound) {
+  for (const int fault : {11, 12, 13, 14, 15}) expect_found(fault, "gate.closing", 3, closing);
+  expect_found(16, "gate.fairness", 4, fairness);
+  expect_found(21, "semaphore.handing", 4, handing);
+  expect_found(22, "semaphore.handing", 4, handing);
+  expect_found(23, "semaphore.exclusion", 4, exclusion);
+  expect_found(31, "late_unmaps.views", 2, views);
+  expect_found(32, "late_unmaps.views", 2, views);
+}
+
+}  // namespace
+}  // namespace penstock::schedules

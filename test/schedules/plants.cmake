@@ -1,0 +1,164 @@
+# Faults that are planted in the sources under test, each the classic one of its place, and switched on by
+# schedules::plant(number). A source that changes where one is planted has to say where it goes.
+
+# ---- fault/registry.cc
+
+# One look at one of the two counters is enough.
+penstock_plant(fault/registry.cc "round < 2;" "round < (penstock_planted(1) ? 1 : 2);")
+# The visitor is counted when the lookup is over.
+penstock_plant(fault/registry.cc [[
+  const Lookup lookup;
+  Slot* const slot = search(lookup.now(), address);
+  if (slot != nullptr) slot->visitors]] [[
+  Slot* slot;
+  {
+    const Lookup lookup;
+    slot = search(lookup.now(), address);
+    if (slot != nullptr && !penstock_planted(2)) slot->visitors.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (slot != nullptr && penstock_planted(2)) slot->visitors]])
+# A weaker order of the lookup's count.
+penstock_plant(fault/registry.cc "lookups[phase_].fetch_add(1, std::memory_order_seq_cst);" "
+    penstock_planted(3) ? lookups[phase_].fetch_add(1, std::memory_order_relaxed)
+                        : lookups[phase_].fetch_add(1, std::memory_order_seq_cst);")
+# Whether somebody waits is looked at before the count falls.
+penstock_plant(fault/registry.cc "void leave(Slot& slot) {" "void leave(Slot& slot) {
+  if (penstock_planted(4)) {
+    const bool awaited = slot.awaited.load(std::memory_order_seq_cst);
+    if (slot.visitors.fetch_sub(1, std::memory_order_seq_cst) == 1 && awaited) os::futex_wake_all(slot.visitors);
+    return;
+  }")
+# The last visitor says nothing of what it did.
+penstock_plant(fault/registry.cc "  ~Lookup() { lookups[phase_].fetch_sub(1, std::memory_order_release); }" "  ~Lookup() {
+    penstock_planted(5) ? lookups[phase_].fetch_sub(1, std::memory_order_relaxed)
+                        : lookups[phase_].fetch_sub(1, std::memory_order_release);
+  }")
+# The region is free for the next one without a wait for its visitors.
+penstock_plant(fault/registry.cc "  wait_for_visitors(
+      *slot);" "  if (!penstock_planted(6)) wait_for_visitors(
+      *slot);")
+
+# ---- rewire/gate.cc
+
+penstock_plant(rewire/gate.cc "state + 1, std::memory_order_acquire," "state + 1,
+        penstock_planted(11) ? std::memory_order_relaxed : std::memory_order_acquire,")
+# A visitor says nothing of what it did.
+penstock_plant(rewire/gate.cc "  if (state_.fetch_sub(1, std::memory_order_release) ==" "
+  if ((penstock_planted(12) ? state_.fetch_sub(1, std::memory_order_relaxed)
+                           : state_.fetch_sub(1, std::memory_order_release)) ==")
+# Whoever closes does not wait for those inside.
+penstock_plant(rewire/gate.cc "while (state != closed_bit) {" "while (state != closed_bit && !penstock_planted(13)) {")
+# It waits, and is not woken.
+penstock_plant(rewire/gate.cc "(closed_bit | 1))" "(closed_bit | 1) && !penstock_planted(14))")
+penstock_plant(rewire/gate.cc "  os::futex_wake_all(state_);
+}
+
+}" "  if (!penstock_planted(15)) os::futex_wake_all(state_);
+}
+
+}")
+# The gate is closed although somebody waits who came during an earlier closing.
+penstock_plant(rewire/gate.cc "while (const uint32_t waiting = waiting_.load(std::memory_order_seq_cst))"
+  "while (const uint32_t waiting = penstock_planted(16) ? 0 : waiting_.load(std::memory_order_seq_cst))")
+
+# ---- os/semaphore.cc
+
+# Not a fault: the search need not go round and round.
+penstock_plant(os/semaphore.cc "i < 50;" "i < 1;")
+
+# Whether somebody waits is looked at before there is something to wait for.
+penstock_plant(os/semaphore.cc "  value_.fetch_add(n << 1, std::memory_order_seq_cst);
+  wake();" "  if (penstock_planted(21)) {
+    const bool waits = waiters_.load(std::memory_order_seq_cst) != 0;
+    value_.fetch_add(n << 1, std::memory_order_seq_cst);
+    if (waits) futex_wake_all(value_);
+    return;
+  }
+  value_.fetch_add(n << 1, std::memory_order_seq_cst);
+  wake();")
+# It waits for another value than the one that it saw.
+penstock_plant(os/semaphore.cc "if ((value >> 1) < n) futex_wait(value_, value);"
+  "if ((value >> 1) < n) futex_wait(value_, penstock_planted(22) ? value_.load() : value);")
+penstock_plant(os/semaphore.cc "value - (n << 1), std::memory_order_acquire," "value - (n << 1),
+        penstock_planted(23) ? std::memory_order_relaxed : std::memory_order_acquire,")
+
+# ---- pool/late_unmaps.cc
+
+# A pending view that another one has replaced stays pending.
+penstock_plant(pool/late_unmaps.cc "  forget_locked(view, view + block_bytes_);"
+  "  if (!penstock_planted(31)) forget_locked(view, view + block_bytes_);")
+# Its lock is not taken.
+penstock_plant(pool/late_unmaps.cc "int LateUnmaps::add(std::byte* view) noexcept {
+  const os::SemaphoreLock lock(mutex_);" "int LateUnmaps::add(std::byte* view) noexcept {
+  const os::SemaphoreLock lock(penstock_planted(32) ? nullptr : &mutex_);")
+
+# ---- stream/process_stream.cc, two_sided.cc, sides.cc
+
+# A process that died while it said why is taken for alive.
+penstock_plant(stream/process_stream.cc "if (now == Phase::finished || now == Phase::failed) return;"
+  "if (now == Phase::finished || now == Phase::failed || (penstock_planted(41) && now == Phase::failing)) return;")
+# The survivor writes over what the dead one said last.
+penstock_plant(stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing))" "
+  if (penstock_planted(42)) sides_.phase[others].store(Phase::failing);
+  if (penstock_planted(42) || sides_.phase[others].compare_exchange_strong(now, Phase::failing))")
+# Blocks are told before they are there.
+penstock_plant(stream/two_sided.cc "    sides_.released.store(std::max(released(), kept), std::memory_order_release);" "
+    penstock_planted(43) ? sides_.released.store(std::max(released(), kept), std::memory_order_relaxed)
+                        : sides_.released.store(std::max(released(), kept), std::memory_order_release);")
+# The producer goes a block too far.
+penstock_plant(stream/two_sided.cc "return position <= consumer + ahead_ + comeback_of(Side::producer) ? Verdict::take"
+  "return position <= consumer + ahead_ + comeback_of(Side::producer) + (penstock_planted(44) ? 1 : 0) ? Verdict::take")
+# The end is told before what was released.
+penstock_plant(stream/two_sided.cc "  sides_.end_bytes.store(bytes, std::memory_order_relaxed);
+  sides_.released.store(end, std::memory_order_release);" "
+  if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::finished);
+  sides_.end_bytes.store(bytes, std::memory_order_relaxed);
+  sides_.released.store(end, std::memory_order_release);
+  if (penstock_planted(45)) sides_.phase[index_of(Side::producer)].store(Phase::active);")
+# A waiter looks at the state first, and then at what it waits for to change.
+penstock_plant(stream/two_sided.cc "    if (verdict != Verdict::wait) break;
+    wait(seen);" "
+    if (verdict != Verdict::wait) break;
+    wait(penstock_planted(46) ? sides_.changes.now() : seen);")
+# Whether somebody sleeps is looked at before there is something to be woken for.
+penstock_plant(stream/sides.cc "void EventCount::announce_shared() noexcept {" "void EventCount::announce_shared() noexcept {
+  if (penstock_planted(47)) {
+    const bool sleeps = sleeping_.load(std::memory_order_seq_cst) != 0;
+    count_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleeps) os::futex_wake_all_shared(count_);
+    return;
+  }")
+# The consumer's head is not ordered behind its loads of what it leaves.
+penstock_plant(stream/two_sided.cc "  sides_.head[index].store(position, std::memory_order_release);" "
+  penstock_planted(48) ? sides_.head[index].store(position, std::memory_order_relaxed)
+                      : sides_.head[index].store(position, std::memory_order_release);")
+
+# ---- rewire/table_core.cc
+
+# A snapshot is taken with the gate open.
+penstock_plant(rewire/table_core.cc "  if (Status status = reserve_copies(); !status) return status;
+  const Gate::Closing closing(gate_);" "  if (Status status = reserve_copies(); !status) return status;
+  Gate open;
+  const Gate::Closing closing(penstock_planted(51) ? open : gate_);")
+# The pages are noted before they are protected.
+penstock_plant(rewire/table_core.cc "  if (Status status = make_read_only(); !status) return status;
+  live_->pages(0, pages);" "  if (penstock_planted(52)) {
+    live_->pages(0, pages);
+    gate_.open();
+    gate_.close();
+  }
+  if (Status status = make_read_only(); !status) return status;
+  if (!penstock_planted(52)) live_->pages(0, pages);")
+# Two handlers decide at once what a slot shows next.
+penstock_plant(rewire/table_core.cc "  const os::SemaphoreLock lock(stripe_of(slot));"
+  "  const os::SemaphoreLock lock(penstock_planted(53) ? nullptr : &stripe_of(slot));")
+# The last snapshot's end lifts protection while handlers are at work.
+penstock_plant(rewire/table_core.cc "  if (image_) return;
+  const Gate::Closing closing(gate_);" "  if (image_) return;
+  Gate open;
+  const Gate::Closing closing(penstock_planted(54) ? open : gate_);")
+# Whether a page was written is looked at before the gate is closed.
+penstock_plant(rewire/table_core.cc "  std::vector<PageId> pages;
+  const Gate::Closing closing(gate_);" "  std::vector<PageId> pages;
+  Gate open;
+  const Gate::Closing closing(penstock_planted(55) ? open : gate_);")

@@ -1,0 +1,240 @@
+// One stream in two processes, of which either dies between any two steps: the stream's own code, with two threads of the
+// scheduler for the processes. Their memory is real; whether a process still runs is what the scheduler says.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "os/memfd.h"
+#include "os/memory.h"
+#include "os/process.h"
+#include "schedules/scheduler.h"
+#include "stream/process_stream.h"
+
+namespace {
+penstock::schedules::Run* processes = nullptr;  // their numbers are those of the threads, and 1
+int process_now = 0;
+}  // namespace
+
+// ---- in place of os/process_linux.cc
+
+namespace penstock::os {
+
+Result<ProcessId> ProcessId::self() {
+  return ProcessId{.pid = process_now, .start_ticks = 1};
+}
+int ProcessWatch::watch(const ProcessId& process) noexcept {
+  process_ = process;
+  return processes->is_dead(process.pid - 1) ? ESRCH : 0;
+}
+bool ProcessWatch::is_running() noexcept {
+  schedules::point();
+  return !processes->is_dead(process_.pid - 1);
+}
+
+}  // namespace penstock::os
+
+// Wherever a file is mapped, it is the same memory.
+extern "C" int __real__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
+    const penstock::os::MemoryFile*, std::byte*, size_t, uint64_t, penstock::Protection, bool);
+extern "C" int __wrap__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
+    const penstock::os::MemoryFile* file, std::byte* at, size_t bytes, uint64_t offset,
+    penstock::Protection access, bool populate) {
+  struct stat status = {};
+  fstat(file->fd(), &status);
+  penstock::schedules::same_memory(at, bytes, status.st_ino, offset);
+  return __real__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
+      file, at, bytes, offset, access, populate);
+}
+
+namespace penstock::schedules {
+namespace {
+
+constexpr size_t block = os::page_bytes;
+constexpr uint64_t blocks = 2;
+
+enum class Ending { finishes, fails };
+struct Told {  // what a side was told at the end
+  std::optional<ErrorCode> error;
+  bool is_done = false;
+};
+
+std::unique_ptr<stream::ProcessStreamCore> process(
+    int number, Result<std::unique_ptr<stream::ProcessStreamCore>> core) {
+  require(core.has_value() && number == process_now, "a stream cannot be opened");
+  return std::move(*core);
+}
+
+// The producer is thread 0, the consumer thread 1.
+struct Pair {
+  explicit Pair(Run& run, uint32_t read_ahead) {
+    processes = &run;
+    process_now = 1;
+    producer = process(1, stream::ProcessStreamCore::create({.bytes = 2 * blocks * block,
+                                                             .block_bytes = block,
+                                                             .read_ahead_blocks = read_ahead,
+                                                             .producer_comeback_blocks = 0,
+                                                             .consumer_comeback_blocks = 0,
+                                                             .policy = ErrorPolicy::recover,
+                                                             .attach_ms_max = 0},
+                                                            Side::producer));
+    process_now = 2;
+    consumer = process(2, stream::ProcessStreamCore::attach(producer->fd(), Side::consumer,
+                                                            {.policy = ErrorPolicy::recover}));
+  }
+
+  void produce(Ending ending) {
+    for (uint64_t i = 0; i < blocks; ++i) {
+      std::byte* const at = producer->begin() + i * block;
+      if (const Status status = producer->prepare(at, block); !status) return end(produced, status);
+      *reinterpret_cast<uint64_t*>(at) = i + 1;
+      *reinterpret_cast<uint64_t*>(at + block - 8) = i + 1;
+    }
+    if (ending == Ending::fails)
+      return producer->fail(Side::producer, Error{ErrorCode::io, "read the sensor"});
+    end(produced, producer->finish(blocks * block));
+  }
+
+  void consume() {
+    for (uint64_t at = 0;;) {
+      const auto ready = consumer->wait_ready(at);
+      if (!ready) return end(consumed, std::unexpected(ready.error()));
+      if (*ready <= at) break;
+      require(*ready % block == 0 && *ready <= blocks * block, "more is ready than was written");
+      std::byte* const here = consumer->begin() + at;
+      if (const Status status = consumer->prepare(here, block); !status)
+        return end(consumed, status);
+      at += block;
+      require(*reinterpret_cast<uint64_t*>(here) == at / block, "a block is not what was written");
+      require(*reinterpret_cast<uint64_t*>(here + block - 8) == at / block,
+              "a block is not what was written");
+      ++seen;
+    }
+    end(consumed, {});
+  }
+
+  [[gnu::no_sanitize_thread]] static void end(Told& told, const Status& status) {
+    if (!status) told.error = status.error().code;
+    told.is_done = true;
+  }
+
+  std::unique_ptr<stream::ProcessStreamCore> producer, consumer;
+  Told produced, consumed;
+  uint64_t seen = 0;
+};
+
+void both_live(Run& run, uint32_t read_ahead) {
+  Pair pair(run, read_ahead);
+  run.thread([&] { pair.produce(Ending::finishes); });
+  run.thread([&] { pair.consume(); });
+  run.go();
+  require(pair.produced.is_done && !pair.produced.error, "the producer was refused");
+  require(pair.consumed.is_done && !pair.consumed.error, "the consumer was refused");
+  require(pair.seen == blocks, "blocks were lost");
+}
+void without_read_ahead(Run& run) {
+  both_live(run, 0);
+}
+void with_read_ahead(Run& run) {
+  both_live(run, 1);
+}
+
+void producer_dies(Run& run, Ending ending) {
+  Pair pair(run, 1);
+  run.thread([&] { pair.produce(ending); });
+  run.thread([&] { pair.consume(); });
+  run.thread([&] { run.kill(0); });
+  run.go();
+  require(pair.consumed.is_done, "the consumer does not come to an end");
+  if (pair.produced.is_done && !pair.produced.error) {
+    require(!pair.consumed.error && pair.seen == blocks, "what was finished did not all arrive");
+  } else if (pair.consumed.error) {
+    require(pair.consumed.error == ErrorCode::cancelled ||
+                (ending == Ending::fails && pair.consumed.error == ErrorCode::io),
+            "the consumer hears another reason than the end of the producer");
+  } else {
+    require(run.is_dead(0) && ending == Ending::finishes && pair.seen == blocks,
+            "an end was seen that nobody made");
+  }
+  run.bury();
+}
+void dies_at_work(Run& run) {
+  producer_dies(run, Ending::finishes);
+}
+void dies_while_it_fails(Run& run) {
+  producer_dies(run, Ending::fails);
+}
+
+void consumer_dies(Run& run) {
+  Pair pair(run, 0);
+  run.thread([&] { pair.produce(Ending::finishes); });
+  run.thread([&] { pair.consume(); });
+  run.thread([&] { run.kill(1); });
+  run.go();
+  require(pair.produced.is_done, "the producer does not come to an end");
+  require(!pair.produced.error || run.is_dead(1), "the producer was refused");
+  run.bury();
+}
+
+struct Case {
+  const char* name;
+  void (*scenario)(Run&);
+  Bounds bounds;
+};
+const Case waits{
+    "process_stream.without_read_ahead", without_read_ahead, {.deviations = 2, .random = 300}};
+const Case reads_ahead{
+    "process_stream.with_read_ahead", with_read_ahead, {.deviations = 2, .random = 300}};
+const Case producer_ends{
+    "process_stream.producer_dies", dies_at_work, {.deviations = 2, .random = 300}};
+const Case failing_ends{
+    "process_stream.dies_while_it_fails", dies_while_it_fails, {.deviations = 1, .random = 300}};
+const Case consumer_ends{
+    "process_stream.consumer_dies", consumer_dies, {.deviations = 1, .random = 300}};
+
+class ProcessStreamSchedules : public testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Orders, ProcessStreamSchedules,
+                         testing::Values(waits, reads_ahead, producer_ends, failing_ends,
+                                         consumer_ends),
+                         [](const auto& test) {
+                           return std::string(std::strchr(test.param.name, '.') + 1);
+                         });
+
+TEST_P(ProcessStreamSchedules, AllArrivesOrIsToldOf) {
+  const Found found = explore(GetParam().name, GetParam().bounds, GetParam().scenario);
+  EXPECT_FALSE(found.failure) << *found.failure;
+  EXPECT_TRUE(found.is_complete);
+}
+
+struct Planted {
+  int fault;
+  const Case* found_by;
+};
+class ProcessStreamFaults : public testing::TestWithParam<Planted> {};
+INSTANTIATE_TEST_SUITE_P(Planted, ProcessStreamFaults,
+                         testing::Values(Planted{41, &failing_ends}, Planted{42, &producer_ends},
+                                         Planted{43, &reads_ahead}, Planted{44, &waits},
+                                         Planted{45, &waits}, Planted{46, &waits},
+                                         Planted{47, &waits}, Planted{48, &waits}),
+                         [](const auto& test) { return std::to_string(test.param.fault); });
+
+TEST_P(ProcessStreamFaults, AreFound) {
+  const auto& [fault, by] = GetParam();
+  plant(fault);
+  const Found found =
+      explore(by->name, {.deviations = by->bounds.deviations, .random = 0}, by->scenario);
+  plant(0);
+  EXPECT_TRUE(found.failure);
+  if (found.failure) std::printf("%s\n", found.failure->c_str());
+}
+
+}  // namespace
+}  // namespace penstock::schedules

@@ -1,0 +1,137 @@
+// Faults against the end of the regions that serve them: the registry's own code, from the handler of the signal on.
+
+#include <gtest/gtest.h>
+#include <ucontext.h>
+
+#include <csignal>
+#include <cstddef>
+#include <memory>
+
+#include "fault/registry.h"
+#include "schedules/scheduler.h"
+
+namespace penstock::schedules {
+namespace {
+
+std::byte memory[3 * 4096];
+
+// Its memory is its user's again when the registration has ended.
+struct Server final : fault::Handler {
+  fault::Outcome on_fault(const fault::Fault&) noexcept override {
+    require(!has_ended, "a handler runs that has ended");
+    ++served;
+    point();
+    require(!has_ended, "a handler has ended under a thread that is inside");
+    return fault::Outcome::retry;
+  }
+  void end() { has_ended = true; }
+  bool has_ended = false;
+  int served = 0;
+};
+
+int unserved = 0;  // faults that came to whom was there before
+
+// As the kernel raises one.
+void fault_at(const void* address) {
+  struct sigaction action = {};
+  sigaction(SIGSEGV, nullptr, &action);
+  siginfo_t info = {};
+  info.si_signo = SIGSEGV;
+  info.si_code = SEGV_ACCERR;
+  info.si_addr = const_cast<void*>(address);
+  ucontext_t context = {};
+  context.uc_mcontext.gregs[REG_TRAPNO] = 14;
+  context.uc_mcontext.gregs[REG_ERR] = 2;
+  action.sa_sigaction(SIGSEGV, &info, &context);
+}
+
+fault::Registration serve(int page, fault::Handler& handler) {
+  auto registration = fault::Registration::add(memory + page * 4096, 4096, handler);
+  require(registration.has_value(), "a region cannot be registered");
+  return std::move(*registration);
+}
+
+void stand_behind() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { ++unserved; };
+  sigaction(SIGSEGV, &action, nullptr);
+  unserved = 0;
+}
+
+// A region ends while a thread faults in it: nobody is inside its handler from then on.
+void removal(Run& run) {
+  stand_behind();
+  Server server;
+  fault::Registration region = serve(0, server);
+  run.thread([&] { fault_at(memory); });
+  run.thread([&] {
+    region = {};
+    server.end();
+  });
+  run.go();
+  require(server.served + unserved == 1, "a fault was served twice, or by nobody");
+}
+
+// Its slot is the next region's, whose handler must not get the faults of the first.
+void reuse(Run& run) {
+  stand_behind();
+  Server first, second;
+  fault::Registration region = serve(0, first), other;
+  run.thread([&] { fault_at(memory + 8); });
+  run.thread([&] {
+    region = {};
+    first.end();
+    other = serve(1, second);
+  });
+  run.go();
+  require(second.served == 0, "a region's handler was asked for an address of another one");
+  require(first.served + unserved == 1, "a fault was served twice, or by nobody");
+}
+
+// Two threads change the table; a fault of a region that stays is served.
+void changes(Run& run) {
+  stand_behind();
+  Server stays, ends;
+  const fault::Registration region = serve(0, stays);
+  fault::Registration first = serve(1, ends), second = serve(2, ends);
+  run.thread([&] { fault_at(memory + 16); });
+  run.thread([&] { first = {}; });
+  run.thread([&] { second = {}; });
+  run.go();
+  require(stays.served == 1 && unserved == 0, "a fault was not served");
+}
+
+class RegistrySchedules : public testing::Test {
+ protected:
+  void TearDown() override { plant(0); }
+};
+
+TEST_F(RegistrySchedules, ARemovedRegionHasNobodyInside) {
+  const Found found = explore("registry.removal", {.deviations = 4}, removal);
+  EXPECT_FALSE(found.failure) << *found.failure;
+  EXPECT_TRUE(found.is_complete);
+}
+TEST_F(RegistrySchedules, ASlotServesItsOwnRegionAlone) {
+  const Found found = explore("registry.reuse", {.deviations = 4}, reuse);
+  EXPECT_FALSE(found.failure) << *found.failure;
+  EXPECT_TRUE(found.is_complete);
+}
+TEST_F(RegistrySchedules, ARegionThatStaysIsServed) {
+  const Found found = explore("registry.changes", {.deviations = 3}, changes);
+  EXPECT_FALSE(found.failure) << *found.failure;
+  EXPECT_TRUE(found.is_complete);
+}
+TEST_F(RegistrySchedules, WhatIsPlantedIsFound) {
+  for (int fault = 1; fault <= 6; ++fault) {
+    SCOPED_TRACE(fault);
+    plant(fault);
+    const Found removed = explore("registry.removal", {.deviations = 3, .random = 0}, removal);
+    const Found reused = explore("registry.reuse", {.deviations = 3, .random = 0}, reuse);
+    EXPECT_TRUE(removed.failure || reused.failure);
+    for (const Found* found : {&removed, &reused})
+      if (found->failure) std::printf("planted %d: %s\n", fault, found->failure->c_str());
+  }
+}
+
+}  // namespace
+}  // namespace penstock::schedules
