@@ -27,6 +27,7 @@ namespace penstock::sorting {
 class KeyBits {
  public:
   static constexpr size_t window_bytes = 32;
+  static constexpr size_t word_bytes = sizeof(uint64_t);
 
   explicit KeyBits(bool descending);
 
@@ -62,10 +63,17 @@ class KeyBits {
   bool has_room() const { return has_room_ && covered_ < bytes_max_; }
   size_t bytes_max() const { return bytes_max_; }  // of a key
   size_t from() const { return from_; }            // where the window begins
-  bool equally_long() const { return !is_ragged_; }
+
+  // Eight bytes from `at` on, as a big-endian number; behind the end are zeros. REQUIRES: at < key.size().
+  static uint64_t word_at(std::string_view key, size_t at) {
+    const auto* data = reinterpret_cast<const std::byte*>(key.data());
+    const size_t left = key.size() - at;
+    if (left >= word_bytes) return record::load_big_endian(data + at);
+    if (key.size() < word_bytes) return record::prefix_of(data + at, left);
+    return record::load_big_endian(data + key.size() - word_bytes) << 8 * (word_bytes - left);
+  }
 
  private:
-  static constexpr size_t word_bytes = sizeof(uint64_t);
   static constexpr size_t words = window_bytes / word_bytes;
 
   // The bits of a word that are in a mask, side by side.
@@ -78,14 +86,6 @@ class KeyBits {
   static uint64_t extract(const Extraction& extraction, uint64_t word);
   uint64_t of_by_instruction(std::string_view key) const;
 
-  // Eight bytes from `at` on, as a big-endian number. REQUIRES: at < key.size().
-  static uint64_t word_at(std::string_view key, size_t at) {
-    const auto* data = reinterpret_cast<const std::byte*>(key.data());
-    const size_t left = key.size() - at;
-    if (left >= word_bytes) return record::load_big_endian(data + at);
-    if (key.size() < word_bytes) return record::prefix_of(data + at, left);
-    return record::load_big_endian(data + key.size() - word_bytes) << 8 * (word_bytes - left);
-  }
   // How many words of the window a key of so many bytes has a part in.
   size_t words_of(size_t key_bytes) const {
     if (key_bytes <= from_) return 0;

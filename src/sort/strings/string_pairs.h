@@ -16,6 +16,7 @@
 // `group_depth_max` deep, that the stack may end, too.)
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -43,13 +44,14 @@ inline Status sort_by_number(std::span<KeyValue> pairs, unsigned threads) {
   return sort_in_place(pairs.data(), pairs.size(), {.order = {}, .threads = threads});
 }
 
-// Calls order_group(group) for each stretch of two pairs or more that have one number. All other
-// pairs' keys become 0. REQUIRES: the pairs are sorted by number.
-template <class OrderGroup>
-Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group) {
+// Calls order_group(group) for each stretch of two pairs or more that have one number, and ahead(i) before it
+// comes to pair i. All other pairs' keys become 0. REQUIRES: the pairs are sorted by number.
+template <class OrderGroup, class Ahead>
+Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group, Ahead ahead) {
   for (size_t i = 0; i < pairs.size();) {
     size_t end = i + 1;
-    while (end < pairs.size() && pairs[end].key == pairs[i].key) ++end;
+    ahead(i);
+    while (end < pairs.size() && pairs[end].key == pairs[i].key) ahead(end++);
     if (end - i == 1) {
       pairs[i].key = 0;
     } else if (auto status = order_group(pairs.subspan(i, end - i)); !status) {
@@ -58,6 +60,11 @@ Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group) {
     i = end;
   }
   return {};
+}
+
+template <class OrderGroup>
+Status order_groups(std::span<KeyValue> pairs, OrderGroup order_group) {
+  return order_groups(pairs, order_group, [](size_t) {});
 }
 
 // Keys that are equal: in the order of the values, unless nobody can tell them apart.
@@ -199,14 +206,22 @@ class StringPairs {
   }
 
   Status order(std::span<KeyValue> pairs, const Known& known) {
-    return order_groups(pairs,
-                        [&](std::span<KeyValue> group) { return order_group(group, known); });
+    auto order_one = [&](std::span<KeyValue> group) { return order_group(group, known); };
+    if (known.complete) return order_groups(pairs, order_one);
+    // A string is asked for only if it is in a group.
+    auto in_group = [&](size_t i) { return i < pairs.size() && pairs[i].key == pairs[i - 1].key; };
+    return order_groups(pairs, order_one, [&](size_t i) {
+      if (in_group(i + 2 * prefetch_pairs))
+        keys_.prefetch_place(pairs[i + 2 * prefetch_pairs].value);
+      if (in_group(i + prefetch_pairs))
+        keys_.prefetch(pairs[i + prefetch_pairs].value, known.covered);
+    });
   }
 
   Status order_group(std::span<KeyValue> group, const Known& known) {
     if (known.complete) return order_equal(group, keys_.equal_are_alike());
-    if (group.size() < group_items_min || known.depth == group_depth_max)
-      return compare(group, known.covered);
+    if (group.size() < group_items_min) return order_few(group, known.covered);
+    if (known.depth == group_depth_max) return compare(group, known.covered);
     see_window(group, known.covered);
     if (bits_.all_alike()) {
       return bits_.complete() ? order_equal(group, keys_.equal_are_alike()) : compare(group, 0);
@@ -216,6 +231,39 @@ class StringPairs {
         .covered = bits_.covered(), .complete = bits_.complete(), .depth = known.depth + 1};
     if (auto status = sort_by_number(group, 1); !status) return status;
     return order(group, then);
+  }
+
+  // A string is looked at once, for the eight bytes behind those that all have in common. These tell most
+  // apart, and how long a string is the rest of those that end there.
+  Status order_few(std::span<KeyValue> group, size_t covered) {
+    struct Few {
+      uint64_t number, bytes, value;
+    };
+    std::array<Few, group_items_min> room;
+    const std::span<Few> few = std::span(room).first(group.size());
+    const size_t seen_bytes = covered + sizeof(uint64_t);
+    const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
+    for (size_t i = 0; i < few.size(); ++i) {
+      const std::string_view key = keys_.key(group[i].value);
+      const uint64_t number = covered < key.size() ? KeyBits::word_at(key, covered) : 0;
+      few[i] = {number ^ flip, std::min(key.size(), seen_bytes + 1) ^ flip, group[i].value};
+    }
+    std::sort(few.begin(), few.end(), [](const Few& a, const Few& b) {
+      if (a.number != b.number) return a.number < b.number;
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.value < b.value;
+    });
+    for (size_t i = 0, end = 0; i < few.size(); i = end) {
+      while (end < few.size() && few[end].number == few[i].number &&
+             few[end].bytes == few[i].bytes) {
+        group[end] = {1, few[end].value};
+        ++end;
+      }
+      group[i].key = 0;
+      const bool goes_on = (few[i].bytes ^ flip) > seen_bytes;
+      if (!goes_on || end - i == 1) continue;
+      if (auto status = compare(group.subspan(i, end - i), seen_bytes); !status) return status;
+    }
+    return {};
   }
 
   // Keys that are alike up to `covered`.
