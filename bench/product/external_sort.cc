@@ -215,7 +215,11 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
 Result<nlohmann::json> Bench::make_input(const std::string& path,
                                          const std::vector<std::string>& format,
                                          uint64_t bytes) const {
-  std::vector<std::string> words = {"gen", "--bytes", in_bytes(bytes), "-o", path};
+  // Lines are 23 bytes in the mean.
+  const std::string& type = format.at(1);
+  const uint64_t item_bytes = type == "u64" ? 8 : type == "kv64" ? 16 : type == "record" ? 100 : 23;
+  std::vector<std::string> words = {"gen", "--count", std::to_string(bytes / item_bytes), "-o",
+                                    path};
   words.insert(words.end(), format.begin(), format.end());
   Result<ChildRun> made = penstock(std::move(words));
   if (!made) return std::unexpected(made.error());

@@ -9,7 +9,7 @@
 namespace penstock::files {
 
 // Temporaries are given back by parts, of which a file of them has so many at most.
-inline constexpr uint32_t spill_parts_max = 16;
+inline constexpr uint32_t spill_parts_max = 24;
 
 // What a run needs of the disks, and of the memory where temporaries lie there, before it writes
 // anything. Fails where there is less.
