@@ -369,11 +369,20 @@ TEST_F(ExternalSortTest, MergesSortedInputsAndRefusesOthers) {
 }
 
 TEST_F(ExternalSortTest, SortedStretchesAreMergedWhereTheyLie) {
-  SortOptions chosen = options({Type::u64, 8});
-  std::string part = generate(chosen.format, Distribution::sorted, input_bytes / 4);
-  SortStats stats = sort_and_check(chosen, part + part + part + part);
-  EXPECT_EQ(stats.method, Method::merge);
-  EXPECT_EQ(stats.temp_bytes, 0u);
+  for (const Format& format : formats) {
+    for (const bool descending : {false, true}) {
+      SCOPED_TRACE(std::string(name_of(format.type)) + (descending ? " descending" : ""));
+      SortOptions chosen = options(format);
+      chosen.descending = descending;
+      std::string data;
+      for (const uint64_t part : {3, 2, 6})
+        data += generate(format, descending ? Distribution::reverse : Distribution::sorted,
+                         input_bytes / part);
+      const SortStats stats = sort_and_check(chosen, data);
+      EXPECT_EQ(stats.method, Method::merge);
+      EXPECT_EQ(stats.temp_bytes, 0u);
+    }
+  }
 }
 
 // Read once, written once, nothing else: by each of the ways in which keys are read.

@@ -93,6 +93,7 @@ bool ItemReader::next_line() {
     const std::byte* const from = window.data() + (format_.has_rules() ? 0 : searched);
     if (const size_t bytes = record::item_bytes_at(format_, from, end); bytes > 0) {
       at_ = from + bytes;
+      end_ = end;
       break;
     }
     searched = window.size();
@@ -102,7 +103,7 @@ bool ItemReader::next_line() {
     // The end, or an error.
     done_ = window.empty() || !input_->status();
     if (done_) return false;
-    at_ = window.data() + window.size();
+    at_ = end_ = window.data() + window.size();
     break;
   }
   const std::byte* const from = input_->position();
@@ -117,125 +118,6 @@ Status ItemReader::status() const {
   if (fault_) return bad_row(format_, input_->index(), lines_, *fault_);
   if (malformed_) return bad_item(format_, input_->index(), item_bytes_max_);
   return {};
-}
-
-// ---- Merge.
-
-namespace {
-
-// The loser tree. Leaves are the inputs, inner node i holds the loser of the match between the
-// winners below it. After the winner was given out its input goes on, and only the matches on its
-// way to the root are played again.
-class MergeTree {
- public:
-  MergeTree(Streams& streams, const record::Format& format, const MergeOptions& options)
-      : order_(format, options.descending), losers_(streams.inputs()) {
-    for (uint32_t i = 0; i < streams.inputs(); ++i)
-      leaves_.push_back({ItemReader(streams.input(i), format, streams.window_bytes_max()), 0, {}});
-  }
-
-  Status start() {
-    for (Leaf& leaf : leaves_) {
-      leaf.reader.next();
-      if (auto status = seat(leaf); !status) return status;
-    }
-    winner_ = build(1);
-    return {};
-  }
-  bool done() const { return leaves_[winner_].reader.done(); }
-  const ItemReader& winner() const { return leaves_[winner_].reader; }
-  uint64_t prefix() const { return leaves_[winner_].prefix; }
-  const record::ItemOrder& order() const { return order_; }
-
-  // The winner has been given out. Errors: its input is not in order, or could not be read.
-  Status next() {
-    Leaf& leaf = leaves_[winner_];
-    leaf.before.set(order_, leaf.prefix, leaf.reader.item());
-    leaf.reader.next();
-    if (auto status = seat(leaf); !status) return status;
-    if (!leaf.reader.done() && leaf.before.compare(order_, leaf.prefix, leaf.reader.item()) > 0) {
-      return failure(ErrorCode::unsorted, "merge: it is not sorted",
-                     fmt::format("input {}", winner_), "sort it first");
-    }
-    replay();
-    return {};
-  }
-
- private:
-  struct Leaf {
-    ItemReader reader;
-    uint64_t prefix;
-    record::LastItem before;
-  };
-
-  Status seat(Leaf& leaf) {
-    if (leaf.reader.done()) return leaf.reader.status();
-    leaf.prefix = order_.prefix(leaf.reader.item());
-    return {};
-  }
-
-  void replay() {
-    uint32_t contender = winner_;
-    for (size_t node = (leaves_.size() + winner_) / 2; node > 0; node /= 2) {
-      if (less(losers_[node], contender)) std::swap(losers_[node], contender);
-    }
-    winner_ = contender;
-  }
-
-  // The winner below a node of the implicit tree whose leaves are nodes n to 2n - 1.
-  uint32_t build(size_t node) {
-    if (node >= leaves_.size()) return static_cast<uint32_t>(node - leaves_.size());
-    const uint32_t left = build(2 * node);
-    const uint32_t right = build(2 * node + 1);
-    const bool left_wins = less(left, right);
-    losers_[node] = left_wins ? right : left;
-    return left_wins ? left : right;
-  }
-
-  bool less(uint32_t a, uint32_t b) const {
-    const Leaf& left = leaves_[a];
-    const Leaf& right = leaves_[b];
-    if (left.reader.done() || right.reader.done()) return !left.reader.done();
-    if (left.prefix != right.prefix) return left.prefix < right.prefix;
-    const int order = order_.compare_ties(left.reader.item(), right.reader.item());
-    return order != 0 ? order < 0 : a < b;
-  }
-
-  record::ItemOrder order_;
-  std::vector<Leaf> leaves_;
-  std::vector<uint32_t> losers_;
-  uint32_t winner_ = 0;
-};
-
-Status merge_all(Streams& streams, const record::Format& format, const MergeOptions& options) {
-  if (streams.outputs() != 1)
-    return failure(ErrorCode::invalid_argument, "merge to other than one output", "run");
-  if (options.items != nullptr) *options.items = 0;
-  if (streams.inputs() == 0) return {};
-  OutputStream& output = streams.output(0);
-  MergeTree tree(streams, format, options);
-  if (auto status = tree.start(); !status) return status;
-  record::LastItem last;
-  uint64_t items = 0;
-  while (!tree.done() && items < options.items_max) {
-    const std::string_view item = tree.winner().item();
-    const bool repeat =
-        options.unique && last.any() && last.compare(tree.order(), tree.prefix(), item) == 0;
-    if (!repeat && !append_item(output, format, item)) return output.status();
-    items += repeat ? 0 : 1;
-    if (options.unique && !repeat) last.set(tree.order(), tree.prefix(), item);
-    // What comes behind the last item that is wanted is nobody's business: it need not be in order.
-    if (items == options.items_max) break;
-    if (auto status = tree.next(); !status) return status;
-  }
-  if (options.items != nullptr) *options.items = items;
-  return {};
-}
-
-}  // namespace
-
-Computation merge(const record::Format& format, const MergeOptions& options) {
-  return [=](Streams& streams) { return merge_all(streams, format, options); };
 }
 
 // ---- Distribute and filter: items in batches.
@@ -429,12 +311,6 @@ Computation filter(const record::Format& format, Keep keep) {
 }
 
 // ---- In several passes.
-
-SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options) {
-  return [=](Streams& streams, std::span<const OutputRange>, Pass::Kind) {
-    return merge_all(streams, format, options);
-  };
-}
 
 SteppedComputation stepped_distribute(const record::Format& format, ToOutput to_output) {
   return [format, to_output = std::move(to_output)](

@@ -61,11 +61,27 @@ class ItemReader {
 
   // The first or next item. False: there is none, or an error that status() tells.
   bool next();
+  // The same where that item is at hand already; otherwise nothing changes. The present one can be read
+  // until leave_last().
+  bool next_at_hand() {
+    if (done_ || format_.has_rules()) return false;
+    const size_t bytes = record::item_bytes_at(format_, at_, end_);
+    if (bytes == 0 || bytes > item_bytes_max_) return false;
+    item_ = record::text_at(at_, bytes);
+    at_ += bytes;
+    __builtin_prefetch(at_ + prefetched_bytes);
+    return true;
+  }
+  void leave_last() { input_->advance_to(at_ - item_.size()); }
   bool done() const { return done_; }
   Status status() const;
   std::string_view item() const { return item_; }
+  // How many bytes from its beginning on are at hand.
+  size_t readable_bytes() const { return item_.size() + static_cast<size_t>(end_ - at_); }
 
  private:
+  // What the disk has brought is in no cache, and with many inputs the processor sees no pattern.
+  static constexpr size_t prefetched_bytes = 512;
   bool next_line();
 
   InputStream* input_;
@@ -89,6 +105,8 @@ struct MergeOptions {
   uint64_t* items = nullptr;          // is told how many the output has (in several passes: each)
 };
 Computation merge(const record::Format& format, const MergeOptions& options = {});
+// What it takes beside the blocks of its streams.
+uint64_t merge_memory_bytes(const record::Format& format);
 
 // ---- Distribute: n inputs, one read after the other, and m outputs; the items of each output keep
 // that order.

@@ -14,6 +14,7 @@
 #include "bowtie/device_profile.h"
 #include "bowtie/planner.h"
 #include "penstock/base.h"
+#include "record/text/text_order.h"
 
 namespace penstock::bowtie {
 namespace {
@@ -45,13 +46,25 @@ struct Format {
   const char* name;
   uint32_t record_bytes;
   const char* key;
+  const char* text_key = nullptr;  // which is made for each line
+  bool csv = false;
 };
-constexpr Format formats[] = {{"u64", 0, ""},  {"i32", 0, ""},          {"f64", 0, ""},
-                              {"kv64", 0, ""}, {"record", 100, "3:10"}, {"record", 13, "0:4"},
-                              {"lines", 0, ""}};
+constexpr Format formats[] = {{"u64", 0, ""},
+                              {"i32", 0, ""},
+                              {"f64", 0, ""},
+                              {"kv64", 0, ""},
+                              {"record", 100, "3:10"},
+                              {"record", 13, "0:4"},
+                              {"lines", 0, ""},
+                              {"lines", 0, "", "1.2,1.3"},
+                              {"lines", 0, "", nullptr, true}};
 
-record::Format format_of(const Format& format) {
-  return *record::parse_format(format.name, format.record_bytes, format.key);
+record::Format format_of(const Format& named) {
+  record::Format format = *record::parse_format(named.name, named.record_bytes, named.key);
+  if (named.text_key != nullptr)
+    format.keys = *record::TextOrder::make({.keys = {named.text_key}, .stable = true});
+  if (named.csv) format.csv = ',';
+  return format;
 }
 
 // Few different keys, so that there are ties.
@@ -128,6 +141,111 @@ TEST(Merge, IsAStableSortOfItsInputs) {
               merge(format, options), small());
       ASSERT_TRUE(result.has_value()) << result.error().message();
       ASSERT_TRUE(read_file(folder.file("out")) == joined(all));
+    }
+  }
+}
+
+// Numbers are merged batch by batch where windows are large beside the number of inputs, and item by
+// item where they are not. Neither shows.
+TEST(Merge, OfNumbersIsAStableSortOfItsInputsWhateverTheirWindows) {
+  enum class Keys { any, few, close, one };
+  for (const char* name : {"u32", "i32", "f32", "u64", "i64", "f64", "kv64"}) {
+    for (const Keys keys : {Keys::any, Keys::few, Keys::close, Keys::one}) {
+      for (uint64_t seed = 1; seed <= 2; ++seed) {
+        if (!tried()) continue;
+        SCOPED_TRACE(fmt::format("{} keys {} seed {}", name, static_cast<int>(keys), seed));
+        Random random(seed + 10 * static_cast<uint64_t>(keys));
+        const record::Format format = *record::parse_format(name);
+        MergeOptions options{.descending = random.below(2) == 0, .unique = random.below(3) == 0};
+        const record::ItemOrder order(format, options.descending);
+        const Folder folder;
+        std::vector<Input> inputs;
+        std::vector<std::string> all;
+        const uint64_t files = 1 + random.below(random.below(2) == 0 ? 5 : 70);
+        auto before = [&](const std::string& a, const std::string& b) {
+          return order.compare(a, b) < 0;
+        };
+        for (uint64_t i = 0; i < files; ++i) {
+          std::vector<std::string> items(random.below(4) == 0 ? random.below(3)
+                                                              : random.below(60'000 / files));
+          for (uint64_t k = 0; k < items.size(); ++k) {
+            // Any bits: among them NaNs of either sign.
+            uint64_t key = random.next();
+            if (keys == Keys::few) key = key % 7 * 0x1000000010000000;
+            if (keys == Keys::close) key = random.below(1000) + i * 300;
+            if (keys == Keys::one) key = 42;
+            items[k].assign(format.record_bytes, 0);
+            std::memcpy(items[k].data(), &key, format.key_bytes);
+            const uint64_t value = i << 32 | k;
+            if (format.record_bytes > 8) std::memcpy(items[k].data() + 8, &value, sizeof value);
+          }
+          std::stable_sort(items.begin(), items.end(), before);
+          all.insert(all.end(), items.begin(), items.end());
+          write_file(folder.file(fmt::format("{}", i)), joined(items));
+          inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+        }
+        std::stable_sort(all.begin(), all.end(), before);
+        if (options.unique) {
+          auto same = [&](const std::string& a, const std::string& b) {
+            return order.compare(a, b) == 0;
+          };
+          all.erase(std::unique(all.begin(), all.end(), same), all.end());
+        }
+        if (random.below(3) == 0) {
+          options.items_max = random.below(all.size() + 10);
+          all.resize(std::min<uint64_t>(all.size(), options.items_max));
+        }
+        uint64_t items = 0;
+        options.items = &items;
+        const size_t block_bytes = size_t{4096} << 3 * random.below(3);
+        const auto result =
+            run(std::move(inputs), {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
+                merge(format, options),
+                {.memory_bytes = 2 * MiB + (files + 1) * 2 * block_bytes,
+                 .block_bytes = block_bytes,
+                 .comeback_blocks = 0});
+        ASSERT_TRUE(result.has_value()) << result.error().message();
+        EXPECT_EQ(items, all.size());
+        ASSERT_TRUE(read_file(folder.file("out")) == joined(all));
+      }
+    }
+  }
+}
+
+// Wherever in its blocks that is, and unless all that is wanted comes before it.
+TEST(Merge, OfNumbersSaysWhichInputIsNotSorted) {
+  Random random(5);
+  const record::Format format = *record::parse_format("u64");
+  for (uint64_t round = 0; round < trials(16); ++round) {
+    const Folder folder;
+    const uint64_t files =
+        1 + random.below(100);  // so many that some of these are merged by a tree
+    const uint64_t count = 2 + random.below(2000);
+    const uint64_t wrong_file = random.below(files);
+    const uint64_t wrong = 1 + random.below(count - 1);
+    std::vector<Input> inputs;
+    for (uint64_t i = 0; i < files; ++i) {
+      std::vector<uint64_t> keys(count);
+      for (uint64_t k = 0; k < count; ++k) keys[k] = (k + 1) * files + i;
+      if (i == wrong_file) keys[wrong] = keys[wrong - 1] - 1;
+      write_file(folder.file(fmt::format("{}", i)),
+                 {reinterpret_cast<const char*>(keys.data()), count * sizeof(uint64_t)});
+      inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+    }
+    // What comes before the wrong item, up to the one in front of it.
+    const uint64_t fine = wrong * files - files + wrong_file + 1;
+    for (const uint64_t items_max : {fine, fine + 1}) {
+      const auto result = run(inputs, {{.path = folder.file("out"), .bytes_max = 64 * MiB}},
+                              merge(format, {.items_max = items_max}),
+                              {.memory_bytes = 4 * MiB, .block_bytes = 4096, .comeback_blocks = 0});
+      if (items_max == fine) {
+        ASSERT_TRUE(result.has_value()) << result.error().message();
+        EXPECT_EQ(result->output_bytes[0], fine * sizeof(uint64_t));
+      } else {
+        ASSERT_FALSE(result.has_value());
+        EXPECT_EQ(result.error().code, ErrorCode::unsorted);
+        EXPECT_EQ(result.error().subject, fmt::format("input {}", wrong_file));
+      }
     }
   }
 }

@@ -49,6 +49,9 @@ class Merge {
 
  private:
   Status choose();
+  uint64_t memory_bytes() const {
+    return run_.usable_bytes() - bowtie::merge_memory_bytes(run_.format());
+  }
 
   const MergeFilesOptions& options_;
   FileRun& run_;
@@ -103,7 +106,7 @@ Status Merge::choose() {
   auto plan = bowtie::plan_bowtie({.inputs = planned_.files,
                                    .outputs = 1,
                                    .bytes = static_cast<double>(known ? run_.input_bytes() : TiB),
-                                   .memory_bytes = run_.usable_bytes(),
+                                   .memory_bytes = memory_bytes(),
                                    .device = &run_.device(),
                                    .stream_bytes_min = run_.planned_stream_bytes()},
                                   bowtie::Search::coarse);
@@ -130,7 +133,7 @@ Result<uint64_t> Merge::go(const bowtie::Output& output) {
                                      .items_max = options_.top.value_or(~uint64_t{0}),
                                      .items = &items};
   const FileRun::PassOptions pass{.format = format,
-                                  .memory_bytes = run_.usable_bytes(),
+                                  .memory_bytes = memory_bytes(),
                                   .phase = "merge",
                                   .total_bytes = planned_.bytes_read + planned_.bytes_written};
   if (planned_.passes == 0) return items;
