@@ -138,7 +138,7 @@ void Execution::open_gate(bool open) {
 
 void Execution::perform(const Action& action) {
   const bool overlapped = action.overlapped || action.kind == Action::Kind::compute;
-  open_gate(overlapped);
+  open_gate(overlapped || options_.never_rests);
   const double began = now_seconds();
   switch (action.kind) {
     case Action::Kind::read:

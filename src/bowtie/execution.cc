@@ -27,7 +27,8 @@
 // *The gate.* Where the paper's algorithms do not overlap, the computation rests while the device
 // works (a group is written, or loaded). A computation that waits goes on only when what it waits
 // for is there *and* the gate is open; overlapped actions and `compute` open it, the others close
-// it. Nothing stops a computation that does not wait: none of those actions begin while it runs.
+// it. Nothing stops a computation that does not wait: none of those actions begin while it runs. (Where
+// a switch costs nothing the rest would be all that the order of the paper brings: never_rests.)
 //
 // *In flight.* Several requests of a run are in flight, and a run does not wait for those of the
 // run before it: the device always has its next request. Levels count what is submitted, so the
@@ -96,6 +97,9 @@ constexpr uint64_t blocks_per_stream = 32;
 // need not wait for each other block by block: a part of all, within bounds.
 constexpr uint64_t ahead_part = 64;
 constexpr uint64_t ahead_blocks_min = 4;
+// The same of an only output, where the computation never rests: it takes what is made while a group of
+// inputs is read.
+constexpr uint64_t busy_ahead_part = 4;
 // What should be in flight to keep a device busy.
 constexpr size_t in_flight_bytes = 16 * MiB;
 constexpr unsigned depth_min = 4;
@@ -142,6 +146,10 @@ Result<Division> divide(uint32_t inputs, uint32_t outputs, const RunOptions& opt
   // What one overlapped stream has beside its policy's memory. Only where there is plenty.
   uint64_t ahead = std::clamp<uint64_t>(blocks / ahead_part, ahead_blocks_min,
                                         std::max(ahead_blocks_min, in_flight_bytes / block_bytes));
+  if (options.never_rests && inputs > 1 && outputs == 1) {
+    const uint64_t half = blocks / 2 - std::min(blocks / 2, inputs_min + outputs_min);
+    ahead = std::max(ahead, std::min(blocks / busy_ahead_part, half));
+  }
   if (blocks < 2 * (inputs_min + outputs_min + ahead)) ahead = 0;
   uint64_t ahead_outputs = 0;
   const uint64_t lost_inputs = ceil_div(inputs, 2);

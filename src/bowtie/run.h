@@ -79,6 +79,9 @@ struct RunOptions {
   Scheduler* scheduler = nullptr;
   // For the prediction in the result; where there is none, the emulated device if one is on.
   const DeviceProfile* device = nullptr;
+  // The computation goes on while the device reads or writes a group, too. For devices that go to another
+  // stream for nothing: elsewhere exact staircases are worth the rest.
+  bool never_rests = false;
   // Bytes that will be written in all, where that is known, for the prediction. 0: by input_share.
   uint64_t written_bytes = 0;
   // Of an input that comes in order: a multiple of block_bytes, or 0 for that.

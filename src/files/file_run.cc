@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/bits.h"
+#include "file/emulation.h"
 #include "file/temporaries.h"
 #include "files/in_turn.h"
 #include "files/input.h"
@@ -62,6 +63,15 @@ std::vector<double> thinned(const std::vector<double>& values, size_t values_max
 
 // What plans reckon with where nobody measured.
 constexpr const char* usual_device = "nvme-ssd";
+
+// A switch of a device without an arm takes less. (Of an emulated one nobody tells FileRun::device().)
+constexpr double short_switch_seconds = 1e-3;
+
+bool switches_for_nothing(const bowtie::DeviceProfile& device) {
+  const auto emulated = file::emulated();
+  return device.switch_seconds.at(1, 1) < short_switch_seconds &&
+         (!emulated || emulated->switch_seconds < short_switch_seconds);
+}
 
 }  // namespace
 
@@ -312,6 +322,7 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,
                          .device = options_.device.get(),
+                         .never_rests = switches_for_nothing(device()),
                          .cancel = options_.cancel,
                          .record_staircases = options_.record_staircases};
   context_.show(options.phase);
