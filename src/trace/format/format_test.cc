@@ -1,6 +1,7 @@
 #include "trace/format/format.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -289,6 +290,18 @@ TEST(TraceFormat, OtherFilesAreRefusedByName) {
   std::ofstream(name.path(), std::ios::trunc).flush();
   EXPECT_FALSE(TraceReader::open(name.path()));
   EXPECT_FALSE(TraceReader::open("/nonexistent/x.trace"));
+}
+
+TEST(TraceFormat, ANewTraceIsItsUsersAlone) {
+  TemporaryName name;
+  std::filesystem::remove(name.path());
+  const mode_t before = ::umask(0);
+  auto writer = TraceWriter::create(name.path(), {});
+  ::umask(before);
+  ASSERT_TRUE(writer);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(name.path()).permissions(),
+            perms::owner_read | perms::owner_write);
 }
 
 TEST(TraceFormat, FullDiskIsAnErrorOfFinish) {

@@ -22,7 +22,8 @@ Status check_is_no_device(const std::string& path) {
 Result<TraceFile> TraceFile::create(const std::string& path) {
   if (path == "-") return TraceFile(STDOUT_FILENO, false, "standard output");
   if (Status may = check_is_no_device(path); !may) return std::unexpected(may.error());
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // What a program does with which files is its user's business.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return system_error(errno, "create", path);
   return TraceFile(fd, true, path);
 }
