@@ -1,0 +1,69 @@
+"""What SECURITY.md promises of the sources, and that every test exists which it names.
+
+Usage: security_test.py ROOT
+"""
+
+import pathlib
+import re
+import sys
+
+import end_to_end
+
+ROOT = pathlib.Path(sys.argv[1]).resolve()
+
+
+def tests_of(path):
+    """The names of the tests in a file."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        return set(re.findall(r"^\s*def (test\w*)\(", text, re.MULTILINE))
+    return set(re.findall(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\)", text, re.MULTILINE))
+
+
+def named_tests(text):
+    """Of each row of the table its tests, as (file, name)."""
+    rows = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ") and not line.startswith("| who |")]
+    return [[(path, name) for path, names in re.findall(r"`([^`]+)` ([^;]+)", row) for name in re.split(r",\s*", names.strip())]
+            for row in rows]
+
+
+def sources(folders, patterns):
+    files = [path for folder in folders for pattern in patterns for path in (ROOT / folder).rglob(pattern)]
+    return [path for path in files if not re.search(r"_test\.|/target/|/tests/|fixture", str(path.relative_to(ROOT)))]
+
+
+def found(files, pattern):
+    return [f"{path.relative_to(ROOT)}: {line.strip()}" for path in files for line in path.read_text().splitlines()
+            if re.search(pattern, re.sub(r"\s*(//|#).*", "", line))]
+
+
+SHELLS = r"(?<![\w.:>])(std::|::)?(system|popen|wordexp)\(\S|shell=True|os\.system\(|os\.popen\("
+PICKLES = r"\b(pickle|cloudpickle|dill|marshal|shelve|joblib)\b|allow_pickle=True|(?<![\w.])(eval|exec)\("
+
+
+class Security(end_to_end.Case):
+    def test_every_test_that_is_named_exists(self):
+        rows = named_tests((ROOT / "SECURITY.md").read_text())
+        self.assertGreater(len(rows), 10)
+        for row in rows:
+            self.assertTrue(row, "a line without a test")
+            for path, name in row:
+                self.assertIn(name, tests_of(ROOT / path), path)
+
+    def test_no_shell_is_called(self):
+        self.assertTrue(all(re.search(SHELLS, line) for line in ("  std::system(x);", "popen(x, 1)", "run(x, shell=True)")))
+        files = sources(("src", "cli", "include", "python/penstock"), ("*.cc", "*.h", "*.py"))
+        self.assertGreater(len(files), 300)
+        self.assertEqual(found(files, SHELLS), [])
+        # The one that the user asks for.
+        self.assertEqual([line.partition(":")[0] for line in found(files, r'"sh", "-c"')], ["cli/trace/compare_programs.cc"])
+
+    def test_nothing_of_others_is_unpickled(self):
+        self.assertTrue(all(re.search(PICKLES, line) for line in ("import pickle", "np.load(x, allow_pickle=True)", "  eval(text)")))
+        files = sources(("python/penstock",), ("*.py",))
+        self.assertGreater(len(files), 15)
+        self.assertEqual(found(files, PICKLES), [])
+
+
+if __name__ == "__main__":
+    end_to_end.main("security")
