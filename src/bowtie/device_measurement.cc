@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "base/seconds.h"
 #include "bowtie/model.h"
 
 namespace penstock::bowtie {
@@ -21,10 +22,6 @@ constexpr double normal_quantile = 2.807034;
 constexpr uint32_t freedom_min = 3;
 constexpr uint64_t visits_min = 8;
 constexpr size_t run_lengths_min = 3;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // The same of Student's distribution: its expansion about the normal one, in powers of one over the
 // degrees of freedom. With three of them 1.5 % too small, with more exact enough.

@@ -182,9 +182,8 @@ TEST_P(NumberSortTest, AnEmptySampleIsNoObstacle) {
   sort_and_compare(options_of(record::Type::f64), items, {});
 }
 
-INSTANTIATE_TEST_SUITE_P(, NumberSortTest, testing::Bool(), [](const auto& packs) {
-  return packs.param ? "Packed" : "Plain";
-});
+INSTANTIATE_TEST_SUITE_P(, NumberSortTest, testing::Bool(),
+                         [](const auto& packs) { return packs.param ? "Packed" : "Plain"; });
 
 class PackingTest : public SortFixture {
  protected:
@@ -215,8 +214,7 @@ class PackingTest : public SortFixture {
 TEST_F(PackingTest, WhatKeysAndValuesShareIsNotWritten) {
   Random random(seed_of_run());
   std::vector<uint64_t> times(48 * MiB / 8);
-  for (uint64_t& time : times)
-    time = 1'700'000'000'000'000 + random.below(365ull * 86'400'000'000);
+  for (uint64_t& time : times) time = 1'700'000'000'000'000 + random.below(365ull * 86'400'000'000);
   EXPECT_LT(share_of(sort_of(times, record::Type::u64, 100e6)), 0.75);
   std::vector<sorting::KeyValue> rows(48 * MiB / 16);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = {random.next(), i};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/seconds.h"
 #include "base/thread.h"
 #include "external/bucket/bucket_sorter.h"
 #include "external/plan/sort_prediction.h"
@@ -52,10 +53,6 @@ namespace penstock::external {
 namespace {
 
 using Clock = OccupancyRecord::Clock;
-
-double seconds_between(Clock::time_point begin, Clock::time_point end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
 
 class Pipeline {
  public:

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/bits.h"
+#include "base/seconds.h"
 #include "external/bucket/bucket_reader.h"
 #include "external/bucket/bucket_sort.h"
 #include "external/plan/probe.h"
@@ -82,10 +83,6 @@ constexpr double cold_touch_seconds_per_byte = 2.3 / static_cast<double>(GiB);
 
 // The last thread ends after the others.
 constexpr double uneven = 1.1;
-
-double seconds_between(Clock::time_point begin, Clock::time_point end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
 
 double per_gib(double seconds) {
   return seconds / static_cast<double>(GiB);

@@ -38,9 +38,7 @@ namespace penstock::external {
 namespace {
 
 // Vectors that no register holds are passed between functions of this file alone.
-#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 
 constexpr size_t vector_bytes = 64;
 

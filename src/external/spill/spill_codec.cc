@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "base/seconds.h"
 #include "external/spill/packed_numbers.h"
 #include "record/codec.h"
 
@@ -35,10 +36,6 @@ constexpr size_t packed_bytes = 256 * KiB;
 constexpr uint64_t value_places = 8;
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The bits that differ in any of the words.
 uint64_t differing(std::span<const uint64_t> words) {

@@ -49,9 +49,9 @@ class NumberDistributor final : public Distributor {
   NumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
       : Distributor(input, map.buckets, sizeof(T)),
         options_(context.options),
-        encoder_(options_.format.type, options_.descending,
-                 input.encoded ||
-                     record::keys_are_plain(options_.format.type, options_.descending)),
+        encoder_(
+            options_.format.type, options_.descending,
+            input.encoded || record::keys_are_plain(options_.format.type, options_.descending)),
         map_(std::move(map)),
         keys_(input.keys),
         block_items_(input.arena.block_bytes() / sizeof(T)),

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/seconds.h"
 #include "file/emulation.h"
 
 namespace penstock::trace {
@@ -23,10 +24,6 @@ constexpr unsigned buffers = 2 * replay_depth_max;
 constexpr auto nap_max = std::chrono::milliseconds(50);
 
 using Time = std::chrono::steady_clock::time_point;
-
-double seconds_between(Time from, Time to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 }  // namespace
 
