@@ -236,6 +236,35 @@ TEST_F(FileTest, TemporariesVanishAndAreReadableAndWritable) {
   }
 }
 
+TEST_F(FileTest, TemporariesAreTheirUsersAlone) {
+  const auto check = [&] {
+    const mode_t before = ::umask(0);
+    auto file = File::create_temporary(directory_.string());
+    ::umask(before);
+    ASSERT_TRUE(file);
+    struct stat status = {};
+    ASSERT_EQ(::fstat(file->descriptor(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0600u);
+    EXPECT_EQ(status.st_nlink, 0u) << "nobody else can open it";
+  };
+  check();
+  without_unnamed_files(check);
+}
+
+// In a folder that all may write to.
+TEST_F(FileTest, ALinkThatIsNamedAsATemporaryIsLeftAloneAndSoIsItsTarget) {
+  put(path("target"), "mine");
+  const std::string link = path(".penstock-12-0123456789abcdef.tmp");
+  fs::create_symlink(path("target"), link);
+  EXPECT_EQ(remove_stale_temporaries(directory_.string()), 0u);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(get(path("target")), "mine");
+  // The same name of a file goes: the case above looks at the right one.
+  fs::remove(link);
+  put(link, "");
+  EXPECT_EQ(remove_stale_temporaries(directory_.string()), 1u);
+}
+
 TEST_F(FileTest, PreallocatedSpaceIsTakenAndDiscardedSpaceIsFree) {
   auto file = File::create_temporary(directory_.string());
   ASSERT_TRUE(file);
