@@ -30,10 +30,13 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="pr-"))  # sockets have short names
+        # Where Ray writes the address of a cluster that was started: nobody else's, and a folder that is there.
+        os.environ["RAY_TMPDIR"] = str(self.folder)
         self.count, self.cpus = count, cpus
         self.cluster = Cluster(initialize_head=True, head_node_args=dict(
             num_cpus=0, object_store_memory=80 << 20, include_dashboard=False, temp_dir=str(self.folder / "ray"),
-            _system_config=dict(health_check_initial_delay_ms=0, health_check_period_ms=500, health_check_timeout_ms=500,
+            # A node whose processes are killed refuses at once; one that a busy machine makes slow is to live on.
+            _system_config=dict(health_check_initial_delay_ms=0, health_check_period_ms=500, health_check_timeout_ms=30_000,
                                 health_check_failure_threshold=3)))
         self.nodes = [self.add(number) for number in range(count)]
         ray.init(address=self.cluster.address, log_to_driver=False)
@@ -68,6 +71,7 @@ class Nodes:
         ray.shutdown()
         for node in [*self.cluster.worker_nodes, self.cluster.head_node]:
             self.cluster.remove_node(node, allow_graceful=False)
+        del os.environ["RAY_TMPDIR"]
         shutil.rmtree(self.folder)
 
 
