@@ -1,5 +1,6 @@
 """penstock.ray in threads of this process, and on a cluster of three nodes on this machine."""
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 import penstock
 import penstock.ray
+import penstock.ray.driver
 from ray_nodes import MEMORY, Nodes, check_folder, check_numbers, largest, write_numbers
 
 # Ray's own.
@@ -283,6 +285,14 @@ def test_a_lost_node_has_its_groups_done_again(nodes, tmp_path, stage):
         nodes.replace(1)
 
 
+@pytest.mark.parametrize("point", ["distribute-3", "gather-5"])
+def test_of_a_task_that_is_slow_a_second_copy_wins(nodes, tmp_path, monkeypatch, point):
+    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 0.5)
+    manifest = clustered(nodes, tmp_path, NUMBERS["uniform"], _faults={f"{point}@0.0": "hang"})  # for a minute
+    told = manifest.stages[point.partition("-")[0]]
+    assert told["attempts"] == told["tasks"] + 1 and manifest.seconds < 60
+
+
 def test_ctrl_c_leaves_nothing_on_any_node(nodes, tmp_path):
     def interrupt():
         while not list((tmp_path / "out").glob(".penstock-*/part-*.json")):
@@ -302,3 +312,53 @@ def test_tables_on_a_cluster(nodes, tmp_path):
     manifest = penstock.ray.sort(tmp_path / "in/*.parquet", tmp_path / "out", by=by, parts=4, group_size="200K", memory_per_task=MEMORY)
     assert pa.concat_tables([pq.read_table(part.path) for part in manifest.parts]).equals(pq.read_table(tmp_path / "one.parquet"))
     assert nodes.left() == []
+
+
+def test_a_store_by_fsspec_on_a_cluster(nodes, tmp_path):
+    pytest.importorskip("fsspec")
+    numbers = NUMBERS["uniform"]
+    pattern = write_numbers(tmp_path / "in", numbers)
+    manifest = penstock.ray.sort(f"file://{pattern}", f"file://{tmp_path}/new/out", memory_per_task=MEMORY, **SMALL,
+                                 _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill"})
+    assert np.array_equal(np.concatenate([np.fromfile(path.removeprefix("file://"), "<u8") for path in manifest.paths]), np.sort(numbers))
+    assert len(os.listdir(tmp_path / "new/out")) == len(manifest.parts) + 1 and nodes.left() == []
+
+
+def test_datasets_of_ray(nodes, tmp_path):
+    pq, pa, by = tables(tmp_path)
+    import ray.data
+
+    dataset = ray.data.read_parquet([str(tmp_path / f"in/{i}.parquet") for i in range(3)])
+    inputs = penstock.ray.from_dataset(dataset, tmp_path / "written")
+    assert pa.concat_tables([pq.read_table(path) for path in inputs])["place"].to_pylist() == list(range(90_000))
+    manifest = penstock.ray.sort(inputs, tmp_path / "out", by=by, parts=4, group_size="200K", memory_per_task=MEMORY)
+    back = pa.concat_tables(ray.get(penstock.ray.to_dataset(manifest).to_arrow_refs()))
+    assert back.equals(pq.read_table(tmp_path / "one.parquet"))
+    with pytest.raises(ValueError, match="u64"):
+        penstock.ray.to_dataset(dataclasses.replace(manifest, format="u64"))
+
+
+def test_the_command_sorts_on_a_cluster(nodes, tmp_path):
+    folder = os.environ.get("PENSTOCK_PROGRAM")
+    if not folder:
+        pytest.skip("PENSTOCK_PROGRAM, the folder of the command, is not set")
+
+    def sort(*words):
+        path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+        done = subprocess.run([os.path.join(folder, "penstock"), "sort", "-S", MEMORY, *words], cwd=tmp_path, capture_output=True, text=True,
+                              env={**os.environ, "PATH": path, "RAY_ADDRESS": nodes.cluster.address})
+        assert nodes.left() == []
+        return done.returncode, done.stdout, done.stderr
+
+    numbers = RNG.integers(0, 2**64, 5 << 20, dtype="u8")
+    write_numbers(tmp_path / "in", numbers)
+    assert sort("--engine", "ray", "--format", "u64", "in/0.u64", "in/1.u64", "in/2.u64", "-o", "out") == (0, "", "")
+    manifest = penstock.ray.Manifest.load(str(tmp_path / "out"))
+    assert len(manifest.parts) > 1
+    assert np.array_equal(np.concatenate([np.fromfile(path, "<u8") for path in manifest.paths]), np.sort(numbers))
+    (tmp_path / "in.txt").write_bytes(b"\n".join(words(20_000)) + b"\n")
+    assert sort("--engine", "ray", "-k2,2", "in.txt", "-o", "lines") == (0, "", "")
+    assert sort("--stable", "-k2,2", "in.txt", "-o", "one.txt") == (0, "", "")
+    assert (tmp_path / "lines/part-00000.txt").read_bytes() == (tmp_path / "one.txt").read_bytes()
+    code, _, said = sort("--engine", "ray", "--format", "u64", "in/0.u64", "-o", "out")
+    assert code == 2 and "is there already" in said

@@ -66,6 +66,9 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
     process = PROCESS_BYTES if isinstance(engine, Cluster) else 32 * MiB
     if memory < process + 96 * MiB:
         raise ValueError(f"a task needs {(process + 96 * MiB) >> 20} MiB or more, not memory_per_task={memory >> 20}M")
+    if isinstance(engine, Cluster):
+        # Workers have folders of their own to be in.
+        inputs, output = [storage.absolute(path) for path in _paths(inputs)], storage.absolute(os.fspath(output))
     found = _inputs_of(inputs)
     nodes = engine.nodes()
     if not nodes:
@@ -183,12 +186,19 @@ def to_dataset(manifest: Manifest) -> Any:
     reader = {"parquet": ray.data.read_parquet, "csv": ray.data.read_csv}.get(manifest.format)
     if reader is None:
         raise ValueError(f"Ray's datasets are made of tables, not of {manifest.format}")
-    return reader(manifest.paths)
+    dataset = reader(manifest.paths)
+    dataset.context.execution_options.preserve_order = True
+    return dataset
 
 
 def from_dataset(dataset: Any, folder: str | os.PathLike[str]) -> list[str]:
     """Writes a ray.data.Dataset to a folder as Parquet, and returns the names of its files, in the dataset's order: inputs of sort()."""
     name = os.fspath(folder)
     before = set(storage.names(name))
-    dataset.write_parquet(name if not storage.is_local(name) else os.path.abspath(name))
+    options = dataset.context.execution_options
+    ordered, options.preserve_order = options.preserve_order, True
+    try:
+        dataset.write_parquet(name if not storage.is_local(name) else os.path.abspath(name))
+    finally:
+        options.preserve_order = ordered
     return [storage.join(name, each) for each in storage.names(name) if each not in before and each.endswith(".parquet")]

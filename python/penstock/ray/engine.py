@@ -6,6 +6,7 @@ A task is a function of tasks.py or gather.py. `outcome` of one that has ended i
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import os
 import threading
 from dataclasses import dataclass
@@ -91,7 +92,7 @@ class Cluster:
         self._functions: dict[Callable[..., Any], Any] = {}
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
-            ray.init(address=address or "auto", log_to_driver=False)
+            ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
 
     def nodes(self) -> list[Node]:
         found = []

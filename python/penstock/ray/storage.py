@@ -22,6 +22,10 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
+def absolute(path: str) -> str:
+    return os.path.abspath(path) if is_local(path) else path
+
+
 def _remote(path: str) -> tuple[Any, str]:
     try:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -96,8 +100,12 @@ def open_to_write(path: str) -> Any:
 
 
 def make_folder(path: str) -> None:
+    """Object stores have none; of what else fsspec knows some have."""
     if is_local(path):
         os.makedirs(path, exist_ok=True)
+    else:
+        fs, name = _remote(path)
+        fs.makedirs(name, exist_ok=True)
 
 
 def names(folder: str) -> list[str]:
