@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """penstock.ray beside Ray's Dataset.sort, and beside penstock on one machine: ray_sort.py [tables] [lines] [--quick] [--bytes 4G]
-[--runs N] [--folder .]
+[--runs N] [--folder .] [--costs]
 
 `penstock-bench ray` runs it. Every contender has a process of its own, two processors, and half of the input's size as memory: of
 penstock.ray two tasks with half of that each; of Dataset.sort an object store of that size, and what its workers take beside, which
@@ -10,6 +10,9 @@ processes' proportional shares of physical memory (Pss), looked at four times a 
 tables  Parquet to Parquet, not compressed, by a column of random numbers, with a second column of text. Dataset.sort by pull and by
         push shuffle; the faster one counts.
 lines   Text to text. Easier for Dataset.sort: it writes Parquet, for it has no writer of lines.
+
+--costs  Instead, the processor seconds of a gigabyte (10^9 bytes) in each stage, which penstock/ray/model.py has: of numbers, lines and
+        tables, by one task at a time in this process.
 """
 
 import argparse
@@ -206,6 +209,27 @@ def measure(name, kind, folder, memory):
     return float(told[-1].split()[1]), peak, ""
 
 
+# ---- What a processor needs.
+
+
+def write_numbers(folder, size):
+    rng = np.random.default_rng(3)
+    for number in range(FILES):
+        rng.integers(0, 2**64, size // FILES // 8, "u8").tofile(folder / f"{number}.u64")
+
+
+def tell_costs(kind, folder, memory):
+    import penstock.ray
+
+    size = sum(os.path.getsize(path) for path in inputs(folder)) / 1e9
+    began = {}
+    more = {"tables": dict(by="key", compression="none"), "numbers": dict(format="u64"), "lines": {}}[kind]
+    penstock.ray.sort(inputs(folder), folder / "out", address="local", tasks_per_node=1, memory_per_task=memory, temp=str(folder),
+                      progress=lambda phase, *_: began.setdefault(phase, time.process_time()), **more)
+    for stage, seconds in (("distribute", began["gather"] - began["distribute"]), ("gather", time.process_time() - began["gather"])):
+        tell(what=f"{kind}: processor seconds of a gigabyte, {stage}", unit="s", samples=[seconds / size])
+
+
 def main():
     if sys.argv[1:2] == ["--work"]:
         name, kind, folder, memory = sys.argv[2:]
@@ -216,16 +240,21 @@ def main():
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--folder", default=".")
+    parser.add_argument("--costs", action="store_true")
     given = parser.parse_args()
     size = 64 * MIB if given.quick else int(given.bytes.rstrip("GM")) << {"G": 30, "M": 20}[given.bytes[-1]]
     memory = max(size // 2, 800 * MIB)
-    for kind in [each for each in given.kinds if each != "ray"] or ["tables", "lines"]:
+    writers = {"tables": write_tables, "lines": write_lines} | ({"numbers": write_numbers} if given.costs else {})
+    for kind in [each for each in given.kinds if each != "ray"] or writers:
         seconds = {name: [] for name in CONTENDERS}
         peaks = {name: [] for name in CONTENDERS}
         with tempfile.TemporaryDirectory(prefix="ray-bench-", dir=given.folder) as scratch:
             folder = pathlib.Path(scratch).resolve()
             (folder / "in").mkdir()
-            (write_tables if kind == "tables" else write_lines)(folder / "in", size)
+            writers[kind](folder / "in", size)
+            if given.costs:
+                tell_costs(kind, folder, memory)
+                continue
             os.sync()
             for _ in range(given.runs):
                 for name in CONTENDERS:

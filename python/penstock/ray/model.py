@@ -5,7 +5,7 @@ overlap what they do, so a stage lasts as long as the one that is busy longest; 
 come a fixed cost (the sample, tasks, names), what every further node costs all others (contention, a share of the time for
 each), and stragglers: node times are taken as normal with a relative spread, and a stage waits for the largest of them.
 
-Where the figures are from: processor seconds of a gigabyte are estimates, of small runs; contention and spread from published runs (RUNS), by
+Where the figures are from: processor seconds of a gigabyte are measured (KINDS); contention and spread from published runs (RUNS), by
 fit(): the two runs with one load and different numbers of nodes give the contention, the runs that were repeated the spread, and
 the geometric mean over the runs with 20 nodes at most the scale of a machine. table() holds the fit against all of RUNS."""
 
@@ -184,8 +184,9 @@ def table() -> list[dict[str, Any]]:
 
 # ---- Ours.
 
-# Processor seconds of a gigabyte, estimated from small runs: of 16-byte items and less, of lines, of tables of Parquet.
-KINDS = {"numbers": Costs(3.0, 3.0), "lines": Costs(5.0, 7.0), "tables": Costs(12.0, 22.0)}
+# Processor seconds of a gigabyte: of 8-byte numbers, of lines of 97 bytes, of tables of Parquet with rows of 104 bytes. Measured by
+# python/bench/ray_sort.py --costs --bytes 512M, once, on a machine that others used, too; what Ray takes to carry objects is not in them.
+KINDS = {"numbers": Costs(2.9, 3.7), "lines": Costs(1.5, 3.8), "tables": Costs(3.0, 5.2)}
 
 
 def plan(size: int | str, nodes: int, *, kind: str = "numbers", processors: int, disk_read: int | str = "2GB", disk_write: int | str = "2GB",
