@@ -196,7 +196,7 @@ class File {
   void start_write_back() const;
   void note_write_back(unsigned how) const;
   Status write_back() const;
-  Status give_final_name();
+  Result<bool> give_final_name();  // whether it had a temporary one before
   Status link_under_temporary_name();
   void close() noexcept;
 

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "file/file.h"
@@ -93,16 +95,19 @@ Status File::keep_if_inputs_changed() {
   return keep_if_inputs_changed(alone);
 }
 
-Status File::give_final_name() {
-  if (final_.empty()) return {};
+Result<bool> File::give_final_name() {
+  if (final_.empty()) return false;
   if (name_.empty()) {
-    if (auto linked = link_under_temporary_name(); !linked) return linked;
+    // Where nothing has the name, no other one is needed in between, which a kill would leave.
+    if (link_written(descriptor_path(buffered_fd_).c_str(), final_.c_str()) == 0) return false;
+    if (errno != EEXIST) return system_error(errno, "create", path_);
+    if (auto linked = link_under_temporary_name(); !linked) return std::unexpected(linked.error());
   }
   if (rename_written(name_.c_str(), final_.c_str()) != 0)
     return system_error(errno, "create", path_);
   name_.clear();
   ::flock(buffered_fd_, LOCK_UN);
-  return {};
+  return true;
 }
 
 Status File::publish() {
@@ -120,11 +125,16 @@ Status File::publish_all(std::span<File* const> files) {
   }
   if (auto unchanged = keep_if_inputs_changed(files); !unchanged) return unchanged;
   std::map<std::string, const File*> folders;
+  std::set<std::string> folders_of_temporary_names;
   for (File* file : files) {
-    if (auto named = file->give_final_name(); !named) return named;
+    const auto renamed = file->give_final_name();
+    if (!renamed) return std::unexpected(renamed.error());
     const std::string name = std::exchange(file->final_, {});
+    if (*renamed) folders_of_temporary_names.insert(directory_of(name));
     if (!name.empty() && file->syncs_) folders.emplace(directory_of(name), file);
   }
+  // Where this run needed such names, a run that was killed may have left one.
+  for (const std::string& folder : folders_of_temporary_names) remove_stale_temporaries(folder);
   for (const auto& [folder, file] : folders) {
     auto synced = sync_directory(folder);
     // A folder that we may not read cannot be synced by itself, but with all of its file system.

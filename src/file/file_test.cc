@@ -216,6 +216,20 @@ TEST_F(FileTest, WhatAKilledRunLeftIsRemovedAndNothingElse) {
   EXPECT_EQ(entries(), 3u);
 }
 
+TEST_F(FileTest, AnOutputThatReplacesAFileRemovesWhatAKilledRunLeft) {
+  without_unnamed_files([&] {
+    auto output = File::create_output(path("out"));
+    ASSERT_TRUE(output);
+    ::_exit(0);
+  });
+  put(path("file"), "old");
+  EXPECT_EQ(entries(), 2u);
+  auto output = File::create_output(path("file"));
+  ASSERT_TRUE(output && put(*output, "new") && output->publish());
+  EXPECT_EQ(entries(), 1u);
+  EXPECT_EQ(get(path("file")), "new");
+}
+
 TEST_F(FileTest, TemporariesVanishAndAreReadableAndWritable) {
   for (Caching wanted : {Caching::direct, Caching::buffered}) {
     auto file = File::create_temporary(directory_.string(), wanted);

@@ -1,5 +1,6 @@
 #include "file/system_calls.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -215,6 +216,10 @@ int close_written(int descriptor) noexcept {
 
 int rename_written(const char* from, const char* to) noexcept {
   return fails(Operation::rename) ? -1 : ::rename(from, to);
+}
+
+int link_written(const char* from, const char* to) noexcept {
+  return fails(Operation::rename) ? -1 : ::linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW);
 }
 
 Traffic traffic() {

@@ -63,5 +63,6 @@ int sync_data(int descriptor) noexcept;    // fdatasync
 int sync_folder(int descriptor) noexcept;  // fsync
 int close_written(int descriptor) noexcept;
 int rename_written(const char* from, const char* to) noexcept;
+int link_written(const char* from, const char* to) noexcept;  // linkat, `from` followed
 
 }  // namespace penstock::file
