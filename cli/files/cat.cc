@@ -63,6 +63,9 @@ int run_cat(const CatArguments& arguments) {
   if (code != exit_ok && arguments.output != "-") {
     return code;  // a file that lacks an input is not made
   }
+  // A signal ends it at once, but not while the output has a temporary name, which would stay.
+  const StopSignals signals(
+      {.command = "cat", .outcome = "the output is there only if it is complete"});
   if (Status closed = (*sink)->close(); !closed) return report_output(closed.error());
   return code;
 }
