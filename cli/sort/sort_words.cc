@@ -138,8 +138,10 @@ std::string memory_notice(const MemoryWords& words) {
   const uint64_t there = machine_memory_bytes();
   const auto bytes = parse_size("-S", words.memory, there, KiB);
   if (!bytes || *bytes <= there) return {};
-  return fmt::format("-S {}: here are {:.1f} GiB, of which nine tenths are used", words.memory,
-                     static_cast<double>(there) / GiB);
+  const std::string amount = there < GiB
+                                 ? fmt::format("{} MiB", there / MiB)
+                                 : fmt::format("{:.1f} GiB", static_cast<double>(there) / GiB);
+  return fmt::format("-S {}: here are {}, of which nine tenths are used", words.memory, amount);
 }
 
 std::string binary_notice(const SortWords& words) {
