@@ -13,9 +13,7 @@ import math
 import os
 import pathlib
 import pty
-import random
 import re
-import resource
 import select
 import shutil
 import signal
@@ -766,34 +764,6 @@ class Interrupted(Case):
         self.assertEqual(message, "penstock gen: stopped by SIGTERM; no output was written\n")
         self.assert_no_leftovers()
 
-    def test_kill_leaves_the_input_whole_and_nothing_that_the_next_run_does_not_remove(self):
-        path = self.large()
-        before = digest(path)
-        child = self.start(path, self.folder / "out")
-        child.kill()
-        child.communicate()
-        self.assertEqual(digest(path), before)
-        self.assertFalse((self.folder / "out").exists())
-        run(*self.large_words(path, self.folder / "out"))
-        self.assert_no_leftovers("large.u64", "out")
-
-    def test_injected_errors_end_it_in_order(self):
-        path = self.large()
-        before = digest(path)
-        for error, operation, after, text in (("ENOSPC", "write", 20, "No space left"), ("EIO", "write", 50, "Input/output"),
-                                              ("EIO", "read", 20, "Input/output"), ("EIO", "read", 100, "Input/output")):
-            with self.subTest(error=error, operation=operation, after=after):
-                done = run(*self.large_words(path, self.folder / "out"), code=2,
-                           env=dict(os.environ, PENSTOCK_INJECT=f"seed={SEED},error={error}@{operation}:{after}"))
-                self.assert_message(done, text)
-                self.assert_no_leftovers("large.u64")
-        self.assertEqual(digest(path), before)
-
-    def test_short_transfers_and_delays_change_nothing(self):
-        path = self.large()
-        run(*self.large_words(path, self.folder / "out"),
-            env=dict(os.environ, PENSTOCK_INJECT=f"seed={SEED},short=0.3,delay=0.05:300"))
-        self.assert_same_content(path, self.folder / "out", "u64")
 
 
 class FullDisk(Case):
@@ -831,13 +801,6 @@ class FullDisk(Case):
                 self.assertEqual(list(place.iterdir()), [])
                 self.assert_no_leftovers("large.u64", "small")
 
-    def test_a_limit_on_file_sizes_ends_it_in_order(self):
-        path = self.large()
-        limit = LARGE_BYTES // 2
-        done = run(*self.large_words(path, self.folder / "out"), code=2,
-                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
-        self.assert_message(done, "File too large")
-        self.assert_no_leftovers("large.u64")
 
 
 class Progress(Case):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`penstock sort --resume`, killed at random points and started again until it is done: resume_test.py PENSTOCK [TEST...].
+"""`penstock sort --resume`, stopped and started again: resume_test.py PENSTOCK [TEST...]. (Kills at any call: torture/.)
 
 It prints its seed; PENSTOCK_TEST_SEED repeats a run (as far as the time that a machine takes can be repeated).
 """
@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import sys
@@ -79,24 +78,6 @@ class Killed(end_to_end.Case):
         found = digest(self.folder / "out")
         (self.folder / "out").unlink()
         return found
-
-    def test_killed_at_random_points_it_comes_to_its_end(self):
-        for format_name, item_bytes, more in (("u64", 8, ()), ("kv64", 16, ("-u", "-r")), ("lines", 40, ())):
-            with self.subTest(format=format_name, seed=SEED):
-                self.gen(format_name, item_bytes)
-                words = self.sort_words("--format", format_name, *more)
-                wanted = self.wanted("--format", format_name, *more)
-                kills = 0
-                most = LARGE_BYTES
-                while self.run_until([*words, "--resume"], self.random.randrange(most), signal.SIGKILL):
-                    self.assertFalse((self.folder / "out").exists())
-                    kills += 1
-                    most += LARGE_BYTES // 4  # so that it does end
-                    self.assertLess(kills, 60)
-                self.assertEqual(digest(self.folder / "out"), wanted)
-                self.assert_nothing_left()
-                (self.folder / "out").unlink()
-                print(f"{format_name}: killed {kills} times", file=sys.stderr)
 
     def test_a_signal_says_how_to_go_on(self):
         self.gen("u64", 8)

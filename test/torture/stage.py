@@ -1,0 +1,130 @@
+"""What all trials of a campaign share: the program, the inputs, what is known of undisturbed runs, memory cgroups."""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+import random
+import shutil
+import tempfile
+import threading
+
+import operations
+import trial as trials
+from faults import Cannot
+
+
+@dataclasses.dataclass
+class Known:
+    """What is right."""
+    digests: list = dataclasses.field(default_factory=list)
+    lengths: list = dataclasses.field(default_factory=list)
+    paths: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Undisturbed:
+    """A run without faults: how often it makes each call, and what was wrong with it."""
+    counts: dict
+    problem: str
+
+
+class Stage:
+    def __init__(self, program, at_call, python="", package="", deadline_s=120):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-torture-"))
+        self.folder.chmod(0o755)  # for those without rights
+        self.program, self.at_call = (self.copied(path) for path in (program, at_call))
+        self.python, self.package = python, package
+        self.deadline_s = deadline_s
+        self.lock = threading.Lock()
+        self.locks, self.made, self.outputs, self.runs, self.reasons = {}, {}, {}, {}, {}
+        self.numbers = itertools.count()
+
+    def copied(self, path):
+        """Where everybody may read it; under its own name, which the program looks at."""
+        copy = shutil.copy(path, self.folder)
+        os.chmod(copy, 0o755)
+        return pathlib.Path(copy)
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def cannot(self, reason):
+        with self.lock:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def once(self, table, key, make):
+        """table[key], made by the first that asks."""
+        with self.lock:
+            lock = self.locks.setdefault((id(table), key), threading.Lock())
+        with lock:
+            if key not in table:
+                table[key] = make()
+            return table[key]
+
+    def inputs(self, operation, size):
+        """The same for all operations that take such."""
+        def make(kind, number):
+            path = self.folder / f"input-{next(self.numbers)}" / f"in{number}"
+            path.parent.mkdir()
+            path.write_bytes(kind(random.Random(f"{size} {number}"), operations.SIZES[size]))
+            return path
+        return [self.once(self.made, (kind, number, size), lambda: make(kind, number)) for number, kind in enumerate(operation.inputs)]
+
+    def known(self, operation, size):
+        """What is right; of an operation that plain Python cannot tell, without digests until a run has told."""
+        def make():
+            known = Known()
+            right = operation.expects([path.read_bytes() for path in self.inputs(operation, size)])
+            if right is not None:
+                self.keep(known, [right])
+            return known
+        return self.once(self.outputs, (operation.expected or operation.name, operation.inputs, size), make)
+
+    def keep(self, known, contents):
+        folder = self.folder / f"known-{next(self.numbers)}"
+        folder.mkdir()
+        for number, data in enumerate(contents):
+            known.paths.append(folder / str(number))
+            known.paths[-1].write_bytes(data)
+            known.digests.append(trials.digest_of(data))
+            known.lengths.append(len(data))
+
+    def undisturbed(self, operation, size):
+        def make():
+            known = self.known(operation, size)
+            place = trials.Place(self, trials.Trial(operation, size))
+            with place.closing:
+                place.prepare()
+                run = trials.Run(place, [])
+                ended = run.go("count")
+                problem = ""
+                if not known.digests:
+                    paths = place.outputs or [place.folder / "stdout"]
+                    contents = [path.read_bytes() if path.exists() else b"" for path in paths]
+                    self.keep(known, contents)
+                    if operation.compares and not operation.can_be([path.read_bytes() for path in place.inputs], contents):
+                        problem = "exit code 0 and a wrong output"
+                return Undisturbed(ended.counts, trials.Judge(place, run, ended, []).problem() or problem)
+        return self.once(self.runs, (operation.name, size), make)
+
+    def make_cgroup(self, bytes_max):
+        """Of the kernel's first or second kind, below the one that we are in."""
+        for row in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = row.split(":", 2)
+            if controllers == "memory":
+                base, limit = pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+            elif controllers == "" and pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+                base, limit = pathlib.Path("/sys/fs/cgroup" + path), "memory.max"
+            else:
+                continue
+            folder = base / f"penstock-torture-{os.getpid()}-{next(self.numbers)}"
+            try:
+                folder.mkdir()
+                (folder / limit).write_text(str(bytes_max))
+                return folder
+            except OSError as error:
+                if folder.exists():
+                    folder.rmdir()
+                raise Cannot(f"a memory cgroup: {error.strerror}") from error
+        raise Cannot("a memory cgroup: the kernel has none here")
