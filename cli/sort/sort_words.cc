@@ -113,8 +113,8 @@ void add_sort_words(Parser& parser, SortWords& words) {
       "(default: a short look at the disk of the temporaries)");
   parser
       .add_option("--compress-temporaries", words.compression,
-                  "of lines and records, with LZ4: auto (where it pays on this disk), always or "
-                  "never (default: auto)")
+                  "lines and records with LZ4, numbers without the bits that a block shares: auto "
+                  "(where it pays on this disk), always or never (default: auto)")
       .value_name("WHEN");
   parser
       .add_option("--pool", words.pool,

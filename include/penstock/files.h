@@ -181,11 +181,12 @@ struct FilesStats {
 
 // ---- Sort.
 
-// Of the temporaries of records and lines, block by block, with LZ4.
+// Of temporaries, block by block: numbers go without the bits that those of a block share, records and
+// lines by LZ4.
 enum class Compression {
   automatic,  // where the disk is so slow, and a sample shrinks so much, that it pays
   never,
-  always,  // what shrinks by an eighth
+  always,  // what becomes smaller: records and lines by an eighth
 };
 
 struct SortFilesOptions {

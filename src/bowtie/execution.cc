@@ -27,8 +27,9 @@
 // *The gate.* Where the paper's algorithms do not overlap, the computation rests while the device
 // works (a group is written, or loaded). A computation that waits goes on only when what it waits
 // for is there *and* the gate is open; overlapped actions and `compute` open it, the others close
-// it. Nothing stops a computation that does not wait: none of those actions begin while it runs. (Where
-// a switch costs nothing the rest would be all that the order of the paper brings: never_rests.)
+// it. Nothing stops a computation that does not wait: none of those actions begin while it runs. Where
+// a switch costs nothing the rest would be all that the order of the paper brings, and the gate stays open
+// (never_rests): the rest of a group is then read while the computation runs, which only lowers the levels.
 //
 // *In flight.* Several requests of a run are in flight, and a run does not wait for those of the
 // run before it: the device always has its next request. Levels count what is submitted, so the

@@ -120,8 +120,8 @@ struct RunResult {
   uint64_t run_bytes_min = 0;
   uint64_t run_bytes_max = 0;
   double seconds = 0;
-  // Of `seconds`: the device worked on reads or writes, and the computation waited for it; both
-  // worked; the computation worked alone.
+  // Of `seconds`: the device worked on reads or writes, and the computation waited for it (or, with
+  // RunOptions::never_rests, may have worked beside); both worked; the computation worked alone.
   double seconds_reading = 0;
   double seconds_writing = 0;
   double seconds_overlapped = 0;

@@ -21,7 +21,8 @@
 // A driver keeps these rules:
 // 1. Buckets take what the policy says: never more than `layout().output_memory_bytes` in all
 //    outputs (the computation stalls before), never more in an input than an action allowed.
-// 2. The computation runs during overlapped actions and during `compute`, and not otherwise.
+// 2. The computation runs during overlapped actions and during `compute`, and not otherwise; unless
+//    RunOptions::never_rests says so.
 // 3. A driver that moves whole blocks may read or write less than told, by less than
 //    `layout().block_bytes`, but not nothing: it moves at least a block where there is one. What is
 //    left of a bucket smaller than that is written at the end.

@@ -145,9 +145,12 @@ TEST_F(Damage, OfABucketIsNoticed) {
 }
 
 TEST_F(Damage, OfACompressedBucketIsNoticed) {
-  SortOptions options = sort_options(lines, 30 * MiB);
-  options.compression = Compression::always;
-  expect_noticed([&] { return sort(options); });
+  for (const Format& format : {lines, u64, Format{Type::kv64, 16}}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    SortOptions options = sort_options(format, 30 * MiB);
+    options.compression = Compression::always;
+    expect_noticed([&] { return sort(options); });
+  }
 }
 
 TEST_F(Damage, OfABucketOfAFrequentKeyIsNoticed) {

@@ -207,6 +207,7 @@ class PackingTest : public SortFixture {
     const SortPlan& plan = stats->predicted;
     EXPECT_NEAR(static_cast<double>(plan.temp_bytes) / static_cast<double>(plan.spilled_bytes),
                 share, 0.1);
+    EXPECT_FALSE(plan.alternatives.empty());
     return share;
   }
 };

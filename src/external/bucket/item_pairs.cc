@@ -300,7 +300,12 @@ uint64_t sort_pairs_extra_bytes(const record::Format& format, uint64_t items, un
   const uint64_t kept_bytes =
       format.keys == nullptr ? 0
                              : 2 * kept_bytes_max + kept_items_max * MadeKeyPairs::kept_item_bytes;
-  return sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads}) + kept_bytes;
+  // All of them by all threads, or a group of its own by each.
+  const uint64_t together =
+      sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads});
+  const uint64_t each =
+      sorting::extra_bytes<KeyValue>(items / threads, {.order = {}, .threads = 1});
+  return std::max(together, threads * each) + kept_bytes;
 }
 
 }  // namespace penstock::external

@@ -315,12 +315,14 @@ BucketPlan plan_with_lists(const SortOptions& options, uint64_t memory_bytes,
 // lists of lengths would make it so, there are none.
 BucketPlan plan_buckets(const SortOptions& options, uint64_t memory_bytes,
                         const BucketInput& input) {
-  const bool never = options.resume || options.compression == Compression::never;
-  if (!never) {
+  const bool always = options.compression == Compression::always;
+  const bool may_compress =
+      !options.resume && (always || (options.compression == Compression::automatic &&
+                                     (input.known || !options.format.numeric())));
+  if (may_compress) {
     const BucketPlan plan =
         plan_with_lists(options, memory_bytes, input, list_bytes_per_compressed_block);
-    const bool may_be_plain =
-        options.format.numeric() && options.compression == Compression::automatic;
+    const bool may_be_plain = options.format.numeric() && !always;
     if (plan.fits || (plan.holds && plan.splits <= 1) || !may_be_plain) return plan;
   }
   return plan_with_lists(options, memory_bytes, input, list_bytes_per_block);

@@ -11,6 +11,7 @@
 #include "external/context.h"
 #include "external/plan/bucket_plan.h"
 #include "external/plan/sort_input.h"
+#include "external/spill/spill_codec.h"
 
 namespace penstock::external {
 
@@ -60,6 +61,8 @@ class Costs {
   void look(bool passed_over, bool copied);
   // Nothing: nobody looked at it.
   const std::optional<bowtie::DeviceProfile>& device() const { return device_; }
+  // What a trial of compression told, for those who plan the same with other budgets.
+  std::optional<CompressionTrial> compression;
   // So that small sorts have a prediction, too.
   void assume_disk();
 

@@ -124,11 +124,11 @@ SortPlan Planner::decide_tentatively() {
   return std::move(plan_);
 }
 
-// With a quarter and a half of the memory, and with more, until all of it fits. (Of what would be
-// compressed nobody tried how much smaller it becomes with other blocks.)
+// With a quarter and a half of the memory, and with more, until all of it fits. (What is
+// compressed becomes about as much smaller with other blocks.)
 void Planner::look_for_alternatives() {
   const bool differs = plan_.method == Method::distribute || plan_.method == Method::in_memory;
-  if (!differs || !plan_.device || !input_.known || options_.top || plan_.compresses) return;
+  if (!differs || !plan_.device || !input_.known || options_.top) return;
   const auto machine_bytes = static_cast<double>(os::machine_memory().memory_bytes);
   for (const double times : {0.25, 0.5, 2.0, 4.0, 16.0}) {
     const double memory = times * static_cast<double>(options_.memory_bytes);
@@ -504,12 +504,16 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   if (plan.block_list_bytes < list_bytes_per_compressed_block) return;
   plan_.compresses = always;
   if (!input_.known || spilled == 0 || input_.any_in_order()) return;
-  if (!tries_ || (!always && (!plan_.device || splits.size() > 1))) return;
-  auto trial = options_.format.numeric()
-                   ? try_packing(context_, input_.pieces, input_.sample.numbers, plan.buckets,
-                                 plan.block_bytes / record::item_bytes_of(options_.format.type))
-                   : try_compression(context_, input_.pieces);
-  if (!trial) return;  // the sort will tell what is wrong with the input
+  if (!always && (!plan_.device || splits.size() > 1)) return;
+  if (tries_) {
+    auto trial = options_.format.numeric()
+                     ? try_packing(context_, input_.pieces, input_.sample.numbers, plan.buckets,
+                                   plan.block_bytes / record::item_bytes_of(options_.format.type))
+                     : try_compression(context_, input_.pieces);
+    if (trial) costs_.compression = *trial;  // (The sort will tell what is wrong with the input.)
+  }
+  const std::optional<CompressionTrial>& trial = costs_.compression;
+  if (!trial) return;
   Step split_smaller = splits.front();
   Step sorted_smaller = sorted;
   auto shrunk = [&](uint64_t of) {
@@ -524,7 +528,7 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   if (!always) {
     const double usual = costs_.seconds_of(splits.front()) + costs_.seconds_of(sorted);
     const double smaller = costs_.seconds_of(split_smaller) + costs_.seconds_of(sorted_smaller);
-    // Texts shrink by as much as was tried, more or less; what numbers share is known.
+    // Texts shrink by as much as was tried, more or less; of numbers a sample of all of them tells.
     const bool numeric = options_.format.numeric();
     plan_.compresses =
         (numeric || trial->ratio <= 1 - 1.0 / shrinks_by) && usual > compression_gain_min * smaller;

@@ -384,7 +384,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stret
       run.inputs(), {{.file = target.file, .offset = target.offset, .bytes_max = stored.bytes}},
       bowtie::merge(format, how),
       {.format = format,
-       .memory_bytes = memory_bytes - bowtie::merge_memory_bytes(format),
+       .memory_bytes = memory_bytes - std::min(memory_bytes, bowtie::merge_memory_bytes(format)),
        .phase = "merge"});
   if (!status) return std::unexpected(status.error());
   stored.bytes = run.output_bytes();

@@ -20,7 +20,6 @@
 #include <string_view>
 
 #include "record/codec.h"
-#include "record/format.h"
 
 namespace penstock::sorting {
 

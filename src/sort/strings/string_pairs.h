@@ -7,8 +7,8 @@
 // beside it, and those are sorted in place at the speed of numbers, without a look at the strings.
 //
 // The number tells as much of the key as it can: the bits in which the keys differ
-// (key_bits.h). What is equal in them is a group, and is put right by itself: few by comparing keys;
-// many like the whole, by the bits behind those that are equal. Often there is nothing to put right,
+// (key_bits.h). What is equal in them is a group, and is put right by itself: few by the eight bytes
+// behind them; many like the whole, by the bits behind those that are equal. Often there is nothing to put right,
 // because the numbers were complete.
 //
 // (Keys end. What is behind the end of a shorter key is filled up with zeros, so a group may hold "a"
@@ -32,7 +32,7 @@
 
 namespace penstock::sorting {
 
-// Below it a sort by comparisons is as good.
+// Below it the eight bytes behind those that are equal mostly suffice.
 inline constexpr size_t group_items_min = 64;
 inline constexpr unsigned group_depth_max = 64;
 // What is less is not worth a thread.
@@ -208,7 +208,7 @@ class StringPairs {
   Status order(std::span<KeyValue> pairs, const Known& known) {
     auto order_one = [&](std::span<KeyValue> group) { return order_group(group, known); };
     if (known.complete) return order_groups(pairs, order_one);
-    // A string is asked for only if it is in a group.
+    // (The first one of a group is not asked for.)
     auto in_group = [&](size_t i) { return i < pairs.size() && pairs[i].key == pairs[i - 1].key; };
     return order_groups(pairs, order_one, [&](size_t i) {
       if (in_group(i + 2 * prefetch_pairs))
