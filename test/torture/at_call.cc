@@ -7,14 +7,14 @@
 // call waits: "ask RULE PID" goes to the caller, and any answer lets the call be made. A `+` behind
 // the number means all calls from there on. `count` counts the calls of each kind.
 //
-// At the end the caller is told: "call NAME COUNT" of each kind, "left N", where a
-// process outlived the program, and "ended CODE": the exit code, or minus the signal's
-// number.
-// Exit code: 0; 77 where the system cannot do this.
+// At the end the caller is told: "call NAME COUNT" of each kind, "left 1" where a process outlived
+// the program, and "ended CODE": the exit code, or minus the signal's number. Exit code: 0; 77 where
+// the system cannot do this.
 //
 // A seccomp filter asks this process before each call of the kinds that the rules name, whichever
 // thread or child makes it. The loader's calls are not counted: the program's own begin when it
-// looks at its descriptor 0 (occupy_standard_streams).
+// looks at its descriptor 0, with F_GETFD (occupy_standard_streams), or with what `from=COMMAND`
+// says.
 
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -150,6 +150,7 @@ struct Rule {
 
 struct Rules {
   bool counts = false;
+  unsigned begins_with = F_GETFD;
   std::vector<Rule> all;
 
   bool parse(const std::string& text) {
@@ -159,6 +160,10 @@ struct Rules {
       at = end + 1;
       if (word == "count") {
         counts = true;
+        continue;
+      }
+      if (word.starts_with("from=")) {
+        begins_with = std::atoi(word.c_str() + 5);
         continue;
       }
       Rule rule;
@@ -273,7 +278,8 @@ class Supervisor {
   // The error of the call; 0: it is made.
   int answer_to(const seccomp_notif& asked) {
     const seccomp_data& data = asked.data;
-    began_ = began_ || (data.nr == SYS_fcntl && data.args[0] == 0 && data.args[1] == F_GETFD);
+    began_ =
+        began_ || (data.nr == SYS_fcntl && data.args[0] == 0 && data.args[1] == rules_.begins_with);
     if (!began_) return 0;
     for (size_t i = 0; i < calls.size(); ++i) {
       const Call& call = calls[i];

@@ -152,7 +152,8 @@ class Operation:
     resumes: bool = False
     compares: bool = True  # False: what it prints is another thing each time
     error_codes: tuple = (2,)
-    needs_threads: bool = True
+    quiet_codes: tuple = ()  # of them those that say nothing
+    needs: tuple = ("clone3", "clone")  # the calls that it cannot do without
     environment: tuple = ()
     python: bool = False  # the words are a program of Python
     left_by_a_kill: str = ""  # a name that stays where a signal ended it at once, by docs/torture.md
@@ -177,14 +178,15 @@ def same_lines(inputs, outputs):
 
 NUMBERS = ("--format", "u64")
 PARTS = tuple(f"part-{i}" for i in range(5))
-# The calls of Python's start are not counted: they end where it looks at descriptor 0. Its errors are told as the program tells its own.
-PYTHON = """
+# The calls of Python's start are not counted: they end where at_call is told. Its errors are told as the program tells its own.
+FROM = 11  # F_GETSIG, which nobody else calls
+PYTHON = f"""
 import fcntl, os, sys
 import penstock
-fcntl.fcntl(0, fcntl.F_GETFD)
+fcntl.fcntl(0, {FROM})
 code = 0
 try:
-    {}
+    {{}}
 except Exception as error:
     print("penstock: " + " ".join(str(error).split() or [repr(error)]), file=sys.stderr, flush=True)
     code = 2
@@ -221,11 +223,13 @@ ALL = [
               sizes=("none", "few", "small")),
     Operation("cat-file", ("cat", "{in0}", "{in1}", "-o", "{out}"), (PACKED_LINES, words), lambda a, b: gzip.decompress(a) + b,
               error_codes=(1, 2), sizes=("none", "few", "small")),
-    Operation("find", ("find", "77", "{in0}"), (lines,), lambda data: places(b"77", data), outputs=(), sizes=("few", "small", "large")),
+    Operation("find", ("find", "77", "{in0}"), (lines,), lambda data: places(b"77", data), outputs=(), sizes=("few", "small", "large"),
+              error_codes=(1, 2), quiet_codes=(1,)),
     Operation("convert", ("convert", "{in0}", "-q", "--format", "trace", "-o", "{out}"), (requests,), None, sizes=("few", "small"),
-              error_codes=(1, 2)),
-    Operation("replay", ("replay", "{in0}", "--on", "{temp}", "--json"), (requests,), None, outputs=(), compares=False, sizes=("few",)),
-    Operation("gen", ("gen", *NUMBERS, "--count", "300000", "--seed", "7", "-o", "{out}"), (), None, sizes=("few",), needs_threads=False),
+              error_codes=(1, 2), quiet_codes=(1,)),
+    Operation("replay", ("replay", "{in0}", "--on", "{temp}", "--json"), (requests,), None, outputs=(), compares=False, sizes=("few",),
+              error_codes=(1, 2), needs=("clone3", "clone", "direct")),
+    Operation("gen", ("gen", *NUMBERS, "--count", "300000", "--seed", "7", "-o", "{out}"), (), None, sizes=("few",), needs=()),
     Operation("python-sort", (PYTHON.format("penstock.sort_file(r'{in0}', r'{out}', format='u64', memory='64M', temp=r'{temp}')"),),
               (numbers,), sorted_numbers, sizes=("few", "small", "large"), python=True),
     Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', temp=r'{temp}', "

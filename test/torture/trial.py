@@ -231,10 +231,12 @@ class Run:
     def go(self, *more_rules):
         place, stage = self.place, self.place.stage
         rules, asking = list(more_rules), {}
+        if place.trial.operation.python:
+            rules.append(f"from={operations.FROM}")
         for fault in self.faults:
             for rule in fault.rules():
                 if rule.endswith(":ask"):
-                    asking[sum(word != "count" for word in rules)] = fault
+                    asking[sum(":" in word for word in rules)] = fault
                 rules.append(rule)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs, open(place.folder / "stdout", "wb") as out, open(place.folder / "stderr", "wb") as err, self.standard_input() as given:
@@ -329,7 +331,10 @@ class Run:
                 messages.seek(0)
                 told = messages.read().decode(errors="replace")
             self.twin_messages += told
-            if process.returncode not in (0, *self.place.trial.operation.error_codes) or (process.returncode and not is_message(told)):
+            operation = self.place.trial.operation
+            if process.returncode in (0, *operation.quiet_codes):
+                continue
+            if process.returncode not in operation.error_codes or not is_message(told):
                 self.twin_problem = f"the second run ends with {process.returncode}: {told}"
         self.twins.clear()
 
@@ -376,16 +381,19 @@ class Judge:
             number = -ended.code
             if number == signal.SIGABRT and self.has("error") and any(f.call == "munmap" for f in self.struck) and not ended.message:
                 return ""  # the C library's own, which does not get rid of a thread's stack
+            if number == signal.SIGXFSZ and self.has("limit") and self.operation.name == "find":
+                return ""  # it has nothing to clean up
             if ENDS not in allowed or number not in run.signals:
                 return f"ended by signal {number}{told}"
-            if run.signals[number] and f"stopped by {signal.Signals(number).name}" not in ended.message:
+            told_nothing_on = self.operation.python or any(fault.call == "write" for fault in self.struck)
+            if run.signals[number] and not told_nothing_on and f"stopped by {signal.Signals(number).name}" not in ended.message:
                 return f"ended by signal {number} without a word{told}"
             return ""
         if ended.code not in self.operation.error_codes:
             return f"exit code {ended.code}{told}"
         if not allowed & {FAILS, MUST_FAIL}:
             return f"exit code {ended.code} where nothing was in its way{told}"
-        if not is_message(ended.message):
+        if ended.code not in self.operation.quiet_codes and not is_message(ended.message):
             return f"exit code {ended.code} without a message of ours{told}"
         return ""
 
@@ -408,8 +416,8 @@ class Judge:
             old_or_new = all(now in (old, new) for now, old, new in zip(found, place.before, self.known.digests))
             if old_or_new or not place.outputs[0].parent.is_dir():
                 return ""
-            if self.operation.in_place and any(fault.changes_input for fault in self.struck):
-                return ""  # it is what the fault made of it
+            if any(fault.changes_input for fault in self.struck):
+                return ""  # it is, or is made of, what the fault made of the input
             return "an output that is neither the old nor the new one"
         if self.has("remove-folder") and not place.outputs[0].exists():
             return ""  # its folder went after it had been finished
@@ -428,9 +436,11 @@ class Judge:
             return wrong if changes == ["remove"] else ""
         if now is None or found == [digest_of(now)]:
             return ""
-        # What was read before and behind the change is mixed; nothing more can be said than how much.
+        # What was read before and behind a change is mixed: nothing can be said of it.
         lengths = {self.known.lengths[0], len(now)}
-        return "" if self.place.outputs[0].stat().st_size in lengths and "replace" not in changes else f"{wrong} (the input: {changes})"
+        if "change" in changes or ("replace" not in changes and self.place.outputs[0].stat().st_size in lengths):
+            return ""
+        return f"{wrong} (the input: {changes})"
 
     def stream_output(self, path):
         if self.ended.code == 0:
