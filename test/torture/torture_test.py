@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The campaign of faults: torture_test.py PENSTOCK AT_CALL [TEST...].
 
-Short is a share of it for each run of the tests, Long half an hour with new seeds; Broken says that the campaign can fail: programs that lie, leave
+Short is a share of it that is the same each time, Long half an hour with new seeds, both for `./check full`; Broken says that the campaign can fail: programs that lie, leave
 something behind, hang or write in place are found. PENSTOCK_TEST_SEED says which trials are drawn.
 """
 
