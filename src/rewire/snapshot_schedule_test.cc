@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <random>
@@ -26,18 +24,6 @@
 
 namespace penstock::rewire {
 namespace {
-
-// The number in PENSTOCK_TEST_SEED, to repeat a run, or one of the moment.
-uint64_t seed_of_run() {
-  static const uint64_t seed = [] {
-    const char* given = std::getenv("PENSTOCK_TEST_SEED");
-    const uint64_t chosen =
-        given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
-    std::printf("PENSTOCK_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
-    return chosen;
-  }();
-  return seed;
-}
 
 // ---- one thread, a model
 

@@ -8,7 +8,7 @@
 #include "os/semaphore.h"
 #include "pool/late_unmaps.h"
 #include "rewire/gate.h"
-#include "schedules/scheduler.h"
+#include "schedules/expectations.h"
 
 namespace penstock::schedules {
 namespace {
@@ -128,42 +128,30 @@ void views(Run& run) {
   require(late.flush() == 0, "views cannot be unmapped");
 }
 
-void expect_true(const char* name, const Bounds& bounds, void (*scenario)(Run&)) {
-  const Found found = explore(name, bounds, scenario);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
-}
-void expect_found(int fault, const char* name, int deviations, void (*scenario)(Run&)) {
-  plant(fault);
-  const Found found = explore(name, {.deviations = deviations, .random = 0}, scenario);
-  plant(0);
-  EXPECT_TRUE(found.failure) << "planted: " << fault;
-  if (found.failure) std::printf("%s\n", found.failure->c_str());
-}
-
 TEST(GateSchedules, NobodyIsInsideAClosedGate) {
-  expect_true("gate.closing", {.deviations = 3}, closing);
+  expect_right({"gate.closing", closing, {.deviations = 3}});
 }
 TEST(GateSchedules, NobodyWaitsForMoreThanTwoClosings) {
-  expect_true("gate.fairness", {.deviations = 4}, fairness);
+  expect_right({"gate.fairness", fairness, {.deviations = 4}});
 }
 TEST(GateSchedules, ASemaphoreExcludes) {
-  expect_true("semaphore.exclusion", {.deviations = 4}, exclusion);
+  expect_right({"semaphore.exclusion", exclusion, {.deviations = 4}});
 }
 TEST(GateSchedules, ASemaphoreHandsOver) {
-  expect_true("semaphore.handing", {.deviations = 4}, handing);
+  expect_right({"semaphore.handing", handing, {.deviations = 4}});
 }
 TEST(GateSchedules, ViewsThatAreUsedStay) {
-  expect_true("late_unmaps.views", {.deviations = 2}, views);
+  expect_right({"late_unmaps.views", views, {.deviations = 2}});
 }
 TEST(GateSchedules, WhatIsPlantedIsFound) {
-  for (const int fault : {11, 12, 13, 14, 15}) expect_found(fault, "gate.closing", 3, closing);
-  expect_found(16, "gate.fairness", 4, fairness);
-  expect_found(21, "semaphore.handing", 4, handing);
-  expect_found(22, "semaphore.handing", 4, handing);
-  expect_found(23, "semaphore.exclusion", 4, exclusion);
-  expect_found(31, "late_unmaps.views", 2, views);
-  expect_found(32, "late_unmaps.views", 2, views);
+  for (const int fault : {11, 12, 13, 14, 15})
+    expect_found(fault, {"gate.closing", closing, {.deviations = 3}});
+  expect_found(16, {"gate.fairness", fairness, {.deviations = 4}});
+  expect_found(21, {"semaphore.handing", handing, {.deviations = 4}});
+  expect_found(22, {"semaphore.handing", handing, {.deviations = 4}});
+  expect_found(23, {"semaphore.exclusion", exclusion, {.deviations = 4}});
+  expect_found(31, {"late_unmaps.views", views, {.deviations = 2}});
+  expect_found(32, {"late_unmaps.views", views, {.deviations = 2}});
 }
 
 }  // namespace

@@ -6,16 +6,13 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "os/process.h"
-#include "schedules/scheduler.h"
+#include "schedules/expectations.h"
 #include "stream/process_stream.h"
 
 namespace {
@@ -183,11 +180,6 @@ void consumer_dies(Run& run) {
   run.bury();
 }
 
-struct Case {
-  const char* name;
-  void (*scenario)(Run&);
-  Bounds bounds;
-};
 const Case waits{
     "process_stream.without_read_ahead", without_read_ahead, {.deviations = 2, .random = 300}};
 const Case reads_ahead{
@@ -204,36 +196,22 @@ class ProcessStreamSchedules : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Orders, ProcessStreamSchedules,
                          testing::Values(waits, reads_ahead, producer_ends, failing_ends,
                                          consumer_ends),
-                         [](const auto& test) {
-                           return std::string(std::strchr(test.param.name, '.') + 1);
-                         });
+                         name_of_case);
 
 TEST_P(ProcessStreamSchedules, AllArrivesOrIsToldOf) {
-  const Found found = explore(GetParam().name, GetParam().bounds, GetParam().scenario);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
+  expect_right(GetParam());
 }
 
-struct Planted {
-  int fault;
-  const Case* found_by;
-};
 class ProcessStreamFaults : public testing::TestWithParam<Planted> {};
 INSTANTIATE_TEST_SUITE_P(Planted, ProcessStreamFaults,
                          testing::Values(Planted{41, &failing_ends}, Planted{42, &producer_ends},
                                          Planted{43, &reads_ahead}, Planted{44, &waits},
                                          Planted{45, &waits}, Planted{46, &waits},
                                          Planted{47, &waits}, Planted{48, &waits}),
-                         [](const auto& test) { return std::to_string(test.param.fault); });
+                         name_of_planted);
 
 TEST_P(ProcessStreamFaults, AreFound) {
-  const auto& [fault, by] = GetParam();
-  plant(fault);
-  const Found found =
-      explore(by->name, {.deviations = by->bounds.deviations, .random = 0}, by->scenario);
-  plant(0);
-  EXPECT_TRUE(found.failure);
-  if (found.failure) std::printf("%s\n", found.failure->c_str());
+  expect_found(GetParam().fault, *GetParam().found_by);
 }
 
 }  // namespace

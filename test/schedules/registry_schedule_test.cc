@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "fault/registry.h"
-#include "schedules/scheduler.h"
+#include "schedules/expectations.h"
 
 namespace penstock::schedules {
 namespace {
@@ -107,19 +107,13 @@ class RegistrySchedules : public testing::Test {
 };
 
 TEST_F(RegistrySchedules, ARemovedRegionHasNobodyInside) {
-  const Found found = explore("registry.removal", {.deviations = 4}, removal);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
+  expect_right({"registry.removal", removal, {.deviations = 4}});
 }
 TEST_F(RegistrySchedules, ASlotServesItsOwnRegionAlone) {
-  const Found found = explore("registry.reuse", {.deviations = 4}, reuse);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
+  expect_right({"registry.reuse", reuse, {.deviations = 4}});
 }
 TEST_F(RegistrySchedules, ARegionThatStaysIsServed) {
-  const Found found = explore("registry.changes", {.deviations = 3}, changes);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
+  expect_right({"registry.changes", changes, {.deviations = 3}});
 }
 TEST_F(RegistrySchedules, WhatIsPlantedIsFound) {
   for (int fault = 1; fault <= 6; ++fault) {

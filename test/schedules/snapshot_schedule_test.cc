@@ -4,16 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstring>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/access.h"
 #include "penstock/rewire.h"
 #include "rewire/table_core.h"
-#include "schedules/scheduler.h"
+#include "schedules/expectations.h"
 
 namespace penstock::schedules {
 namespace {
@@ -125,43 +122,24 @@ void changing(Run& run) {
           "changes are not what apply() said");
 }
 
-struct Case {
-  const char* name;
-  void (*scenario)(Run&);
-  Bounds bounds;
-};
 const Case cuts{"snapshot.cut", cut, {.deviations = 1, .random = 1000}};
 const Case ends{"snapshot.ending", ending, {.deviations = 1, .random = 500}};
 const Case changed{"snapshot.changes", changing, {.deviations = 2, .random = 500}};
 
 class SnapshotSchedules : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Orders, SnapshotSchedules, testing::Values(cuts, ends, changed),
-                         [](const auto& test) {
-                           return std::string(std::strchr(test.param.name, '.') + 1);
-                         });
+                         name_of_case);
 TEST_P(SnapshotSchedules, AreOfOneMoment) {
-  const Found found = explore(GetParam().name, GetParam().bounds, GetParam().scenario);
-  EXPECT_FALSE(found.failure) << *found.failure;
-  EXPECT_TRUE(found.is_complete);
+  expect_right(GetParam());
 }
 
-struct Planted {
-  int fault;
-  const Case* found_by;
-};
 class SnapshotFaults : public testing::TestWithParam<Planted> {};
 INSTANTIATE_TEST_SUITE_P(Planted, SnapshotFaults,
                          testing::Values(Planted{51, &cuts}, Planted{52, &cuts}, Planted{53, &ends},
                                          Planted{54, &ends}, Planted{55, &changed}),
-                         [](const auto& test) { return std::to_string(test.param.fault); });
+                         name_of_planted);
 TEST_P(SnapshotFaults, AreFound) {
-  const auto& [fault, by] = GetParam();
-  plant(fault);
-  const Found found =
-      explore(by->name, {.deviations = by->bounds.deviations, .random = 0}, by->scenario);
-  plant(0);
-  EXPECT_TRUE(found.failure);
-  if (found.failure) std::printf("%s\n", found.failure->c_str());
+  expect_found(GetParam().fault, *GetParam().found_by);
 }
 
 }  // namespace
