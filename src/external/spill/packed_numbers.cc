@@ -53,6 +53,12 @@ using Vector = typename VectorOf<Word>::Type;
 template <class Word>
 inline constexpr unsigned word_bits = 8 * sizeof(Word);
 
+// REQUIRES: bits > 0.
+template <class Word>
+Word low_bits(unsigned bits) {
+  return ~Word{0} >> (word_bits<Word> - bits);
+}
+
 template <class Word>
 Vector<Word> load(const std::byte* at) {
   Vector<Word> vector;
@@ -78,7 +84,7 @@ Column column_of(Word first, Word differs) {
   if (differs == 0) return {.shared = first};
   const auto below = static_cast<unsigned>(std::countr_zero(differs));
   const auto bits = static_cast<unsigned>(std::bit_width(differs)) - below;
-  const Word mask = (~Word{0} >> (word_bits<Word> - bits)) << below;
+  const Word mask = low_bits<Word>(bits) << below;
   return {.shared = static_cast<Word>(first & ~mask),
           .bits = static_cast<uint8_t>(bits),
           .below = static_cast<uint8_t>(below)};
@@ -213,7 +219,7 @@ struct Packed {
       const auto group = load_group<Word, columns>(block + i * group_bytes);
       for (size_t c = 0; c < columns; ++c) {
         if (shared[c].bits == 0) continue;
-        const Word mask = ~Word{0} >> (word_bits<Word> - shared[c].bits);
+        const Word mask = low_bits<Word>(shared[c].bits);
         packer.add((group[c] >> shared[c].below) & mask, shared[c].bits);
       }
     }
@@ -238,7 +244,7 @@ struct Packed {
       for (size_t c = columns; c-- > 0;) {
         group[c] = Vector<Word>{} + static_cast<Word>(shared[c].shared);
         if (shared[c].bits == 0) continue;
-        const Word mask = ~Word{0} >> (word_bits<Word> - shared[c].bits);
+        const Word mask = low_bits<Word>(shared[c].bits);
         group[c] |= (unpacker.take(shared[c].bits) & mask) << shared[c].below;
       }
       store_group<Word, columns>(block + i * group_bytes, group);
