@@ -1,4 +1,5 @@
 #include <fmt/core.h>
+#include <stdio_ext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -200,9 +201,11 @@ int main(int argc, char** argv) {
   if (argc < 2 || std::string_view(argv[1]) != "trace") {
     (void)penstock::os::raise_open_files_limit();
   }
-  // Output that could not be written is an error even when it fails as late as here.
+  // Output that could not be written is an error even when it fails as late as here. What the buffer
+  // holds behind a write that failed goes nowhere.
   int code = penstock::cli::run(argc, argv);
-  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  const bool written = std::ferror(stdout) == 0 && std::fflush(stdout) == 0;
+  if (!written) ::__fpurge(stdout);
   if (std::fclose(stdout) != 0 || !written) {
     std::fprintf(stderr, "%s: cannot write to standard output\n", program_name);
     return penstock::cli::exit_error;

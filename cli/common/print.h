@@ -5,16 +5,27 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace penstock::cli {
 
+// Nothing follows a write that failed: it would stand behind a hole. stderr takes the next message all
+// the same; it has no buffer, so nothing is lost where a signal interrupts a write.
+inline void write_text(std::FILE* to, std::string_view text) {
+  if (to == stderr) std::clearerr(to);
+  while (!text.empty() && std::ferror(to) == 0) {
+    text.remove_prefix(std::fwrite(text.data(), 1, text.size(), to));
+    if (to == stderr && errno == EINTR) std::clearerr(to);
+  }
+}
+
 template <class... T>
 void print_to(std::FILE* to, fmt::format_string<T...> format, T&&... values) {
-  const std::string text = fmt::format(format, std::forward<T>(values)...);
-  (void)std::fwrite(text.data(), 1, text.size(), to);
+  write_text(to, fmt::format(format, std::forward<T>(values)...));
 }
 template <class... T>
 void print(fmt::format_string<T...> format, T&&... values) {

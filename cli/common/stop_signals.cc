@@ -66,7 +66,8 @@ void write_message(const Farewell::Messages& messages, int signal) {
   for (size_t i = 0; i < stopping.size(); ++i) {
     if (stopping[i].signal != signal) continue;
     const std::string& message = messages[i];
-    if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;  // nobody to tell
+    while (write(STDERR_FILENO, message.data(), message.size()) < 0 && errno == EINTR) {
+    }
   }
 }
 

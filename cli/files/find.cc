@@ -85,10 +85,10 @@ class TextPrinter final : public Printer {
     if (arguments_.count) return {};
     print("{}{}", prefix_, match.offset);
     if (arguments_.only_matching) {
-      std::putchar(':');
+      write_text(stdout, ":");
       if (Status printed = print_bytes(stream, match); !printed) return printed;
     }
-    std::putchar('\n');
+    write_text(stdout, "\n");
     return {};
   }
   void end_file(const std::string&, uint64_t count, const Status&) override {
@@ -104,7 +104,7 @@ class TextPrinter final : public Printer {
       const uint64_t stop = std::min(end, round_up(at + 1, stream.block_bytes()));
       const char* piece = stream.begin<char>() + at;
       if (Status here = stream.prepare_read(piece, stop - at); !here) return here;
-      std::fwrite(piece, 1, stop - at, stdout);
+      write_text(stdout, {piece, stop - at});
       at = stop;
     }
     return {};
@@ -117,10 +117,10 @@ class TextPrinter final : public Printer {
 
 void print_line(const std::string& prefix, const FindArguments& arguments, uint64_t number,
                 std::string_view text) {
-  std::fwrite(prefix.data(), 1, prefix.size(), stdout);
+  write_text(stdout, prefix);
   if (arguments.line_numbers) print("{}:", number);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::putchar('\n');
+  write_text(stdout, text);
+  write_text(stdout, "\n");
 }
 
 // One object, written as it comes.
