@@ -1,12 +1,17 @@
 // penstock convert: a trace, or another program's log, as a sequence of requests in other programs'
 // formats, or as a trace.
 
+#include <signal.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "cli/common/command.h"
+#include "cli/common/output_words.h"
 #include "cli/common/print.h"
+#include "cli/common/stop_signals.h"
 #include "cli/trace/trace_summary.h"
 #include "trace/export/export.h"
 #include "trace/import/import.h"
@@ -42,7 +47,13 @@ int run_convert(const ConvertArguments& arguments) {
     return report("convert", {ErrorCode::invalid_argument, "convert to nothing",
                               arguments.quiet ? "--quiet" : "--format", 0, "-o FILE"});
   }
-  const trace::ConvertOptions options{.under = arguments.under};
+  const StopSignals signals([&] {
+    const bool to_file = !arguments.output.empty();
+    StopOptions stop = stop_options("convert", to_file ? arguments.output : "-", {});
+    stop.reads_stdin = arguments.input == "-";
+    return stop;
+  }());
+  const trace::ConvertOptions options{.under = arguments.under, .cancel = &signals.flag()};
   Result<trace::Conversion> converted;
   auto kind = trace::LogKind::detect;
   if (!arguments.from.empty()) {
@@ -65,6 +76,10 @@ int run_convert(const ConvertArguments& arguments) {
   } else {
     converted = trace::export_requests(*trace, options, *format, arguments.output);
   }
+  if (!converted && converted.error().code == ErrorCode::interrupted && signals.caught() != 0)
+    return signals.die();
+  // Whoever read our output has what he wanted: end as other filters do.
+  if (!converted && converted.error().system_errno == EPIPE) return die_by(SIGPIPE);
   if (!converted) return report("convert", converted.error());
   if (!arguments.files.empty()) {
     if (Status made = trace::make_iolog_files(*converted, arguments.files); !made) {
@@ -73,6 +88,10 @@ int run_convert(const ConvertArguments& arguments) {
   }
   if (arguments.output.empty() || !arguments.quiet) {
     print_summary(arguments.output.empty() ? stdout : stderr, *converted);
+  } else if (!converted->complete) {
+    // Quiet is about what is worth knowing, not about why the exit code is not 0.
+    print_to(stderr, "penstock convert: {}; what was whole is written\n",
+             converted->cut_off.message());
   }
   return converted->complete ? exit_ok : exit_incomplete;
 }

@@ -391,6 +391,8 @@ struct ConvertOptions {
   // Syncs of files are given to the sink as well, in their place among the requests: writes of no
   // bytes. They are no requests: Conversion counts them by file alone, and they break no run.
   bool syncs = false;
+  // Ends the conversion, between two batches of events: ErrorCode::interrupted.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 // What takes the requests: batches, in order. An error ends the conversion with it.

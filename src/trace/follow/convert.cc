@@ -447,6 +447,10 @@ Result<Conversion> convert(TraceReader& trace, const ConvertOptions& options,
   Follower follower(trace, options, result, window);
   std::vector<Event> events(1024);
   while (true) {
+    // Relaxed: it guards nothing else.
+    if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed))
+      return failure(ErrorCode::interrupted, "convert to the end: it was asked to stop",
+                     trace.path());
     auto got = trace.next(events);
     if (!got) {
       if (!trace.cut_off()) return std::unexpected(got.error());
