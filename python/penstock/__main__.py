@@ -3,7 +3,9 @@
 import argparse
 import json
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Any
 
 from . import Error, _tables, sort_table
@@ -49,6 +51,22 @@ def sort_on_cluster(given: argparse.Namespace) -> None:
         _calls.sort(given.files, given.output, _words=json.loads(given.items or "null"), **common)
 
 
+class Stopped(KeyboardInterrupt):
+    """By which signal."""
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    raise Stopped(number)
+
+
+def die(number: int) -> int:
+    """As the program does it: it says so, and ends by that signal."""
+    print(f"penstock sort: stopped by {signal.Signals(number).name}; the output is there only if it is complete", file=sys.stderr, flush=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("penstock", description="Sorts tables: files of Parquet, Arrow and CSV, by columns.", allow_abbrev=False)
     sort = parser.add_subparsers(required=True, metavar="sort").add_parser("sort", allow_abbrev=False)
@@ -62,14 +80,18 @@ def main(arguments: list[str] | None = None) -> int:
     sort.add_argument("--engine", choices=["local", "ray"], default="local", help="ray: on a cluster, to a folder of parts")
     sort.add_argument("--items", help="of a cluster, what the items are, as JSON")
     given = parser.parse_args(arguments)
+    # What is under way ends in order, and cleans up. What was ignored from the start (nohup) stays so.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, stop)
     try:
         if given.engine == "ray":
             sort_on_cluster(given)
             return 0
         sort_table(given.files, given.output, by=keys_of(given.by), memory=left_of(given.buffer_size or "1G"), temp=given.temporary_directory,
                    threads=given.parallel or 2, top=given.top)
-    except KeyboardInterrupt:
-        raise
+    except Stopped as stopped:
+        return die(stopped.args[0])
     except (Error, OSError, ValueError, ImportError, TypeError, MemoryError) as error:
         print(f"penstock sort: {error}", file=sys.stderr)
         return 2

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import errno
+import fcntl
 import importlib
 import json
 import os
+import re
 import secrets
 import tempfile
 import threading
@@ -371,17 +374,30 @@ def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Seque
 
 
 class _Written:
-    """Files that get their names together, or none of them."""
+    """Files that get their names together, or none of them. Until then they have no names, so that whatever ends the process leaves
+    nothing. Where the file system cannot do that, and in the moment in which a file is replaced, they have such names as the library's
+    own temporaries have: locked while the process lives, and removed by whoever replaces the next file there."""
 
     def __init__(self) -> None:
-        self._hidden: list[tuple[str, str]] = []
+        self._files: list[tuple[int, str, str]] = []  # descriptor, temporary name or "", name
 
-    def hidden(self, path: Path) -> str:
-        name = os.fsdecode(_path(path))
-        folder, last = os.path.split(name)
-        hidden = os.path.join(folder, f".{last}.{secrets.token_hex(4)}.part")
-        self._hidden.append((hidden, name))
-        return hidden
+    def begin(self, path: Path) -> str:
+        """Where to write it."""
+        name = os.path.realpath(os.fsdecode(_path(path)))
+        if os.path.exists(name) and not os.path.isfile(name):
+            return name  # a pipe or a device is what it is
+        hidden = ""
+        try:
+            descriptor = os.open(os.path.dirname(name), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            hidden = _temporary_name(name)
+            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._files.append((descriptor, hidden, name))
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return hidden or f"/proc/self/fd/{descriptor}"
 
     def __enter__(self) -> _Written:
         return self
@@ -389,16 +405,47 @@ class _Written:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
             if error is None:
-                for hidden, _ in self._hidden:
-                    _sync(hidden)
-                for hidden, name in self._hidden:
-                    os.replace(hidden, name)
-                for folder in {os.path.dirname(name) for _, name in self._hidden}:
-                    _sync(folder or ".")
+                self._publish()
         finally:
-            for hidden, _ in self._hidden:
+            for descriptor, hidden, _ in self._files:
                 with contextlib.suppress(FileNotFoundError):
-                    os.unlink(hidden)
+                    if hidden:
+                        os.unlink(hidden)
+                os.close(descriptor)
+
+    def _publish(self) -> None:
+        for descriptor, _, _ in self._files:
+            os.fsync(descriptor)
+        for number, (descriptor, hidden, name) in enumerate(self._files):
+            if not hidden:
+                try:
+                    _link(descriptor, name)
+                    continue
+                except FileExistsError:
+                    hidden = _temporary_name(name)
+                    self._files[number] = descriptor, hidden, name
+                    _link(descriptor, hidden)
+            os.replace(hidden, name)
+        for folder in {os.path.dirname(name) for _, hidden, name in self._files if hidden}:
+            _remove_stale(folder)
+        for folder in {os.path.dirname(name) for _, _, name in self._files}:
+            _sync(folder)
+
+
+def _temporary_name(name: str) -> str:
+    return os.path.join(os.path.dirname(name), f".penstock-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
+def _link(descriptor: int, name: str) -> None:
+    os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)  # with src_dir_fd it follows the link, which is all that it is for
+
+
+def _remove_stale(folder: str) -> None:
+    for entry in os.scandir(folder):
+        if re.fullmatch(r"\.penstock-\d+-[0-9a-f]{16}\.tmp", entry.name) and entry.is_file(follow_symlinks=False):
+            with contextlib.suppress(OSError), open(entry.path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(entry.path)
 
 
 def _sync(path: str) -> None:
@@ -464,11 +511,9 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
     return bool(2 * _pyarrow().compute.count_distinct(column).as_py() > len(column))
 
 
-def _write(path: Path, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
+def _write(name: str, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
            options: dict[str, Any]) -> None:
-    """`path` is hidden still."""
     pa = _pyarrow()
-    name = os.fsdecode(_path(path))
     if kind == "parquet":
         _write_parquet(name, batches, schema, budget, row_group, options)
         return
@@ -512,7 +557,7 @@ def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_g
     if row_group < 1:
         raise ValueError(f"a row group has at least one row, not {row_group}")
     with batches, _pool, _Written() as written:
-        _write(written.hidden(output), kind, iter(batches), batches.schema, budget, row_group, options)
+        _write(written.begin(output), kind, iter(batches), batches.schema, budget, row_group, options)
     assert batches.report is not None
     return batches.report
 
@@ -583,7 +628,7 @@ def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: in
                 names.append(output.replace("{}", str(number)))
                 run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)
                 with Batches(run, [], schema, plain, _Bar(None)) as batches:
-                    _write(written.hidden(names[-1]), kind, batches, schema, budget, row_group, options)
+                    _write(written.begin(names[-1]), kind, batches, schema, budget, row_group, options)
                 os.unlink(part.file)
     return names
 

@@ -400,6 +400,60 @@ def test_ctrl_c_ends_a_run(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+# Runs `penstock sort`, and ends it by a signal as soon as that function of _tables has returned.
+STOPPED = """
+import functools, os, signal, sys
+from penstock import _tables
+from penstock.__main__ import main
+
+os.chdir(sys.argv[1])
+
+def and_stop(function):
+    @functools.wraps(function)
+    def called(*arguments):
+        result = function(*arguments)
+        os.kill(os.getpid(), int(sys.argv[3]))
+        return result
+    return called
+
+holder = _tables._Written if sys.argv[2] == "begin" else _tables
+setattr(holder, sys.argv[2], and_stop(getattr(holder, sys.argv[2])))
+sys.exit(main(["sort", "in.csv", "--by", "id", "-o", "out.csv", "-S", "300M", "-T", "."]))
+"""
+
+
+def test_a_signal_leaves_nothing(tmp_path):
+    (tmp_path / "in.csv").write_text("id\n2\n1\n")
+    (tmp_path / "out.csv").write_text("old")
+
+    def run(*words):
+        return subprocess.run([sys.executable, "-c", STOPPED, tmp_path, *map(str, words)], stderr=subprocess.PIPE, text=True)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for place in ("begin", "_link"):
+            done = run(place, int(number))
+            assert done.returncode == -number
+            assert done.stderr.endswith(f"penstock sort: stopped by {number.name}; the output is there only if it is complete\n")
+            assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"] and (tmp_path / "out.csv").read_text() == "old"
+    assert run("begin", int(signal.SIGKILL)).returncode == -signal.SIGKILL
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"]
+    # In the moment in which it replaces a file it has a name, which the next run removes.
+    assert run("_link", int(signal.SIGKILL)).returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 3
+    penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"] and (tmp_path / "out.csv").read_text() == '"id"\n1\n2\n'
+
+
+def test_an_output_that_is_no_file_stays_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "out.csv")
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "out.csv").read_text()))
+    read = []
+    reader.start()
+    penstock.sort_table(pa.table({"id": [2, 1]}), tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
+    reader.join()
+    assert read == ['"id"\n1\n2\n'] and (tmp_path / "out.csv").is_fifo()
+
+
 # What a call made the process grow by, in MiB; without one, all that the process had resident.
 PEAK = """
 import os, sys
