@@ -156,7 +156,6 @@ class Operation:
     needs: tuple = ("clone3", "clone")  # the calls that it cannot do without
     environment: tuple = ()
     python: bool = False  # the words are a program of Python
-    left_by_a_kill: str = ""  # a name that stays where a signal ended it at once, by docs/torture.md
 
     @property
     def budget(self):
@@ -226,13 +225,12 @@ ALL = [
     Operation("find", ("find", "77", "{in0}"), (lines,), lambda data: places(b"77", data), outputs=(), sizes=("few", "small", "large"),
               error_codes=(1, 2), quiet_codes=(1,)),
     Operation("convert", ("convert", "{in0}", "-q", "--format", "trace", "-o", "{out}"), (requests,), None, sizes=("few", "small"),
-              error_codes=(1, 2), quiet_codes=(1,)),
+              error_codes=(1, 2)),
     Operation("replay", ("replay", "{in0}", "--on", "{temp}", "--json"), (requests,), None, outputs=(), compares=False, sizes=("few",),
               error_codes=(1, 2), needs=("clone3", "clone", "direct")),
     Operation("gen", ("gen", *NUMBERS, "--count", "300000", "--seed", "7", "-o", "{out}"), (), None, sizes=("few",), needs=()),
     Operation("python-sort", (PYTHON.format("penstock.sort_file(r'{in0}', r'{out}', format='u64', memory='64M', temp=r'{temp}')"),),
               (numbers,), sorted_numbers, sizes=("few", "small", "large"), python=True),
     Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', temp=r'{temp}', "
-                                             "format='csv', output_format='csv')"),), (table,), sorted_table, sizes=("few", "small"), python=True,
-              left_by_a_kill="out/.out.*.part"),
+                                             "format='csv', output_format='csv')"),), (table,), sorted_table, sizes=("few", "small"), python=True),
 ]

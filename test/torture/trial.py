@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import dataclasses
-import fnmatch
 import hashlib
 import os
 import pathlib
@@ -354,7 +353,6 @@ class Judge:
         self.known = place.stage.known(self.operation, place.trial.size)
 
     def problem(self, again=False):
-        self.again = again
         looks = (self.end, self.output, self.left) if again else (self.end, self.input, self.output, self.left)
         return next((found for found in (look() for look in looks) if found), "")
 
@@ -385,7 +383,8 @@ class Judge:
                 return ""  # it has nothing to clean up
             if ENDS not in allowed or number not in run.signals:
                 return f"ended by signal {number}{told}"
-            told_nothing_on = self.operation.python or any(fault.call == "write" for fault in self.struck)
+            told_nothing_on = self.operation.python or any(
+                fault.call == "write" and fault.detail != "EINTR" for fault in self.struck)
             if run.signals[number] and not told_nothing_on and f"stopped by {signal.Signals(number).name}" not in ended.message:
                 return f"ended by signal {number} without a word{told}"
             return ""
@@ -462,8 +461,6 @@ class Judge:
         found = self.place.leftovers()
         if left_to_the_next(self.operation, self.run, self.ended):
             return ""
-        if self.again:
-            found = [name for name in found if not fnmatch.fnmatch(name, self.operation.left_by_a_kill)]
         told = self.ended.message + self.run.twin_messages
         found = [name for name in found if not (".new-" in name and name.rpartition("/")[2] in told)]
         if found and any(fault.call in ("unlink", "unlinkat", "rmdir") for fault in self.struck if fault.kind == "error"):
