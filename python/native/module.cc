@@ -26,6 +26,7 @@ void raise(const Error& error) {
 }  // namespace penstock::python
 
 NB_MODULE(_penstock, module) {
+  module.attr("version") = PENSTOCK_VERSION;
   penstock::python::bind_memory(module);
   penstock::python::bind_sources(module);
   penstock::python::bind_files(module);

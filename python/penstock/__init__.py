@@ -24,6 +24,7 @@ from ._errors import (Cancelled, Corrupt, Error, Interrupted, InvalidArgument, I
                       OutOfSpace, PermissionDenied, Unsorted, Unsupported)
 from ._files import FileOptions, Report, check, group, join, merge, partition_files, plan, sort_file
 from ._memory import Partitions, argsort, partition, sort, top_k
+from ._penstock import version as __version__
 from ._rewire import Snapshot, Table, Vector
 from ._stream import Stream, open
 from ._tables import Batches, merge_tables, partition_table, sort_batches, sort_table, top_table

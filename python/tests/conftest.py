@@ -1,10 +1,22 @@
 import os
+import pathlib
+import sys
 
+import pytest
 from hypothesis import settings
 
 # As trials() of src/base/trials.h: PENSTOCK_TRIALS=4 tries a quarter. The same examples each time.
 settings.register_profile("gate", max_examples=100 // int(os.environ.get("PENSTOCK_TRIALS", "1")), deadline=None, derandomize=True, database=None)
 settings.load_profile("gate")
+
+
+@pytest.fixture(scope="session")
+def program():
+    """The command: that of the developers' build, or the one that was installed with the package."""
+    path = pathlib.Path(os.environ.get("PENSTOCK_PROGRAM") or os.path.dirname(sys.executable), "penstock")
+    if not path.exists():
+        pytest.skip("there is no program penstock in the folder of Python, nor in that of PENSTOCK_PROGRAM")
+    return str(path.resolve())
 
 
 def pytest_collection_modifyitems(items):

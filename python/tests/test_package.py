@@ -23,6 +23,11 @@ def test_all_names_are_there_and_told():
     assert (folder / "py.typed").exists() and "def sort(" in (folder / "_penstock.pyi").read_text()
 
 
+def test_version_is_that_of_the_program(program):
+    told = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["penstock", penstock.__version__]
+
+
 def test_each_error_is_what_python_calls_it():
     from penstock._errors import _CLASSES, exception
     text = next((SOURCE / "include/penstock").glob("base.h")).read_text()

@@ -338,14 +338,10 @@ def test_datasets_of_ray(nodes, tmp_path):
         penstock.ray.to_dataset(dataclasses.replace(manifest, format="u64"))
 
 
-def test_the_command_sorts_on_a_cluster(nodes, tmp_path):
-    folder = os.environ.get("PENSTOCK_PROGRAM")
-    if not folder:
-        pytest.skip("PENSTOCK_PROGRAM, the folder of the command, is not set")
-
+def test_the_command_sorts_on_a_cluster(nodes, tmp_path, program):
     def sort(*words):
         path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
-        done = subprocess.run([os.path.join(folder, "penstock"), "sort", "-S", MEMORY, *words], cwd=tmp_path, capture_output=True, text=True,
+        done = subprocess.run([program, "sort", "-S", MEMORY, *words], cwd=tmp_path, capture_output=True, text=True,
                               env={**os.environ, "PATH": path, "RAY_ADDRESS": nodes.cluster.address})
         assert nodes.left() == []
         return done.returncode, done.stdout, done.stderr

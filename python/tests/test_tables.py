@@ -512,14 +512,10 @@ def test_other_libraries_take_and_give_batches():
     assert found.equals(frame.sort("a"))
 
 
-def test_the_command_sorts_tables(tmp_path, orders_file):
-    folder = os.environ.get("PENSTOCK_PROGRAM")
-    if not folder:
-        pytest.skip("PENSTOCK_PROGRAM, the folder of the command, is not set")
-
+def test_the_command_sorts_tables(tmp_path, orders_file, program):
     def sort(*words, **environment):
         path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
-        return subprocess.run([os.path.join(folder, "penstock"), "sort", *words], cwd=tmp_path, capture_output=True, text=True,
+        return subprocess.run([program, "sort", *words], cwd=tmp_path, capture_output=True, text=True,
                               env={**os.environ, "PATH": path, **environment})
 
     done = sort("in.parquet", "--by", "name,zipf:desc:nulls-first", "-o", "out.parquet", "-S", "256M", "-T", ".")

@@ -9,11 +9,8 @@ import penstock
 
 
 @pytest.fixture(autouse=True)
-def program(monkeypatch):
-    folder = os.environ.get("PENSTOCK_PROGRAM")
-    if not folder:
-        pytest.skip("PENSTOCK_PROGRAM, the folder of the command, is not set")
-    monkeypatch.setenv("PATH", folder + os.pathsep + os.environ["PATH"])
+def find_the_program(monkeypatch, program):
+    monkeypatch.setenv("PATH", os.path.dirname(program) + os.pathsep + os.environ["PATH"])
 
 
 def test_trace(tmp_path):
