@@ -202,9 +202,9 @@ def run_tables(folder, quick, runs):
     source = folder / "table.parquet"
     memory, size = (256, 16) if quick else (512, 512)
     tables.generate(source, size * MIB)
-    contenders = ["penstock", *RIVALS.values()] if tables.RIVALS.exists() else ["penstock"]
+    contenders = [who for who in tables.CONTENDERS if who == "penstock" or tables.RIVALS.exists()]
     rows = {who: [] for who in contenders}
-    failed = {} if len(rows) > 1 else {who: "not installed (tools/setup.sh bench)" for who in RIVALS.values()}
+    failed = {} if len(rows) > 1 else {who: "not installed (tools/setup.sh bench)" for who in tables.CONTENDERS if who != "penstock"}
     for _ in range(runs or 3):
         for who in contenders:
             if who in failed:

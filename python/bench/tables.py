@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Parquet sorted within a memory cgroup, beside DuckDB and polars: tables.py [--bytes 4G] [--memory 512M] [--folder .]
+"""Parquet sorted within a memory cgroup, beside DuckDB, polars and DataFusion: tables.py [--bytes 4G] [--memory 512M] [--folder .]
 
 Rows of a few hundred bytes: a key of Zipf's law with nulls, texts, numbers. Each contender is a process in a cgroup of 1.25 times the
 budget, and gets that budget as its own limit, two threads, and the same folder for temporaries; so it sorts by (name, zipf descending) and
 writes Parquet with the same compression. It prints who ended, in how many seconds, and the most memory that the kernel counted; with
---json as an object. DuckDB and polars are those of build/rivals (tools/setup.sh bench), pyarrow that of build/python (tools/setup.sh
-check); penstock is found by PYTHONPATH, as build/dev/python.
+--json as an object. The others are those of build/rivals (tools/setup.sh bench), pyarrow that of build/python
+(tools/setup.sh check); penstock is found by PYTHONPATH, as build/dev/python.
 
 Easier for the others: they may put equal keys in any order, penstock keeps theirs. Easier for penstock: its output need not fit the
 vectors of a query engine. What is in the page cache counts to a cgroup, and is given back by the kernel when it is full.
@@ -80,7 +80,16 @@ def sort_with_polars(source, target, memory, folder):
         target, compression="snappy", engine="streaming")
 
 
-CONTENDERS = {"penstock": sort_with_penstock, "duckdb": sort_with_duckdb, "polars": sort_with_polars}
+def sort_with_datafusion(source, target, memory, folder):
+    from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
+
+    context = SessionContext(SessionConfig().with_target_partitions(2),
+                             RuntimeEnvBuilder().with_disk_manager_specified(folder).with_fair_spill_pool(memory))
+    context.register_parquet("input", source)
+    context.sql("SELECT * FROM input ORDER BY name NULLS LAST, zipf DESC NULLS LAST").write_parquet(target, compression="snappy")
+
+
+CONTENDERS = {"penstock": sort_with_penstock, "duckdb": sort_with_duckdb, "polars": sort_with_polars, "datafusion": sort_with_datafusion}
 
 
 def measure(name, source, folder, memory):
