@@ -4,8 +4,9 @@
 //
 // CONTROL is the descriptor of a socket (SOCK_SEQPACKET) to the caller. RULES, with commas between
 // them, are CALL:NUMBER:ERRNO, the call of that kind and number, from 1, fails; CALL:NUMBER:ask, the
-// call waits: "ask RULE PID" goes to the caller, and any answer lets the call be made. A `+` behind
-// the number means all calls from there on. `count` counts the calls of each kind.
+// call waits: "ask RULE PID CALL" and the call's six arguments go to the caller, and any answer lets
+// it be made. A `+` behind the number means all calls from there on. `count` counts the calls of
+// each kind.
 //
 // At the end the caller is told: "call NAME COUNT" of each kind, "left 1" where a process outlived
 // the program, and "ended CODE": the exit code, or minus the signal's number. Exit code: 0; 77 where
@@ -72,6 +73,7 @@ constexpr std::array calls = {
     CALL(fsync),
     CALL(fdatasync),
     CALL(sync_file_range),
+    CALL(syncfs),
     CALL(fadvise64),
     CALL(flock),
     CALL(linkat),
@@ -289,7 +291,7 @@ class Supervisor {
       for (size_t rule = 0; rule < rules_.all.size(); ++rule) {
         if (!rules_.all[rule].meets(i, number)) continue;
         if (rules_.all[rule].ask) {
-          ask(rule, asked.pid);
+          ask(rule, asked);
         } else {
           error = rules_.all[rule].error;
         }
@@ -299,8 +301,10 @@ class Supervisor {
     return 0;
   }
 
-  void ask(size_t rule, uint32_t pid) const {
-    const std::string text = "ask " + std::to_string(rule) + ' ' + std::to_string(pid);
+  void ask(size_t rule, const seccomp_notif& asked) const {
+    std::string text = "ask " + std::to_string(rule) + ' ' + std::to_string(asked.pid) + ' ' +
+                       calls[rules_.all[rule].call].name;
+    for (const uint64_t word : asked.data.args) text += ' ' + std::to_string(word);
     if (::send(control_, text.data(), text.size(), 0) < 0) return;
     char answer = 0;
     (void)!::recv(control_, &answer, 1, 0);

@@ -46,21 +46,70 @@ def kinds_of(trial):
     return [name for name, members in FAULTS if kinds & set(members)] or ["none"]
 
 
-PLACE = re.compile(r"(<!-- campaign -->\n).*(<!-- end of campaign -->\n)", re.DOTALL)
-
-
 def write(path, rows):
-    """A file, or its place in a page."""
-    text = "\n".join(markdown(rows)) + "\n"
+    """A file, or the places of a page for those tables of which there are rows."""
     page = pathlib.Path(path).read_text() if pathlib.Path(path).is_file() else ""
-    pathlib.Path(path).write_text(PLACE.sub(lambda place: f"{place[1]}\n{text}\n{place[2]}", page) if PLACE.search(page) else text)
+    texts = []
+    for name, some, table in (("campaign", [row for row in rows if row.seed != "-"], drawn),
+                              ("power cuts", [row for row in rows if CUT in row.trial], cuts),
+                              ("every call", [row for row in rows if row.seed == "-" and CUT not in row.trial], every)):
+        if some:
+            text = "\n".join(table(some)) + "\n"
+            place = re.compile(rf"(<!-- {name} -->\n).*(<!-- end of {name} -->\n)", re.DOTALL)
+            page, found = place.subn(lambda place, text=text: f"{place[1]}\n{text}\n{place[2]}", page)
+            texts += [] if found else [text]
+    pathlib.Path(path).write_text("\n".join(texts) if texts else page)
 
 
-def markdown(rows):
+def wrong(rows):
+    problems = [row for row in rows if row.problem]
+    yield f"Wrong: {len(problems)}." if problems else "Nothing was wrong."
+    for row in problems:
+        yield f"- `{row.seed}` `{row.trial}`: {row.problem.partition(chr(92) + 'n')[0]}"
+
+
+def of_operations(rows):
+    """By operation and size."""
+    found = {}
+    for row in rows:
+        if row.ended != "cannot":
+            found.setdefault(row.trial.partition(" ")[0].partition("/")[::2], []).append(row)
+    return sorted(found.items(), key=lambda of: (of[0][0], ("none", "few", "small", "large").index(of[0][1])))
+
+
+def every(rows):
+    """Of a campaign of every call."""
+    yield "| operation | input | calls, killed at each | calls refused, with each error | wrong |"
+    yield "|---" * 5 + "|"
+    for (operation, size), some in of_operations(rows):
+        reached = collections.Counter(row.trial.split()[1].partition("=")[0].partition("@")[0] for row in some if row.reached)
+        yield f"| {operation} | {size} | {reached['kill']} | {reached['error']} | {sum(bool(row.problem) for row in some)} |"
+    yield ""
+    yield from wrong(rows)
+
+
+CUT = " power-cut="
+
+
+def cuts(rows):
+    """Of power cuts. At each point those images alone count that no point before it had."""
+    yield "| operation | input | points | names in order | names in any order | wrong |"
+    yield "|---" * 6 + "|"
+    for (operation, size), some in of_operations(rows):
+        told = [row.trial.partition(CUT)[2].split(":") for row in some]
+        models = collections.Counter(model for _, model, *_ in told)
+        points = len({(variant, point) for variant, _, point, _ in told})
+        yield f"| {operation} | {size} | {points} | {models['ordered']} | {models['any']} | {sum(bool(row.problem) for row in some)} |"
+    yield ""
+    yield f"{len(rows)} images."
+    yield from wrong(rows)
+
+
+def drawn(rows):
     columns = list(dict.fromkeys(OPERATIONS.values()))
     table = {name: collections.Counter() for name, _ in FAULTS}
     ends = {name: collections.Counter() for name, _ in FAULTS}
-    count, seconds, problems, cannot = 0, 0.0, [], 0
+    count, seconds, cannot = 0, 0.0, 0
     for row in rows:
         if row.ended == "cannot":
             cannot += 1
@@ -71,8 +120,6 @@ def markdown(rows):
         for name in kinds_of(row.trial):
             table[name][operation] += 1
             ends[name]["missed" if not row.reached else row.ended] += 1
-        if row.problem:
-            problems.append(row)
     yield f"{count} trials in {seconds / 3600:.1f} hours of one core. A trial with two faults counts in two rows."
     yield ""
     yield "| fault | " + " | ".join(columns) + " | finished | ended with a message | ended by a signal | not met |"
@@ -84,6 +131,4 @@ def markdown(rows):
     yield ""
     if cannot:
         yield f"{cannot} trials could not be had on this system."
-    yield f"Wrong: {len(problems)}." if problems else "Nothing was wrong."
-    for row in problems:
-        yield f"- `{row.seed}` `{row.trial}`: {row.problem.partition(chr(92) + 'n')[0]}"
+    yield from wrong(rows)

@@ -229,7 +229,7 @@ class Run:
 
     def go(self, *more_rules):
         place, stage = self.place, self.place.stage
-        rules, asking = list(more_rules), {}
+        rules, asking = list(more_rules), {}  # those of the faults by their number
         if place.trial.operation.python:
             rules.append(f"from={operations.FROM}")
         for fault in self.faults:
@@ -267,11 +267,9 @@ class Run:
             if not packet:
                 break
             if packet.startswith("ask "):
-                rule, pid = map(int, packet.split()[1:])
-                fault = asking[rule]
-                self.reached.add(fault)
+                _, rule, pid, call, *arguments = packet.split()
                 try:
-                    fault.what.act(fault, self, pid)
+                    self.held(asking.get(int(rule)), int(pid), call, [int(word) for word in arguments])
                 except (FileNotFoundError, ProcessLookupError):
                     pass  # what it strikes at is no longer there
                 except OSError as error:
@@ -297,6 +295,11 @@ class Run:
         if broken:
             raise broken
         return ended
+
+    def held(self, fault, pid, call, arguments):
+        """A thread waits in a call."""
+        self.reached.add(fault)
+        fault.what.act(fault, self, pid)
 
     def go_on(self):
         """What was stopped goes on when all of it has stopped, or has ended."""

@@ -1,0 +1,104 @@
+"""Power cuts of one operation: its run recorded, and each image opened."""
+
+import os
+import time
+
+import summary
+from power_cut import PowerCuts
+from recorder import Recorder
+from trial import OLD, Judge, Place, Run, Trial, digest
+
+WORD = "power-cut="
+
+
+def variants(operation):
+    """What is there before the run under the names of its outputs."""
+    return ("new",) if operation.in_place else ("new", "old")
+
+
+def name_of(operation, size, variant, image):
+    return f"{operation.name}/{size} {WORD}{variant}:{image.told}"
+
+
+class Cuts:
+    """Of a run that is recorded in a folder of its own. `forgets`: of a step, whether the recording is to lack it."""
+
+    def __init__(self, stage, operation, size, variant, forgets=lambda step: False):
+        before = stage.undisturbed(operation, size)
+        self.place = place = Place(stage, Trial(operation, size))
+        try:
+            place.prepare()
+            for path in place.outputs if not operation.in_place else ():
+                path.write_bytes(OLD) if variant == "old" else path.unlink(missing_ok=True)
+            place.before = [digest(path) for path in place.outputs]
+            keep = None
+            if operation.resumes:
+                keep = stage.folder / f"keep-{next(stage.numbers)}"
+                keep.mkdir()
+            recorder = Recorder(place, keep)
+            ended, recording = recorder.record()
+            self.problem = before.problem or Judge(place, recorder, ended, []).problem() or recording.problem
+            if not ended.code == 0:
+                self.problem = self.problem or f"exit code {ended.code}"
+            self.model = PowerCuts(recording)
+            self.problem = self.problem or self.differs(self.model.last())
+            recording.steps[:] = [step for step in recording.steps if not forgets(step)]
+            self.model = PowerCuts(recording)
+        except BaseException:
+            place.closing.close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        self.place.closing.close()
+
+    def differs(self, image):
+        """Whether the recording is whole: what it makes of the files is what they are."""
+        folder = self.place.folder
+        names = {path for path, _ in image.names}
+        there = {os.path.relpath(os.path.join(at, name), folder) for root in Recorder.roots for at, folders, files in os.walk(folder / root)
+                 for name in ("", *folders, *files)}
+        there = {os.path.normpath(path) for path in there}
+        if names != there:
+            return f"the recording lacks something: {sorted(names ^ there)}"
+        for path, content in ((path, self.model.content(image, path)) for path, what in image.names if what != -1):
+            if content != (folder / path).read_bytes():
+                return f"the recording lacks something of {path}"
+        return ""
+
+    def trials(self, wanted=None, **bounds):
+        """(image, what is wrong with it), of all, or of the one that is told so."""
+        for point, image in self.model.images(**bounds):
+            if wanted is None or image.told == wanted:
+                self.model.make(image, self.place.folder)
+                yield image, self.wrong(point)
+
+    def wrong(self, point):
+        place, known = self.place, self.place.stage.known(self.place.trial.operation, self.place.trial.size)
+        over = point == len(self.model.steps)
+        for path, old, new, size in zip(place.outputs, place.before, known.digests, known.lengths):
+            # Of a file that was made longer ahead of its writes the size says enough.
+            found = digest(path) if not path.exists() or path.stat().st_size <= max(size, place.inputs[0].stat().st_size + 1) else "longer"
+            if found != new and (over or found != old):
+                return f"{path.name} is not the new one, behind exit code 0" if over else f"{path.name} is neither the old nor the new one"
+        run = Run(place, [])
+        ended = run.go()
+        problem = Judge(place, run, ended, []).problem(again=True)
+        if problem or ended.code != 0:
+            return f"run again: {problem or ended.message}"
+        return ""
+
+
+def rows(stage, operation, size, variant, **bounds):
+    """Of each image a line of the log, until the caller has enough."""
+    with Cuts(stage, operation, size, variant) as cuts:
+        if cuts.problem:
+            yield summary.Row("-", f"{operation.name}/{size} {WORD}{variant}:undisturbed:0:0", "failed", 0, True, cuts.problem)
+            return
+        start = time.monotonic()
+        for image, problem in cuts.trials(**bounds):
+            now = time.monotonic()
+            yield summary.Row("-", name_of(operation, size, variant, image), "failed" if problem else "finished", now - start, True, problem)
+            start = now
