@@ -238,7 +238,8 @@ class Run:
                     asking[sum(":" in word for word in rules)] = fault
                 rules.append(rule)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours, theirs, open(place.folder / "stdout", "wb") as out, open(place.folder / "stderr", "wb") as err, self.standard_input() as given:
+        with (ours, theirs, open(place.folder / "stdout", "wb") as out, open(place.folder / "stderr", "wb") as err,
+              self.standard_input() as given):
             words = [str(stage.at_call), str(theirs.fileno()), ",".join(rules) or "fcntl:1000000000:1", *place.command()]
             process = subprocess.Popen(words, stdin=given, stdout=out, stderr=err, pass_fds=[theirs.fileno()], start_new_session=True,
                                        env=place.environment, user=place.user, group=place.user,
@@ -273,7 +274,7 @@ class Run:
                 except (FileNotFoundError, ProcessLookupError):
                     pass  # what it strikes at is no longer there
                 except OSError as error:
-                    broken = Cannot(f"{fault.kind}: {error}")
+                    broken = Cannot(f"{call}: {error}")
                 except Cannot as error:
                     broken = error
                 with contextlib.suppress(OSError):
