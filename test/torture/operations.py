@@ -231,6 +231,7 @@ ALL = [
     Operation("gen", ("gen", *NUMBERS, "--count", "300000", "--seed", "7", "-o", "{out}"), (), None, sizes=("few",), needs=()),
     Operation("python-sort", (PYTHON.format("penstock.sort_file(r'{in0}', r'{out}', format='u64', memory='64M', temp=r'{temp}')"),),
               (numbers,), sorted_numbers, sizes=("few", "small", "large"), python=True),
-    Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', temp=r'{temp}', "
-                                             "format='csv', output_format='csv')"),), (table,), sorted_table, sizes=("few", "small"), python=True),
+    Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', "
+                                             "temp=r'{temp}', format='csv', output_format='csv')"),),
+              (table,), sorted_table, sizes=("few", "small"), python=True),
 ]

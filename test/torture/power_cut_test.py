@@ -24,6 +24,8 @@ from power_cut import ANY, ORDERED, PAGE, PowerCuts
 from recorder import FOLDER, Recording, Step
 from stage import Stage
 
+ROOT = HERE.parent.parent
+PACKAGE = pathlib.Path(PROGRAM).resolve().parent.parent / "python"
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 ROOTS = {"out": FOLDER, "temp": FOLDER}
 BYTES = {letter: letter.encode() * PAGE for letter in "abc"}
@@ -84,12 +86,14 @@ class Model(unittest.TestCase):
 
     def test_a_sync_of_a_folder_brings_its_names(self):
         steps = [Step("link", 7, path="out/a"), Step("link", 8, path="temp/b"), Step("sync-folder", path="temp")]
-        last = [{tuple(found) for found, point in images(steps, files={7: b"", 8: b""}, models=(model,)) if point == 3} for model in (ORDERED, ANY)]
+        last = [{tuple(found) for found, point in images(steps, files={7: b"", 8: b""}, models=(model,)) if point == 3}
+                for model in (ORDERED, ANY)]
         self.assertEqual(last, [{("out/a", "temp/b")}, {("temp/b",), ("out/a", "temp/b")}])
 
     def test_what_lies_in_a_folder_goes_with_it(self):
         steps = [Step("folder", path="temp/f"), Step("link", 7, path="temp/f/a"), Step("sync-folder", path="temp/f")]
-        self.assertEqual({tuple(found) for found, _ in images(steps, files={7: b""}, models=(ANY,))}, {(), ("temp/f",), ("temp/f", "temp/f/a")})
+        found = {tuple(found) for found, _ in images(steps, files={7: b""}, models=(ANY,))}
+        self.assertEqual(found, {(), ("temp/f",), ("temp/f", "temp/f/a")})
 
     def test_a_name_is_replaced_in_one_step(self):
         steps = [Step("link", 8, path="out/b"), Step("move", path="out/b", to="out/a")]
@@ -99,7 +103,8 @@ class Model(unittest.TestCase):
 
 @unittest.skipIf(SANITIZED, "a sanitizer makes calls of its own")
 class Cuts(unittest.TestCase):
-    stage = Stage(PROGRAM, AT_CALL)  # of all cases: it makes each input once
+    # Of all cases: it makes each input once.
+    stage = Stage(PROGRAM, AT_CALL, ROOT / "build/python/bin/python", PACKAGE)
     unittest.addModuleCleanup(stage.close)
 
     def open(self, operation, size, variant, **options):
@@ -112,6 +117,12 @@ class Cuts(unittest.TestCase):
         self.addCleanup(cuts.__exit__)
         self.assertEqual(cuts.problem, "")
         return cuts
+
+
+# What a driver of Ray writes down, and goes on from.
+WRITTEN = operations.Operation(
+    "ray-journal", (operations.PYTHON.format("from penstock.ray import storage; storage.write(r'{out}', open(r'{in0}', 'rb').read())"),),
+    (operations.words,), lambda data: data, python=True)
 
 
 class Share(Cuts):
@@ -128,6 +139,15 @@ class Share(Cuts):
 
     def test_some_of_a_sort_that_can_be_resumed(self):
         self.images(("sort-resume",), "large", 0.001, variants=("old",))
+
+
+    @unittest.skipUnless(any(PACKAGE.glob("penstock/_penstock*.so")), "the package of Python is not built")
+    def test_all_of_what_python_writes(self):
+        for operation in (WRITTEN, next(one for one in operations.ALL if one.name == "python-table")):
+            for variant in power_cut_trial.variants(operation):
+                with self.open(operation, "few", variant) as cuts:
+                    for image, problem in cuts.trials(seed=end_to_end.SEED, again=operation is not WRITTEN):
+                        self.assertEqual(problem, "", power_cut_trial.name_of(operation, "few", variant, image))
 
 
 class All(Share):

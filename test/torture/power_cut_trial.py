@@ -68,12 +68,12 @@ class Cuts:
                 return f"the recording lacks something of {path}"
         return ""
 
-    def trials(self, wanted=None, **bounds):
-        """(image, what is wrong with it), of all, or of the one that is told so."""
+    def trials(self, wanted=None, again=True, **bounds):
+        """(image, what is wrong with it), of all, or of the one that is told so. Whether it is run again."""
         for point, image in self.model.images(**bounds):
             if wanted is None or image.told == wanted:
                 self.model.make(image, self.place.folder)
-                yield image, self.wrong(point)
+                yield image, self.wrong(point) or (self.wrong_again() if again else "")
 
     def wrong(self, point):
         place, known = self.place, self.place.stage.known(self.place.trial.operation, self.place.trial.size)
@@ -83,9 +83,12 @@ class Cuts:
             found = digest(path) if not path.exists() or path.stat().st_size <= max(size, place.inputs[0].stat().st_size + 1) else "longer"
             if found != new and (over or found != old):
                 return f"{path.name} is not the new one, behind exit code 0" if over else f"{path.name} is neither the old nor the new one"
-        run = Run(place, [])
+        return ""
+
+    def wrong_again(self):
+        run = Run(self.place, [])
         ended = run.go()
-        problem = Judge(place, run, ended, []).problem(again=True)
+        problem = Judge(self.place, run, ended, []).problem(again=True)
         if problem or ended.code != 0:
             return f"run again: {problem or ended.message}"
         return ""
@@ -100,5 +103,6 @@ def rows(stage, operation, size, variant, **bounds):
         start = time.monotonic()
         for image, problem in cuts.trials(**bounds):
             now = time.monotonic()
-            yield summary.Row("-", name_of(operation, size, variant, image), "failed" if problem else "finished", now - start, True, problem)
+            name, result = name_of(operation, size, variant, image), "failed" if problem else "finished"
+            yield summary.Row("-", name, result, now - start, True, problem)
             start = now

@@ -5,9 +5,8 @@ import dataclasses
 import pathlib
 import re
 
-OPERATIONS = {"sort": "sort", "merge": "merge, partition, group, join", "partition": "merge, partition, group, join",
-              "group": "merge, partition, group, join", "join": "merge, partition, group, join", "cat": "cat, find, gen", "find": "cat, find, gen",
-              "gen": "cat, find, gen", "convert": "convert, replay", "replay": "convert, replay", "python": "Python"}
+OPERATIONS = {name: column for column, names in (("sort", "sort"), ("merge, partition, group, join",) * 2, ("cat, find, gen",) * 2,
+                                                 ("convert, replay",) * 2, ("Python", "python")) for name in names.split(", ")}
 FAULTS = (("calls refused", ("error",)), ("kill -9", ("kill",)), ("SIGTERM, SIGINT", ("term", "int")), ("stopped and gone on", ("stop",)),
           ("input changed, cut, grown, replaced, removed", ("truncate", "grow", "change", "replace", "remove")),
           ("folders removed", ("remove-folder",)), ("small disk", ("disk",)), ("errors of the disk, torn transfers", ("seam-error",)),

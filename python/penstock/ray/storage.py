@@ -90,6 +90,11 @@ def write(path: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(hidden, path)
+    directory = os.open(folder or ".", os.O_RDONLY)
+    try:
+        os.fsync(directory)  # its name, too
+    finally:
+        os.close(directory)
 
 
 def open_to_write(path: str) -> Any:
