@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""The mutants of sample.cc: mutants_test.py CXX [TEST...]. Which places there are, and which of the changes its main() notices."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import end_to_end  # noqa: E402
+import places  # noqa: E402
+
+loader = importlib.machinery.SourceFileLoader("mutants", str(HERE / "mutants"))
+mutants = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutants", loader))
+loader.exec_module(mutants)
+
+CXX = sys.argv[1]
+SAMPLE = HERE / "sample.cc"
+
+# By kind and change, whether main() notices. An order is nothing that one thread can see.
+EXPECTED = {
+    ("argument", "n, 2 => 2, n"): True,
+    ("arithmetic", "a + b => a - b"): True,
+    ("bound", "x < limit => x <= limit"): True,
+    ("bound", "n + 1 => n"): True,
+    ("call", "count() => (left out)"): True,
+    ("call", "publish() => (left out)"): True,
+    ("call", "ready.store(1, std::memory_order_release) => (left out)"): False,
+    ("condition", "n % 2 != 0 => n % 2 == 0"): True,
+    ("condition", "negative => !(negative)"): True,
+    ("order", "ready.store(1, std::memory_order_release) => ready.store(1, std::memory_order_relaxed)"): False,
+    ("return", "true => false"): True,
+    ("return", "false => true"): False,
+}
+
+
+@unittest.skipIf(places.clang is None, "Debian's python3-clang-19 is missing")
+class Mutants(unittest.TestCase):
+    def found(self):
+        return sorted(places.Finder(HERE, {str(SAMPLE)}, set()).find(SAMPLE, []))
+
+    def test_places_are_found_and_changes_noticed(self):
+        found = self.found()
+        folder = tempfile.TemporaryDirectory(prefix="penstock-mutants-")
+        self.addCleanup(folder.cleanup)
+        folder = pathlib.Path(folder.name)
+        self.assertEqual(sorted((p.kind, mutants.change_of(p)) for p in found), sorted(EXPECTED))
+        # What stands within another place has a program of its own.
+        noticed = {}
+        for part in ([p for p in found if p.kind != "order"], [p for p in found if p.kind == "order"]):
+            numbered = list(enumerate(part, 1))
+            text, lines = mutants.mutate(SAMPLE.read_text(), numbered)
+            self.assertEqual([place for _, _, place in lines], part)
+            source, program = folder / "mutated.cc", folder / "mutated"
+            source.write_text(text)
+            subprocess.run([CXX, "-std=c++2b", "-include", HERE / "mutants.h", source, HERE / "mutants.cc", "-o", program],
+                           check=True)
+            test = dict(name="mutated", command=[str(program)])
+            self.assertEqual(mutants.try_once(test, 60)[0], None, "with all mutants off")
+            reached = folder / "reached"
+            reached.write_bytes(bytes(len(part) + 1))
+            mutants.try_once(test, 60, PENSTOCK_MUTANTS_REACHED=str(reached))
+            for number, place in numbered:
+                noticed[place.kind, mutants.change_of(place)] = bool(
+                    mutants.try_once(test, 60, PENSTOCK_MUTANT=str(number))[0])
+                self.assertEqual(reached.read_bytes()[number] == 1, (place.kind, place.was) != ("return", "false"), place)
+        self.assertEqual(noticed, EXPECTED)
+
+    def test_a_draw_is_the_same_each_time_and_none_lies_within_another(self):
+        found = [places.Place("src/pool/a.cc", start, start + 15, places.KINDS[start % 3], "a", str(start), "b")
+                 for start in range(0, 300, 10)]
+        drawn = mutants.draw(found, "7", 9, set())
+        self.assertEqual(drawn, mutants.draw(found, "7", 9, set()))
+        self.assertEqual(len(drawn), 9)
+        self.assertEqual({p.kind for p in drawn}, set(places.KINDS[:3]))
+        self.assertNotEqual(drawn, mutants.draw(found, "8", 9, set()))
+        inside = sorted(drawn, key=lambda p: p.start)
+        self.assertTrue(all(a.end <= b.start for a, b in zip(inside, inside[1:])))
+        refused = mutants.key_of(drawn[0])
+        self.assertNotIn(refused, map(mutants.key_of, mutants.draw(found, "7", 9, {refused})))
+
+
+if __name__ == "__main__":
+    end_to_end.main("mutants")
