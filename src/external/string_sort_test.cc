@@ -392,9 +392,10 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   const SplitBucket& bucket = split->buckets.back();
   ASSERT_FALSE(bucket.spilled.empty());
   ASSERT_FALSE(bucket.constant);
-  ASSERT_LT(bucket.stored_bytes.front(), split->spills.block_bytes());
-  const stream::Extent extent = split->spills.part(bucket.spill)
-                                    .numbered(bucket.spilled.front(), bucket.stored_bytes.front());
+  const uint32_t stored_bytes = bucket.stored_blocks.front().bytes;
+  ASSERT_LT(stored_bytes, split->spills.block_bytes());
+  const stream::Extent extent =
+      split->spills.part(bucket.spill).numbered(bucket.spilled.front(), stored_bytes);
   std::vector<std::byte> noise(extent.bytes);
   for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next());
   ASSERT_TRUE(file::write_exactly(*extent.file, extent.offset, noise.data(), noise.size()));

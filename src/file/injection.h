@@ -50,7 +50,7 @@ struct Step;
 void disturb(Step& step, bool buffered) noexcept;
 // The next call of this operation fails, with errno set, instead of being made.
 bool fails(Operation operation) noexcept;
-// For `flip`: what was read of a file that keeps checks.
+// For `flip`: what was read of a file that keeps checks, or is going to be held against another.
 void flip_one(std::byte* data, size_t bytes) noexcept;
 
 }  // namespace penstock::file

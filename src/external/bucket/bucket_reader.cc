@@ -33,16 +33,14 @@ namespace penstock::external {
 
 Status restore_blocks(const BucketJob& job, const record::Format& format, const SpillSet& spills,
                       std::vector<std::byte>& spare) {
-  for (size_t block = 0; block < job.stored_bytes.size(); ++block) {
+  for (size_t block = 0; block < job.stored_blocks.size(); ++block) {
     const uint64_t place = block * spills.block_bytes();
     const auto bytes =
         static_cast<size_t>(std::min<uint64_t>(spills.block_bytes(), job.read_bytes - place));
-    if (!restore_block(format, job.region + place, job.stored_bytes[block], bytes, spare)) {
-      return failure(
-          ErrorCode::corrupt,
-          "read back what was written: block " + std::to_string(job.spilled[block]) + " is damaged",
-          spills.name());
-    }
+    if (auto status = restore_block(format, job.region + place, job.stored_blocks[block], bytes,
+                                    spare, spills.name());
+        !status)
+      return status;
   }
   return {};
 }
@@ -79,7 +77,7 @@ Result<BucketJob*> JobRequests::wait() {
   const bool reads = request->operation == file::Operation::read;
   if (request->error != 0) return std::unexpected(file::error_of(*request));
   uint64_t needed = request->bytes;
-  if (reads && job->stored_bytes.empty()) {
+  if (reads && job->stored_blocks.empty()) {
     // Behind the last item there may be less than a sector: a run that ended cut its temporaries to
     // what they hold.
     const auto place = static_cast<uint64_t>(request->data - job->region);
@@ -110,7 +108,7 @@ BucketReader::BucketReader(Context& context, std::span<const SplitBucket> bucket
 void BucketReader::add_jobs(const SplitBucket& bucket) {
   BucketJob job{.bucket = static_cast<uint32_t>(loads_left_.size()),
                 .spilled = bucket.spilled,
-                .stored_bytes = bucket.stored_bytes,
+                .stored_blocks = bucket.stored_blocks,
                 .read_bytes = bucket.bytes,
                 .bytes = bucket.bytes,
                 .items = bucket.items};
@@ -150,8 +148,8 @@ void BucketReader::cut(BucketJob& job, const SplitBucket& bucket, size_t first,
   const uint64_t start = first * spills_.block_bytes();
   job.read_bytes = std::min<uint64_t>(bucket.bytes - start, blocks * spills_.block_bytes());
   job.spilled = std::span(bucket.spilled).subspan(first, blocks);
-  if (!bucket.stored_bytes.empty())
-    job.stored_bytes = std::span(bucket.stored_bytes).subspan(first, blocks);
+  if (!bucket.stored_blocks.empty())
+    job.stored_blocks = std::span(bucket.stored_blocks).subspan(first, blocks);
 }
 
 void BucketReader::add(BucketJob job, const SplitBucket& bucket) {
@@ -212,15 +210,16 @@ Status BucketReader::read() {
   }
 }
 
-// Blocks that lie one behind the other are read at once; compressed ones have holes behind them.
+// Blocks that lie one behind the other are read at once, unless they were made smaller: each of
+// these goes to where it will have room.
 void BucketReader::submit(BucketJob& job, size_t& block) {
   const Spill& spill = spills_.part(buckets_[job.bucket].spill);
   const auto block_bytes = static_cast<uint32_t>(spills_.block_bytes());
   const stream::Extent first = spill.numbered(job.spilled[block], block_bytes);
   const uint64_t place = uint64_t{block} * block_bytes;
   uint64_t bytes = 0;
-  if (!job.stored_bytes.empty()) {
-    bytes = round_up(job.stored_bytes[block++], file::sector_bytes);
+  if (!job.stored_blocks.empty()) {
+    bytes = round_up(job.stored_blocks[block++].bytes, file::sector_bytes);
   } else {
     while (block < job.spilled.size()) {
       const stream::Extent next = spill.numbered(job.spilled[block], block_bytes);

@@ -22,11 +22,11 @@ struct BucketJob {
 
   // `make`: its items are its one key, and lie nowhere, so that it needs no region.
   enum class Kind { sort, copy, make } kind = Kind::sort;
-  size_t number = 0;                            // among all
-  uint32_t bucket = 0;                          // among those that were given
-  std::span<const uint32_t> spilled = {};       // blocks to be read; none: it is there, or is made
-  std::span<const uint32_t> stored_bytes = {};  // of these, if they may be compressed
-  uint64_t read_bytes = 0;                      // of which the first `bytes` go to the output
+  size_t number = 0;                       // among all
+  uint32_t bucket = 0;                     // among those that were given
+  std::span<const uint32_t> spilled = {};  // blocks to be read; none: it is there, or is made
+  std::span<const StoredBlock> stored_blocks = {};  // these, if they may be compressed
+  uint64_t read_bytes = 0;                          // of which the first `bytes` go to the output
   uint64_t bytes = 0;
   uint64_t items = 0;   // those of a bucket of several pieces count as its first one's
   uint64_t start = 0;   // in the bucket, of such a piece
@@ -45,7 +45,7 @@ struct BucketJob {
   bool loaded = false;     // under the reader's mutex
 };
 
-// Compressed blocks of a job that was read, each to what it was, in its place. Of texts, such a block
+// Blocks of a job that was read and may be compressed, each to what it was, in its place. Of texts, such a block
 // is copied to `spare`, where it is in nobody's way, and inflated from there. (To inflate it from its
 // end, in place, takes room behind it, where the next block lies.) Numbers need no other place.
 Status restore_blocks(const BucketJob& job, const record::Format& format, const SpillSet& spills,

@@ -195,7 +195,7 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
 
   file::File inflated;
   std::vector<Piece> pieces;
-  const bool is_plain = bucket.stored_bytes.empty();
+  const bool is_plain = bucket.stored_blocks.empty();
   if (is_plain) {
     const size_t extent_bytes = extent_bytes_for(memory_bytes_, spills.block_bytes());
     pieces.push_back(
@@ -242,21 +242,18 @@ Result<file::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
     const uint64_t offset = i * block_bytes;
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(block_bytes, bucket.bytes - offset));
-    const size_t stored_bytes = bucket.stored_bytes[i];
+    const StoredBlock& stored = bucket.stored_blocks[i];
     const stream::Extent extent =
-        spills.part(bucket.spill).numbered(bucket.spilled[i], static_cast<uint32_t>(stored_bytes));
+        spills.part(bucket.spill).numbered(bucket.spilled[i], stored.bytes);
     std::byte* const data = arena_.block(0);
-    // Whole sectors, as it was written: so it is checked.
     if (auto status = file::read_exactly(*extent.file, extent.offset, data,
-                                         round_up(stored_bytes, file::sector_bytes));
+                                         round_up(stored.bytes, file::sector_bytes));
         !status)
       return std::unexpected(status.error());
-    if (stored_bytes < bytes) {
-      if (!restore_block(context_.options.format, data, stored_bytes, bytes, spare)) {
-        return failure(ErrorCode::corrupt, "read back what was written: a block is damaged",
-                       spills.name());
-      }
-    }
+    if (auto status =
+            restore_block(context_.options.format, data, stored, bytes, spare, spills.name());
+        !status)
+      return std::unexpected(status.error());
     if (auto status = file::write_exactly(*file, offset, data, bytes); !status)
       return std::unexpected(status.error());
   }

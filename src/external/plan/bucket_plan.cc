@@ -224,9 +224,8 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
 }
 
 BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const BucketInput& input,
-                       size_t block_bytes_least, uint64_t list_bytes) {
+                       size_t block_bytes_least) {
   BucketPlan plan;
-  plan.block_list_bytes = list_bytes;
   Needs needs{options, input, memory_bytes, block_bytes_least};
   if (needs.numeric()) {
     needs.sorted_bytes = input.bytes;
@@ -253,7 +252,7 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
 uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
   if (plan.fits) return 0;
   // The last block of each bucket is not full.
-  uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * plan.block_list_bytes;
+  uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * list_bytes_per_block;
   if (plan.splits > 1) {
     const size_t extent_bytes =
         std::min(plan.block_bytes, std::max(plan.read_block_bytes / 2, block_bytes_min));
@@ -274,13 +273,13 @@ bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_b
 // The best that what the lists leave of the memory allows. Less memory makes smaller blocks, and
 // more of them to know of, so that it is planned until both agree. `listed_bytes`: of the input.
 BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
-                             const BucketInput& input, uint64_t listed_bytes, uint64_t list_bytes) {
-  BucketPlan best = plan_within(options, memory_bytes, input, block_bytes_min, list_bytes);
+                             const BucketInput& input, uint64_t listed_bytes) {
+  BucketPlan best = plan_within(options, memory_bytes, input, block_bytes_min);
   if (best.fits) return best;
   best.holds = false;
   for (size_t least = block_bytes_min; least <= block_bytes_max; least *= 2) {
     for (uint64_t lists_bytes = 0; lists_bytes + beside_lists_bytes_min <= memory_bytes;) {
-      BucketPlan plan = plan_within(options, memory_bytes - lists_bytes, input, least, list_bytes);
+      BucketPlan plan = plan_within(options, memory_bytes - lists_bytes, input, least);
       const uint64_t needed_bytes = lists_bytes_of(plan, listed_bytes);
       // (A little is part of every plan.)
       plan.lists_bytes = std::max(lists_bytes, lists_free_bytes);
@@ -294,38 +293,19 @@ BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
   return best;
 }
 
-// With lists of so much for each block.
-BucketPlan plan_with_lists(const SortOptions& options, uint64_t memory_bytes,
-                           const BucketInput& input, uint64_t list_bytes) {
+}  // namespace
+
+BucketPlan plan_buckets(const SortOptions& options, uint64_t memory_bytes,
+                        const BucketInput& input) {
   // The input may be longer where its length is not known.
   uint64_t listed_bytes =
       input.known ? input.bytes : std::max(input.bytes, pipe_listed_multiple * memory_bytes);
   for (;;) {
-    const BucketPlan best =
-        plan_beside_lists(options, memory_bytes, input, listed_bytes, list_bytes);
+    const BucketPlan best = plan_beside_lists(options, memory_bytes, input, listed_bytes);
     if (listed_bytes == input.bytes || best.fits) return best;
     if (best.holds && best.lists_bytes <= memory_bytes / lists_divisor) return best;
     listed_bytes = std::max(input.bytes, listed_bytes / 2);
   }
-}
-
-}  // namespace
-
-// What is distributed more than once is not compressed, unless it has to be (sort_planner.cc): where
-// lists of lengths would make it so, there are none.
-BucketPlan plan_buckets(const SortOptions& options, uint64_t memory_bytes,
-                        const BucketInput& input) {
-  const bool always = options.compression == Compression::always;
-  const bool may_compress =
-      !options.resume && (always || (options.compression == Compression::automatic &&
-                                     (input.known || !options.format.numeric())));
-  if (may_compress) {
-    const BucketPlan plan =
-        plan_with_lists(options, memory_bytes, input, list_bytes_per_compressed_block);
-    const bool may_be_plain = options.format.numeric() && !always;
-    if (plan.fits || (plan.holds && plan.splits <= 1) || !may_be_plain) return plan;
-  }
-  return plan_with_lists(options, memory_bytes, input, list_bytes_per_block);
 }
 
 std::vector<BucketPlan> plan_levels(const SortOptions& options, uint64_t memory_bytes,
@@ -382,7 +362,7 @@ Status check_lists(const BucketPlan& plan, uint64_t input_bytes) {
 }
 
 uint64_t listed_blocks_max(const BucketPlan& plan) {
-  return std::max(plan.lists_bytes, lists_free_bytes) / plan.block_list_bytes;
+  return std::max(plan.lists_bytes, lists_free_bytes) / list_bytes_per_block;
 }
 
 }  // namespace penstock::external

@@ -13,10 +13,9 @@
 namespace penstock::external {
 
 // What is known of each block in a temporary, as long as its bucket waits: its number, 4 bytes
-// (split.h), and its check, 8 (file/block_checks.h); where it may be compressed, how long it is, 4
-// more. What lists have in reserve while they grow is a quarter of that (append_to_list()).
+// (split.h), and its check and how long it is, 8 (StoredBlock, or file/block_checks.h). What lists
+// have in reserve while they grow is a quarter of that (append_to_list()).
 inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
-inline constexpr uint64_t list_bytes_per_compressed_block = (4 + 8 + 4) * 5 / 4;
 // Lines and tables of the distribution.
 inline constexpr uint64_t distributor_bytes_per_bucket = 512;
 // Lists of so much are planned for in any case.
@@ -41,10 +40,9 @@ struct BucketPlan {
   size_t output_block_bytes = 0;
   uint32_t output_blocks = 0;
   uint32_t splits = 0;  // how often an item is distributed; 0: all of it stays in memory
-  // For the lists of what lies in temporaries, beside all of the above: so much for each block.
-  // Where the memory does not suffice for them, nothing may begin.
+  // For the lists of what lies in temporaries, beside all of the above. Where the memory does not
+  // suffice for them, nothing may begin.
   uint64_t lists_bytes = 0;
-  uint64_t block_list_bytes = list_bytes_per_compressed_block;
   bool holds = true;
   // What it expects to stay in memory between the phases.
   uint64_t kept_bytes = 0;

@@ -501,7 +501,6 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
                                  const BucketPlan& plan) {
   const bool always = options_.compression == Compression::always;
   if (options_.resume || options_.compression == Compression::never) return;
-  if (plan.block_list_bytes < list_bytes_per_compressed_block) return;
   plan_.compresses = always;
   if (!input_.known || spilled == 0 || input_.any_in_order()) return;
   if (!always && (!plan_.device || splits.size() > 1)) return;

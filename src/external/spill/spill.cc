@@ -13,6 +13,8 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
                                            const SpillOptions& options) {
   auto spill = std::make_unique<Spill>();
   spill->block_bytes_ = options.block_bytes;
+  spill->unit_bytes_ = options.dense ? file::sector_bytes : options.block_bytes;
+  spill->ends_.resize(directories.size());
   spill->named_ = !options.name.empty();
   for (const std::string& directory : directories) {
     std::string path = path_of(directory, options.name, spill->files_.size());
@@ -31,7 +33,7 @@ Result<std::unique_ptr<Spill>> Spill::open(const std::vector<std::string>& direc
     auto file =
         spill->named_ ? file::File::open_kept(path) : file::File::create_temporary(directory);
     if (!file) return std::unexpected(file.error());
-    file->keep_checks(options.block_bytes);
+    if (!options.dense) file->keep_checks(options.block_bytes);
     spill->files_.push_back(std::make_unique<file::File>(std::move(*file)));
   }
   return spill;
@@ -43,10 +45,16 @@ std::string Spill::path_of(const std::string& directory, const std::string& name
 
 // What a block does not use is never written, and takes no space on the disk.
 stream::Extent Spill::place(uint32_t bytes) {
-  placed_bytes_.fetch_add(round_up(bytes, file::sector_bytes), std::memory_order_relaxed);
-  const uint32_t number = next_.fetch_add(1, std::memory_order_relaxed);
-  believe(number, 0, 0);  // the list of checks grows here, not where it is written
-  return numbered(number, bytes);
+  const uint64_t used_bytes = round_up(uint64_t{bytes}, file::sector_bytes);
+  placed_bytes_.fetch_add(used_bytes, std::memory_order_relaxed);
+  const stream::Extent extent = {files_[next_].get(), ends_[next_], bytes};
+  const bool dense = unit_bytes_ != block_bytes_;
+  ends_[next_] += dense ? used_bytes : block_bytes_;
+  next_ = (next_ + 1) % files_.size();
+  PENSTOCK_CHECK(extent.offset / unit_bytes_ < ~uint32_t{0} / files_.size(),
+                 "a block's number has 32 bits, which is for 16 TiB of sectors");
+  if (!dense) believe(number_of(extent), 0, 0);  // the list grows here, not where it is written
+  return extent;
 }
 
 uint32_t Spill::check_of(uint32_t number) const {
@@ -61,7 +69,7 @@ void Spill::believe(uint32_t number, uint32_t bytes, uint32_t check) {
 uint32_t Spill::number_of(const stream::Extent& extent) const {
   size_t file = 0;
   while (files_[file].get() != extent.file) ++file;
-  return static_cast<uint32_t>(extent.offset / block_bytes_ * files_.size() + file);
+  return static_cast<uint32_t>(extent.offset / unit_bytes_ * files_.size() + file);
 }
 
 Status Spill::sync() const {
@@ -88,11 +96,12 @@ std::string SpillSet::name_of(const SpillPlace& place, uint32_t part) {
   return place.stays() ? place.name + "." + std::to_string(part) : std::string();
 }
 
-Status SpillSet::open(const SpillPlace& place, uint32_t count, size_t block_bytes) {
+Status SpillSet::open(const SpillPlace& place, uint32_t count, size_t block_bytes, bool dense) {
   block_bytes_ = block_bytes;
   for (uint32_t part = 0; part < count; ++part) {
     auto spill =
-        Spill::open(place.directories, {.block_bytes = block_bytes, .name = name_of(place, part)});
+        Spill::open(place.directories,
+                    {.block_bytes = block_bytes, .dense = dense, .name = name_of(place, part)});
     if (!spill) return std::unexpected(spill.error());
     parts_.push_back({std::move(*spill), 0});
     if (part == 0) name_ = parts_.front().spill->name();

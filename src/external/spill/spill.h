@@ -6,10 +6,12 @@
 //
 // Such files vanish with their run, or have a name and stay, for a run that goes on (resume.h).
 // What is written is remembered by a check for each block (file/block_checks.h), of eight bytes of
-// memory; whoever reads a block that does not match gets an error.
+// memory; whoever reads a block that does not match gets an error. Blocks that become smaller on
+// their way lie one behind the other, without holes: a file of holes takes three times as long to
+// free where its blocks are discarded. The checks of these are their writer's (StoredBlock).
 //
-// Thread safety: all members from any thread, open() and the destructor apart.
-// Invariant: an extent belongs to one taker; extents never overlap.
+// Thread safety: all members from any thread, but place(), which is for one at a time, open() and
+// the destructor. Invariant: an extent belongs to one taker; extents never overlap.
 
 #include <atomic>
 #include <memory>
@@ -23,8 +25,15 @@
 
 namespace penstock::external {
 
+// A block of which the disk may have less than it holds, as it was written.
+struct StoredBlock {
+  uint32_t bytes = 0;
+  uint32_t check = 0;  // CRC-32C of these
+};
+
 struct SpillOptions {
   size_t block_bytes = 0;  // of every extent but the last one of a bucket, which may use less
+  bool dense = false;      // blocks take what they use, in sectors, and keep no checks
   std::string name = {};   // of the file in each directory; empty: it has none, and vanishes
   // Of a spill that an earlier run left: in which directories something of it is wanted. The others
   // may have no file of it. Empty: a new one.
@@ -44,9 +53,9 @@ class Spill {
   // An extent is told by the number of its block, which takes four bytes instead of 24.
   uint32_t number_of(const stream::Extent& extent) const;
   stream::Extent numbered(uint32_t number, uint32_t bytes) const {
-    return {files_[number % files_.size()].get(), number / files_.size() * block_bytes_, bytes};
+    return {files_[number % files_.size()].get(), number / files_.size() * unit_bytes_, bytes};
   }
-  // Of a block that was written, for a later run; and what an earlier one had.
+  // Of a block that was written, for a later run; and what an earlier one had. Not of a dense one.
   uint32_t check_of(uint32_t number) const;
   void believe(uint32_t number, uint32_t bytes, uint32_t check);
   // What was written is on the disk. Nothing is written afterwards.
@@ -61,9 +70,11 @@ class Spill {
  private:
   std::string name_;
   size_t block_bytes_ = 0;
+  size_t unit_bytes_ = 0;  // what blocks are numbered by: a block, or a sector
   bool named_ = false;
   std::vector<std::unique_ptr<file::File>> files_;  // of each directory; nullptr: not wanted
-  std::atomic<uint32_t> next_{0};
+  std::vector<uint64_t> ends_;                      // of these: where the next block goes
+  size_t next_ = 0;                                 // the file whose turn it is
   std::atomic<uint64_t> placed_bytes_{0};
 };
 
@@ -80,7 +91,7 @@ struct SpillPlace {
 // Thread safety: as a Spill for placing; keep() and release() by one thread at a time.
 class SpillSet {
  public:
-  Status open(const SpillPlace& place, uint32_t count, size_t block_bytes);
+  Status open(const SpillPlace& place, uint32_t count, size_t block_bytes, bool dense = false);
   // What an earlier run left of such a set: of the parts that somebody is going to keep, the
   // directories in which something of them is wanted; of the others none.
   Status reopen(const SpillPlace& place, const std::vector<std::vector<bool>>& wanted,

@@ -9,11 +9,15 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/seconds.h"
 #include "external/spill/packed_numbers.h"
+#include "file/crc32c.h"
+#include "file/engine.h"
+#include "file/injection.h"
 #include "record/codec.h"
 
 // A disk that is slower than a processor compresses is waited for; there every byte that is not
@@ -101,15 +105,20 @@ bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to, si
                                static_cast<int>(bytes)) == static_cast<int>(bytes);
 }
 
-bool restore_block(const record::Format& format, std::byte* block, size_t stored_bytes,
-                   size_t bytes, std::vector<std::byte>& spare) {
-  if (stored_bytes >= bytes) return true;
-  if (format.numeric())
-    return unpack_numbers(record::item_bytes_of(format.type), block, stored_bytes, bytes);
-  // Once: a block is never larger than the first one.
-  if (spare.size() < bytes) spare.resize(bytes);
-  std::memcpy(spare.data(), block, stored_bytes);
-  return inflate_block(spare.data(), stored_bytes, block, bytes);
+Status restore_block(const record::Format& format, std::byte* block, const StoredBlock& stored,
+                     size_t bytes, std::vector<std::byte>& spare, const std::string& name) {
+  auto restore = [&] {
+    if (stored.bytes >= bytes) return true;
+    if (format.numeric())
+      return unpack_numbers(record::item_bytes_of(format.type), block, stored.bytes, bytes);
+    // Once: a block is never larger than the first one.
+    if (spare.size() < bytes) spare.resize(bytes);
+    std::memcpy(spare.data(), block, stored.bytes);
+    return inflate_block(spare.data(), stored.bytes, block, bytes);
+  };
+  file::flip_one(block, stored.bytes);
+  if (file::crc32c(block, stored.bytes) == stored.check && restore()) return {};
+  return std::unexpected(file::damaged_temporary(name, std::to_string(stored.bytes) + " bytes"));
 }
 
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces) {

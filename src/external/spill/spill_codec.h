@@ -11,6 +11,7 @@
 
 #include "bowtie/device_profile.h"
 #include "external/context.h"
+#include "external/spill/spill.h"
 #include "files/input.h"
 
 namespace penstock::external {
@@ -25,9 +26,9 @@ size_t compress_block(const std::byte* from, size_t bytes, std::byte* to);
                                  size_t bytes);
 
 // A block that was read, in its place: where it was compressed, of any format, what it was.
-// `spare`: room for a block. False: what was written is not what is there.
-[[nodiscard]] bool restore_block(const record::Format& format, std::byte* block,
-                                 size_t stored_bytes, size_t bytes, std::vector<std::byte>& spare);
+// `spare`: room for a block; `name`: of the temporaries. Error: it is not what was written.
+Status restore_block(const record::Format& format, std::byte* block, const StoredBlock& stored,
+                     size_t bytes, std::vector<std::byte>& spare, const std::string& name);
 
 // What became of a few stretches of the input.
 struct CompressionTrial {

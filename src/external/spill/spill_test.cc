@@ -4,7 +4,11 @@
 
 #include <filesystem>
 #include <iterator>
+#include <map>
 
+#include "base/bits.h"
+#include "base/random.h"
+#include "base/trials.h"
 #include "external/sort_fixture.h"
 
 namespace penstock::external {
@@ -45,6 +49,29 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
   }
   EXPECT_FALSE(exists(2));
   EXPECT_EQ(open_files(), open_before);
+}
+
+// Of any sizes, in several directories: no two overlap, nothing lies between them, and a number
+// tells where each is.
+TEST_F(Spills, DenseBlocksLieOneBehindTheOther) {
+  constexpr size_t block_bytes = 64 * KiB;
+  Random random(seed_of_run());
+  const std::vector<std::string> folders = {path("."), path(".")};
+  auto spill = Spill::open(folders, {.block_bytes = block_bytes, .dense = true});
+  ASSERT_TRUE(spill) << spill.error().message();
+  std::map<const file::File*, uint64_t> ends;
+  for (int i = 0; i < 1000; ++i) {
+    const auto bytes = static_cast<uint32_t>(1 + random.below(block_bytes));
+    const stream::Extent extent = (*spill)->place(bytes);
+    EXPECT_EQ(extent.bytes, bytes);
+    EXPECT_EQ(extent.offset, ends[extent.file]);
+    ends[extent.file] = round_up(extent.offset + bytes, file::sector_bytes);
+    const stream::Extent again = (*spill)->numbered((*spill)->number_of(extent), bytes);
+    EXPECT_EQ(again.file, extent.file);
+    EXPECT_EQ(again.offset, extent.offset);
+  }
+  ASSERT_EQ(ends.size(), folders.size());
+  EXPECT_EQ((*spill)->placed_bytes(), ends.begin()->second + ends.rbegin()->second);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "external/plan/bucket_plan.h"
 #include "external/spill/packed_numbers.h"
 #include "external/spill/spill_codec.h"
+#include "file/crc32c.h"
 #include "files/space.h"
 
 // The naive way writes everything that is distributed to temporaries and reads it back. Of an input
@@ -63,9 +64,7 @@ BlockKeeper::BlockKeeper(const BlockKeeperOptions& options, const SpillPlace& pl
       requests_(arena.blocks()) {}
 
 uint64_t BlockKeeper::lists_bytes() const {
-  return arena_.blocks() * sizeof(file::Request) +
-         written_blocks_ *
-             (options_.compresses ? list_bytes_per_compressed_block : list_bytes_per_block);
+  return arena_.blocks() * sizeof(file::Request) + written_blocks_ * list_bytes_per_block;
 }
 
 Status BlockKeeper::open() {
@@ -76,7 +75,8 @@ Status BlockKeeper::open_spills() {
   auto engine = file::Engine::open({.depth = requests_max});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
-  return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes());
+  return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes(),
+                      options_.compresses);
 }
 
 Status BlockKeeper::status() const {
@@ -170,7 +170,7 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
     split.buckets.push_back({.bytes = growing.bytes,
                              .spilled = std::move(growing.spilled),
                              .kept = std::move(growing.kept),
-                             .stored_bytes = std::move(growing.stored_bytes),
+                             .stored_blocks = std::move(growing.stored_blocks),
                              .spill = spilled ? spill_of(bucket) : 0});
   }
   split.spills = std::move(spills_);
@@ -200,7 +200,9 @@ void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   uint64_t stored_bytes = bytes;
   if (options_.compresses) {
     block = compress(block, bytes, &stored_bytes);
-    append_to_list(growing.stored_bytes, static_cast<uint32_t>(stored_bytes));
+    append_to_list(growing.stored_blocks,
+                   {static_cast<uint32_t>(stored_bytes),
+                    file::crc32c(arena_.block(block), static_cast<size_t>(stored_bytes))});
   }
   Spill& spill = spills_.part(spill_of(bucket));
   const stream::Extent extent = spill.place(static_cast<uint32_t>(stored_bytes));

@@ -59,7 +59,7 @@ class BlockKeeper {
     uint64_t bytes = 0;  // of full blocks; when it is closed, all
     std::vector<uint32_t> kept;
     std::vector<uint32_t> spilled;
-    std::vector<uint32_t> stored_bytes;
+    std::vector<StoredBlock> stored_blocks;
   };
 
   uint64_t lists_bytes() const;

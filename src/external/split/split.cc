@@ -182,8 +182,7 @@ uint64_t Split::kept_bytes() const {
 uint64_t Split::list_bytes() const {
   uint64_t bytes = 0;
   for (const SplitBucket& bucket : buckets) {
-    bytes += bucket.spilled.size() *
-             (bucket.stored_bytes.empty() ? list_bytes_per_block : list_bytes_per_compressed_block);
+    bytes += bucket.spilled.size() * list_bytes_per_block;
   }
   return bytes;
 }

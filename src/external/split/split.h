@@ -31,9 +31,9 @@ struct SplitBucket {
   bool constant = false;               // all keys are equal
   std::vector<uint32_t> spilled = {};  // blocks of its spill
   std::vector<uint32_t> kept = {};     // blocks of the arena
-  // What each spilled block takes on the disk: less than it holds if it is compressed
-  // (spill_codec.h). Empty: none is.
-  std::vector<uint32_t> stored_bytes = {};
+  // Where blocks may be compressed (spill_codec.h), each spilled one as it is on the disk. Empty:
+  // none is, and they are checked as they are read.
+  std::vector<StoredBlock> stored_blocks = {};
   uint32_t spill = 0;  // which of the spills
   // Of a constant bucket. Where repeats are dropped, so that only its first item is read again: the
   // others. Otherwise, if its items are of several lengths: all.
