@@ -8,23 +8,9 @@ import re
 import sys
 
 import end_to_end
+import named_tests
 
 ROOT = pathlib.Path(sys.argv[1]).resolve()
-
-
-def tests_of(path):
-    """The names of the tests in a file."""
-    text = path.read_text()
-    if path.suffix == ".py":
-        return set(re.findall(r"^\s*def (test\w*)\(", text, re.MULTILINE))
-    return set(re.findall(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*\w+,\s*(\w+)\)", text, re.MULTILINE))
-
-
-def named_tests(text):
-    """Of each row of the table its tests, as (file, name)."""
-    rows = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ") and not line.startswith("| who |")]
-    return [[(path, name) for path, names in re.findall(r"`([^`]+)` ([^;]+)", row) for name in re.split(r",\s*", names.strip())]
-            for row in rows]
 
 
 def sources(folders, patterns):
@@ -43,12 +29,7 @@ PICKLES = r"\b(pickle|cloudpickle|dill|marshal|shelve|joblib)\b|allow_pickle=Tru
 
 class Security(end_to_end.Case):
     def test_every_test_that_is_named_exists(self):
-        rows = named_tests((ROOT / "SECURITY.md").read_text())
-        self.assertGreater(len(rows), 10)
-        for row in rows:
-            self.assertTrue(row, "a line without a test")
-            for path, name in row:
-                self.assertIn(name, tests_of(ROOT / path), path)
+        named_tests.check(self, ROOT, "SECURITY.md")
 
     def test_no_shell_is_called(self):
         self.assertTrue(all(re.search(SHELLS, line) for line in ("  std::system(x);", "popen(x, 1)", "run(x, shell=True)")))

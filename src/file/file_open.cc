@@ -168,7 +168,11 @@ Result<File> File::open_read(const std::string& path, Caching wanted, int more_f
     fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | more_flags));
   }
   struct stat status;
-  if (!fd || ::fstat(fd.get(), &status) != 0) return system_error(errno, "open", path);
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    const int saved = errno;
+    return system_error(saved, "open", path,
+                        saved == EMFILE ? "a higher limit (ulimit -n), or penstock merge" : "");
+  }
   if (S_ISDIR(status.st_mode)) {
     return std::unexpected(
         Error{ErrorCode::invalid_argument, "read", path, EISDIR, "the files in it"});

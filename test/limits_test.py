@@ -1,0 +1,152 @@
+"""The limits of docs/limits.md, each at its edge and one beyond: limits_test.py PENSTOCK ROOT [TEST...]."""
+
+import os
+import pathlib
+import resource
+import sys
+import tempfile
+
+import end_to_end
+import named_tests
+from end_to_end import run
+
+ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
+# What is tried is not the disk.
+if os.path.isdir("/dev/shm"):
+    tempfile.tempdir = "/dev/shm"
+MIB, TIB = 1 << 20, 1 << 40
+SANITIZED = "ASAN_OPTIONS" in os.environ
+
+
+def descriptors(count):
+    return dict(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count)))
+
+
+class Case(end_to_end.Case):
+    def setUp(self):
+        super().setUp()
+        self.out = self.folder / "out"
+
+    def refused(self, *words, says, **options):
+        """It ends with a message that has this text, and leaves no output."""
+        self.out.unlink(missing_ok=True)
+        self.assertIn(says, run(*words, code=2, **options).stderr.decode())
+        self.assertFalse(self.out.exists())
+
+
+class Table(Case):
+    def test_every_test_that_is_named_exists(self):
+        named_tests.check(self, ROOT, "docs/limits.md")
+
+
+@end_to_end.unittest.skipIf(SANITIZED, "a sanitizer has memory of its own")
+class Memory(Case):
+    def test_the_least_memory_of_each_command(self):
+        numbers = self.write("numbers", os.urandom(8 * 1000))
+        for words, where in ((["sort", numbers], "-o"), (["merge", "/dev/null"], "-o"), (["group", "--count", numbers], "-o"),
+                             (["partition", "--parts", "1", numbers], "-o"), (["join", "/dev/null", "/dev/null"], "--output")):
+            words += ["--format", "u64", where, f"{self.out}{{}}" if words[0] == "partition" else self.out]
+            run(*words, "-S", "32M")
+            self.refused(*words, "-S", f"{32 * MIB - 1}b", says="(try: at least 32M)")
+
+
+@end_to_end.unittest.skipIf(SANITIZED, "a sanitizer has memory of its own")
+class Items(Case):
+    def lines(self, longest):
+        """More of them than 32 MiB, in no order."""
+        digits = os.urandom(20 * MIB).hex().encode()
+        lines = [digits[at:at + 100] for at in range(0, len(digits), 100)]
+        return self.write("lines", b"\n".join([*lines, b"x" * (longest - 1), b""]))
+
+    def test_the_longest_line_of_a_sort(self):
+        run("sort", "-S", "32M", "-o", self.out, self.lines(256 << 10))
+        self.refused("sort", "-S", "32M", "-o", self.out, self.lines((256 << 10) + 1), says="it is longer than 262144 bytes")
+
+    def test_the_longest_line_of_a_merge_and_of_a_check(self):
+        for longest in (MIB, MIB + 1):
+            line = self.write("line", b"x" * (longest - 1) + b"\n")
+            merge = ["merge", line, self.write("other", b"y\n"), "-S", "32M", "-o", self.out]
+            if longest == MIB:
+                run(*merge)
+                run("sort", "-c", line, "-S", "32M")
+            else:
+                self.refused(*merge, says="cannot read a line of more than 1048576 bytes")
+                self.refused("sort", "-c", line, "-S", "32M", says="longer than 1048576 bytes")
+
+    def test_the_longest_record_and_its_key(self):
+        for longest in (256 << 10, (256 << 10) + 1):
+            records = self.write("records", os.urandom(longest) * 200)
+            words = ["sort", "--format", "record", "--record", longest, "--key", f"0:{longest}", records, "-S", "32M", "-o", self.out]
+            if longest == 256 << 10:
+                run(*words)
+                self.assertEqual(self.out.stat().st_size, records.stat().st_size)
+            else:
+                self.refused(*words, says="it is longer than 262144 bytes")
+        self.refused("sort", "--format", "record", "--record", "100", "--key", "0:101", "/dev/null", "-o", self.out, says="(try: ")
+
+
+class Files(Case):
+    @end_to_end.unittest.skipIf(SANITIZED, "a sanitizer needs the address space")
+    def test_the_longest_file(self):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="penstock-limits-") as file:
+            try:
+                file.truncate(64 * TIB)
+            except OSError as error:
+                self.skipTest(f"no file of 64 TiB in /dev/shm: {error}")
+            # What is not there beside it is room.
+            self.refused("sort", "--format", "u64", "-S", "64M", "-o", self.out, file.name, says="-T with a directory on a larger disk")
+            file.truncate(128 * TIB)
+            self.refused("find", "x", file.name, says="bytes of address space")
+
+    def test_ten_thousand_files_with_256_descriptors(self):
+        names = [self.write(f"{number:05}", b"%05d\n" % number) for number in range(10_000)]
+        memory = "1G" if SANITIZED else "64M"
+        run("merge", *names, "-o", self.out, "-S", memory, **descriptors(256))
+        self.assertEqual(self.out.read_bytes(), b"".join(b"%05d\n" % number for number in range(10_000)))
+        # A sort has its inputs open, all of them.
+        run("sort", *names[:100], "-o", self.out, "-S", memory, **descriptors(256))
+        self.refused("sort", *names, "-o", self.out, "-S", memory, says="Too many open files (try: a higher limit (ulimit -n)",
+                     **descriptors(256))
+
+    def test_parts(self):
+        numbers = self.write("numbers", os.urandom(8 * 1000))
+        words = ["partition", "--format", "u64", numbers, "-o", self.folder / "part-{}"]
+        memory = "1G" if SANITIZED else "64M"
+        self.refused(*words, "--parts", "65537", says="cannot make 65537 parts (try: 1 to 65536)")
+        self.refused(*words, "--parts", "1000", "-S", memory, says="(try: ulimit -n 2256)", **descriptors(256))
+        run(*words, "--parts", "1000", "-S", memory, **descriptors(2256))
+        self.assertEqual(len(list(self.folder.glob("part-*"))), 1000)
+
+
+class Most(Case):
+    """Label `full`: seconds and more."""
+
+    def test_65536_parts(self):
+        try:
+            most = int(pathlib.Path("/proc/sys/fs/nr_open").read_text())
+            before = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(131_328, most), min(131_328, most)))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        except ValueError as error:
+            self.skipTest(f"131328 descriptors: {error}")
+        numbers = self.write("numbers", os.urandom(8 * 100_000))
+        (self.folder / "parts").mkdir()
+        run("partition", "--format", "u64", numbers, "-o", self.folder / "parts/{}", "--parts", "65536", "-S", "1G")
+        parts = list((self.folder / "parts").iterdir())
+        self.assertEqual(len(parts), 65536)
+        self.assertEqual(sum(part.stat().st_size for part in parts), 800_000)
+
+
+class Threads(Case):
+    def test_threads(self):
+        numbers = self.write("numbers", os.urandom(8 * MIB))
+        words = ["sort", "--format", "u64", numbers, "-o", self.out, "-S", "1G" if SANITIZED else "64M", "--parallel"]
+        for threads in (1, 1000, 2**32 - 1):
+            run(*words, threads)
+            run("check", "--format", "u64", self.out)
+        self.refused(*words, "0", says="cannot work with no thread")
+        self.refused(*words, 2**32, says="cannot read this value")
+
+
+if __name__ == "__main__":
+    end_to_end.main("limits")
