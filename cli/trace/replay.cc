@@ -200,6 +200,11 @@ int run_replay(const ReplayArguments& arguments) {
   } else {
     print_text(arguments, *plan, *result, *options, *stage);
   }
+  // In the text it is a note.
+  if (!plan->conversion.complete && arguments.json) {
+    print_to(stderr, "penstock replay: {}; what was whole was replayed\n",
+             plan->conversion.cut_off.message());
+  }
   return plan->conversion.complete ? exit_ok : exit_incomplete;
 }
 
