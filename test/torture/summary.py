@@ -68,19 +68,23 @@ def wrong(rows):
 
 
 def of_operations(rows):
-    """By operation and size."""
+    """(operation, sizes, rows), by operation."""
     found = {}
     for row in rows:
         if row.ended != "cannot":
-            found.setdefault(row.trial.partition(" ")[0].partition("/")[::2], []).append(row)
-    return sorted(found.items(), key=lambda of: (of[0][0], ("none", "few", "small", "large").index(of[0][1])))
+            operation, _, size = row.trial.partition(" ")[0].partition("/")
+            sizes, some = found.setdefault(operation, (set(), []))
+            sizes.add(size)
+            some.append(row)
+    for operation, (sizes, some) in sorted(found.items()):
+        yield operation, ", ".join(sorted(sizes, key=("none", "few", "small", "large").index)), some
 
 
 def every(rows):
     """Of a campaign of every call."""
     yield "| operation | input | calls, killed at each | calls refused, with each error | wrong |"
     yield "|---" * 5 + "|"
-    for (operation, size), some in of_operations(rows):
+    for operation, size, some in of_operations(rows):
         reached = collections.Counter(row.trial.split()[1].partition("=")[0].partition("@")[0] for row in some if row.reached)
         yield f"| {operation} | {size} | {reached['kill']} | {reached['error']} | {sum(bool(row.problem) for row in some)} |"
     yield ""
@@ -92,13 +96,12 @@ CUT = " power-cut="
 
 def cuts(rows):
     """Of power cuts. At each point those images alone count that no point before it had."""
-    yield "| operation | input | points | names in order | names in any order | wrong |"
-    yield "|---" * 6 + "|"
-    for (operation, size), some in of_operations(rows):
+    yield "| operation | input | images, names in order | beyond that, in any order | wrong |"
+    yield "|---" * 5 + "|"
+    for operation, size, some in of_operations(rows):
         told = [row.trial.partition(CUT)[2].split(":") for row in some]
         models = collections.Counter(model for _, model, *_ in told)
-        points = len({(variant, point) for variant, _, point, _ in told})
-        yield f"| {operation} | {size} | {points} | {models['ordered']} | {models['any']} | {sum(bool(row.problem) for row in some)} |"
+        yield f"| {operation} | {size} | {models['ordered']} | {models['any']} | {sum(bool(row.problem) for row in some)} |"
     yield ""
     yield f"{len(rows)} images."
     yield from wrong(rows)
