@@ -1,16 +1,12 @@
 #include "sources.h"
 
-#include <fcntl.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <tuple>
 #include <utility>
@@ -21,81 +17,10 @@
 namespace penstock::python {
 namespace {
 
-struct Stretch {
-  std::string path;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
 std::unexpected<Error> cancelled(const std::string& subject) {
   return std::unexpected(
       Error{.code = ErrorCode::cancelled, .attempted = "read on", .subject = subject});
 }
-
-class Stretches final : public Source {
- public:
-  Stretches(std::string head, std::vector<Stretch> stretches)
-      : head_(std::move(head)), stretches_(std::move(stretches)) {}
-  ~Stretches() override { close(); }
-  Stretches(const Stretches&) = delete;
-  Stretches& operator=(const Stretches&) = delete;
-
-  Result<size_t> read(std::span<std::byte> into) override {
-    if (cancelled_) return cancelled("stretches of files");
-    if (head_bytes_ < head_.size()) {
-      const size_t bytes = std::min(into.size(), head_.size() - head_bytes_);
-      std::memcpy(into.data(), head_.data() + head_bytes_, bytes);
-      head_bytes_ += bytes;
-      return bytes;
-    }
-    while (at_ < stretches_.size() && done_bytes_ == stretches_[at_].bytes) {
-      ++at_;
-      done_bytes_ = 0;
-    }
-    if (at_ == stretches_.size()) return 0;
-    const Stretch& stretch = stretches_[at_];
-    if (fd_ < 0 || open_ != stretch.path) {
-      close();
-      fd_ = ::open(stretch.path.c_str(), O_RDONLY | O_CLOEXEC);
-      if (fd_ < 0) return failed("open", stretch.path, errno);
-      open_ = stretch.path;
-    }
-    const size_t wanted = std::min<uint64_t>(into.size(), stretch.bytes - done_bytes_);
-    ssize_t got = -1;
-    do {
-      got = ::pread(fd_, into.data(), wanted, static_cast<off_t>(stretch.offset + done_bytes_));
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) return failed("read", stretch.path, errno);
-    if (got == 0) {
-      return std::unexpected(Error{.code = ErrorCode::corrupt,
-                                   .attempted = "read on: it has become shorter",
-                                   .subject = stretch.path});
-    }
-    done_bytes_ += static_cast<uint64_t>(got);
-    return static_cast<size_t>(got);
-  }
-  void cancel() override { cancelled_ = true; }
-
- private:
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-  static std::unexpected<Error> failed(const char* attempted, const std::string& path, int code) {
-    return std::unexpected(Error{.code = code == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-                                 .attempted = attempted,
-                                 .subject = path,
-                                 .system_errno = code});
-  }
-
-  const std::string head_;
-  const std::vector<Stretch> stretches_;
-  size_t head_bytes_ = 0;
-  size_t at_ = 0;
-  uint64_t done_bytes_ = 0;  // of that stretch
-  int fd_ = -1;
-  std::string open_;
-  std::atomic<bool> cancelled_ = false;
-};
 
 // Of anything with a contiguous buffer, as long as it lives.
 class View {
@@ -210,8 +135,7 @@ void bind_sources(nb::module_& module) {
         std::vector<Stretch> made;
         for (const auto& [path, offset, bytes] : all)
           made.push_back({bytes_of(path), offset, bytes});
-        return std::shared_ptr<Source>(
-            std::make_shared<Stretches>(bytes_of(head), std::move(made)));
+        return std::shared_ptr<Source>(stretches_source(std::move(made), bytes_of(head)));
       },
       nb::arg("head"), nb::arg("stretches"),
       "Path, offset and bytes of stretches, one after the other, behind some bytes. A file is open "

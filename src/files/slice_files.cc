@@ -9,13 +9,16 @@
 #include <optional>
 #include <thread>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/misuse.h"
 #include "base/thread.h"
+#include "file/file.h"
 #include "files/input.h"
 #include "files/memory_plan.h"
 #include "files/partition_files.h"
 #include "files/run_context.h"
+#include "os/memory.h"
 #include "record/checker.h"
 #include "record/codec.h"
 #include "source/in_order.h"
@@ -148,24 +151,27 @@ class Cuts {
   std::string room_;
 };
 
-// Memory that is charged to the run.
+// Memory that is charged to the run, on huge pages where they fit, so that direct writes are cheap.
 class Buffer {
  public:
-  void resize(uint64_t bytes, uint64_t kept = 0) {
-    auto bigger = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    if (kept > 0) std::memcpy(bigger.get(), memory_.get(), kept);
-    memory_ = std::move(bigger);
+  Status resize(uint64_t bytes, uint64_t kept = 0) {
+    auto bigger = os::Reservation::reserve(round_up(bytes, os::page_bytes));
+    if (!bigger) return std::unexpected(bigger.error());
+    bigger->charge();
+    if (const int error = os::commit(bigger->begin(), bigger->bytes()); error != 0)
+      return system_error(error, "get memory for items", "slices");
+    (void)os::advise_huge(bigger->begin(), bigger->bytes(), true);
+    if (kept > 0) std::memcpy(bigger->begin(), memory_.begin(), kept);
+    memory_ = std::move(*bigger);
     bytes_ = bytes;
-    if (charge_.bytes() == 0) charge_ = MemoryCharge(bytes);
-    charge_.set(bytes);
+    return {};
   }
-  std::byte* begin() { return memory_.get(); }
+  std::byte* begin() { return memory_.begin(); }
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::unique_ptr<std::byte[]> memory_;
+  os::Reservation memory_;
   uint64_t bytes_ = 0;
-  MemoryCharge charge_;
 };
 
 class Slicing {
@@ -182,6 +188,7 @@ class Slicing {
   Status read_some(Source& source, const std::string& name);
   Status end_input(const std::string& name);
   Status make_room(const std::string& name);
+  Status resize(uint64_t bytes);
   Status flush(bool all);
   Status give_parts(const std::byte* end, const std::string& name, std::vector<uint32_t>& parts,
                     const std::byte*& at);
@@ -213,6 +220,8 @@ class Slicing {
   std::string name_;
   uint64_t position_ = 0;
   Buffer spread_;
+  // Where the batch begins in it: as far into a sector as in the file, so that whole sectors are written directly.
+  std::byte* spread_begin() { return spread_.begin() + file_bytes_ % file::sector_bytes; }
   std::vector<uint64_t> part_bytes_;  // of the batch
   uint64_t file_bytes_ = 0;
   std::vector<record::Checker> checkers_;
@@ -231,7 +240,8 @@ Status Slicing::prepare() {
     return misuse("want other parts than there are", "wanted", fmt::format("{} of them", parts));
   part_count_ = static_cast<uint32_t>(parts);
   const uint64_t usable_bytes = usable_memory(options_.files.memory_bytes);
-  const uint64_t aside_bytes = 2 * MiB + parts * KiB;  // readers, and what is kept of each part
+  // Readers, what is kept of each part, and a sector.
+  const uint64_t aside_bytes = 2 * MiB + parts * KiB + 2 * os::page_bytes;
   if (usable_bytes < aside_bytes + 3 * MiB) {
     return failure(
         ErrorCode::out_of_memory,
@@ -242,8 +252,7 @@ Status Slicing::prepare() {
   const uint64_t batch_bytes =
       std::min(batch_bytes_max_,
                std::max(batch_bytes_min, parts * std::max<uint64_t>(1, slices.slice_bytes)));
-  batch_.resize(batch_bytes);
-  spread_.resize(batch_bytes);
+  if (auto made = resize(batch_bytes); !made) return made;
   result_.parts.resize(parts);
   if (format_.header_lines == 0) return take_header("");
   return {};
@@ -332,9 +341,12 @@ Status Slicing::make_room(const std::string& name) {
   }
   if (auto status = wait_for_write(); !status) return status;
   const uint64_t bytes = std::min(batch_bytes_max_, 2 * batch_.bytes());
-  spread_.resize(bytes);
-  batch_.resize(bytes, filled_);
-  return {};
+  return resize(bytes);
+}
+
+Status Slicing::resize(uint64_t bytes) {
+  if (auto spread = spread_.resize(bytes + file::sector_bytes); !spread) return spread;
+  return batch_.resize(bytes, filled_);
 }
 
 // Parts of the items from `at` on, until one does not end before `end`.
@@ -393,7 +405,7 @@ void spread_fixed(const std::byte* from, const std::vector<uint32_t>& parts,
 // The batch's items to their parts' places.
 void Slicing::spread(const std::vector<uint32_t>& parts) {
   std::vector<std::byte*> to(part_count_);
-  std::byte* next = spread_.begin();
+  std::byte* next = spread_begin();
   for (uint32_t part = 0; part < part_count_; ++part) {
     to[part] = next;
     next += part_bytes_[part];
@@ -466,8 +478,9 @@ Status Slicing::flush(bool all) {
 
 // Checks the parts of the batch, and has those that are wanted written while the next one is read.
 Status Slicing::write_later() {
-  std::byte* at = spread_.begin();
-  std::byte* kept = at;
+  std::byte* const begin = spread_begin();
+  std::byte* at = begin;
+  std::byte* kept = begin;
   for (uint32_t part = 0; part < part_count_; ++part) {
     const uint64_t bytes = part_bytes_[part];
     if (bytes == 0) continue;
@@ -481,10 +494,9 @@ Status Slicing::write_later() {
     }
     at += bytes;
   }
-  const auto bytes = static_cast<size_t>(kept - spread_.begin());
+  const auto bytes = static_cast<size_t>(kept - begin);
   if (bytes == 0) return {};
-  return start_thread(writer_,
-                      [this, bytes] { written_ = sink_->write({spread_.begin(), bytes}); });
+  return start_thread(writer_, [this, begin, bytes] { written_ = sink_->write({begin, bytes}); });
 }
 
 Status Slicing::wait_for_write() {

@@ -393,6 +393,68 @@ TEST_F(FilesTest, MissingFilesAndFoldersAreErrorsWithTheirNames) {
   }
 }
 
+TEST_F(FilesTest, StretchesComeOneAfterTheOtherBehindTheHead) {
+  const std::array files = {path("first"), path("second")};
+  const std::array texts = {random_noise(9'000'001, 1), random_noise(5000, 2)};
+  for (size_t i = 0; i < files.size(); ++i) std::ofstream(files[i], std::ios::binary) << texts[i];
+  for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(20); ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    std::string expected = random.below(2) == 0 ? "head\n" : "";
+    const std::string head = expected;
+    std::vector<Stretch> stretches;
+    for (uint64_t count = random.below(12); count > 0; --count) {
+      const size_t i = random.below(2);
+      const uint64_t offset = random.below(texts[i].size() + 1);
+      const uint64_t left = texts[i].size() - offset;
+      const uint64_t bytes = random.below(4) == 0 ? left : random.below(left + 1);
+      stretches.push_back({files[i], offset, bytes});
+      expected += texts[i].substr(offset, bytes);
+    }
+    auto source = stretches_source(stretches, head);
+    const Read read = read_all(*source, seed, random.below(2) == 0 ? 10'000 : 3'000'000);
+    ASSERT_TRUE(read.status) << read.status.error().message();
+    ASSERT_TRUE(read.text == expected);
+  }
+  for (const std::string& file : files) std::remove(file.c_str());
+}
+
+TEST_F(FilesTest, OfAStretchThatIsNotThereTheFileIsNamed) {
+  const std::string file = path("short");
+  std::ofstream(file) << "ten bytes.";
+  struct {
+    Stretch stretch;
+    ErrorCode code;
+  } const cases[] = {{{path("missing"), 0, 1}, ErrorCode::not_found},
+                     {{file, 5, 6}, ErrorCode::corrupt},
+                     {{file, UINT64_MAX, 2}, ErrorCode::corrupt},
+                     {{file, 11, 0}, ErrorCode::corrupt}};
+  for (const auto& each : cases) {
+    auto source = stretches_source({{file, 0, 10}, each.stretch}, "head");
+    const Read read = read_all(*source, 1);
+    EXPECT_EQ(read.text, "headten bytes.");
+    ASSERT_FALSE(read.status);
+    EXPECT_EQ(read.status.error().code, each.code);
+    EXPECT_EQ(read.status.error().subject, each.stretch.path);
+  }
+  std::remove(file.c_str());
+}
+
+TEST_F(FilesTest, StretchesThatNobodyWantsAnyMoreEnd) {
+  const std::string file = path("large");
+  std::ofstream(file) << random_noise(20'000'000, 3);
+  auto source = stretches_source({{file, 0, 20'000'000}});
+  std::array<std::byte, 100> some;
+  ASSERT_TRUE(source->read(some));
+  source->cancel();
+  const auto after = source->read(some);
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().code, ErrorCode::cancelled);
+  source.reset();
+  (void)stretches_source({{file, 0, 20'000'000}})->read(some);  // and is forgotten
+  std::remove(file.c_str());
+}
+
 TEST(CallbackSource, CancelIsToldToTheCallback) {
   bool told = false;
   auto source = callback_source([](std::span<std::byte>) -> Result<size_t> { return 1; },
