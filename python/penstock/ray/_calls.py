@@ -84,9 +84,10 @@ def _make(operation: str, inputs: Any, output: Any, engine: ThisMachine | Cluste
         header = sample.header_of(found[0].path, found[0].bytes, words)
         groups = sample.groups_of(found, words, step)
     if parts is None:
-        # Half of the memory for the largest part, which is 1.25 times the mean.
+        # Half of the memory for the largest part, which is 1.25 times the mean. An eighth, if slices are a megabyte even then: the sort
+        # sees all of such a part before it decides anything, and memory that one task has used is at hand for the next.
         native = memory - process if table is None else tables.native_bytes(memory - process)
-        parts = max(1, -(-total * 5 // (2 * native)), min(slots, total // PART_BYTES_MIN))
+        parts = max(1, -(-total * 5 // (2 * native)), min(total * 8 // native, native // (4 * MiB)), min(slots, total // PART_BYTES_MIN))
     if not 1 <= parts <= 1 << 16:
         raise ValueError(f"parts are 1 to 65536, not {parts}: give tasks more memory, or fewer parts")
     size, objects = _object_limits(nodes)

@@ -90,6 +90,7 @@ class Cluster:
         self._ray = ray
         self._slots, self._memory = slots, memory
         self._functions: dict[Callable[..., Any], Any] = {}
+        self._shares: dict[str, float] = {}  # of a processor, that a task on each node has
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
             ray.init(address=address or "auto", log_to_driver=False, logging_level=logging.WARNING)
@@ -100,8 +101,10 @@ class Cluster:
             resources = told["Resources"]
             if not told["Alive"] or not resources.get("CPU"):
                 continue
-            slots = min(self._slots or 1 << 20, int(resources["CPU"]), int(resources.get("memory", 0)) // self._memory)
+            slots = min(self._slots or int(resources["CPU"]), int(resources.get("memory", 0)) // self._memory)
             if slots:
+                # Down to what Ray can count.
+                self._shares[told["NodeID"]] = min(1.0, int(1000 * resources["CPU"] / slots) / 1000)
                 found.append(Node(told["NodeID"], slots, int(resources.get("object_store_memory", 0))))
         return found
 
@@ -114,7 +117,7 @@ class Cluster:
         if function not in self._functions:
             self._functions[function] = self._ray.remote(max_retries=0)(function)
         return self._functions[function].options(
-            num_cpus=cpus, memory=memory or None, name=f"penstock {function.__name__}",
+            num_cpus=cpus * self._shares.get(node, 1), memory=memory or None, name=f"penstock {function.__name__}",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
 
     def wait(self, handles: list[Handle], seconds: float) -> list[Handle]:
