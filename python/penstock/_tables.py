@@ -214,10 +214,16 @@ def _parquet_batches(file: Any, budget: _Budget, groups: Iterable[int] | None = 
             yield batch
 
 
-def _open_file(path: Path, kind: str, budget: _Budget) -> _Input:
+def _name(path: Any) -> Any:
+    """A path, for pyarrow; or a file of Python that is open."""
+    return path if hasattr(path, "read") or hasattr(path, "write") else os.fsdecode(_path(path))
+
+
+def _open_file(path: Any, kind: str, budget: _Budget) -> _Input:
     pa = _pyarrow()
-    name = os.fsdecode(_path(path))
-    os.stat(name)  # what is not there is Python's own error
+    name = _name(path)
+    if isinstance(name, str):
+        os.stat(name)  # what is not there is Python's own error
     if kind == "parquet":
         # Page by page, and not row group by row group.
         file = _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
@@ -226,7 +232,7 @@ def _open_file(path: Path, kind: str, budget: _Budget) -> _Input:
         csv = _pyarrow("csv")
         reader = csv.open_csv(name, read_options=csv.ReadOptions(block_size=min(MiB, budget.batch)))
         return _Input(reader.schema, iter(reader), budget)
-    source = pa.memory_map(name)
+    source = pa.memory_map(name) if isinstance(name, str) else pa.PythonFile(name, "r")
     try:
         opened = pa.ipc.open_file(source)
         return _Input(opened.schema, (opened.get_batch(i) for i in range(opened.num_record_batches)), budget)
@@ -474,7 +480,7 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
         yield _pyarrow().Table.from_batches(held, schema)
 
 
-def _write_parquet(name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
+def _write_parquet(name: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
     """A thread of its own writes a group while the next one is gathered."""
     groups = _groups(batches, schema, budget, row_group)
     first = next(groups, _pyarrow().Table.from_batches([], schema))
@@ -488,7 +494,7 @@ def _write_parquet(name: str, batches: Iterator[pa.RecordBatch], schema: pa.Sche
         written.result()
 
 
-def _parquet_writer(name: str, first: pa.Table, options: dict[str, Any]) -> Any:
+def _parquet_writer(name: Any, first: pa.Table, options: dict[str, Any]) -> Any:
     """A dictionary of values that hardly repeat takes time and room: columns whose values do so in the first rows have none."""
     parquet = _pyarrow("parquet")
     if not options.keys() & {"use_dictionary", "column_encoding", "use_byte_stream_split"}:
@@ -511,7 +517,7 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
     return bool(2 * _pyarrow().compute.count_distinct(column).as_py() > len(column))
 
 
-def _write(name: str, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
+def _write(name: Any, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
            options: dict[str, Any]) -> None:
     pa = _pyarrow()
     if kind == "parquet":

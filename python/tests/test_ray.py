@@ -155,6 +155,21 @@ def test_object_stores_by_fsspec(tmp_path):
     store.rm("/bucket", recursive=True)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "ipc", "csv"])
+def test_tables_by_fsspec(tmp_path, kind):
+    pytest.importorskip("fsspec")
+    pq, pa, by = tables(tmp_path)
+    end = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}[kind]
+    (tmp_path / "store").mkdir()
+    for i in range(3):
+        penstock.sort_table(tmp_path / f"in/{i}.parquet", tmp_path / f"store/{i}{end}", by="place")
+    manifest = penstock.ray.sort(f"file://{tmp_path}/store/*{end}", f"file://{tmp_path}/out", by=by, parts=5, group_size="200K", **LOCAL)
+    paths = [path.removeprefix("file://") for path in manifest.paths]
+    found = [batch for path in paths for batch in penstock.sort_batches(path, by=[*by, "place"])]
+    assert pa.Table.from_batches(found).equals(pq.read_table(tmp_path / "one.parquet")) and len(paths) > 2
+    assert sorted(os.listdir(tmp_path / "out")) == sorted([os.path.basename(path) for path in paths] + ["_manifest.json"])
+
+
 def test_parts_of_another_job_are_not_mixed_with_these(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/part-00012.u64").write_bytes(b"")

@@ -383,7 +383,7 @@ class Driver:
                 done.append(path)
                 parts.append(Part(path, told["items"] if told["groups"] is None else told["groups"], told["bytes"], told["checksum"],
                                   told["first"], told["last"]))
-            storage.sync_folder(job.folder)
+            storage.sync(job.folder)
             stages: dict[str, Any] = {
                 kind: {"seconds": round(self._stage_seconds.get(kind, 0), 3), "tasks": len(self._seconds.get(kind, ())),
                        "attempts": sum(count for (each, _), count in self._attempts.items() if each == kind)}

@@ -168,9 +168,7 @@ class _Upload:
         if succeeded and self._error is None:
             self._file.close()
             return
-        # Not closed, so that no half of an object appears.
-        if hasattr(self._file, "discard"):
-            self._file.discard()
+        storage.discard(self._file)
         if self._error is not None and succeeded:
             raise self._error
 

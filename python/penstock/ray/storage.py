@@ -97,11 +97,41 @@ def write(path: str, data: bytes) -> None:
         os.close(directory)
 
 
+def to_read(path: str) -> Any:
+    """What pyarrow opens: the name of a file, or one that is open."""
+    if is_local(path):
+        return path
+    fs, name = _remote(path)
+    return fs.open(name, "rb", block_size=4 << 20)
+
+
 def open_to_write(path: str) -> Any:
     if is_local(path):
         return open(path, "wb")
     fs, name = _remote(path)
     return fs.open(name, "wb")
+
+
+def discard(file: Any) -> None:
+    """Of what open_to_write() gave: it is not closed, so that no half of an object appears."""
+    if hasattr(file, "discard"):
+        file.discard()
+
+
+@contextlib.contextmanager
+def to_write(path: str) -> Iterator[Any]:
+    """What pyarrow writes to, as to_read(). It is on the disk, or in the store, when the block ends."""
+    if is_local(path):
+        yield path
+        sync(path)
+        return
+    file = open_to_write(path)
+    try:
+        yield file
+    except BaseException:
+        discard(file)
+        raise
+    file.close()
 
 
 def make_folder(path: str) -> None:
@@ -139,7 +169,8 @@ def remove(path: str) -> None:
             os.unlink(path)
 
 
-def sync_folder(path: str) -> None:
+def sync(path: str) -> None:
+    """A file or a folder."""
     if not is_local(path):
         return
     descriptor = os.open(path or ".", os.O_RDONLY)

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Sequence
 
 from .. import _penstock
 from .._files import Report, _Bar
-from .._tables import Batches, _Budget, _Input, _format, _keys, _open_file, _parquet_batches, _pool, _pyarrow, _rows, _sync, _write
+from .._tables import Batches, _Budget, _Input, _format, _keys, _open_file, _parquet_batches, _pool, _pyarrow, _rows, _write
 from . import gather, storage, tasks
 from .job import Group, Input, Job, MiB, Piece
 
@@ -45,14 +45,8 @@ def native_bytes(memory: int) -> int:
     return _Budget(memory).native
 
 
-def _local(path: str) -> str:
-    if not storage.is_local(path):
-        raise ValueError(f"{path}: tables lie in folders that all nodes see; items may lie in object stores, too")
-    return path
-
-
 def _parquet(path: str) -> Any:
-    return _pyarrow("parquet").ParquetFile(_local(path), buffer_size=256 << 10, pre_buffer=False)
+    return _pyarrow("parquet").ParquetFile(storage.to_read(path), buffer_size=256 << 10, pre_buffer=False)
 
 
 def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memory: int) -> tuple[list[Group], int]:
@@ -62,7 +56,7 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
     size = rows = total = 0
     first = None
     for number, each in enumerate(inputs):
-        opened = _open_file(_local(each.path), table["format"], _Budget(128 * MiB))
+        opened = _open_file(storage.to_read(each.path), table["format"], _Budget(128 * MiB))
         if first is None:
             first = opened.schema
             _keys([tuple(key) for key in table["by"]], table["nulls"], first)
@@ -92,7 +86,7 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
 
 def _schema(job: Job) -> tuple[Any, Any]:
     assert job.table is not None
-    opened = _open_file(job.inputs[0].path, job.table["format"], _Budget(128 * MiB))
+    opened = _open_file(storage.to_read(job.inputs[0].path), job.table["format"], _Budget(128 * MiB))
     return opened.schema, opened.plain
 
 
@@ -109,7 +103,7 @@ def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget) -> Iterator[Any
             file = _parquet(path)
             yield from _parquet_batches(file, budget, range(piece.begin, piece.end))
         else:
-            yield from _open_file(path, job.table["format"], budget)._batches
+            yield from _open_file(storage.to_read(path), job.table["format"], budget)._batches
 
 
 def _slice(job: Job, batches: Iterator[Any], schema: Any, plain: Any, budget: _Budget, path: str, temp: str,
@@ -174,7 +168,7 @@ def _take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byt
         if job.table["format"] == "parquet":
             table = _parquet(path).read_row_group(at, columns=list(dict.fromkeys(names)), use_threads=False)
         else:
-            opened = _open_file(path, job.table["format"], _Budget(128 * MiB))
+            opened = _open_file(storage.to_read(path), job.table["format"], _Budget(128 * MiB))
             table = pa.Table.from_batches(opened._batches, opened.schema)
         table = table.select(schema.names)
         if not table.num_rows:
@@ -242,11 +236,10 @@ def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penst
             ends.append(key_of(last))
 
     run = _penstock.sort_rows_checked(files, gather._sort_options(), rows)
-    with Batches(run, [], schema, plain, _Bar(tasks.go_on), True) as batches:
-        _write(path, job.table["output_format"], seen(iter(batches)), schema, budget, job.table["row_group"], job.table["options"])
+    with Batches(run, [], schema, plain, _Bar(tasks.go_on), True) as batches, storage.to_write(path) as to:
+        _write(to, job.table["output_format"], seen(iter(batches)), schema, budget, job.table["row_group"], job.table["options"])
     report = batches.report
     assert isinstance(report, Report)
-    _sync(path)
     told = report.to_dict()
     told["check"]["first"], told["check"]["last"] = ends or ("", "")
     return told
