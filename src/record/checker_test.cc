@@ -203,6 +203,24 @@ TEST(Checker, AnItemCutShortIsAnError) {
   }
 }
 
+TEST(Checker, RowsThatBreakTheRulesAreToldByNumberAndByte) {
+  Format format = *parse_format("lines");
+  format.csv = ',';
+  format.header_lines = 1;
+  CheckOptions options{format};
+  options.header_bytes = 10;  // which stand in front of what is checked, in a row of their own
+  const std::string text = "a,b\nc,\"d\"e\nf,g\n";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {  // a file comes in parts
+    Checker checker(options);
+    checker.add(bytes_of(text.substr(0, cut)));
+    checker.add(bytes_of(text.substr(cut)));
+    const auto result = checker.finish();
+    ASSERT_FALSE(result) << cut;
+    const std::string at = "read row 3: at byte " + std::to_string(10 + text.find('e')) + " is";
+    EXPECT_EQ(result.error().attempted.substr(0, at.size()), at) << cut;
+  }
+}
+
 TEST(Checker, ChecksumsKeepTheContentAndForgetTheOrder) {
   Random random(99);
   for (const char* name : {"u32", "u64", "kv64", "record", "lines"}) {

@@ -377,6 +377,18 @@ TEST(RewiredTable, TheLastSnapshotsEndLiftsTheProtection) {
   EXPECT_EQ(table.counts().pages_unshared, 0u);  // by no write
 }
 
+// The kernel notes writes to it; a fault for each page would cost what that saves.
+TEST(RewiredTable, AnImagesTableIsWrittenWithoutFaults) {
+  if (const auto why = missing(WriteDetection::asynchronous)) GTEST_SKIP() << *why;
+  const PagePool pool = open_pool(1 * MiB);
+  RewiredTable table =
+      open_table(pool, {.bytes = 16 * 4 * KiB, .detection = WriteDetection::asynchronous});
+  auto* const live = table.begin<uint64_t>();
+  const Snapshot snapshot = take(table);
+  for (uint64_t page = 0; page < 16; ++page) write(live + page * page_items, page);
+  EXPECT_EQ(table.counts().pages_unshared, 0u);
+}
+
 TEST(RewiredTable, APageThatNobodyElseHasIsNotCopied) {
   const PagePool pool = open_pool(1 * MiB);
   RewiredTable table = open_table(pool, options_of(4));
