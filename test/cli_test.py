@@ -7,6 +7,7 @@ Writes a JUnit file where GoogleTest programs write theirs (GTEST_OUTPUT=xml:FOL
 import array
 import contextlib
 import ctypes
+import fcntl
 import hashlib
 import json
 import math
@@ -14,13 +15,16 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
+import unittest
 
 import end_to_end
 from end_to_end import SEED, run
@@ -764,6 +768,49 @@ class Interrupted(Case):
         self.assertEqual(message, "penstock gen: stopped by SIGTERM; no output was written\n")
         self.assert_no_leftovers()
 
+
+
+class CoreDumps(Case):
+    SECRET = b"what nobody may see in a core dump"
+
+    def core_of_a_sort(self, **environment):
+        """Ended by SIGQUIT when it has read the secret."""
+        for old in self.folder.glob("core*"):
+            old.unlink()
+        sort = subprocess.Popen([os.path.abspath(PROGRAM), "sort", "-o", "out"], cwd=self.folder, stdin=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=dict(os.environ, **environment), preexec_fn=lambda: resource.setrlimit(
+                                    resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+        try:
+            sort.stdin.write((self.SECRET + b"\n") * 1000)
+            sort.stdin.flush()
+            deadline = time.monotonic() + 60
+            waiting = array.array("i", [1])
+            while waiting[0] > 0:
+                self.assertLess(time.monotonic(), deadline)
+                fcntl.ioctl(sort.stdin, termios.FIONREAD, waiting)
+                time.sleep(0.005)
+            sort.send_signal(signal.SIGQUIT)
+            sort.wait(60)
+        finally:
+            sort.kill()
+            sort.communicate()
+        self.assertEqual(sort.returncode, -signal.SIGQUIT)
+        cores = list(self.folder.glob("core*"))
+        if len(cores) != 1:
+            self.skipTest(f"no core dump: core_pattern is {pathlib.Path('/proc/sys/kernel/core_pattern').read_text().strip()}")
+        return cores[0].read_bytes()
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's shadow is dumped for minutes")
+    def test_core_dumps_without_memory(self):
+        if resource.getrlimit(resource.RLIMIT_CORE)[1] != resource.RLIM_INFINITY:
+            self.skipTest("core dumps are limited (ulimit -H -c)")
+        self.assertGreaterEqual(self.core_of_a_sort().count(self.SECRET[:8]), 1000)
+        core = self.core_of_a_sort(PENSTOCK_CORE_DUMPS="without-memory")
+        self.assertTrue(core.startswith(b"\x7fELF"))
+        # 1000 lines of it were in memory; registers hold 64 bytes each.
+        self.assertLess(core.count(self.SECRET[:8]), 32)
+        done = run("sort", "/dev/null", code=2, env=dict(os.environ, PENSTOCK_CORE_DUMPS="none"))
+        self.assertIn(b"PENSTOCK_CORE_DUMPS=none: cannot dump cores in this way (try: without-memory)", done.stderr)
 
 
 class FullDisk(Case):

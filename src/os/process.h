@@ -15,6 +15,10 @@ struct ProcessId {
   static Result<ProcessId> self();
 };
 
+// From now on a core dump of this process, and of those that it starts, has registers and the list of mappings, and nothing
+// that lay in memory.
+Status keep_memory_out_of_core_dumps();
+
 // Watches another process. Thread safety: a move-only value; the caller orders watch() and the
 // others.
 class ProcessWatch {

@@ -44,6 +44,14 @@ Result<ProcessId> ProcessId::self() {
   return self;
 }
 
+Status keep_memory_out_of_core_dumps() {
+  const Fd fd(open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC));
+  if (!fd || write(fd.get(), "0", 1) != 1)
+    return system_error(errno, "keep memory out of core dumps", "/proc/self/coredump_filter",
+                        "ulimit -c 0");
+  return {};
+}
+
 int ProcessWatch::watch(const ProcessId& process) noexcept {
   const KeepErrno keep;
   int error = 0;
