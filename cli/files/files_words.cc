@@ -63,6 +63,7 @@ void add_files_words(Parser& parser, FilesWords& words, const char* inputs_help)
   add_format_options(parser, words.format);
   parser.group("Memory and disk");
   add_memory_words(parser, words);
+  add_memory_pool_word(parser, words);
   parser.group("Advanced");
   parser.add_option("--device", words.device,
                     "the disk to plan passes for: array24, hdd, sata-ssd, nvme, or a profile of "
@@ -82,12 +83,15 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
   stop.reads_stdin = std::ranges::find(options->inputs, "-") != options->inputs.end();
   StopSignals signals(stop);
   options->cancel = &signals.flag();
-  const Result<std::string> done = [&] {
+  const Result<std::string> done = [&]() -> Result<std::string> {
     ProgressLine line(words.telling);
     if (const std::string notice = memory_notice(words); !notice.empty())
       line.tell(command, notice);
     options->notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options->progress = [&](const FilesProgress& now) { line.show(now); };
+    const auto share =
+        take_of_memory_pool(words, options->memory_bytes, options->cancel, options->notice);
+    if (!share) return std::unexpected(share.error());
     return work(*options);
   }();
   if (!done) {

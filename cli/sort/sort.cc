@@ -168,7 +168,7 @@ int sort(const SortArguments& arguments, SortRequest& request) {
   stop.reads_stdin = std::ranges::find(options.inputs, "-") != options.inputs.end();
   StopSignals signals(stop);
   options.cancel = &signals.flag();
-  Result<SortStats> stats = [&] {
+  Result<SortStats> stats = [&]() -> Result<SortStats> {
     ProgressLine line(arguments.telling);
     if (const std::string notice = memory_notice(arguments); !notice.empty())
       line.tell("sort", notice);
@@ -179,6 +179,9 @@ int sort(const SortArguments& arguments, SortRequest& request) {
     }
     options.notice = [&](const std::string& text) { line.tell("sort", text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
+    const auto share =
+        take_of_memory_pool(arguments, options.memory_bytes, options.cancel, options.notice);
+    if (!share) return std::unexpected(share.error());
     return sort_files(options, request.sort);
   }();
   if (!stats) return report_failure(stats.error(), signals);
@@ -256,6 +259,7 @@ Command declare_sort(Parser parser, bool is_program) {
   parser.footer(std::string(sort_words_footer) +
                 "\nExit codes: 0 done, 1 not in order (-c, -C), 2 anything else that went wrong.");
   add_sort_words(parser, a);
+  add_memory_pool_word(parser, a);
   add_compressed_word(parser, a.compressed);
   add_output_words(parser, a.output_rules);
   parser.group("What is done and told");

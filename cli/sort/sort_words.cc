@@ -133,6 +133,35 @@ Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
   return bytes;
 }
 
+void add_memory_pool_word(Parser& parser, MemoryWords& words) {
+  parser
+      .add_option("--memory-pool", words.pool_of_memory,
+                  "take -S of a budget that all runs of this user share which name it, and wait "
+                  "until so much is free, first come, first served. The first says its size")
+      .value_name("NAME[:SIZE]");
+}
+
+Result<std::optional<file::SharedBudget>> take_of_memory_pool(
+    const MemoryWords& words, uint64_t bytes, const std::atomic<bool>* cancel,
+    std::function<void(const std::string&)> notice) {
+  if (words.pool_of_memory.empty()) return std::nullopt;
+  const size_t colon = words.pool_of_memory.find(':');
+  file::SharedBudget::Options options{.name = words.pool_of_memory.substr(0, colon),
+                                      .bytes = bytes,
+                                      .cancel = cancel,
+                                      .notice = std::move(notice)};
+  if (colon != std::string::npos) {
+    auto size =
+        parse_size("--memory-pool", std::string_view(words.pool_of_memory).substr(colon + 1),
+                   machine_memory_bytes());
+    if (!size) return std::unexpected(size.error());
+    options.budget_bytes = std::max(*size, MiB);
+  }
+  auto share = file::SharedBudget::take(options);
+  if (!share) return std::unexpected(share.error());
+  return std::move(*share);
+}
+
 std::string memory_notice(const MemoryWords& words) {
   if (words.memory.empty()) return {};
   const uint64_t there = machine_memory_bytes();

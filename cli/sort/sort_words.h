@@ -2,7 +2,9 @@
 
 // The words of a sort on the command line: what penstock sort takes, and penstock plan with it.
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "cli/common/format_options.h"
 #include "cli/common/parser.h"
 #include "cli/sort/gnu_options.h"
+#include "file/shared_budget.h"
 #include "penstock/files.h"
 
 namespace penstock::cli {
@@ -18,11 +21,17 @@ namespace penstock::cli {
 struct MemoryWords {
   std::string memory;
   std::vector<std::string> temp_directories;
+  std::string pool_of_memory;     // --memory-pool NAME[:SIZE], of commands that run
   bool takes_any_memory = false;  // too little is the least that works
 };
 void add_memory_words(Parser& parser, MemoryWords& words);
 // -S in bytes: of more than there is, what can be had.
 Result<uint64_t> memory_bytes_of(const MemoryWords& words);
+void add_memory_pool_word(Parser& parser, MemoryWords& words);
+// Waits for `bytes` of the pool that was named. Nothing: none was.
+Result<std::optional<file::SharedBudget>> take_of_memory_pool(
+    const MemoryWords& words, uint64_t bytes, const std::atomic<bool>* cancel,
+    std::function<void(const std::string&)> notice);
 // What is told where -S is more than there is; nothing otherwise.
 std::string memory_notice(const MemoryWords& words);
 
