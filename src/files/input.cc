@@ -33,9 +33,12 @@ size_t PieceReader::available(const std::byte* at, size_t wanted) {
   }
   const auto offset = static_cast<uint64_t>(at - stream_->begin());
   const Result<uint64_t> ready = stream_->wait_ready(offset + wanted - 1);
-  if (!ready || *ready <= offset) return 0;
+  if (!ready) return fail(ready.error());
+  if (*ready <= offset) return 0;
   const size_t bytes = std::min<uint64_t>(wanted, *ready - offset);
-  return stream_->prepare_read(at, bytes) ? bytes : 0;
+  // What cannot be mapped is no error of the stream, which could be asked again.
+  if (Status prepared = stream_->prepare_read(at, bytes); !prepared) return fail(prepared.error());
+  return bytes;
 }
 
 Result<std::string> PieceReader::take_header(const record::Format& format,

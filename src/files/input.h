@@ -70,15 +70,25 @@ class PieceReader {
   Result<std::string> take_header(const record::Format& format, const std::string& file);
   // Where begin() is in the file.
   uint64_t offset() const { return offset_; }
-  Status status() const { return stream_ ? stream_->status() : reader_->status(); }
+  // Why available() gave less than was wanted, where that was not the end.
+  Status status() const {
+    if (error_) return std::unexpected(*error_);
+    return stream_ ? stream_->status() : reader_->status();
+  }
 
  private:
+  size_t fail(const Error& error) {
+    if (!error_) error_ = error;
+    return 0;
+  }
+
   // One of the two.
   std::unique_ptr<stream::FileReaderCore> reader_;
   std::optional<SourceStream> stream_;
   const std::byte* begin_;
   size_t block_bytes_;
   uint64_t offset_ = 0;
+  std::optional<Error> error_;  // of the stream's, the first
 };
 
 // The errors of a header that does not end where a file's may, and of one that is not the first one's.

@@ -60,6 +60,7 @@ KNOWN = (
     "find/large error=EIO@write:1",
     "python-table/small kill@rename:1",
     "replay/few truncate@fcntl:3",
+    "sort-lines-packed/few error=ENOMEM@mremap:2",
     "sort-pipe/small error=EINTR@write:1 int@fadvise64:1",
     "sort-record/few kill@linkat:2",
     "sort-record/large seam=seed=1,short=0.3,delay=0.05:300",
