@@ -90,8 +90,8 @@ Traffic traffic();
 // written (request.error is `damaged`): where, and what to try. Of an outlet: what its sink said.
 inline constexpr int damaged = EBADMSG;
 Error error_of(const Request& request);
-// "the 4096 bytes at offset 0" of what is called so.
-Error damaged_temporary(const std::string& name, const std::string& what);
+// Of a temporary of this name: what did not come back.
+Error damaged_temporary(const std::string& name, uint64_t offset, uint64_t bytes);
 
 class Engine {
  public:

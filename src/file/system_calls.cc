@@ -247,19 +247,19 @@ Error error_of(const Request& request) {
   const auto damage = file.checks() != nullptr ? file.checks()->damage() : std::nullopt;
   if (request.error != damaged || !damage)
     return system_error(request.error, what_of(request), file.path()).error();
-  return damaged_temporary(file.path(), "the " + std::to_string(damage->bytes) +
-                                            " bytes at offset " + std::to_string(damage->offset));
+  return damaged_temporary(file.path(), damage->offset, damage->bytes);
 }
 
-Error damaged_temporary(const std::string& name, const std::string& what) {
-  return Error{
-      .code = ErrorCode::corrupt,
-      .attempted = "trust a temporary: " + what + " did not come back as they were written",
-      .subject = name,
-      .system_errno = 0,
-      .hint =
-          "look at the disk and the memory (dmesg), then the same command once more; "
-          "of a sort with --resume remove this file before, and it begins anew"};
+Error damaged_temporary(const std::string& name, uint64_t offset, uint64_t bytes) {
+  return Error{.code = ErrorCode::corrupt,
+               .attempted = "trust a temporary: the " + std::to_string(bytes) +
+                            " bytes at offset " + std::to_string(offset) +
+                            " did not come back as they were written",
+               .subject = name,
+               .system_errno = 0,
+               .hint =
+                   "look at the disk and the memory (dmesg), then the same command once more; "
+                   "of a sort with --resume remove this file before, and it begins anew"};
 }
 
 Status read_exactly(const File& file, uint64_t offset, std::byte* data, size_t bytes) {

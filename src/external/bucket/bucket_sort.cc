@@ -250,8 +250,8 @@ Result<file::File> BucketSort::inflate(const SplitBucket& bucket, const SpillSet
                                          round_up(stored.bytes, file::sector_bytes));
         !status)
       return std::unexpected(status.error());
-    if (auto status =
-            restore_block(context_.options.format, data, stored, bytes, spare, spills.name());
+    if (auto status = restore_block(context_.options.format, data, stored, bytes, spare,
+                                    spills.place_of(bucket.spilled[i]));
         !status)
       return std::unexpected(status.error());
     if (auto status = file::write_exactly(*file, offset, data, bytes); !status)

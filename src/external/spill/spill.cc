@@ -98,6 +98,8 @@ std::string SpillSet::name_of(const SpillPlace& place, uint32_t part) {
 
 Status SpillSet::open(const SpillPlace& place, uint32_t count, size_t block_bytes, bool dense) {
   block_bytes_ = block_bytes;
+  unit_bytes_ = dense ? file::sector_bytes : block_bytes;
+  directories_ = place.directories;
   for (uint32_t part = 0; part < count; ++part) {
     auto spill =
         Spill::open(place.directories,
@@ -127,6 +129,10 @@ Status SpillSet::reopen(const SpillPlace& place, const std::vector<std::vector<b
 
 uint32_t SpillSet::part_of(uint32_t bucket, uint32_t buckets) const {
   return static_cast<uint32_t>(uint64_t{bucket} * parts_.size() / buckets);
+}
+
+SpillSet::Place SpillSet::place_of(uint32_t number) const {
+  return {directories_[number % directories_.size()], number / directories_.size() * unit_bytes_};
 }
 
 void SpillSet::release(uint32_t part) {

@@ -110,6 +110,12 @@ class SpillSet {
   // wrote them.
   std::vector<stream::Extent> extents(uint32_t part, const std::vector<uint32_t>& blocks,
                                       uint64_t bytes, size_t extent_bytes) const;
+  // The file of a block, and where in it, of a part that is closed, too.
+  struct Place {
+    std::string name;
+    uint64_t offset = 0;
+  };
+  Place place_of(uint32_t number) const;
   // A part is closed, and its space is free, when all who keep it have released it; or soon after,
   // for that may take long: before the next part is closed, or the set is gone.
   void keep(uint32_t part) { ++parts_[part].kept; }
@@ -127,7 +133,9 @@ class SpillSet {
   void close_aside(std::unique_ptr<Spill> spill);
 
   std::string name_;
+  std::vector<std::string> directories_;
   size_t block_bytes_ = 0;
+  size_t unit_bytes_ = 0;      // as a spill's
   uint64_t placed_bytes_ = 0;  // of parts that are closed
   std::vector<Part> parts_;
   std::jthread closer_;  // of the part that was released last

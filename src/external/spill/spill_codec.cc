@@ -106,7 +106,7 @@ bool inflate_block(const std::byte* from, size_t stored_bytes, std::byte* to, si
 }
 
 Status restore_block(const record::Format& format, std::byte* block, const StoredBlock& stored,
-                     size_t bytes, std::vector<std::byte>& spare, const std::string& name) {
+                     size_t bytes, std::vector<std::byte>& spare, const SpillSet::Place& place) {
   auto restore = [&] {
     if (stored.bytes >= bytes) return true;
     if (format.numeric())
@@ -118,7 +118,7 @@ Status restore_block(const record::Format& format, std::byte* block, const Store
   };
   file::flip_one(block, stored.bytes);
   if (file::crc32c(block, stored.bytes) == stored.check && restore()) return {};
-  return std::unexpected(file::damaged_temporary(name, std::to_string(stored.bytes) + " bytes"));
+  return std::unexpected(file::damaged_temporary(place.name, place.offset, stored.bytes));
 }
 
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces) {

@@ -26,9 +26,9 @@ size_t compress_block(const std::byte* from, size_t bytes, std::byte* to);
                                  size_t bytes);
 
 // A block that was read, in its place: where it was compressed, of any format, what it was.
-// `spare`: room for a block; `name`: of the temporaries. Error: it is not what was written.
+// `spare`: room for a block; `place`: where it was read. Error: it is not what was written.
 Status restore_block(const record::Format& format, std::byte* block, const StoredBlock& stored,
-                     size_t bytes, std::vector<std::byte>& spare, const std::string& name);
+                     size_t bytes, std::vector<std::byte>& spare, const SpillSet::Place& place);
 
 // What became of a few stretches of the input.
 struct CompressionTrial {

@@ -74,5 +74,22 @@ TEST_F(Spills, DenseBlocksLieOneBehindTheOther) {
   EXPECT_EQ((*spill)->placed_bytes(), ends.begin()->second + ends.rbegin()->second);
 }
 
+TEST_F(Spills, WhereABlockLiesIsKnownWhenItsPartIsClosed) {
+  const std::vector<std::string> folders = {path("."), path("./")};
+  for (const bool dense : {false, true}) {
+    SpillSet spills;
+    ASSERT_TRUE(spills.open({.directories = folders}, 1, 64 * KiB, dense));
+    spills.keep(0);
+    spills.part(0).place(5000);
+    spills.part(0).place(5000);
+    const stream::Extent third = spills.part(0).place(5000);
+    const uint32_t number = spills.part(0).number_of(third);
+    EXPECT_EQ(third.offset, dense ? 8 * KiB : 64 * KiB);
+    spills.release(0);
+    EXPECT_EQ(spills.place_of(number).name, folders[0]);
+    EXPECT_EQ(spills.place_of(number).offset, third.offset);
+  }
+}
+
 }  // namespace
 }  // namespace penstock::external
