@@ -45,6 +45,7 @@ class StretchesSource final : public Source {
   };
 
   Status begin();
+  Result<size_t> end() EXCLUDES_LOCK(mutex_);
   void read_ahead() EXCLUDES_LOCK(mutex_);
   Status read_all() EXCLUDES_LOCK(mutex_);
   Status read_one(const file::File& file, const Stretch& stretch) EXCLUDES_LOCK(mutex_);
@@ -56,6 +57,7 @@ class StretchesSource final : public Source {
   const std::vector<Stretch> stretches_;
   os::Reservation memory_;
   size_t next_ = 0;  // buffer that the thread fills
+  bool begun_ = false;
 
   Mutex mutex_;
   Condition changed_;
@@ -73,22 +75,23 @@ Result<size_t> StretchesSource::read(std::span<std::byte> into) {
     head_done_bytes_ += bytes;
     return bytes;
   }
-  if (!reader_.joinable()) {
+  if (!begun_) {
     if (Status begun = begin(); !begun) return std::unexpected(begun.error());
+    begun_ = true;
   }
-  Chunk chunk;
+  std::optional<Chunk> chunk;
   {
     MutexLock lock(mutex_);
     while (full_.empty() && !ended_ && !cancelled_) changed_.wait(mutex_);
     if (cancelled_) return failure(ErrorCode::cancelled, "read on", "stretches of files");
-    if (full_.empty()) return error_ ? Result<size_t>(std::unexpected(*error_)) : 0;
-    chunk = full_.front();
+    if (!full_.empty()) chunk = full_.front();
   }
-  const size_t bytes = std::min(into.size(), chunk.bytes);
-  std::memcpy(into.data(), chunk.at, bytes);
+  if (!chunk) return end();
+  const size_t bytes = std::min(into.size(), chunk->bytes);
+  std::memcpy(into.data(), chunk->at, bytes);
   MutexLock lock(mutex_);
-  full_.front() = {chunk.at + bytes, chunk.bytes - bytes};
-  if (bytes == chunk.bytes) {
+  full_.front() = {chunk->at + bytes, chunk->bytes - bytes};
+  if (bytes == chunk->bytes) {
     full_.pop_front();
     changed_.notify_all();
   }
@@ -96,15 +99,21 @@ Result<size_t> StretchesSource::read(std::span<std::byte> into) {
 }
 
 Status StretchesSource::begin() {
-  if (!memory_.begin()) {
-    auto memory = os::Reservation::reserve(buffers * buffer_bytes);
-    if (!memory) return std::unexpected(memory.error());
-    if (const int error = os::commit(memory->begin(), memory->bytes()); error != 0)
-      return system_error(error, "get memory to read ahead in", "stretches of files");
-    (void)os::advise_huge(memory->begin(), memory->bytes(), true);
-    memory_ = std::move(*memory);
-  }
+  auto memory = os::Reservation::reserve(buffers * buffer_bytes);
+  if (!memory) return std::unexpected(memory.error());
+  if (const int error = os::commit(memory->begin(), memory->bytes()); error != 0)
+    return system_error(error, "get memory to read ahead in", "stretches of files");
+  (void)os::advise_huge(memory->begin(), memory->bytes(), true);
+  memory_ = std::move(*memory);
   return start_thread(reader_, [this] { read_ahead(); });
+}
+
+// One source of many is read at a time, and all of them may live to the end of a run.
+Result<size_t> StretchesSource::end() {
+  if (reader_.joinable()) reader_.join();
+  memory_ = {};
+  MutexLock lock(mutex_);
+  return error_ ? Result<size_t>(std::unexpected(*error_)) : 0;
 }
 
 void StretchesSource::read_ahead() {
