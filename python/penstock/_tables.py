@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 import threading
 from types import TracebackType
@@ -389,9 +390,10 @@ class _Written:
 
     def begin(self, path: Path) -> str:
         """Where to write it."""
-        name = os.path.realpath(os.fsdecode(_path(path)))
-        if os.path.exists(name) and not os.path.isfile(name):
-            return name  # a pipe or a device is what it is
+        given = os.fsdecode(_path(path))
+        if os.path.exists(given) and not os.path.isfile(given):
+            return given  # a pipe or a device is what it is
+        name = os.path.realpath(given)
         hidden = ""
         try:
             descriptor = os.open(os.path.dirname(name), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
@@ -420,7 +422,8 @@ class _Written:
                 os.close(descriptor)
 
     def _publish(self) -> None:
-        for descriptor, _, _ in self._files:
+        for descriptor, _, name in self._files:
+            _be_as(descriptor, name)
             os.fsync(descriptor)
         for number, (descriptor, hidden, name) in enumerate(self._files):
             if not hidden:
@@ -440,6 +443,15 @@ class _Written:
 
 def _temporary_name(name: str) -> str:
     return os.path.join(os.path.dirname(name), f".penstock-{os.getpid()}-{secrets.token_hex(8)}.tmp")
+
+
+def _be_as(descriptor: int, name: str) -> None:
+    """With the owner and the mode of what it replaces. Who may not change the owner keeps his own."""
+    with contextlib.suppress(FileNotFoundError):
+        replaced = os.stat(name)
+        with contextlib.suppress(PermissionError):
+            os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
+        os.fchmod(descriptor, stat.S_IMODE(replaced.st_mode))
 
 
 def _link(descriptor: int, name: str) -> None:

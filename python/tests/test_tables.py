@@ -5,6 +5,7 @@ import decimal
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -452,6 +453,24 @@ def test_an_output_that_is_no_file_stays_what_it_is(tmp_path):
     penstock.sort_table(pa.table({"id": [2, 1]}), tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
     reader.join()
     assert read == ['"id"\n1\n2\n'] and (tmp_path / "out.csv").is_fifo()
+
+
+def test_an_output_may_be_a_pipe_by_its_descriptor(tmp_path):
+    reads, writes = os.pipe()
+    with os.fdopen(reads) as pipe:
+        os.symlink(f"/dev/fd/{writes}", tmp_path / "out.csv")
+        penstock.sort_table(pa.table({"id": [2, 1]}), tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
+        os.close(writes)
+        assert pipe.read() == '"id"\n1\n2\n'
+
+
+def test_an_output_has_the_mode_of_what_it_replaces(tmp_path):
+    output = tmp_path / "out.csv"
+    for mode in (0o600, 0o664):
+        output.touch()
+        output.chmod(mode)
+        penstock.sort_table(pa.table({"id": [2, 1]}), output, by="id", memory="128M", temp=tmp_path)
+        assert stat.S_IMODE(output.stat().st_mode) == mode and output.read_text() == '"id"\n1\n2\n'
 
 
 # What a call made the process grow by, in MiB; without one, all that the process had resident.

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Iterator
 
+from .._tables import _sync
+
 
 @dataclass(frozen=True)
 class Found:
@@ -90,11 +92,7 @@ def write(path: str, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(hidden, path)
-    directory = os.open(folder or ".", os.O_RDONLY)
-    try:
-        os.fsync(directory)  # its name, too
-    finally:
-        os.close(directory)
+    sync(folder)  # its name, too
 
 
 def to_read(path: str) -> Any:
@@ -171,13 +169,8 @@ def remove(path: str) -> None:
 
 def sync(path: str) -> None:
     """A file or a folder."""
-    if not is_local(path):
-        return
-    descriptor = os.open(path or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if is_local(path):
+        _sync(path or ".")
 
 
 def join(folder: str, name: str) -> str:
