@@ -7,8 +7,10 @@ What is not installed is skipped.
 
 import csv
 import json
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -130,6 +132,25 @@ class TraceFormatsTest(unittest.TestCase):
         assert "cut off within line" in run(PROGRAM, "convert", "cut", cwd=folder, code=1).stdout
         run(PROGRAM, "convert", "cut", "-q", "-o", "cut.trace", cwd=folder, code=1)
         assert "cut off" in run(PROGRAM, "convert", "cut.trace", cwd=folder, code=1).stdout
+
+    def test_a_signal_ends_what_waits_for_a_pipe(self):
+        """To be opened by its writer; for its writer; for its reader."""
+        folder = self.folder
+        os.mkfifo(folder / "pipe")
+        self.strace("-ttt", "-T", "-yy")
+        long = folder / "long"
+        long.write_bytes((folder / "log").read_bytes() * (1 + (4 << 20) // (folder / "log").stat().st_size))
+        for words, opens in ((["pipe", "-o", "out.csv"], None), (["pipe", "-o", "out.csv"], os.O_RDWR),
+                             (["long", "--from", "strace", "-o", "pipe", "--format", "csv"], os.O_RDWR)):
+            end = None if opens is None else os.open(folder / "pipe", opens)
+            child = subprocess.Popen([PROGRAM, "convert", *words], cwd=folder, stderr=subprocess.PIPE, text=True)
+            end_to_end.wait_until_it_catches(child, signal.SIGTERM)
+            child.send_signal(signal.SIGTERM)
+            message = child.communicate(timeout=60)[1]
+            assert child.returncode == -signal.SIGTERM and "convert: stopped by SIGTERM; " in message, (words, child.returncode, message)
+            assert not (folder / "out.csv").exists()
+            if end is not None:
+                os.close(end)
 
     def test_fio(self):
         if not shutil.which("fio"):

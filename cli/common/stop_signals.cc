@@ -47,6 +47,7 @@ struct Farewell {
   Messages in_order;
   Messages at_once;               // by the timer, in the middle of work
   std::array<pollfd, 2> streams;  // a descriptor of -1 is none
+  bool may_wait;                  // for something else
 };
 Farewell farewell;
 int ticks = 0;  // of the timer's handler alone
@@ -77,7 +78,8 @@ void on_stop(int signal) {
   set_timer(tick_ms);
 }
 
-bool waits_for_a_stream() {
+bool may_wait() {
+  if (farewell.may_wait) return true;
   for (pollfd stream : farewell.streams) {
     if (stream.fd >= 0 && poll(&stream, 1, 0) == 0) return true;
   }
@@ -87,7 +89,7 @@ bool waits_for_a_stream() {
 void on_tick(int) {
   const KeepErrno keep;
   ++ticks;
-  const bool waits = waits_for_a_stream();
+  const bool waits = may_wait();
   if (ticks >= ticks_max || (ticks >= ticks_of_waiting && waits)) {
     const int signal = stop_signal.load(std::memory_order_relaxed);
     write_message(waits ? farewell.in_order : farewell.at_once, signal);
@@ -116,6 +118,8 @@ StopSignals::StopSignals(const StopOptions& options) {
   }
   farewell.streams = {pollfd{options.reads_stdin ? STDIN_FILENO : -1, POLLIN, 0},
                       pollfd{options.writes_stdout ? STDOUT_FILENO : -1, POLLOUT, 0}};
+
+  farewell.may_wait = options.may_wait;
 
   struct sigaction tick = {};
   tick.sa_handler = on_tick;

@@ -18,12 +18,14 @@ struct StopOptions {
   // Which of the program's streams the work may wait for.
   bool reads_stdin = false;
   bool writes_stdout = false;
+  // It may wait for something else, such as a pipe with a name.
+  bool may_wait = false;
 };
 
 // While it lives, the signals set the flag. A second one of the same kind ends the program at once.
 // So does the first, with the same message, when the work has not ended half a second later because
-// it waits for a silent stdin or an stdout that nobody reads, or not some seconds later whatever it
-// does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and
+// it may wait, or does so for a silent stdin or an stdout that nobody reads; or not some seconds
+// later whatever it does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and
 // SIGXFSZ do nothing meanwhile: a closed pipe and a limit on file sizes are errors of a write,
 // which has temporaries to clean up. (They are caught and not ignored: programs that are started
 // meanwhile must not inherit that.)

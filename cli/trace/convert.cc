@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "cli/common/command.h"
 #include "cli/common/output_words.h"
@@ -42,6 +44,11 @@ Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
                  "csv, arrow, iolog, json or trace");
 }
 
+bool is_pipe(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_fifo(path, ignored);
+}
+
 int run_convert(const ConvertArguments& arguments) {
   if (arguments.output.empty() && (!arguments.format.empty() || arguments.quiet)) {
     return report("convert", {ErrorCode::invalid_argument, "convert to nothing",
@@ -51,6 +58,7 @@ int run_convert(const ConvertArguments& arguments) {
     const bool to_file = !arguments.output.empty();
     StopOptions stop = stop_options("convert", to_file ? arguments.output : "-", {});
     stop.reads_stdin = arguments.input == "-";
+    stop.may_wait = is_pipe(arguments.input) || is_pipe(arguments.output);
     return stop;
   }());
   const trace::ConvertOptions options{.under = arguments.under, .cancel = &signals.flag()};
@@ -70,14 +78,13 @@ int run_convert(const ConvertArguments& arguments) {
                               0, "--under where the trace is read: convert, report or replay"});
   }
   auto trace = trace::open_trace(arguments.input, kind);
-  if (!trace) return report("convert", trace.error());
+  if (!trace) return signals.caught() != 0 ? signals.die() : report("convert", trace.error());
   if (arguments.output.empty()) {
     converted = trace::convert(*trace, options, {});
   } else {
     converted = trace::export_requests(*trace, options, *format, arguments.output);
   }
-  if (!converted && converted.error().code == ErrorCode::interrupted && signals.caught() != 0)
-    return signals.die();
+  if (!converted && signals.caught() != 0) return signals.die();
   // Whoever read our output has what he wanted: end as other filters do.
   if (!converted && converted.error().system_errno == EPIPE) return die_by(SIGPIPE);
   if (!converted) return report("convert", converted.error());
