@@ -170,8 +170,7 @@ Result<File> File::open_read(const std::string& path, Caching wanted, int more_f
   struct stat status;
   if (!fd || ::fstat(fd.get(), &status) != 0) {
     const int saved = errno;
-    return system_error(saved, "open", path,
-                        saved == EMFILE ? "a higher limit (ulimit -n), or penstock merge" : "");
+    return system_error(saved, "open", path, saved == EMFILE ? "a higher limit (ulimit -n)" : "");
   }
   if (S_ISDIR(status.st_mode)) {
     return std::unexpected(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 
 #include "base/bits.h"
 #include "bowtie/addresses.h"
@@ -219,7 +220,10 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
   for (size_t i = 0; i < files::input_count(options); ++i) {
     const std::string path = files::input_name(options, i);
     auto file = files::open_input(options, i);
-    if (!file) return std::unexpected(file.error());
+    if (!file) {
+      if (file.error().system_errno == EMFILE) file.error().hint += ", or penstock merge";
+      return std::unexpected(file.error());
+    }
     input.files.push_back(std::make_unique<file::File>(std::move(*file)));
     const file::File& opened = *input.files.back();
     if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
