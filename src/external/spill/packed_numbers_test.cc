@@ -22,8 +22,8 @@ std::vector<std::byte> random_block(Random& random, size_t word_bytes, size_t co
   for (size_t c = 0; c < columns; ++c) {
     shared[c] = random.next();
     const uint64_t bits = random.below(8 * word_bytes + 1);
-    mask[c] = bits == 0 ? 0 : ~uint64_t{0} >> (64 - bits);
-    mask[c] <<= random.below(8 * word_bytes - bits + 1);
+    mask[c] = 0;
+    if (bits > 0) mask[c] = ~uint64_t{0} >> (64 - bits) << random.below(8 * word_bytes - bits + 1);
   }
   for (size_t at = 0; at < block.size(); at += word_bytes) {
     const size_t c = at / word_bytes % columns;
