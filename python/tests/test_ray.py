@@ -235,6 +235,23 @@ def test_a_job_whose_driver_was_killed_goes_on(tmp_path):
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] <= 5
 
 
+def test_a_driver_killed_before_its_manifest_has_a_name_leaves_nothing_hidden(tmp_path):
+    program = """if True:
+        import os, penstock.ray, sys
+        def replace(hidden, name, real=os.replace):
+            if name.endswith("_manifest.json"):
+                assert os.path.exists(hidden)
+                os.kill(os.getpid(), 9)
+            real(hidden, name)
+        os.replace = replace
+        """ + f"penstock.ray.sort(*sys.argv[1:], **{SMALL!r}, **{LOCAL!r})"
+    pattern = write_numbers(tmp_path / "in", NUMBERS["zipf"])
+    assert subprocess.run([sys.executable, "-c", program, pattern, str(tmp_path / "out")]).returncode == -signal.SIGKILL
+    manifest = penstock.ray.resume(tmp_path / "out", address="local")
+    check_numbers(manifest, NUMBERS["zipf"])  # and that nothing else lies there
+    assert manifest.stages["gather"]["attempts"] == 0
+
+
 def test_the_model_predicts_the_large_runs_from_the_small_ones():
     from penstock.ray import model
 

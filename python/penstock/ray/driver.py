@@ -392,7 +392,7 @@ class Driver:
             manifest = Manifest(storage.join(job.folder, NAME), job.operation, job.table["format"] if job.table else job.items["name"],
                                 sum(self._items), sum(part.bytes for part in parts), f"{total:x}",
                                 round(time.monotonic() - self._begin, 3), parts, stages)
-            manifest.save()
+            manifest.save(job.journal)
         except BaseException:
             for path in done:
                 storage.remove(path)

@@ -41,8 +41,9 @@ class Manifest:
         """Of the parts that hold anything."""
         return [part.path for part in self.parts if part.items]
 
-    def save(self) -> None:
-        storage.write(self.path, json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode())
+    def save(self, hidden_in: str = "") -> None:
+        """Whole or not at all; until it is, in the folder `hidden_in`."""
+        storage.write(self.path, json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode(), hidden_in)
 
     @classmethod
     def load(cls, path: str) -> Manifest:

@@ -79,14 +79,14 @@ def chunks(path: str, begin: int, end: int, step: int = 16 << 20) -> Iterator[by
         yield data
 
 
-def write(path: str, data: bytes) -> None:
-    """A small file, whole or not at all, and on the disk."""
+def write(path: str, data: bytes, hidden_in: str = "") -> None:
+    """A small file, whole or not at all, and on the disk. What a killed process leaves lies in the folder `hidden_in`, or in its own."""
     if not is_local(path):
         fs, name = _remote(path)
         fs.pipe_file(name, data)
         return
     folder, last = os.path.split(path)
-    hidden = os.path.join(folder, f".{last}.{os.getpid()}.part")
+    hidden = os.path.join(hidden_in or folder, f".{last}.{os.getpid()}.part")
     with open(hidden, "wb") as file:
         file.write(data)
         file.flush()
