@@ -17,10 +17,11 @@ case "${1:-run}" in
   bench) packages+=("${bench_packages[@]}" python3-matplotlib) ;;
 esac
 if [ "${1:-run}" = check ]; then
-  # Node and a browser may have come from elsewhere than Debian.
+  # Node, a browser and kubectl may have come from elsewhere than Debian.
   command -v npm >/dev/null || packages+=(nodejs npm)
   command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null ||
     packages+=(chromium-headless-shell)
+  command -v kubectl >/dev/null || packages+=(kubernetes-client)
 fi
 
 # What comes from PyPI and npm is what the lists beside this file say, by its hash, and runs nothing when it is installed.

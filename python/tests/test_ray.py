@@ -397,3 +397,20 @@ def test_the_command_sorts_on_a_cluster(nodes, tmp_path, program):
     assert (tmp_path / "lines/part-00000.txt").read_bytes() == (tmp_path / "one.txt").read_bytes()
     code, _, said = sort("--engine", "ray", "--format", "u64", "in/0.u64", "-o", "out")
     assert code == 2 and "is there already" in said
+
+
+def test_the_job_for_kubernetes_runs_on_a_cluster(nodes, tmp_path):
+    import yaml
+
+    pq, pa, by = tables(tmp_path)
+    source = pathlib.Path(os.environ.get("PENSTOCK_SOURCE", pathlib.Path(__file__).parents[2]))
+    for i in range(3):
+        os.rename(tmp_path / f"in/{i}.parquet", tmp_path / f"in-{i}.parquet")
+    spec = yaml.safe_load((source / "examples/ray/job.yaml").read_text())["spec"]
+    entry = spec["entrypoint"].replace("/shared", str(tmp_path)).replace("-S 3G", f"-S {MEMORY}")
+    assert entry.startswith("python -m penstock ") and entry.count(str(tmp_path)) == 2 and MEMORY in entry
+    subprocess.run(f"{sys.executable} {entry.removeprefix('python ')}", shell=True, check=True,
+                   env={**os.environ, "RAY_ADDRESS": nodes.cluster.address})
+    manifest = penstock.ray.Manifest.load(str(tmp_path / "sorted"))
+    assert pa.concat_tables([pq.read_table(path) for path in manifest.paths]).equals(pq.read_table(tmp_path / "one.parquet"))
+    assert nodes.left() == []
