@@ -16,6 +16,7 @@ import penstock
 import penstock.ray
 import penstock.ray.driver
 from ray_nodes import MEMORY, Nodes, check_folder, check_numbers, largest, write_numbers
+from ray_store import Store
 
 # Ray's own.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -155,21 +156,6 @@ def test_object_stores_by_fsspec(tmp_path):
     store.rm("/bucket", recursive=True)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "ipc", "csv"])
-def test_tables_by_fsspec(tmp_path, kind):
-    pytest.importorskip("fsspec")
-    pq, pa, by = tables(tmp_path)
-    end = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}[kind]
-    (tmp_path / "store").mkdir()
-    for i in range(3):
-        penstock.sort_table(tmp_path / f"in/{i}.parquet", tmp_path / f"store/{i}{end}", by="place")
-    manifest = penstock.ray.sort(f"file://{tmp_path}/store/*{end}", f"file://{tmp_path}/out", by=by, parts=5, group_size="200K", **LOCAL)
-    paths = [path.removeprefix("file://") for path in manifest.paths]
-    found = [batch for path in paths for batch in penstock.sort_batches(path, by=[*by, "place"])]
-    assert pa.Table.from_batches(found).equals(pq.read_table(tmp_path / "one.parquet")) and len(paths) > 2
-    assert sorted(os.listdir(tmp_path / "out")) == sorted([os.path.basename(path) for path in paths] + ["_manifest.json"])
-
-
 def test_parts_of_another_job_are_not_mixed_with_these(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/part-00012.u64").write_bytes(b"")
@@ -273,11 +259,126 @@ def test_a_plan_is_longer_for_more_and_on_fewer_nodes():
     assert penstock.ray.plan("1T", 1, processors=8).network_bytes == 0
 
 
+# ---- From and to a store over a network.
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Started before the cluster, whose workers are to know of it."""
+    made = Store.start()
+    yield made
+    if made:
+        made.stop()
+
+
+@pytest.fixture
+def store(server, monkeypatch):
+    if not server:
+        pytest.skip("s3fs and moto, a server of S3, are not installed")
+    server.refused.clear()
+    monkeypatch.setattr(penstock.ray.sample, "PLACES_PER_PART", 8)  # what it takes that server to answer is no use
+    return server
+
+
+def test_s3_has_parts_that_are_whole_whatever_upload_is_refused_once(store, monkeypatch):
+    # Two requests for a part, and what begins and ends it.
+    monkeypatch.setattr(penstock.ray.storage, "UPLOAD_BYTES", 5 << 20)
+    s3, numbers = store.bucket("refused"), NUMBERS["uniform"]
+    for i, part in enumerate([*np.array_split(numbers, 3), numbers[:0]]):
+        s3.pipe_file(f"refused/in/{i}.u64", part.tobytes())
+    s3.pipe_file("refused/in/folder/other.u64", b"in a folder")
+    for number, request in enumerate(["POST part-00000.u64?uploads", "PUT part-00000.u64?partNumber=2", "POST part-00000.u64?uploadId"]):
+        store.refused.append(request)
+        manifest = penstock.ray.sort("s3://refused/in/*", f"s3://refused/{number}/out", format="u64", parts=1, group_size="1M", **LOCAL)
+        assert store.refused == [] and manifest.stages["gather"]["attempts"] == 2
+        store.check_numbers(manifest, numbers)
+    store.refused.append("PUT part-00003.u64")
+    manifest = penstock.ray.sort("s3://refused/in/*", "s3://refused/small/out", **SMALL, **LOCAL)
+    assert store.refused == [] and manifest.stages["gather"]["attempts"] == 10
+    store.check_numbers(manifest, numbers)
+
+
+def test_what_fails_leaves_nothing_in_s3(store):
+    s3, numbers = store.bucket("fails"), NUMBERS["zipf"]
+    s3.pipe_file("fails/in.u64", numbers.tobytes())
+    store.refused += ["PUT part-00004.u64"] * 9
+    with pytest.raises(PermissionError, match="refused by a test"):
+        penstock.ray.sort("s3://fails/in.u64", "s3://fails/out", **SMALL, **LOCAL)
+    assert len(store.refused) == 9 - 4 and store.lies_in("fails") == ["fails/in.u64"]
+    with pytest.raises(IsADirectoryError, match=r"s3://fails/\*"):
+        penstock.ray.sort("s3://fails", "s3://fails/out", **SMALL, **LOCAL)
+
+
+@pytest.mark.parametrize("what", ["gone", "changed"])
+def test_an_object_that_vanishes_or_changes_is_noticed(store, what):
+    s3 = store.bucket(what)
+    for i, part in enumerate(np.array_split(NUMBERS["uniform"], 3)):
+        s3.pipe_file(f"{what}/in/{i}.u64", part.tobytes())
+
+    def tell(phase, done, total):
+        if phase == "distribute" and done:
+            s3.rm(f"{what}/in/2.u64") if what == "gone" else s3.pipe_file(f"{what}/in/2.u64", s3.cat_file(f"{what}/in/1.u64"))
+
+    with pytest.raises(penstock.ray.InputChanged, match=r"in/2\.u64"):
+        penstock.ray.sort(f"s3://{what}/in/*.u64", f"s3://{what}/out", progress=tell, tasks_per_node=1, **SMALL, **LOCAL)
+    assert store.lies_in(what) == [f"{what}/in/{i}.u64" for i in range(3 if what == "changed" else 2)]
+
+
+def test_a_driver_that_was_killed_while_it_sent_leaves_no_upload_in_s3(store, tmp_path):
+    s3, numbers = store.bucket("killed"), NUMBERS["uniform"]
+    s3.pipe_file("killed/in.u64", numbers.tobytes())
+    program = "import penstock.ray, sys; penstock.ray.storage.UPLOAD_BYTES = 5 << 20; " \
+              f"penstock.ray.sort(*sys.argv[1:], format='u64', parts=1, group_size='1M', **{LOCAL!r})"
+    held = store.hold("PUT part-00000.u64?partNumber=2")
+    driver = subprocess.Popen([sys.executable, "-c", program, "s3://killed/in.u64", "s3://killed/out"])
+    try:
+        while not held.reached.wait(0.1):
+            assert driver.poll() is None
+    finally:
+        driver.kill()
+        driver.wait()
+        held.over.set()
+    assert [upload["Key"] for upload in s3.list_multipart_uploads("killed")] == ["out/part-00000.u64"]
+    manifest = penstock.ray.resume("s3://killed/out", address="local")
+    store.check_numbers(manifest, numbers)
+    assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] == 1
+
+
+def test_partition_in_s3_is_that_of_one_machine(store, tmp_path):
+    s3 = store.bucket("lines")
+    (tmp_path / "in").write_bytes(b"\n".join(words(30_000)) + b"\n")
+    s3.put_file(tmp_path / "in", "lines/in")
+    s3.touch("lines/empty")
+    manifest = penstock.ray.partition(["s3://lines/empty", "s3://lines/in"], "s3://lines/out/p-{}.txt", parts=4, group_size="100K", **LOCAL)
+    one = penstock.partition_files(tmp_path / "in", tmp_path / "p-{}", parts=4)
+    for here, there in zip(manifest.parts, one.parts):
+        assert s3.cat_file(here.path) == pathlib.Path(there.file).read_bytes()
+    store.check_folder(manifest)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "ipc", "csv"])
+def test_tables_in_s3(store, tmp_path, kind):
+    s3 = store.bucket(kind)
+    pq, pa, by = tables(tmp_path)
+    end = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}[kind]
+    for i in range(3):
+        penstock.sort_table(tmp_path / f"in/{i}.parquet", tmp_path / f"{i}{end}", by="place", row_group=5000)
+        s3.put_file(tmp_path / f"{i}{end}", f"{kind}/in/{i}{end}")
+    store.refused.append(f"PUT part-00001{end}")
+    manifest = penstock.ray.sort(f"s3://{kind}/in/*{end}", f"s3://{kind}/out", by=by, parts=5, group_size="200K", **LOCAL)
+    assert store.refused == [] and manifest.stages["gather"]["attempts"] == manifest.stages["gather"]["tasks"] + 1
+    s3.get(f"{kind}/out", str(tmp_path / "out"), recursive=True)
+    found = [batch for part in manifest.paths
+             for batch in penstock.sort_batches(tmp_path / "out" / os.path.basename(part), by=[*by, "place"])]
+    assert pa.Table.from_batches(found).equals(pq.read_table(tmp_path / "one.parquet")) and len(manifest.paths) > 2
+    store.check_folder(manifest)
+
+
 # ---- On a cluster.
 
 
 @pytest.fixture(scope="module")
-def nodes():
+def nodes(server):
     pytest.importorskip("ray")
     made = Nodes()
     yield made
@@ -346,14 +447,16 @@ def test_tables_on_a_cluster(nodes, tmp_path):
     assert nodes.left() == []
 
 
-def test_a_store_by_fsspec_on_a_cluster(nodes, tmp_path):
-    pytest.importorskip("fsspec")
-    numbers = NUMBERS["uniform"]
-    pattern = write_numbers(tmp_path / "in", numbers)
-    manifest = penstock.ray.sort(f"file://{pattern}", f"file://{tmp_path}/new/out", memory_per_task=MEMORY, **SMALL,
-                                 _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill"})
-    assert np.array_equal(np.concatenate([np.fromfile(path.removeprefix("file://"), "<u8") for path in manifest.paths]), np.sort(numbers))
-    assert len(os.listdir(tmp_path / "new/out")) == len(manifest.parts) + 1 and nodes.left() == []
+def test_s3_on_a_cluster(nodes, store):
+    s3, numbers = store.bucket("numbers"), NUMBERS["uniform"]
+    for i, part in enumerate(np.array_split(numbers, 3)):
+        s3.pipe_file(f"numbers/in/{i}.u64", part.tobytes())
+    manifest = penstock.ray.sort("s3://numbers/in/*.u64", "s3://numbers/out", memory_per_task=MEMORY, **SMALL,
+                                 _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill", "gather-4-written@0.0": "kill"})
+    store.check_numbers(manifest, numbers)
+    told = manifest.stages
+    assert told["distribute"]["attempts"] == told["distribute"]["tasks"] + 1 and told["gather"]["attempts"] == told["gather"]["tasks"] + 2
+    assert nodes.left() == [] and 0 < told["rss_bytes"] < 400 << 20
 
 
 def test_datasets_of_ray(nodes, tmp_path):

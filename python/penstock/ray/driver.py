@@ -424,6 +424,8 @@ class Driver:
                 self.engine.outcome(handle)
                 del self._running[handle]
         self.on_each_node(tasks.sweep)
+        if not storage.is_local(self.job.output):
+            storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])
         for name in storage.names(self.job.folder):
             if name.startswith(self.job.hidden):
                 storage.remove(storage.join(self.job.folder, name))

@@ -7,6 +7,7 @@ is asked for when one was fed. So a gather has that many objects in the stores, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -135,42 +136,31 @@ def _add_slices(job: Job, files: _penstock.FilesOptions, slices: list[Here], hea
     return tasks._behind(header, feed) if header else feed
 
 
-class _Upload:
-    """What a native operation writes to a pipe goes to an object store."""
+@contextlib.contextmanager
+def _sent(path: str) -> Iterator[str]:
+    """The name of a pipe: what a native operation writes there goes to an object store."""
+    with storage.to_write(path) as file:
+        reader, writer = os.pipe()
+        failed: list[BaseException] = []
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        reader, self._writer = os.pipe()
-        self._reader = reader
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._pass_on)
-        self._file = storage.open_to_write(path)
-        self._thread.start()
+        def send() -> None:
+            while data := os.read(reader, 1 << 20):
+                try:
+                    if not failed:
+                        file.write(data)
+                except BaseException as error:  # noqa: BLE001 - it is raised below, when the operation has ended
+                    failed.append(error)
 
-    @property
-    def name(self) -> str:
-        return f"/dev/fd/{self._writer}"
-
-    def _pass_on(self) -> None:
+        thread = threading.Thread(target=send)
+        thread.start()
         try:
-            while data := os.read(self._reader, 1 << 20):
-                if self._error is None:
-                    self._file.write(data)
-        except BaseException as error:  # noqa: BLE001 - close() raises it
-            self._error = error
-            while os.read(self._reader, 1 << 20):
-                pass
-
-    def close(self, succeeded: bool) -> None:
-        os.close(self._writer)
-        self._thread.join()
-        os.close(self._reader)
-        if succeeded and self._error is None:
-            self._file.close()
-            return
-        storage.discard(self._file)
-        if self._error is not None and succeeded:
-            raise self._error
+            yield f"/dev/fd/{writer}"
+        finally:
+            os.close(writer)
+            thread.join()
+            os.close(reader)
+        if failed:
+            raise failed[0]
 
 
 def _sort_options() -> _penstock.SortFilesOptions:
@@ -204,25 +194,19 @@ def gather(job: Job, part: int, attempt: str, slices: list[Here]) -> dict[str, A
     tasks.reach(job, f"gather-{part}", attempt)
     folder = tasks.root_for(job, 0, part)
     path = job.hidden_path(part, attempt)
-    upload = None
     try:
         if job.table is not None:
             from . import tables
 
             told = tables.write_part(job, part, path, slices, folder)
         else:
-            upload = None if storage.is_local(path) else _Upload(path)
-            files = job.files(upload.name if upload else path, job.native_bytes, [folder])
-            feed = _add_slices(job, files, slices, job.header)
-            told = tasks.with_fed(files, feed, lambda: _operation(job, files))
-            if upload:
-                upload.close(True)
-                upload = None
+            with contextlib.nullcontext(path) if storage.is_local(path) else _sent(path) as output:
+                files = job.files(output, job.native_bytes, [folder])
+                feed = _add_slices(job, files, slices, job.header)
+                told = tasks.with_fed(files, feed, lambda: _operation(job, files))
         tasks.reach(job, f"gather-{part}-written", attempt)
         return _told(job, part, path, told)
     except BaseException as error:
-        if upload:
-            upload.close(False)
         if storage.is_local(path):
             storage.remove(path)
         if tasks._is_full(error):

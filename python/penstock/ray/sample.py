@@ -22,8 +22,7 @@ from .job import Cut, Group, Input, Job, MiB, Piece
 PLACES_PER_PART = 256
 PLACES_MAX = 1 << 21
 ITEM_BYTES_MAX = 64 << 10  # longer ones are no cuts
-REMOTE_STRETCH = 256 << 10  # what a request to an object store brings, and how many places share it
-REMOTE_PLACES = 16
+AT_ONCE = 128  # that are asked for: an object store takes long for one, and no longer for many
 HEADER_BYTES_MAX = 4 * MiB
 
 
@@ -84,7 +83,7 @@ def groups_of(inputs: list[Input], words: dict[str, Any], group_bytes: int) -> l
     for number, each in enumerate(inputs):
         if size and each.bytes % size:
             raise ValueError(f"{each.path}: its {each.bytes} bytes are no whole number of items of {size}")
-        if not size and storage.read(each.path, 0, 6).startswith(_COMPRESSED):
+        if not size and storage.read(each.path, 0, min(6, each.bytes)).startswith(_COMPRESSED):
             raise ValueError(f"{each.path} is compressed: decompress it before (penstock cat)")
         at = 0
         while at < each.bytes:
@@ -143,67 +142,58 @@ def _line_at(data: bytes, at: int, begins: bool, ends: bool, end: bytes) -> tupl
     return first + 1, data[first + 1:stop] + end
 
 
-def _line_around(path: str, size: int, header: int, offset: int, end: bytes) -> tuple[int, bytes] | None:
+def _items_at(job: Job, places: list[tuple[Input, int]]) -> list[tuple[int, bytes] | None]:
+    """The items that hold these bytes, and where they begin; nothing of lines that are long."""
+    size, end, header = item_bytes(job.items), line_end(job.items), len(job.header)
+    if size:
+        read = storage.read_many([(each.path, offset, size) for each, offset in places])
+        return [(offset, data) for (_, offset), data in zip(places, read)]
+    found: list[tuple[int, bytes] | None] = [None] * len(places)
     for reach in (2 << 10, ITEM_BYTES_MAX):
-        begin = max(header, offset - reach)
-        data = storage.read(path, begin, offset + reach - begin)
-        found = _line_at(data, offset - begin, begin == header, begin + len(data) >= size, end)
-        if found:
-            return begin + found[0], found[1]
-    return None
+        todo = [at for at, line in enumerate(found) if line is None]
+        begins = [max(header, places[at][1] - reach) for at in todo]
+        read = storage.read_many([(places[at][0].path, begin, places[at][1] + reach - begin) for at, begin in zip(todo, begins)])
+        for at, begin, data in zip(todo, begins, read):
+            each, offset = places[at]
+            line = _line_at(data, offset - begin, begin == header, begin + len(data) >= each.bytes, end)
+            found[at] = (begin + line[0], line[1]) if line else None
+    return found
+
+
+def _offset_of(group: Group, position: int) -> tuple[Piece, int]:
+    """Where that byte of the group lies: of which piece, and where in its file."""
+    for piece in group.pieces:
+        if position < piece.end - piece.begin:
+            return piece, piece.begin + position
+        position -= piece.end - piece.begin
+    raise AssertionError
 
 
 def take(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
     """Places [first, last) of so many: items, their groups, and their positions there."""
     ends = list(accumulate(group.bytes for group in job.groups))
-    total = ends[-1]
-    size, end, header = item_bytes(job.items), line_end(job.items), len(job.header)
+    size, header = item_bytes(job.items), len(job.header)
     chance = random.Random(first)
     found: list[tuple[bytes, int, int]] = []
-    seen = ""
-    window, window_begin = b"", 0
-    for place in range(first, last):
-        at = min(total - 1, int((place + chance.random()) * total / places))
-        number = bisect_right(ends, at)
-        group = job.groups[number]
-        within = at - (ends[number] - group.bytes)
-        before, next_piece = 0, 0
-        while within - before >= group.pieces[next_piece].end - group.pieces[next_piece].begin:
-            before += group.pieces[next_piece].end - group.pieces[next_piece].begin
-            next_piece += 1
-        piece = group.pieces[next_piece]
-        each = job.inputs[piece.input]
-        offset = piece.begin + within - before
-        if size:
-            offset -= offset % size
-        if offset < header:
-            continue
-        line: tuple[int, bytes] | None
-        if storage.is_local(each.path):
-            line = (offset, storage.read(each.path, offset, size)) if size else _line_around(each.path, each.bytes, header, offset, end)
-        else:
-            if seen != each.path or not place % REMOTE_PLACES:
-                seen, window_begin = each.path, offset
-                window = storage.read(each.path, offset, min(REMOTE_STRETCH, each.bytes - offset))
-            offset = window_begin + (place % REMOTE_PLACES) * (len(window) // REMOTE_PLACES)
+    for batch in range(first, last, AT_ONCE):
+        chosen: list[tuple[int, Piece, int]] = []
+        for place in range(batch, min(last, batch + AT_ONCE)):
+            at = min(ends[-1] - 1, int((place + chance.random()) * ends[-1] / places))
+            number = bisect_right(ends, at)
+            piece, offset = _offset_of(job.groups[number], at - (ends[number] - job.groups[number].bytes))
             if size:
                 offset -= offset % size
-                line = offset, window[offset - window_begin:offset - window_begin + size]
-            else:
-                told = _line_at(window, offset - window_begin, window_begin == header, window_begin + len(window) >= each.bytes, end)
-                line = (window_begin + told[0], told[1]) if told else None
-            # The window may reach into the next group.
-            number = _group_of(job, piece.input, offset, number)
-            piece = next(one for one in job.groups[number].pieces if one.input == piece.input and one.begin <= offset < one.end)
-            before = _before(job.groups[number], piece)
-        if line is None or len(line[1]) > ITEM_BYTES_MAX:
-            continue
-        begin = line[0]
-        if not piece.begin <= begin:  # it began in the piece before: that one has it
-            number = _group_of(job, piece.input, begin, number)
-            piece = next(one for one in job.groups[number].pieces if one.input == piece.input and one.begin <= begin < one.end)
-            before = _before(job.groups[number], piece)
-        found.append((line[1], number, before + begin - piece.begin))
+            if offset >= header:
+                chosen.append((number, piece, offset))
+        items = _items_at(job, [(job.inputs[piece.input], offset) for _, piece, offset in chosen])
+        for (number, piece, _), item in zip(chosen, items):
+            if item is None or len(item[1]) > ITEM_BYTES_MAX:
+                continue
+            begin = item[0]
+            if begin < piece.begin:  # it began in the piece before: that one has it
+                number = _group_of(job, piece.input, begin, number)
+                piece = next(one for one in job.groups[number].pieces if one.input == piece.input and one.begin <= begin < one.end)
+            found.append((item[1], number, _before(job.groups[number], piece) + begin - piece.begin))
     return found
 
 

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import hashlib
 import os
 from dataclasses import dataclass
 from typing import Any, Iterator
 
 from .._tables import _sync
+
+# What one request sends. S3 takes 10,000 for an object; fsspec holds two.
+UPLOAD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -33,18 +37,21 @@ def _remote(path: str) -> tuple[Any, str]:
         import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise ImportError(f"{path} needs fsspec: pip install fsspec, and what it needs for {path.partition(':')[0]}") from error
-    fs, name = fsspec.core.url_to_fs(path)
+    # What a process saw once is not what is there.
+    fs, name = fsspec.core.url_to_fs(path, use_listings_cache=False)
     return fs, str(name)
 
 
 def look(path: str) -> Found:
-    """Errors: FileNotFoundError."""
+    """Errors: FileNotFoundError, IsADirectoryError."""
     if is_local(path):
         told = os.stat(path)
         return Found(path, told.st_size, f"{told.st_size}-{told.st_mtime_ns}-{told.st_ino}")
     fs, name = _remote(path)
     info = fs.info(name)
-    return Found(path, int(info["size"]), f"{info['size']}-{fs.ukey(name)}")
+    if info["type"] == "directory":
+        raise IsADirectoryError(f"{path} is a folder: name its files ({join(path, '*')})")
+    return Found(path, int(info["size"]), f"{info['size']}-{hashlib.sha256(repr(info).encode()).hexdigest()[:16]}")
 
 
 def expand(patterns: list[str]) -> list[Found]:
@@ -58,17 +65,30 @@ def expand(patterns: list[str]) -> list[Found]:
         else:
             fs, name = _remote(pattern)
             scheme = pattern.partition("://")[0]
-            found += [look(f"{scheme}://{each.lstrip('/') if scheme != 'file' else each}") for each in sorted(fs.glob(name))]
+            found += [look(f"{scheme}://{each.lstrip('/') if scheme != 'file' else each}")
+                      for each, info in sorted(fs.glob(name, detail=True).items()) if info["type"] == "file"]
     return found
 
 
 def read(path: str, offset: int, size: int) -> bytes:
-    """As many bytes as are there."""
+    """As many bytes as are there. REQUIRES of a store: the first of them is."""
+    if not size:
+        return b""
     if is_local(path):
         with open(path, "rb") as file:
             return os.pread(file.fileno(), size, offset)
     fs, name = _remote(path)
     return bytes(fs.cat_file(name, start=offset, end=offset + size))
+
+
+def read_many(pieces: list[tuple[str, int, int]]) -> list[bytes]:
+    """Of path, offset and bytes each, as read() has them; of a store all at once."""
+    if len({path.partition("://")[0] for path, _, _ in pieces if not is_local(path)}) != 1 or any(is_local(path) for path, _, _ in pieces):
+        return [read(*piece) for piece in pieces]
+    fs = _remote(pieces[0][0])[0]
+    names = {path: _remote(path)[1] for path in {path for path, _, _ in pieces}}
+    return list(fs.cat_ranges([names[path] for path, _, _ in pieces], [offset for _, offset, _ in pieces],
+                              [offset + size for _, offset, size in pieces], on_error="raise"))
 
 
 def chunks(path: str, begin: int, end: int, step: int = 16 << 20) -> Iterator[bytes]:
@@ -103,33 +123,45 @@ def to_read(path: str) -> Any:
     return fs.open(name, "rb", block_size=4 << 20)
 
 
-def open_to_write(path: str) -> Any:
-    if is_local(path):
-        return open(path, "wb")
-    fs, name = _remote(path)
-    return fs.open(name, "wb")
-
-
-def discard(file: Any) -> None:
-    """Of what open_to_write() gave: it is not closed, so that no half of an object appears."""
-    if hasattr(file, "discard"):
-        file.discard()
-
-
 @contextlib.contextmanager
 def to_write(path: str) -> Iterator[Any]:
-    """What pyarrow writes to, as to_read(). It is on the disk, or in the store, when the block ends."""
+    """What pyarrow writes to, as to_read(). It is on the disk, or in the store, when the block ends; if that fails, a store has nothing."""
     if is_local(path):
         yield path
         sync(path)
         return
-    file = open_to_write(path)
+    fs, name = _remote(path)
+    file = fs.open(name, "wb", block_size=UPLOAD_BYTES)
     try:
         yield file
+        file.close()
     except BaseException:
-        discard(file)
+        with contextlib.suppress(Exception):  # that it failed is told by what made it fail
+            file.discard()
+        with contextlib.suppress(AttributeError):
+            file.closed = True  # or the garbage collector closes it, and half of an object appears
         raise
-    file.close()
+
+
+def end_uploads(paths: list[str]) -> None:
+    """Ends what killed processes had begun to send there: S3 keeps it, unseen, and charges for it. Without the permission to list uploads
+    they stay."""
+    fs, first = _remote(paths[0])
+    if not hasattr(fs, "abort_mpu"):  # s3fs has it
+        return
+    bucket = fs.split_path(first)[0]
+    keys = {fs.split_path(fs._strip_protocol(path))[1] for path in paths}
+    with contextlib.suppress(OSError):
+        marks: dict[str, str] = {}
+        while True:
+            told = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=os.path.commonprefix(sorted(keys)), **marks)
+            for upload in told.get("Uploads", ()):
+                if upload["Key"] in keys:
+                    with contextlib.suppress(FileNotFoundError):
+                        fs.abort_mpu(bucket, upload["Key"], upload["UploadId"])
+            if not told.get("IsTruncated"):
+                return
+            marks = {"KeyMarker": told["NextKeyMarker"], "UploadIdMarker": told["NextUploadIdMarker"]}
 
 
 def make_folder(path: str) -> None:
@@ -149,7 +181,7 @@ def names(folder: str) -> list[str]:
         return []
     fs, name = _remote(folder)
     with contextlib.suppress(FileNotFoundError):
-        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in fs.ls(name, detail=False, refresh=True)})
+        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in fs.ls(name, detail=False)})
     return []
 
 
