@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """penstock.ray beside Ray's Dataset.sort, and beside penstock on one machine: ray_sort.py [tables] [lines] [--quick] [--bytes 4G]
-[--runs N] [--folder .] [--costs]
+[--runs N] [--contender WORD]... [--folder .] [--costs]
 
 `penstock-bench ray` runs it. Every contender has a process of its own, two processors, and half of the input's size as memory: of
 penstock.ray two tasks with half of that each; of Dataset.sort an object store of that size, and what its workers take beside, which
@@ -11,6 +11,8 @@ tables  Parquet to Parquet, not compressed, by a column of random numbers, with 
         push shuffle; the faster one counts.
 lines   Text to text. Easier for Dataset.sort: it writes Parquet, for it has no writer of lines.
 
+--contender  Those alone whose name has the word ("penstock.ray", "push"), for who has a few minutes at a time. Each run is told on the
+        standard error when it ends; of contenders that do not run together, divide the medians.
 --costs  Instead, the processor seconds of a gigabyte (10^9 bytes) in each stage, which penstock/ray/model.py has: of numbers, lines and
         tables, by one task at a time in this process.
 """
@@ -238,16 +240,18 @@ def main():
     parser.add_argument("kinds", nargs="*", metavar="KIND", help="tables, lines")
     parser.add_argument("--bytes", default="4G")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--contender", action="append", default=[], metavar="WORD")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--folder", default=".")
     parser.add_argument("--costs", action="store_true")
     given = parser.parse_args()
     size = 64 * MIB if given.quick else int(given.bytes.rstrip("GM")) << {"G": 30, "M": 20}[given.bytes[-1]]
     memory = max(size // 2, 800 * MIB)
+    contenders = [name for name in CONTENDERS if not given.contender or any(word in name for word in given.contender)]
     writers = {"tables": write_tables, "lines": write_lines} | ({"numbers": write_numbers} if given.costs else {})
     for kind in [each for each in given.kinds if each != "ray"] or writers:
-        seconds = {name: [] for name in CONTENDERS}
-        peaks = {name: [] for name in CONTENDERS}
+        seconds = {name: [] for name in contenders}
+        peaks = {name: [] for name in contenders}
         with tempfile.TemporaryDirectory(prefix="ray-bench-", dir=given.folder) as scratch:
             folder = pathlib.Path(scratch).resolve()
             (folder / "in").mkdir()
@@ -257,15 +261,16 @@ def main():
                 continue
             os.sync()
             for _ in range(given.runs):
-                for name in CONTENDERS:
+                for name in contenders:
                     took, peak, problem = measure(name, kind, folder, memory)
+                    print(f"{kind}: {name}: {problem or f'{took:.1f} s'}, {peak >> 20} MiB at the peak", file=sys.stderr, flush=True)
                     shutil.rmtree(folder / "out", ignore_errors=True)
                     if took is None:
                         tell(what=f"{kind}: {name}: {problem}", unit="", samples=[0])
                         continue
                     seconds[name].append(took)
                     peaks[name].append(peak)
-        for name in CONTENDERS:
+        for name in contenders:
             if seconds[name]:
                 tell(what=f"{kind}: {name}", unit="s", samples=seconds[name])
                 tell(what=f"{kind}: {name}, peak of all processes", unit="B", samples=peaks[name])
