@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random schedules of faults from a seed, on a cluster of three nodes: ray_schedules.py [COUNT [SEED]]. What comes out is checked by
-its manifest and by reading, and nothing may be left on any disk.
+its manifest and by reading, and nothing may be left on any disk. Inputs and outputs of every third lie in S3, where its server is installed.
 
 Of each schedule: what the input is like; workers that are killed at any point of a task; disks that are full for a task, and one that is
 (a small file system on a loop device, where root may mount one); a node that goes with its disk, in either stage, and comes back; a
@@ -17,7 +17,9 @@ import time
 import numpy as np
 
 import penstock.ray
+from penstock.ray import sample, storage
 from ray_nodes import MEMORY, Nodes, check_numbers, largest, write_numbers
+from ray_store import Store
 
 COUNT = 1 << 20  # 8 MiB of numbers
 PARTS = 9
@@ -43,24 +45,36 @@ penstock.ray.sort(sys.argv[2], sys.argv[3], format="u64", parts=9, group_size="1
 """
 
 
+def parts_done(out):
+    return sum(name.startswith("part-") and name.endswith(".json") for journal in storage.names(out) if journal.startswith(".penstock-")
+               for name in storage.names(storage.join(out, journal)))
+
+
 def in_spite_of_a_lost_driver(nodes, pattern, out, chance):
     """Killed when so many parts are there."""
     wanted = chance.randrange(1, 6)
     point = f"gather-{chance.randrange(PARTS)}@0.0"
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, nodes.cluster.address, pattern, str(out), point], stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, nodes.cluster.address, pattern, out, point], stderr=subprocess.DEVNULL)
     end = time.monotonic() + 60
-    while len(list(out.glob(".penstock-*/part-*.json"))) < wanted and driver.poll() is None and time.monotonic() < end:
+    while parts_done(out) < wanted and driver.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    return penstock.ray.resume(out) if list(out.glob(".penstock-*/job.json")) else penstock.ray.Manifest.load(str(out))
+    lost = any(name.startswith(".penstock-") for name in storage.names(out))
+    return penstock.ray.resume(out) if lost else penstock.ray.Manifest.load(out)
 
 
-def run(nodes, folder, seed):
+def run(nodes, store, folder, seed):
     chance = random.Random(seed)
     kind = "empty" if seed % 10 == 0 else chance.choice(["uniform", "zipf", "equal", "sorted"])
     numbers = numbers_of(kind, np.random.default_rng(seed))
-    pattern, out = write_numbers(folder / "in", numbers), folder / "out"
+    pattern, out, check = write_numbers(folder / "in", numbers), str(folder / "out"), check_numbers
+    in_store = store is not None and seed % 3 == 0
+    if in_store:
+        s3 = store.bucket(f"seed-{seed}")
+        s3.put(str(folder / "in"), f"seed-{seed}/in", recursive=True)
+        pattern, out, check = f"s3://seed-{seed}/in/*.u64", f"s3://seed-{seed}/out", store.check_numbers
+    sample.PLACES_PER_PART = 8 if in_store else 256  # the server is none of the fastest
     what = chance.choice(["faults", "faults", "node", "node", "driver"]) if len(numbers) else "faults"
     begin = time.monotonic()
     lost = []
@@ -76,13 +90,13 @@ def run(nodes, folder, seed):
 
         manifest = penstock.ray.sort(pattern, out, format="u64", parts=PARTS, group_size="1M", memory_per_task=MEMORY,
                                      progress=tell, _faults=faults_of(chance))
-    check_numbers(manifest, numbers)
-    assert not len(numbers) or largest(manifest) < 1.25, largest(manifest)
+    check(manifest, numbers)
+    assert in_store or not len(numbers) or largest(manifest) < 1.25, largest(manifest)
     for number in lost:
         nodes.replace(number)
     assert nodes.left() == [], nodes.left()
     attempts = {name: manifest.stages[name]["attempts"] for name in ("distribute", "gather")}
-    print(f"{seed:4} {kind:8} {what:7} {attempts} {time.monotonic() - begin:.1f} s", flush=True)
+    print(f"{seed:4} {kind:8} {what:7} {'s3' if in_store else 'folder':6} {attempts} {time.monotonic() - begin:.1f} s", flush=True)
 
 
 def on_a_small_disk(nodes, folder):
@@ -109,7 +123,8 @@ def on_a_small_disk(nodes, folder):
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    print(f"{count} schedules from seed {seed}")
+    store = Store.start()  # before nodes, which are to know of it
+    print(f"{count} schedules from seed {seed}" + ("" if store else "; skipped: S3, for s3fs and moto are not installed"))
     nodes = Nodes()
     try:
         for number in [None, *range(seed, seed + count)]:
@@ -117,9 +132,11 @@ def main():
                 if number is None:
                     on_a_small_disk(nodes, pathlib.Path(folder))
                 else:
-                    run(nodes, pathlib.Path(folder), number)
+                    run(nodes, store, pathlib.Path(folder), number)
     finally:
         nodes.close()
+        if store:
+            store.stop()
 
 
 if __name__ == "__main__":
