@@ -28,5 +28,16 @@ TEST(LateUnmaps, KeepsABatchThatCannotGoYet) {
   EXPECT_EQ(late.flush(), 0);
 }
 
+TEST(LateUnmaps, NothingGoesBeforeItsBatchIsFull) {
+  auto range = os::Reservation::reserve(4 * os::page_bytes);
+  ASSERT_TRUE(range);
+  LateUnmaps late(os::page_bytes, 3);
+  EXPECT_EQ(late.add(range->begin() + 1), 0) << "which the system will refuse";
+  EXPECT_EQ(late.add(range->begin() + 2 * os::page_bytes), 0);
+  EXPECT_NE(late.flush(), 0);
+  late.forget(range->begin(), range->begin() + 2 * os::page_bytes);
+  EXPECT_EQ(late.flush(), 0);
+}
+
 }  // namespace
 }  // namespace penstock::pool

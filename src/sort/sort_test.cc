@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -108,6 +109,32 @@ TEST(Sort, ArgsortTellsThePlaces) {
   EXPECT_EQ(order, (std::vector<uint64_t>{1, 3, 0, 2}));
   ASSERT_TRUE(argsort(std::span(keys), std::span(order), {.descending = true}));
   EXPECT_EQ(order, (std::vector<uint64_t>{2, 0, 1, 3}));
+}
+
+// Their order is told by a number of 64 bits, whatever their sign and size.
+TEST(Sort, TopKAndArgsortKnowTheSmallTypes) {
+  auto expect_right = []<class T>(T) {
+    std::vector<T> items(10'000);
+    for (size_t i = 0; i < items.size(); ++i)
+      items[i] = static_cast<T>((i * 40'503u) >> (sizeof(T) == 1 ? 8 : 0));
+    for (const bool descending : {false, true}) {
+      std::vector<uint64_t> expected(items.size());
+      std::iota(expected.begin(), expected.end(), 0);
+      std::ranges::stable_sort(expected, [&](uint64_t a, uint64_t b) {
+        return descending ? items[a] > items[b] : items[a] < items[b];
+      });
+      std::vector<uint64_t> order(items.size());
+      ASSERT_TRUE(argsort<T>(items, order, {.descending = descending}));
+      EXPECT_EQ(order, expected);
+      std::vector<T> out(100);
+      ASSERT_TRUE(top_k<T>(items, out, {.descending = descending}));
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], items[expected[i]]) << i;
+    }
+  };
+  expect_right(int8_t{});
+  expect_right(uint8_t{});
+  expect_right(int16_t{});
+  expect_right(uint16_t{});
 }
 
 }  // namespace

@@ -82,6 +82,27 @@ TEST_P(BlockIoTest, ReadsThatNobodyWaitsForAreWaitedForAtTheEnd) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
+TEST_P(BlockIoTest, WhatEndsForAnotherOwnerIsNotTheBlockThatIsWaitedFor) {
+  open(block_bytes, 2);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(block_bytes, 5);
+  file::File file = temporary(data);
+  BlockIo other(*pool_, *engine_);
+  for (int round = 0; round < 20; ++round) {
+    const pool::BlockId read = other.take(), written = io_->take();
+    int error = 0;
+    other.read(read, file, 0, block_bytes);
+    io_->write(written, file, block_bytes, 0, block_bytes, &error);
+    const pool::BlockId again = io_->take();
+    ASSERT_EQ(again, written);
+    EXPECT_EQ(error, 0);
+    ASSERT_EQ(other.wait_read(read), static_cast<int64_t>(block_bytes));
+    EXPECT_EQ(std::memcmp(pool_->home(read), data.data(), block_bytes), 0);
+    other.give(read);
+    io_->give(again);
+  }
+}
+
 // The system may hold the pages of a request for a moment after it has ended; UFFDIO_MOVE then
 // refuses them.
 TEST_P(BlockIoTest, ABlockCanBeMappedAsSoonAsItsRequestHasEnded) {

@@ -342,6 +342,7 @@ TEST_P(RegionOn, WhatIsThereIsNotShownTwice) {
   EXPECT_EQ(region.blocks().show(0, std::move(second)), EEXIST);
   EXPECT_TRUE(second);
   EXPECT_FALSE(region.blocks().hide(1));
+  EXPECT_FALSE(region.blocks().hide(region.bytes() / block));
   EXPECT_FALSE(region.blocks().hide(uint64_t{1} << 60));
 }
 

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -431,6 +432,50 @@ TEST_F(TopTest, ErrorsLeaveTheOutputAsItWas) {
   ASSERT_FALSE(stats);
   EXPECT_EQ(stats.error().code, ErrorCode::io);
   EXPECT_EQ(read(path("out")), "old");
+}
+
+// Looked for from the end, or by the lengths of rows: over more than one window of what is read.
+TEST_F(TopTest, WhereTheFirstItemsEndIsFoundInAFile) {
+  Random random(13);
+  constexpr size_t before_bytes = 4096;
+  auto row_of = [](const std::string& text) {
+    const RowHead head = {.row_bytes = static_cast<uint32_t>(RowHead::bytes + text.size()),
+                          .key_bytes = 3};
+    return std::string(reinterpret_cast<const char*>(&head), RowHead::bytes) + text;
+  };
+  const Format all[] = {{Type::u64, 8},
+                        {Type::lines, 1},
+                        {.type = Type::lines, .record_bytes = 1, .csv = ','},
+                        {Type::rows, 1}};
+  for (const Format& format : all) {
+    SCOPED_TRACE(
+        fmt::format("type {}, csv {}", static_cast<int>(format.type), format.csv.has_value()));
+    Items items(9'000);
+    for (std::string& item : items) {
+      const std::string text(3 + random.below(100), 'x');
+      item = format.fixed()              ? std::string(8, 'x')
+             : format.type == Type::rows ? row_of(text)
+             : format.csv                ? fmt::format("a,\"{}\n\"\"\"\n", text)
+                                         : text + '\n';
+    }
+    std::string data(before_bytes, '\n');
+    for (const std::string& item : items) data += item;
+    auto file = file::File::create_temporary(path("temporaries"));
+    ASSERT_TRUE(file) << file.error().message();
+    ASSERT_TRUE(file::write_exactly(*file, 0, std::as_bytes(std::span(data)).data(), data.size()));
+    const Stored stored = {.bytes = data.size() - before_bytes, .items = items.size()};
+    SortOptions chosen = options(format);
+    for (const uint64_t count : {0, 1, 2, 17, 4'500, 8'999, 9'000, 9'001}) {
+      const auto bytes = bytes_of_first(chosen, *file, before_bytes, stored, count);
+      ASSERT_TRUE(bytes) << bytes.error().message();
+      EXPECT_EQ(*bytes, head(items, count).size()) << count;
+    }
+    if (format.fixed()) continue;
+    const Stored more = {.bytes = stored.bytes, .items = 2 * stored.items};
+    const uint64_t none = format.type == Type::rows ? stored.items + 1 : 1;
+    EXPECT_EQ(bytes_of_first(chosen, *file, before_bytes, more, none).error().code,
+              ErrorCode::corrupt);
+  }
 }
 
 }  // namespace

@@ -234,5 +234,25 @@ TEST_F(AgainstGnuSort, RandomOptionsAndLines) {
   }
 }
 
+TextKey key_of(const std::string& word) {
+  auto order = TextOrder::make({.keys = {word}});
+  EXPECT_TRUE(order) << order.error().message();
+  return order ? (*order)->keys().at(0) : TextKey{};
+}
+
+TEST(TextOrder, BlanksAreSkippedAtTheEndOfAKeyThatSaysSo) {
+  const TextKey start = key_of("2.3b,4.5"), end = key_of("2.3,4.5b");
+  for (const TextKey& key : {start, end}) {
+    EXPECT_EQ(key.start_field, 1u);
+    EXPECT_EQ(key.start_character, 2u);
+    EXPECT_EQ(key.end_field, 3u);
+    EXPECT_EQ(key.end_characters, 5u);
+  }
+  EXPECT_TRUE(start.skips_blanks_at_start);
+  EXPECT_FALSE(start.skips_blanks_at_end);
+  EXPECT_FALSE(end.skips_blanks_at_start);
+  EXPECT_TRUE(end.skips_blanks_at_end);
+}
+
 }  // namespace
 }  // namespace penstock::record
