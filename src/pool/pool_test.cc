@@ -492,6 +492,40 @@ TEST_P(PoolContract, EndsInAForkedChildWithoutTakingAnythingFromIt) {
   pool->give(block);
 }
 
+TEST_P(PoolContract, AForkedChildGetsNothingAndTakesNothing) {
+  auto pool = open(4);
+  const size_t bytes = pool->block_bytes();
+  auto range = pool->reserve(2 * bytes);
+  ASSERT_TRUE(range) << range.error().message();
+  const BlockId at_home = pool->take(), mapped = pool->take();
+  stamp(pool->home(mapped), bytes, 78);
+  ASSERT_EQ(pool->map(mapped, range->begin()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::byte* const behind = range->begin() + bytes;
+    auto refused = pool->reserve(bytes);
+    const bool right = pool->take() == no_block && pool->map(at_home, behind) == EPERM &&
+                       pool->remap(mapped, range->begin(), behind) == EPERM &&
+                       pool->unmap(mapped, range->begin()) == 0 &&
+                       pool->unmap_in_use(mapped, range->begin()) == 0 &&
+                       pool->free_page_tables({range->begin(), range->bytes()}) == 0 && !refused &&
+                       refused.error().code == ErrorCode::unsupported;
+    pool->give(at_home);
+    pool->trim();
+    _exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+  EXPECT_EQ(pool->blocks_free(), 2u);
+  EXPECT_TRUE(has_stamp(range->begin(), bytes, 78));
+  ASSERT_EQ(pool->unmap(mapped, range->begin()), 0);
+  EXPECT_TRUE(has_stamp(pool->home(mapped), bytes, 78));
+  pool->give(mapped);
+  pool->give(at_home);
+  pool->release(*range);
+}
+
 std::vector<Case> cases(const std::vector<size_t>& block_sizes) {
   std::vector<Case> all;
   for (const size_t bytes : block_sizes) {
