@@ -220,6 +220,12 @@ TEST_F(PublicFiles, LinesAreOrderedByTheLettersOfGnuSort) {
   given.items.descending = true;
   ASSERT_TRUE(sort_files(given));
   EXPECT_EQ(text("out"), "c 100\nb 10\na 9\n");
+  // What stands behind a letter that is none counts as much as the rest.
+  given.items.letters = "numeric";
+  const auto done = sort_files(given);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(done.error().message().find("\"u\""), std::string::npos) << done.error().message();
 }
 
 TEST_F(PublicFiles, SourcesAreInputsToo) {

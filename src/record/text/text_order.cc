@@ -73,6 +73,10 @@ Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& opti
   Written whole;
   std::string_view letters = options.letters;
   read_letters(letters, whole, true, true);
+  if (!letters.empty()) {
+    return misuse("sort by the order \"" + std::string(letters.substr(0, 1)) + "\"",
+                  "letters " + options.letters, "some of bdfghiMnRrV");
+  }
   const std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
   for (const std::string& spec : options.keys) {
     auto written = options.csv ? read_column(spec, options.header) : read_key(spec);
