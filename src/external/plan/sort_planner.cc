@@ -32,6 +32,8 @@ constexpr double top_share_max = 0.5;
 constexpr double top_margin = 1.05;
 // Of fewer keys descents tell nothing.
 constexpr size_t sample_size_min = 1024;
+// What is smaller and fits in memory is sorted there, whatever its order.
+constexpr uint64_t copied_bytes_min = 256 * MiB;
 // Most runs take between so much and so much of what was predicted, if memory is as it was seen.
 constexpr double spread_low = 0.85;
 constexpr double spread_high = 1.2;
@@ -225,7 +227,9 @@ void Planner::decide() {
   const bool can_copy = !writes_in_order();
   const bool reversed = can_tell && can_copy && files == 1 && options_.format.numeric() &&
                         options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
-  if (fits()) {
+  // A copy uses little memory, and of records and lines it makes no keys.
+  const bool all_in_order = few_stretches && can_copy && input_.sample.descents == 0;
+  if (fits() && !(all_in_order && input_.bytes >= copied_bytes_min)) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
     plan_.passes = 1;
@@ -233,10 +237,10 @@ void Planner::decide() {
     plan_in_memory();
   } else if (few_stretches) {
     plan_.method = Method::merge;
-    decision_.copies = can_copy && input_.sample.descents == 0;
+    decision_.copies = all_in_order;
     decision_.copies ? decide_copy("in order") : decide_merge();
-    // Should there be more of them than the sample saw, the input is distributed after all.
-    plan_.temp_bytes = input_.bytes;
+    // Should there be more of them than the sample saw, the input is sorted after all.
+    plan_.temp_bytes = fits() ? 0 : input_.bytes;
   } else if (reversed) {
     plan_.method = Method::merge;
     decision_.copies_reversed = true;
