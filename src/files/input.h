@@ -65,6 +65,10 @@ class PieceReader {
   // How many bytes at `at` can be had now, at most `wanted`; waits until there are so many or the
   // piece ends. 0: the end. REQUIRES: wanted is at most a block.
   size_t available(const std::byte* at, size_t wanted);
+  // Nobody comes back to what lies in front of `at`. Thread safety: any thread.
+  void passed(const std::byte* at) {
+    if (reader_ != nullptr) reader_->passed(at);
+  }
   // Takes off the header with which `file` begins: begin() is behind it. Its last line has an end.
   // Errors: corrupt, where it is longer than a block.
   Result<std::string> take_header(const record::Format& format, const std::string& file);

@@ -154,7 +154,11 @@ FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block, Refusal& ref
     return Served::refused;
   }
   ++faults_;
-  const Window window{block - std::min<uint64_t>(block, options_.comeback_blocks),
+  const std::byte* const passed = passed_by_consumer_.load(std::memory_order_relaxed);
+  const uint64_t passed_blocks =
+      passed == nullptr ? 0 : static_cast<uint64_t>(passed - range_.begin()) / block_bytes_;
+  const uint64_t first = block - std::min<uint64_t>(block, options_.comeback_blocks);
+  const Window window{std::min(std::max(first, passed_blocks), block),
                       block + options_.read_ahead_blocks};
   if (options_.keeps_blocks) {
     touch(window);

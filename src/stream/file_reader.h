@@ -24,6 +24,7 @@
 // it. Thread safety: any number of threads may read by the pointer where this reader has the pool
 // and the engine for itself (keeps_blocks); otherwise one. prepare() and status(): as the pointer.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -81,6 +82,11 @@ class FileReaderCore final : public StreamHandler {
   // Makes [address, address + bytes) readable without faults, for a system call or a handler-free
   // section. REQUIRES: it spans at most comeback_blocks + 1 blocks.
   void prepare(const void* address, size_t bytes);
+  // Nobody comes back to what lies in front of `address`: its memory may go before comeback_blocks have passed.
+  // Thread safety: any thread.
+  void passed(const void* address) {
+    passed_by_consumer_.store(static_cast<const std::byte*>(address), std::memory_order_relaxed);
+  }
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept override;
   Result<size_t> prepare(std::byte* address, size_t bytes, fault::Access access) override;
@@ -151,6 +157,8 @@ class FileReaderCore final : public StreamHandler {
   uint64_t range_bytes_ =
       0;  // from the range's begin: bytes_ and what lies in front within the sector
   uint64_t blocks_ = 0;
+
+  std::atomic<const std::byte*> passed_by_consumer_ = nullptr;
 
   // Held while a fault is served; nobody's code runs under it.
   mutable Mutex mutex_;

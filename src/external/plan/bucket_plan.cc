@@ -161,8 +161,8 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
     plan.read_block_bytes = enough_bytes;
     if (!needs.numeric()) plan.item_bytes_max = enough_bytes;
   }
-  // Items may be as long as what is left, which nothing else needs.
-  if (!needs.numeric()) {
+  // Lines may be as long as what is left, which nothing else needs.
+  if (!needs.options.format.fixed()) {
     plan.item_bytes_max += std::min(
         round_down(room_bytes - plan.arena_bytes, plan.read_block_bytes), needs.input.bytes);
   }

@@ -128,6 +128,8 @@ class PieceSplit {
   void put(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
     if (!wait_for_turn(turn)) return;
     distributor_.put(window);
+    // Those before were put, too.
+    reader_.passed(window.end());
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
       status = bad_row(
