@@ -2,18 +2,10 @@
 
 // What the fuzzers of src/trace ask of what comes out.
 
-#include <cstdio>
-#include <cstdlib>
-
+#include "check.h"
 #include "penstock/trace.h"
 
 namespace penstock::trace {
-
-inline void require(bool good, const char* what) {
-  if (good) return;
-  std::fprintf(stderr, "fuzz: %s\n", what);
-  std::abort();
-}
 
 inline void check_conversion(TraceReader& trace) {
   const auto converted = convert(trace, {.reorder_requests = 4}, [](auto batch) -> Status {

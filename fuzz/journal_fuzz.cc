@@ -1,0 +1,108 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "check.h"
+#include "external/resume/resume_journal.h"
+
+// Fuzzing the journal of a sort that can be resumed:
+//
+//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks, each of them
+//   byte     kind
+//   byte     bytes of the payload, in units of 4
+//   rest     payload
+//
+// What is read must make sense together, and nothing behind `end` may count.
+
+namespace penstock::external {
+namespace {
+
+// An empty file, in memory where there is a file system for it.
+class Scratch {
+ public:
+  Scratch()
+      : path_((::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp") +
+              std::string("/penstock-journal-fuzz-") + std::to_string(::getpid())),
+        fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {
+    require(fd_ >= 0, "a file to try in");
+  }
+  ~Scratch() {
+    ::close(fd_);
+    ::unlink(path_.c_str());
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
+void write_entries(const std::string& path, std::string_view input) {
+  auto journal = Journal::open(path);
+  require(journal.has_value(), "a journal that is new");
+  while (input.size() >= 2) {
+    const auto kind = static_cast<uint32_t>(static_cast<unsigned char>(input[0]));
+    const size_t bytes = size_t{4} * static_cast<unsigned char>(input[1]);
+    const std::string_view payload = input.substr(2, bytes);
+    require(journal->append(kind, payload).has_value(), "append");
+    input.remove_prefix(2 + payload.size());
+  }
+  require(journal->commit().has_value(), "commit");
+}
+
+void check(const ResumeTold& told) {
+  for (const auto& [id, split] : told.splits) {
+    require(split.number < told.next_split || told.next_split > 0, "the number of a split");
+    require(split.block_bytes > 0, "blocks of a split");
+    for (const ResumeBucket& bucket : split.buckets) {
+      require(bucket.blocks.size() == bucket.checks.size(), "a check for each block");
+      require(bucket.part < std::max(split.parts, 1u), "the part of a bucket");
+    }
+  }
+  for (const auto& [id, done] : told.done)
+    require(done.offset <= told.output_bytes, "where a bucket stands in the output");
+}
+
+}  // namespace
+}  // namespace penstock::external
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace penstock::external;
+  if (size == 0) return 0;
+  const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const Scratch scratch;
+  if (data[0] % 2 == 1) {
+    write_entries(scratch.path(), rest);
+  } else {
+    penstock::require(
+        ::pwrite(scratch.fd(), rest.data(), rest.size(), 0) == static_cast<ssize_t>(rest.size()),
+        "write");
+  }
+  auto journal = Journal::open(scratch.path());
+  if (!journal) return 0;
+  Journal::Position end;
+  const auto told = read_steps(*journal, end);
+  if (!told) return 0;
+  check(*told);
+  penstock::require(journal->cut(end).has_value(), "cut");
+  // What counts is found again, and nothing else.
+  *journal = Journal();
+  auto again = Journal::open(scratch.path());
+  penstock::require(again.has_value(), "open once more");
+  Journal::Position same;
+  const auto retold = read_steps(*again, same);
+  penstock::require(retold.has_value() && same.offset == end.offset && same.check == end.check,
+                    "the same end");
+  penstock::require(retold->splits.size() == told->splits.size() || told->version == 0,
+                    "the same splits");
+  return 0;
+}

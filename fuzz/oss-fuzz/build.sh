@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# What OSS-Fuzz runs: all targets to $OUT, each with its dictionary, by $CXX with $CXXFLAGS, linked with $LIB_FUZZING_ENGINE.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ -d "$root/../../fuzz" ] && root=$root/../.. || root=$SRC/penstock
+build=${WORK:-$root/build}/oss-fuzz
+
+# (Headers of fmt alone: the library of the system is made for another C++ library than $CXXFLAGS may name.)
+cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=None -DPENSTOCK_FUZZ=ON -DPENSTOCK_FUZZING_ENGINE="$LIB_FUZZING_ENGINE" \
+  -DPENSTOCK_STATIC=ON -DPENSTOCK_TESTS=OFF -DPENSTOCK_BENCH=OFF -DPENSTOCK_INSTALL=OFF
+targets=()
+for source in "$root"/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" .cc)"); done
+cmake --build "$build" --target "${targets[@]}"
+for target in "${targets[@]}"; do
+  cp "$build/fuzz/$target" "$OUT/"
+  dictionary=$root/fuzz/${target%_fuzz}.dict
+  if [ -e "$dictionary" ]; then cp "$dictionary" "$OUT/$target.dict"; fi
+done
