@@ -49,7 +49,7 @@ FAULT_TESTS = ("external_damage_test", "external_resume_test", "api_memory_scope
 
 # Arithmetic alone, which takes ten times as long under sanitizers.
 ARITHMETIC_TESTS = ("papers_simulator_test", "papers_theorems_test", "bowtie_planner_test")
-NOT_SANITIZED = ("test_third_party_test", *FAULT_TESTS, *ARITHMETIC_TESTS)
+NOT_SANITIZED = ("test_third_party_test", "test_soak_test", *FAULT_TESTS, *ARITHMETIC_TESTS)
 
 # Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
 TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", *NOT_SANITIZED)

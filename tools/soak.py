@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the randomized stress tests again and again, with new seeds each time, for as long as asked: an hour by default.
+"""For as long as asked, an hour by default: runs the randomized stress tests again and again, with new seeds each time, and
+beside them one process that does everything that the library does, whose memory, mappings, descriptors and threads must stay as they
+are (test/soak_test.cc).
 
   ./check soak [--seconds 3600] [--first SEED]
 
@@ -30,6 +32,8 @@ def main():
     parser.add_argument("--first", type=int, default=int(time.time()) * 1000, help="the first seed")
     options = parser.parse_args()
 
+    one_process = subprocess.Popen([BUILD / "test/test_soak_test"],
+                                   env=dict(os.environ, PENSTOCK_SOAK_SECONDS=str(options.seconds)))
     end = time.monotonic() + options.seconds
     seed, rounds = options.first, 0
     while time.monotonic() < end:
@@ -39,13 +43,16 @@ def main():
                                   stderr=subprocess.STDOUT, text=True, errors="replace")
             if done.returncode != 0:
                 print(done.stdout)
+                one_process.kill()
                 print(f"soak: {program.name} failed after {rounds} rounds; the first seed of this round was {seed}")
                 return 1
         rounds += 1
         seed += TRIALS
         print(f"soak: round {rounds}, seeds up to {seed}, {max(0, end - time.monotonic()):.0f} s left", flush=True)
+        if one_process.poll():
+            break
     print(f"soak: {rounds} rounds of {TRIALS} schedules of each kind passed")
-    return 0
+    return 1 if one_process.wait() else 0
 
 
 if __name__ == "__main__":
