@@ -19,7 +19,7 @@ PROGRAM = sys.argv[1]
 SANITIZED = "ASAN_OPTIONS" in os.environ
 MEMORY = "1G" if SANITIZED else "32M"
 SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
-CASES = int(os.environ.get("PENSTOCK_CASES", "60" if SANITIZED else "600"))
+CASES = int(os.environ.get("PENSTOCK_CASES", 60 if SANITIZED else end_to_end.trials(600)))
 C_LOCALE = dict(os.environ, LC_ALL="C")
 WORDS = ["", "a", "b", "ab", "Ab", "aB", "B", "1", "2", "10", "x y", "\xe4", "\x01", "-", "long" * 9]
 

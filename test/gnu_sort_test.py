@@ -19,7 +19,7 @@ import end_to_end
 PROGRAM, DRIVER, FORK_SERVER = (os.path.abspath(path) for path in sys.argv[1:4])
 del sys.argv[2:4]
 SEED = int(os.environ.get("PENSTOCK_SEED", "1"))
-CASES = int(os.environ.get("PENSTOCK_CASES", "20000"))
+CASES = int(os.environ.get("PENSTOCK_CASES", end_to_end.trials(20000)))
 WHOLE = int(os.environ.get("PENSTOCK_WHOLE", "20"))  # one case in so many by the whole program
 C_LOCALE = dict(os.environ, LC_ALL="C")
 # Beside C and C.UTF-8: separators of groups or none, points or commas, letters behind z.

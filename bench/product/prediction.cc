@@ -42,7 +42,9 @@ double machine_seconds() {
   return (user + nice + system + stolen) / ticks_per_s;
 }
 
-double error_of(double predicted_of_measured) { return std::abs(predicted_of_measured - 1); }
+double error_of(double predicted_of_measured) {
+  return std::abs(predicted_of_measured - 1);
+}
 
 struct Grid {
   uint64_t bytes;
