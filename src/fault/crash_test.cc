@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "fault/registry.h"
 #include "os/memory.h"
@@ -151,6 +152,16 @@ TEST(Crash, OfASignalThatWasSent) {
           pause();
         },
         signal);
+  }
+}
+
+TEST(Crash, OfASignalThatWasSentToAThread) {
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    const auto scenario = [=] { std::thread([=] { raise(signal); }).join(); };
+    const auto with = ending_of(use_default, scenario, true);
+    if (!with) GTEST_SKIP() << "processes may not be traced here";
+    EXPECT_EQ(with->status, signal) << "what kills a process is its status";
+    expect_same_ending(use_default, scenario, 0);
   }
 }
 

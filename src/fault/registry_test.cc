@@ -110,6 +110,10 @@ TEST(Registry, RefusesEmptyAndOverlappingRegions) {
   EXPECT_FALSE(Registration::add(begin + page_bytes, page_bytes + 1, opener));
   EXPECT_TRUE(Registration::add(begin, 2 * page_bytes, opener));
   EXPECT_TRUE(Registration::add(begin + 4 * page_bytes, page_bytes, opener));
+  // Longer than what is below it, and longer than what is above it.
+  auto* const low = reinterpret_cast<std::byte*>(uintptr_t{page_bytes});
+  EXPECT_TRUE(Registration::add(low, 2 * page_bytes, opener));
+  EXPECT_FALSE(Registration::add(low, UINTPTR_MAX - page_bytes + 1, opener));
 }
 
 TEST(Registry, FindsWhatAPlainMapFinds) {
