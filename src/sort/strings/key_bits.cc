@@ -7,8 +7,6 @@
 #include <immintrin.h>
 #endif
 
-#include "os/cpu.h"
-
 namespace penstock::sorting {
 namespace {
 
@@ -16,18 +14,19 @@ constexpr unsigned number_bits = 64;
 
 // Processors with AVX-512 have an instruction for it that is fast; of the older ones some need hundreds
 // of cycles.
-bool machine_extracts() {
+bool extracts(os::CpuTier tier) {
 #if defined(__x86_64__)
-  return os::cpu_tier() == os::CpuTier::avx512;
+  return tier == os::CpuTier::avx512;
 #else
+  (void)tier;
   return false;
 #endif
 }
 
 }  // namespace
 
-KeyBits::KeyBits(bool descending)
-    : flip_(descending ? ~uint64_t{0} : 0), has_instruction_(machine_extracts()) {}
+KeyBits::KeyBits(bool descending, os::CpuTier tier)
+    : flip_(descending ? ~uint64_t{0} : 0), has_instruction_(extracts(tier)) {}
 
 void KeyBits::start(std::string_view first, size_t from) {
   from_ = from;

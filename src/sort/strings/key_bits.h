@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "os/cpu.h"
 #include "record/codec.h"
 
 namespace penstock::sorting {
@@ -28,7 +29,7 @@ class KeyBits {
   static constexpr size_t window_bytes = 32;
   static constexpr size_t word_bytes = sizeof(uint64_t);
 
-  explicit KeyBits(bool descending);
+  explicit KeyBits(bool descending, os::CpuTier tier = os::cpu_tier());
 
   // Forgets all keys. `first`: any of the new ones. REQUIRES: they are alike up to `from`.
   void start(std::string_view first, size_t from);

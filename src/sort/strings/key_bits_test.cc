@@ -19,8 +19,10 @@ void look_at(KeyBits& bits, const std::vector<std::string>& keys, size_t from) {
 
 // Against the order of strings: numbers rise where keys do, and what is said of equal ones holds.
 void check(const std::vector<std::string>& keys, size_t from, bool descending) {
-  KeyBits bits(descending);
+  KeyBits bits(descending), without_instruction(descending, os::CpuTier::portable);
   look_at(bits, keys, from);
+  look_at(without_instruction, keys, from);
+  for (const std::string& key : keys) ASSERT_EQ(without_instruction.of(key), bits.of(key)) << key;
   for (size_t i = 1; i < keys.size(); ++i) {
     const std::string& a = keys[i - 1];
     const std::string& b = keys[i];
