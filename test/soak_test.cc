@@ -271,9 +271,10 @@ TEST_F(Soak, NothingGrows) {
     }
     ASSERT_EQ(now.descriptors, first.descriptors) << "round " << rounds;
     ASSERT_EQ(now.threads, first.threads) << "round " << rounds;
-    // (The C library's heaps have some more, and some less.)
+    // (The C library has a heap for each of several threads, which grow to what any round wanted of them: 26 MiB more after 40
+    // rounds, and then nothing.)
     ASSERT_LE(now.mappings, first.mappings + 16) << "round " << rounds;
-    ASSERT_LE(now.memory_bytes, first.memory_bytes + 16 * MiB) << "round " << rounds;
+    ASSERT_LE(now.memory_bytes, first.memory_bytes + 48 * MiB) << "round " << rounds;
   } while (Clock::now() - start < time);
 }
 
