@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import errno
-import fcntl
 import importlib
 import json
 import os
-import re
-import secrets
-import stat
 import tempfile
 import threading
 from types import TracebackType
@@ -20,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 from . import _penstock
 from ._errors import Unsorted, exception
 from ._files import Path, Progress, Report, _Bar, _list, _log, _path, _sort_options, size_bytes
+from ._written import Written
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -380,100 +376,6 @@ def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Seque
 # ---- What is written.
 
 
-class _Written:
-    """Files that get their names together, or none of them. Until then they have no names, so that whatever ends the process leaves
-    nothing. Where the file system cannot do that, and in the moment in which a file is replaced, they have such names as the library's
-    own temporaries have: locked while the process lives, and removed by whoever replaces the next file there."""
-
-    def __init__(self) -> None:
-        self._files: list[tuple[int, str, str]] = []  # descriptor, temporary name or "", name
-
-    def begin(self, path: Path) -> str:
-        """Where to write it."""
-        given = os.fsdecode(_path(path))
-        if os.path.exists(given) and not os.path.isfile(given):
-            return given  # a pipe or a device is what it is
-        name = os.path.realpath(given)
-        hidden = ""
-        try:
-            descriptor = os.open(os.path.dirname(name), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
-                raise
-            hidden = _temporary_name(name)
-            descriptor = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        self._files.append((descriptor, hidden, name))
-        with contextlib.suppress(OSError):  # not every file system has locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return hidden or f"/proc/self/fd/{descriptor}"
-
-    def __enter__(self) -> _Written:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
-            if error is None:
-                self._publish()
-        finally:
-            for descriptor, hidden, _ in self._files:
-                with contextlib.suppress(FileNotFoundError):
-                    if hidden:
-                        os.unlink(hidden)
-                os.close(descriptor)
-
-    def _publish(self) -> None:
-        for descriptor, _, name in self._files:
-            _be_as(descriptor, name)
-            os.fsync(descriptor)
-        for number, (descriptor, hidden, name) in enumerate(self._files):
-            if not hidden:
-                try:
-                    _link(descriptor, name)
-                    continue
-                except FileExistsError:
-                    hidden = _temporary_name(name)
-                    self._files[number] = descriptor, hidden, name
-                    _link(descriptor, hidden)
-            os.replace(hidden, name)
-        for folder in {os.path.dirname(name) for _, hidden, name in self._files if hidden}:
-            _remove_stale(folder)
-        for folder in {os.path.dirname(name) for _, _, name in self._files}:
-            _sync(folder)
-
-
-def _temporary_name(name: str) -> str:
-    return os.path.join(os.path.dirname(name), f".penstock-{os.getpid()}-{secrets.token_hex(8)}.tmp")
-
-
-def _be_as(descriptor: int, name: str) -> None:
-    """With the owner and the mode of what it replaces. Who may not change the owner keeps his own."""
-    with contextlib.suppress(FileNotFoundError):
-        replaced = os.stat(name)
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
-        os.fchmod(descriptor, stat.S_IMODE(replaced.st_mode))
-
-
-def _link(descriptor: int, name: str) -> None:
-    os.link(f"/proc/self/fd/{descriptor}", name, src_dir_fd=descriptor)  # with src_dir_fd it follows the link, which is all that it is for
-
-
-def _remove_stale(folder: str) -> None:
-    for entry in os.scandir(folder):
-        if re.fullmatch(r"\.penstock-\d+-[0-9a-f]{16}\.tmp", entry.name) and entry.is_file(follow_symlinks=False):
-            with contextlib.suppress(OSError), open(entry.path, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(entry.path)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int) -> Iterator[pa.Table]:
     """Tables of `row_group` rows, or of as many as memory holds."""
     held: list[Any] = []
@@ -574,7 +476,7 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str = 
 def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_group: int, options: dict[str, Any]) -> Report:
     if row_group < 1:
         raise ValueError(f"a row group has at least one row, not {row_group}")
-    with batches, _pool, _Written() as written:
+    with batches, _pool, Written() as written:
         _write(written.begin(output), kind, iter(batches), batches.schema, budget, row_group, options)
     assert batches.report is not None
     return batches.report
@@ -641,7 +543,7 @@ def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: in
             report = json.loads(_penstock.partition_files(_files(budget, temp, [everything], rows), own, None, _log.info), object_hook=Report)
             os.unlink(everything)
         names = []
-        with _Written() as written:
+        with Written() as written:
             for number, part in enumerate(report.parts):
                 names.append(output.replace("{}", str(number)))
                 run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)

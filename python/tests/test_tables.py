@@ -401,10 +401,10 @@ def test_ctrl_c_ends_a_run(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-# Runs `penstock sort`, and ends it by a signal as soon as that function of _tables has returned.
+# Runs `penstock sort`, and ends it by a signal as soon as that function of _written has returned.
 STOPPED = """
 import functools, os, signal, sys
-from penstock import _tables
+from penstock import _written
 from penstock.__main__ import main
 
 os.chdir(sys.argv[1])
@@ -417,7 +417,7 @@ def and_stop(function):
         return result
     return called
 
-holder = _tables._Written if sys.argv[2] == "begin" else _tables
+holder = _written.Written if sys.argv[2] == "begin" else _written
 setattr(holder, sys.argv[2], and_stop(getattr(holder, sys.argv[2])))
 sys.exit(main(["sort", "in.csv", "--by", "id", "-o", "out.csv", "-S", "300M", "-T", "."]))
 """

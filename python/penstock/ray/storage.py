@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Iterator
 
-from .._tables import _sync
+from .. import _written
 
 # What one request sends. S3 takes 10,000 for an object; fsspec holds two.
 UPLOAD_BYTES = 16 << 20
@@ -202,7 +202,7 @@ def remove(path: str) -> None:
 def sync(path: str) -> None:
     """A file or a folder."""
     if is_local(path):
-        _sync(path or ".")
+        _written.sync(path or ".")
 
 
 def join(folder: str, name: str) -> str:
