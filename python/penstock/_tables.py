@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 from . import _penstock
 from ._errors import Unsorted, exception
 from ._files import Path, Progress, Report, _Bar, _list, _log, _path, _sort_options, size_bytes
-from ._written import Written
+from ._written import Written, opened
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -434,20 +434,21 @@ def _hardly_repeats(column: pa.ChunkedArray) -> bool:
 def _write(name: Any, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int,
            options: dict[str, Any]) -> None:
     pa = _pyarrow()
-    if kind == "parquet":
-        _write_parquet(name, batches, schema, budget, row_group, options)
-        return
-    if kind == "csv":
-        # Of nested types it says that it cannot write them.
-        writer = _pyarrow("csv").CSVWriter(name, schema, **options)
-    else:
-        # A file has one dictionary for each column, and here each batch would have its own.
-        schema = pa.schema([field.with_type(_plain(field.type)) if pa.types.is_dictionary(field.type) else field for field in schema],
-                           metadata=schema.metadata)
-        writer = pa.ipc.new_file(name, schema, **options)
-    with writer:
-        for batch in batches:
-            writer.write_batch(_cast_batch(batch, schema))
+    with opened(name) as file:
+        if kind == "parquet":
+            _write_parquet(file, batches, schema, budget, row_group, options)
+            return
+        if kind == "csv":
+            # Of nested types it says that it cannot write them.
+            writer = _pyarrow("csv").CSVWriter(file, schema, **options)
+        else:
+            # A file has one dictionary for each column, and here each batch would have its own.
+            schema = pa.schema([field.with_type(_plain(field.type)) if pa.types.is_dictionary(field.type) else field for field in schema],
+                               metadata=schema.metadata)
+            writer = pa.ipc.new_file(file, schema, **options)
+        with writer:
+            for batch in batches:
+                writer.write_batch(_cast_batch(batch, schema))
 
 
 # ---- What is called.

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import itertools
 import os
 import shutil
 import signal
@@ -443,6 +444,24 @@ def test_a_signal_leaves_nothing(tmp_path):
     assert len(os.listdir(tmp_path)) == 3
     penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"] and (tmp_path / "out.csv").read_text() == '"id"\n1\n2\n'
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_001])
+def test_a_file_past_the_page_cache_has_all_that_was_written(tmp_path, size):
+    from penstock import _written
+
+    data, at = np.random.default_rng(size).bytes(size), 0
+    with _written.opened(str(tmp_path / "out")) as file:
+        for step in itertools.cycle((1, 4096, 1_500_000)):
+            at += file.write(data[at:at + step])
+            assert file.tell() == at
+            if at == size:
+                break
+    assert (tmp_path / "out").read_bytes() == data
+    with pytest.raises(KeyError), _written.opened(str(tmp_path / "out")) as file:
+        file.write(b"is not written")
+        raise KeyError
+    assert (tmp_path / "out").read_bytes() == b"" and file.closed
 
 
 def test_an_output_that_is_no_file_stays_what_it_is(tmp_path):
