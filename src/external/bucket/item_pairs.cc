@@ -305,7 +305,7 @@ uint64_t sort_pairs_extra_bytes(const record::Format& format, uint64_t items, un
       sorting::extra_bytes<KeyValue>(items, {.order = {}, .threads = threads});
   const uint64_t each =
       sorting::extra_bytes<KeyValue>(items / threads, {.order = {}, .threads = 1});
-  return std::max(together, threads * each) + kept_bytes;
+  return std::max(together, threads * each) + kept_bytes + threads * sizeof(sorting::KeyDigits);
 }
 
 }  // namespace penstock::external

@@ -33,5 +33,7 @@ const Kernels<Key128>& kernels<Key128>() {
 }
 
 const MixOfBytes mix_of_bytes = PENSTOCK_OF_TIER(mix_of_bytes);
+const LookAtKeys look_at_keys = PENSTOCK_OF_TIER(look_at_keys);
+const NumberKeys number_keys = PENSTOCK_OF_TIER(number_keys);
 
 }  // namespace penstock::sorting

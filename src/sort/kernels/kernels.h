@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "scatter/bucket_map.h"
 #include "scatter/key_order.h"
@@ -62,5 +64,31 @@ const Kernels<T>& kernels();
 // Mixes all bytes of a text, and their number (item_mix.h).
 using MixOfBytes = uint64_t (*)(const char* bytes, size_t count);
 extern const MixOfBytes mix_of_bytes;
+
+// What keys of bytes have in a window, from one of their bytes on (strings/key_digits.h).
+struct SeenBytes {
+  static constexpr size_t window_max = 32;
+
+  // Whether a key has that byte at that place. (A 0 may stand for an end.)
+  alignas(64) uint8_t at[window_max][256] = {};
+  // Of the keys, not of the window.
+  size_t bytes_min = ~size_t{0};
+  size_t bytes_max = 0;
+  bool zeros = false;  // a key has a byte 0 in the window
+};
+// Adds keys to what was seen of their bytes [from, from + window). REQUIRES: window <= window_max.
+using LookAtKeys = void (*)(std::span<const std::string_view> keys, size_t from, size_t window,
+                            SeenBytes& seen);
+extern const LookAtKeys look_at_keys;
+
+// What each byte is worth at a place. (At a distance of a power of two, places would fall on few sets of the cache.)
+struct WorthOfBytes {
+  uint64_t of[256 + 8];
+};
+// For each key the sum of what its bytes [from, from + window) are worth, each at its place; behind a key's end are
+// zeros. REQUIRES: window <= window_max.
+using NumberKeys = void (*)(std::span<const std::string_view> keys, size_t from, size_t window,
+                            const WorthOfBytes* worth, uint64_t* numbers);
+extern const NumberKeys number_keys;
 
 }  // namespace penstock::sorting

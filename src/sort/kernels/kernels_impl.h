@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -299,6 +300,29 @@ alignas(64) constexpr uint64_t text_keys[block_words] = {
 #endif
 }
 
+// The bytes of a key in a window, with zeros behind its end.
+struct WindowOfKey {
+  alignas(32) uint8_t bytes[SeenBytes::window_max];
+  size_t count;  // up to its end
+  bool zeros;    // among them
+
+  [[gnu::always_inline]] inline WindowOfKey(std::string_view key, size_t from, size_t window) {
+    const size_t left = key.size() <= from ? 0 : key.size() - from;
+    count = left < window ? left : window;
+    const char* at = left == 0 ? "" : key.data() + from;
+#if defined(__AVX512F__)
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << count) - 1);
+    const __m256i all = _mm256_maskz_loadu_epi8(mask, at);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(bytes), all);
+    zeros = _mm256_mask_testn_epi8_mask(mask, all, all) != 0;
+#else
+    std::memset(bytes, 0, sizeof(bytes));
+    std::memcpy(bytes, at, count);
+    zeros = std::memchr(bytes, 0, count) != nullptr;
+#endif
+  }
+};
+
 template <class T>
 constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy) {
   if constexpr (std::is_integral_v<T>) return take_out_heavy<T>;
@@ -318,6 +342,60 @@ uint64_t mix_of_bytes(const char* at, size_t bytes) {
   for (; bytes > block_bytes; at += block_bytes, bytes -= block_bytes)
     mix = mix_of(sum_of_block(at, block_bytes), mix);
   return mix_of(sum_of_block(at, bytes), mix);
+}
+
+// Eight bytes a round: the zeros behind an end belong there, as what an end stands for.
+void look_at_keys(std::span<const std::string_view> keys, size_t from, size_t window,
+                  SeenBytes& seen) {
+  constexpr size_t round = 8;
+  static_assert(SeenBytes::window_max % round == 0);
+  size_t least = seen.bytes_min;
+  size_t most = seen.bytes_max;
+  bool zeros = seen.zeros;
+  for (const std::string_view key : keys) {
+    const WindowOfKey part(key, from, window);
+    least = key.size() < least ? key.size() : least;
+    most = key.size() > most ? key.size() : most;
+    zeros |= part.zeros;
+    for (size_t first = 0; first < part.count; first += round) {
+#pragma GCC unroll 8
+      for (size_t i = first; i < first + round; ++i) seen.at[i][part.bytes[i]] = 1;
+    }
+  }
+  seen.bytes_min = least;
+  seen.bytes_max = most;
+  seen.zeros = zeros;
+}
+
+namespace {
+
+// Compiled for each window: what a key takes is no more than the sum.
+template <size_t window>
+void number_keys_of(std::span<const std::string_view> keys, size_t from, const WorthOfBytes* worth,
+                    uint64_t* numbers) {
+  for (const std::string_view key : keys) {
+    const WindowOfKey part(key, from, window);
+    uint64_t number = 0;
+#pragma GCC unroll 32
+    for (size_t i = 0; i < window; ++i) number += worth[i].of[part.bytes[i]];
+    *numbers++ = number;
+  }
+}
+
+using NumberKeysOf = void (*)(std::span<const std::string_view>, size_t, const WorthOfBytes*,
+                              uint64_t*);
+template <size_t... windows>
+constexpr NumberKeysOf number_keys_of_all(size_t window, std::index_sequence<windows...>) {
+  constexpr NumberKeysOf all[] = {number_keys_of<windows>...};
+  return all[window];
+}
+
+}  // namespace
+
+void number_keys(std::span<const std::string_view> keys, size_t from, size_t window,
+                 const WorthOfBytes* worth, uint64_t* numbers) {
+  constexpr auto windows = std::make_index_sequence<SeenBytes::window_max + 1>();
+  number_keys_of_all(window, windows)(keys, from, worth, numbers);
 }
 
 const Kernels<uint32_t>& kernels_u32() {

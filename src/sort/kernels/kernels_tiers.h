@@ -4,13 +4,16 @@
 
 #include "sort/kernels/kernels.h"
 
-#define PENSTOCK_DECLARE_KERNELS(tier)        \
-  namespace tier {                            \
-  const Kernels<uint32_t>& kernels_u32();     \
-  const Kernels<uint64_t>& kernels_u64();     \
-  const Kernels<KeyValue>& kernels_kv();      \
-  const Kernels<Key128>& kernels_key128();    \
-  uint64_t mix_of_bytes(const char*, size_t); \
+#define PENSTOCK_DECLARE_KERNELS(tier)                                                     \
+  namespace tier {                                                                         \
+  const Kernels<uint32_t>& kernels_u32();                                                  \
+  const Kernels<uint64_t>& kernels_u64();                                                  \
+  const Kernels<KeyValue>& kernels_kv();                                                   \
+  const Kernels<Key128>& kernels_key128();                                                 \
+  uint64_t mix_of_bytes(const char*, size_t);                                              \
+  void look_at_keys(std::span<const std::string_view>, size_t, size_t, SeenBytes&);        \
+  void number_keys(std::span<const std::string_view>, size_t, size_t, const WorthOfBytes*, \
+                   uint64_t*);                                                             \
   }
 
 namespace penstock::sorting {

@@ -6,10 +6,11 @@
 // two misses of the cache. A pair of (a number made of the key, place) is a number with eight bytes
 // beside it, and those are sorted in place at the speed of numbers, without a look at the strings.
 //
-// The number tells as much of the key as it can: the bits in which the keys differ
-// (key_bits.h). What is equal in them is a group, and is put right by itself: few by the eight bytes
-// behind them; many like the whole, by the bits behind those that are equal. Often there is nothing to put right,
-// because the numbers were complete.
+// The number tells as much of the key as it can (key_digits.h), and where the values are small, a second one
+// stands above them in their own word, so that it is numbers of 128 bits that are sorted. What is equal in
+// them is a group, and is put right by itself: few by the eight bytes behind them; many like the whole, by what
+// stands behind what is equal. Often there is nothing to put right, because the numbers were complete, or told
+// that the keys end.
 //
 // (Keys end. What is behind the end of a shorter key is filled up with zeros, so a group may hold "a"
 // and "a\0" and not be told apart by any number: such a group is left to comparisons. So is one that is
@@ -17,26 +18,38 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/thread.h"
 #include "penstock/base.h"
+#include "record/codec.h"
 #include "sort/in_place/in_place_sort.h"
 #include "sort/item.h"
-#include "sort/strings/key_bits.h"
+#include "sort/strings/key_digits.h"
 
 namespace penstock::sorting {
 
 // Below it the eight bytes behind those that are equal mostly suffice.
-inline constexpr size_t group_items_min = 64;
+inline constexpr size_t group_items_min = 128;
 inline constexpr unsigned group_depth_max = 64;
 // What is less is not worth a thread.
 inline constexpr size_t pairs_of_a_thread_min = 1 << 15;
+// Keys of which a guess is made: what all have in common, and how many bytes behind that are needed.
+inline constexpr size_t sample_keys_min = 16;
+inline constexpr size_t sample_keys_max = 256;
+// Keys that are looked at in one call.
+inline constexpr size_t keys_at_a_time = 64;
+// A number of the second kind is worth its word if it has so many bits.
+inline constexpr unsigned more_bits_min = 8;
 // How far ahead of use a string is asked for, in pairs.
 inline constexpr size_t prefetch_pairs = 16;
 
@@ -108,26 +121,26 @@ concept KeysOfPairs = requires(const T& keys, uint64_t value) {
 template <KeysOfPairs Keys>
 class StringPairs {
  public:
-  StringPairs(const Keys& keys, bool descending, unsigned threads)
-      : keys_(keys), descending_(descending), threads_(threads), bits_(descending) {}
+  // `value_bits`: what values take, at most.
+  StringPairs(const Keys& keys, bool descending, unsigned threads, unsigned value_bits = 64)
+      : keys_(keys), descending_(descending), threads_(threads), value_bits_(value_bits) {}
 
   // Puts pairs, whose values are given, in the order of their keys, compared byte by byte; of equal ones in
   // the order of their values, unless these are alike. Then a pair's key says whether its
   // string's is equal to the one before: 1, or 0. Errors: out_of_memory.
   Status sort(std::span<KeyValue> pairs) {
-    if (pairs.empty()) return {};
-    see_window(pairs, 0);
-    number(pairs);
-    const Known known{.covered = bits_.covered(), .complete = bits_.complete()};
-    if (auto status = sort_by_number(pairs, threads_); !status) return status;
-    return order_in_threads(pairs, known);
+    if (pairs.size() > 1) return order_group(pairs, {});
+    for (KeyValue& pair : pairs) pair.key = 0;
+    return {};
   }
 
  private:
   // What is known of groups of equal numbers.
   struct Known {
     size_t covered = 0;     // their keys are alike up to here
+    bool zeros = false;     // or have bytes 0 where others end
     bool complete = false;  // their keys are equal
+    KeysEnd keys_end;       // those of this number are
     unsigned depth = 0;
   };
 
@@ -148,40 +161,130 @@ class StringPairs {
     return pairs.subspan(begin, pairs.size() * (thread + 1) / threads - begin);
   }
 
-  // To be looked through are the keys, which are alike up to `from`. REQUIRES: there is one.
-  void look(std::span<const KeyValue> pairs, size_t from) {
-    bits_.start(keys_.key(pairs.front().value), from);
-    auto look_at = [&](std::span<const KeyValue> part, KeyBits& bits) {
-      for (size_t i = 0; i < part.size(); ++i) {
-        prefetch(part, i, from);
-        bits.look(keys_.key(part[i].value));
+  // Calls use(first, keys) for the keys of some pairs, a few of them at a time.
+  template <class Use>
+  void for_keys(std::span<const KeyValue> pairs, size_t from, Use use) const {
+    std::array<std::string_view, keys_at_a_time> keys;
+    for (size_t first = 0; first < pairs.size(); first += keys.size()) {
+      const size_t count = std::min(keys.size(), pairs.size() - first);
+      for (size_t i = 0; i < count; ++i) {
+        prefetch(pairs, first + i, from);
+        keys[i] = keys_.key(pairs[first + i].value);
       }
-    };
-    if (const size_t threads = threads_for(pairs.size()); threads == 1) {
-      look_at(pairs, bits_);
-    } else {
-      std::vector<KeyBits> seen(threads, bits_);
-      in_threads(threads, [&](size_t i) { look_at(part_of(pairs, i, threads), seen[i]); });
-      for (const KeyBits& bits : seen) bits_.add(bits);
+      use(first, std::span<const std::string_view>(keys).first(count));
     }
-    bits_.choose();
   }
-  // Through the first window that shows a difference; and through one that begins there, if there is
-  // more to be seen.
-  void see_window(std::span<const KeyValue> pairs, size_t from) {
-    look(pairs, from);
-    while (bits_.all_alike() && bits_.bytes_max() > bits_.covered()) look(pairs, bits_.covered());
-    if (bits_.has_room() && bits_.first_difference() > from) look(pairs, bits_.first_difference());
+
+  static bool same_bytes(const char* a, const char* b, size_t bytes) {
+    constexpr size_t word = sizeof(uint64_t);
+    if (bytes < word || bytes > 8 * word) return std::memcmp(a, b, bytes) == 0;
+    const auto difference = [&](size_t at) {
+      uint64_t x;
+      uint64_t y;
+      std::memcpy(&x, a + at, word);
+      std::memcpy(&y, b + at, word);
+      return x ^ y;
+    };
+    uint64_t differences = difference(bytes - word);
+    for (size_t i = 0; i + word < bytes; i += word) differences |= difference(i);
+    return differences == 0;
   }
+  static size_t common_prefix(std::string_view a, std::string_view b, size_t from, size_t at_most) {
+    const size_t end = std::min({a.size(), b.size(), at_most});
+    if (end <= from) return end;
+    if (same_bytes(a.data() + from, b.data() + from, end - from)) return end;
+    while (a[from] == b[from]) ++from;
+    return from;
+  }
+
+  // Looks at all keys, which are alike up to `from`. REQUIRES: there is one.
+  void look(std::span<const KeyValue> pairs, size_t from, bool zeros) {
+    const std::string_view first_key = keys_.key(pairs.front().value);
+    std::array<std::string_view, sample_keys_max> room;
+    const auto sample =
+        std::span(room).first(std::clamp(pairs.size() / 16, sample_keys_min, sample_keys_max));
+    size_t common = first_key.size();
+    for (size_t i = 0; i < sample.size(); ++i) {
+      sample[i] = keys_.key(pairs[i * pairs.size() / sample.size()].value);
+      common = common_prefix(first_key, sample[i], from, common);
+    }
+    for (;;) {
+      const size_t begin = std::max(from, common);
+      digits_->start(begin, zeros);
+      digits_->look(sample);
+      digits_->narrow();
+      const size_t threads = threads_for(pairs.size());
+      std::vector<SeenBytes> seen(threads - 1);
+      std::vector<size_t> alike(threads, begin);
+      in_threads(threads, [&](size_t i) {
+        size_t here = begin;
+        for_keys(part_of(pairs, i, threads), begin,
+                 [&](size_t, std::span<const std::string_view> keys) {
+                   if (here > from) {
+                     for (const std::string_view key : keys)
+                       here = common_prefix(first_key, key, from, here);
+                   }
+                   if (i == 0) {
+                     digits_->look(keys);
+                   } else {
+                     digits_->look_to(keys, seen[i - 1]);
+                   }
+                 });
+        alike[i] = here;
+      });
+      common = std::ranges::min(alike);
+      if (common < begin) continue;
+      for (const SeenBytes& part : seen) digits_->add(part);
+      digits_->choose();
+      return;
+    }
+  }
+
+  // Gives each pair its number; a second one goes above its value: then these are Key128.
   void number(std::span<KeyValue> pairs) const {
     const size_t threads = threads_for(pairs.size());
     in_threads(threads, [&](size_t thread) {
       const std::span<KeyValue> part = part_of(pairs, thread, threads);
-      for (size_t i = 0; i < part.size(); ++i) {
-        prefetch(part, i, bits_.from());
-        part[i].key = bits_.of(keys_.key(part[i].value));
-      }
+      std::array<uint64_t, keys_at_a_time> numbers;
+      std::array<uint64_t, keys_at_a_time> more;
+      for_keys(part, digits_->from(), [&](size_t first, std::span<const std::string_view> keys) {
+        digits_->number(keys, numbers.data(), more.data());
+        KeyValue* const to = part.data() + first;
+        if (!digits_->has_more()) {
+          for (size_t i = 0; i < keys.size(); ++i) to[i].key = numbers[i];
+        } else {
+          for (size_t i = 0; i < keys.size(); ++i) {
+            const Key128 item = {.low = more[i] << value_bits_ | to[i].value, .high = numbers[i]};
+            std::memcpy(static_cast<void*>(to + i), &item, sizeof(item));
+          }
+        }
+      });
     });
+  }
+
+  // By number; what has equal ones is then told by equal keys, of which keys_end() says whether the strings end.
+  Status sort_numbered(std::span<KeyValue> pairs, unsigned threads, KeysEnd& keys_end) const {
+    static_assert(sizeof(Key128) == sizeof(KeyValue));
+    if (!digits_->has_more()) return sort_by_number(pairs, threads);
+    auto* const items = reinterpret_cast<Key128*>(pairs.data());
+    if (auto status = sort_in_place(items, pairs.size(), {.order = {}, .threads = threads});
+        !status)
+      return status;
+    // The number of a group, and below it whether its strings end.
+    const uint64_t value_mask = (uint64_t{1} << value_bits_) - 1;
+    uint64_t groups = 0;
+    Key128 before = {};
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      Key128 item;
+      std::memcpy(&item, &pairs[i], sizeof(item));
+      const uint64_t value = item.low & value_mask;
+      item.low >>= value_bits_;
+      groups += i == 0 || !(item == before);
+      before = item;
+      pairs[i] = {.key = groups << 1 | !keys_end(item.low), .value = value};
+    }
+    keys_end = {.weight = 1, .radix = 2};
+    return {};
   }
 
   // Each has about as many pairs, and whole groups.
@@ -196,7 +299,7 @@ class StringPairs {
     }
     std::vector<Status> done(threads);
     in_threads(threads, [&](size_t i) {
-      done[i] = StringPairs(keys_, descending_, 1)
+      done[i] = StringPairs(keys_, descending_, 1, value_bits_)
                     .order(pairs.subspan(cuts[i], cuts[i + 1] - cuts[i]), known);
     });
     for (const Status& status : done) {
@@ -206,10 +309,16 @@ class StringPairs {
   }
 
   Status order(std::span<KeyValue> pairs, const Known& known) {
-    auto order_one = [&](std::span<KeyValue> group) { return order_group(group, known); };
+    auto order_one = [&](std::span<KeyValue> group) {
+      if (known.complete || known.keys_end(group.front().key))
+        return order_equal(group, keys_.equal_are_alike());
+      return order_group(group, known);
+    };
     if (known.complete) return order_groups(pairs, order_one);
-    // (The first one of a group is not asked for.)
-    auto in_group = [&](size_t i) { return i < pairs.size() && pairs[i].key == pairs[i - 1].key; };
+    auto in_group = [&](size_t i) {
+      return i + 1 < pairs.size() &&
+             (pairs[i].key == pairs[i - 1].key || pairs[i].key == pairs[i + 1].key);
+    };
     return order_groups(pairs, order_one, [&](size_t i) {
       if (in_group(i + 2 * prefetch_pairs))
         keys_.prefetch_place(pairs[i + 2 * prefetch_pairs].value);
@@ -218,19 +327,31 @@ class StringPairs {
     });
   }
 
+  // Strings that are alike up to known.covered.
   Status order_group(std::span<KeyValue> group, const Known& known) {
-    if (known.complete) return order_equal(group, keys_.equal_are_alike());
     if (group.size() < group_items_min) return order_few(group, known.covered);
     if (known.depth == group_depth_max) return compare(group, known.covered);
-    see_window(group, known.covered);
-    if (bits_.all_alike()) {
-      return bits_.complete() ? order_equal(group, keys_.equal_are_alike()) : compare(group, 0);
+    if (digits_ == nullptr) {
+      const unsigned more_bits = 64 - value_bits_;
+      digits_.reset(new (std::nothrow)
+                        KeyDigits(descending_, more_bits < more_bits_min ? 0 : more_bits));
+      if (digits_ == nullptr)
+        return failure(ErrorCode::out_of_memory, "get memory to sort in", "digits of strings");
     }
+    look(group, known.covered, known.zeros);
+    while (digits_->all_alike() && digits_->bytes_max() > digits_->covered())
+      look(group, digits_->covered(), digits_->zeros());
+    if (digits_->all_alike())
+      return digits_->complete() ? order_equal(group, keys_.equal_are_alike()) : compare(group, 0);
     number(group);
-    const Known then{
-        .covered = bits_.covered(), .complete = bits_.complete(), .depth = known.depth + 1};
-    if (auto status = sort_by_number(group, 1); !status) return status;
-    return order(group, then);
+    Known then{.covered = digits_->covered(),
+               .zeros = digits_->zeros(),
+               .complete = digits_->complete(),
+               .keys_end = digits_->keys_end(),
+               .depth = known.depth + 1};
+    const auto threads = static_cast<unsigned>(threads_for(group.size()));
+    if (auto status = sort_numbered(group, threads, then.keys_end); !status) return status;
+    return known.depth == 0 ? order_in_threads(group, then) : order(group, then);
   }
 
   // A string is looked at once, for the eight bytes behind those that all have in common. These tell most
@@ -245,7 +366,7 @@ class StringPairs {
     const uint64_t flip = descending_ ? ~uint64_t{0} : 0;
     for (size_t i = 0; i < few.size(); ++i) {
       const std::string_view key = keys_.key(group[i].value);
-      const uint64_t number = covered < key.size() ? KeyBits::word_at(key, covered) : 0;
+      const uint64_t number = covered < key.size() ? word_at(key, covered) : 0;
       few[i] = {number ^ flip, std::min(key.size(), seen_bytes + 1) ^ flip, group[i].value};
     }
     std::sort(few.begin(), few.end(), [](const Few& a, const Few& b) {
@@ -266,6 +387,16 @@ class StringPairs {
     return {};
   }
 
+  // Eight bytes from `at` on, as a big-endian number; behind the end are zeros. REQUIRES: at < key.size().
+  static uint64_t word_at(std::string_view key, size_t at) {
+    const auto* data = reinterpret_cast<const std::byte*>(key.data());
+    const size_t left = key.size() - at;
+    if (left >= sizeof(uint64_t)) return record::load_big_endian(data + at);
+    if (key.size() < sizeof(uint64_t)) return record::prefix_of(data + at, left);
+    return record::load_big_endian(data + key.size() - sizeof(uint64_t))
+           << 8 * (sizeof(uint64_t) - left);
+  }
+
   // Keys that are alike up to `covered`.
   Status compare(std::span<KeyValue> group, size_t covered) const {
     order_by_comparisons(group, [&](const KeyValue& a, const KeyValue& b) {
@@ -282,7 +413,8 @@ class StringPairs {
   const Keys& keys_;
   const bool descending_;
   const unsigned threads_;
-  KeyBits bits_;
+  const unsigned value_bits_;
+  std::unique_ptr<KeyDigits> digits_;  // of the group that is divided now
 };
 
 }  // namespace penstock::sorting
