@@ -69,6 +69,7 @@ class EmptyRoot(unittest.TestCase):
         for file in ("cli/penstock", "src/c_api/libpenstock.so"):
             self.assertLessEqual(needed(STATIC_BUILD / file), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}, file)
             hardening.check("readelf", STATIC_BUILD / file)
+            hardening.check_release("readelf", STATIC_BUILD / file)
         name = self.pack(STATIC_BUILD, "TGZ", "penstock-*.tar.gz")
         self.inside(f"mkdir /anywhere; tar -xzf {name} -C /anywhere --strip-components=1")
         self.sorts("/anywhere/bin/penstock")

@@ -29,3 +29,10 @@ def check(readelf, file):
     assert faults_of(re.sub(r"(GNU_STACK.*)RW ", r"\1RWE", headers), dynamic), "no look at the stack"
     faults = faults_of(headers, dynamic)
     assert not faults, f"{file}: {faults}"
+
+
+def check_release(readelf, file):
+    """Asserts that copies of `file` are held against the sizes that the compiler knows, and its stack is looked at when functions return."""
+    symbols = subprocess.run([readelf, "-W", "--dyn-syms", file], check=True, stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}).stdout
+    assert "__stack_chk_fail" in symbols, f"{file}: no stack protector"
+    assert re.search(r"__\w+_chk\b", symbols), f"{file}: no _FORTIFY_SOURCE"
