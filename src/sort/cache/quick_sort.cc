@@ -1,6 +1,7 @@
 #include "sort/cache/quick_sort.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <type_traits>
 
@@ -80,8 +81,16 @@ class QuickSort {
 
  private:
   static constexpr size_t sample_max = 127;
+  // Of the samples, each in a part of its own, in 2^32ths of that.
+  static constexpr auto places = [] {
+    std::array<uint32_t, sample_max> random{};
+    for (size_t i = 0; i < sample_max; ++i) random[i] = static_cast<uint32_t>(mix64(i) >> 32);
+    return random;
+  }();
 
   void leaf(T* result, T* other, size_t count, bool in_result, Key least, Key greatest) {
+    if constexpr (std::is_same_v<T, uint32_t>)
+      return leaf_(in_result ? result : other, count, 0, 0, result);  // it needs no second place
     const uint64_t base = N::leading(least);
     const auto bits = static_cast<unsigned>(std::bit_width(N::leading(greatest) - base));
     leaf_(in_result ? result : other, count, base, bits, in_result ? other : result);
@@ -93,7 +102,8 @@ class QuickSort {
     T ordered[sample_max];
     const size_t size = count < 4096 ? 31 : sample_max;
     const size_t stride = count / size;
-    for (size_t i = 0; i < size; ++i) sample[i] = items[i * stride + mix64(i) % stride];
+    for (size_t i = 0; i < size; ++i)
+      sample[i] = items[i * stride + static_cast<size_t>(uint64_t{places[i]} * stride >> 32)];
     const uint64_t base = N::leading(least);
     leaf_(sample, size, base, static_cast<unsigned>(std::bit_width(N::leading(greatest) - base)),
           ordered);

@@ -89,7 +89,10 @@ void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
   } else if (out != in) {
     std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   }
-  quick_sort(out, count, reinterpret_cast<T*>(spare), kernels<T>().range_of(out, count, {}));
+  // The leaves of numbers of 32 bits are sorted by these themselves, not by digests.
+  const KeyRange keys =
+      std::is_same_v<T, uint32_t> ? KeyRange{} : kernels<T>().range_of(out, count, {});
+  quick_sort(out, count, reinterpret_cast<T*>(spare), keys);
   if (!order.plain()) kernels<T>().decode(out, count, order);
 }
 

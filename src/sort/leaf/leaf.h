@@ -27,8 +27,8 @@ inline constexpr size_t leaf_items_max = 256;
 
 // Sorts `count` items, whose keys (key_of) lie in [base, base + 2^bits), from `in` to `out`.
 // Stable. Reads and writes nothing outside the `count` items. For uint32_t base and bits do not
-// matter.
-// REQUIRES: count <= leaf_items_max; the arrays do not overlap.
+// matter, and the arrays may be the same.
+// REQUIRES: count <= leaf_items_max; the arrays do not overlap otherwise.
 template <class T>
 using LeafSort = void (*)(const T* in, size_t count, uint64_t base, unsigned bits, T* out);
 
