@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "scatter/lines.h"
 #include "sort/on_all_threads.h"
 
 // Where a few thousand keys make up much of the input, their items need not be moved: an item that
@@ -27,6 +28,10 @@ namespace {
 constexpr size_t sampled_min = 3;
 // What must be heavy for a pass of its own to pay.
 constexpr double share_min = 0.25;
+// And the share of one key to be compared with first.
+constexpr double leader_share_min = 0.25;
+// More of one key are stored past the caches: they are written once.
+constexpr size_t streamed_bytes_min = 8 << 10;
 
 }  // namespace
 
@@ -36,6 +41,7 @@ std::unique_ptr<HeavyKeys> find_heavy_keys(std::span<const uint64_t> sample,
   std::unique_ptr<HeavyKeys> heavy;
   std::vector<uint32_t> weights;
   size_t in_table = 0;
+  uint32_t leader_weight = 0;
   for (size_t start = 0; start < sample.size();) {
     size_t end = start + 1;
     while (end < sample.size() && sample[end] == sample[start]) ++end;
@@ -51,6 +57,10 @@ std::unique_ptr<HeavyKeys> find_heavy_keys(std::span<const uint64_t> sample,
         in_table += weight - weights[place];
         weights[place] = weight;
         heavy->keys[place] = key;
+        if (weight > leader_weight) {
+          leader_weight = weight;
+          heavy->leader = key;
+        }
       }
     }
     start = end;
@@ -58,6 +68,7 @@ std::unique_ptr<HeavyKeys> find_heavy_keys(std::span<const uint64_t> sample,
   if (heavy == nullptr ||
       static_cast<double>(in_table) < share_min * static_cast<double>(sample.size()))
     return nullptr;
+  heavy->one_leads = leader_weight >= leader_share_min * static_cast<double>(sample.size());
   // Keys of other places, which nobody looks for here: 0 belongs to the first one.
   for (uint32_t place = 0; place < HeavyKeys::places; ++place) {
     if (weights[place] == 0) heavy->keys[place] = place == 0 ? 1 : 0;
@@ -131,9 +142,15 @@ void HeavyCounts<T>::put_back(T* out, size_t others, const KeyOrder& order) cons
     end -= others - kept;
     std::memmove(out + end, above, (others - kept) * sizeof(T));
     end -= run.count;
-    std::fill_n(out + end, run.count, decode(run.key, order));
+    const T item = decode(run.key, order);
+    if (run.count * sizeof(T) >= streamed_bytes_min) {
+      kernels<T>().fill(out + end, run.count, item);
+    } else {
+      std::fill_n(out + end, run.count, item);
+    }
     others = kept;
   }
+  scatter::finish_stores();
   PENSTOCK_CHECK(end == others, "a sort has lost heavy keys");
 }
 

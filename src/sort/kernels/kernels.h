@@ -20,6 +20,9 @@ namespace penstock::sorting {
 struct HeavyKeys {
   static constexpr uint32_t places = 4096;
   alignas(64) uint64_t keys[places];
+  // One of them that makes up much of the input by itself is looked for first.
+  bool one_leads = false;
+  uint64_t leader = 0;
 
   // Inlined by force, as is everything that files for different processors share.
   [[gnu::always_inline]] static uint32_t place_of(uint64_t key) {
@@ -31,11 +34,12 @@ struct HeavyKeys {
 struct HeavyTally {
   // Several counters a place, taken in turn: a store to one need not wait for the last.
   static constexpr uint32_t turns = 4;
-  alignas(64) uint64_t counts[(HeavyKeys::places + 1) * turns] = {};  // the last place: not found
+  static constexpr uint32_t nowhere = HeavyKeys::places;  // of what is not found
+  alignas(64) uint64_t counts[turns][HeavyKeys::places + 1] = {};
 
   uint64_t count_of(uint32_t place) const {
     uint64_t count = 0;
-    for (uint32_t turn = 0; turn < turns; ++turn) count += counts[place * turns + turn];
+    for (const auto& counts_of_turn : counts) count += counts_of_turn[place];
     return count;
   }
 };
@@ -53,6 +57,8 @@ struct Kernels {
   // returns how many they are. REQUIRES: T is a number; in == out, or the two do not overlap.
   size_t (*take_out_heavy)(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
                            T* out);
+  // Stores it `count` times, past the caches: finish_stores() (scatter/lines.h) before others read it.
+  void (*fill)(T* out, size_t count, const T& item);
   // Adds all items to the sum.
   void (*add_to_sum)(const T* items, size_t count, ItemSum& sum);
 };

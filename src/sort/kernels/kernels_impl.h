@@ -143,23 +143,57 @@ void reverse_items(T* items, size_t count) {
   std::reverse(front, back);
 }
 
+#if defined(__AVX512F__)
+// Copies the items that are not `leader` to `to`, in order, from whole vectors; returns how many they are.
+// REQUIRES: room for one vector more.
+[[gnu::always_inline]] inline size_t copy_others(const uint64_t* items, uint64_t leader,
+                                                 uint64_t* to) {
+  const __m512i v = _mm512_loadu_si512(items);
+  const __mmask8 others =
+      _mm512_cmpneq_epi64_mask(v, _mm512_set1_epi64(static_cast<long long>(leader)));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi64(others, v));
+  return static_cast<size_t>(__builtin_popcount(others));
+}
+[[gnu::always_inline]] inline size_t copy_others(const uint32_t* items, uint64_t leader,
+                                                 uint32_t* to) {
+  const __m512i v = _mm512_loadu_si512(items);
+  const __mmask16 others = _mm512_cmpneq_epi32_mask(v, _mm512_set1_epi32(static_cast<int>(leader)));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(others, v));
+  return static_cast<size_t>(__builtin_popcount(others));
+}
+#endif
+
 // A vector at a time: eight places, one gather, and one compression of what is not found there. The
 // counters are incremented one by one, those of what was not found as well, so that no branch
 // depends on the data.
+//
+// Where one key leads, it is compared with before: only the others, which a few compressions bring together, are
+// looked up. None of these comes twice within few steps, as a rule, so that one counter a place is enough,
+// and all of them fit the first-level cache.
 template <class T>
 size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTally& tally,
                       T* out) {
   constexpr uint32_t turns = HeavyTally::turns;
-  constexpr uint32_t nowhere = HeavyKeys::places;
-  uint64_t* const counts = tally.counts;
+  constexpr uint32_t nowhere = HeavyTally::nowhere;
   size_t others = 0;
+  const auto take = [&](T item, size_t turn) __attribute__((always_inline)) {
+    const uint32_t place = HeavyKeys::place_of(item);
+    const bool missing = heavy.keys[place] != item;
+    out[others] = item;
+    others += missing;
+    ++tally.counts[turn][missing ? nowhere : place];
+  };
   size_t i = 0;
 #if defined(__AVX512F__)
+  static_assert(turns == 4);
+  constexpr long long turn_places = HeavyKeys::places + 1;
+  const __m512i turn = _mm512_set_epi64(3 * turn_places, 2 * turn_places, turn_places, 0,
+                                        3 * turn_places, 2 * turn_places, turn_places, 0);
   const __m512i factor = _mm512_set1_epi64(0x9e3779b1u);
   const __m512i last = _mm512_set1_epi64(HeavyKeys::places - 1);
   const __m512i not_found = _mm512_set1_epi64(nowhere);
-  const __m512i turn = _mm512_set_epi64(3, 2, 1, 0, 3, 2, 1, 0);
-  const auto step = [&](const T* items) __attribute__((always_inline)) {
+  uint64_t* const counts = tally.counts[0];
+  const auto step = [&](const T* items, __m512i first_counters) __attribute__((always_inline)) {
     const __m512i keys = load_keys(items);
     const __m512i folded = _mm512_add_epi64(keys, _mm512_srli_epi64(keys, 32));
     const __m512i places =
@@ -175,26 +209,59 @@ size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTa
     others += static_cast<size_t>(__builtin_popcount(missing));
     alignas(64) uint64_t at[8];
     const __m512i counted = _mm512_mask_mov_epi64(places, missing, not_found);
-    _mm512_store_si512(at, _mm512_or_si512(_mm512_slli_epi64(counted, 2), turn));
+    _mm512_store_si512(at, _mm512_add_epi64(counted, first_counters));
 #pragma GCC unroll 8
     for (const uint64_t counter : at) ++counts[counter];
   };
-  static_assert(turns == 4);
-  for (; i + 16 <= count; i += 16) {
-    __builtin_prefetch(in + i + read_ahead_bytes / sizeof(T));
-    step(in + i);
-    step(in + i + 8);
+  if (heavy.one_leads) {
+    constexpr size_t vector = 64 / sizeof(T);
+    constexpr size_t block = 8 * vector;
+    const __m512i first_turn = _mm512_setzero_si512();
+    T kept[8 + block + vector];
+    size_t kept_count = 0;
+    uint64_t leaders = 0;
+    for (; i + block <= count; i += block) {
+      const size_t before = kept_count;
+#pragma GCC unroll 8
+      for (size_t k = 0; k < block; k += vector) {
+        __builtin_prefetch(in + i + k + read_ahead_bytes / sizeof(T));
+        kept_count += copy_others(in + i + k, heavy.leader, kept + kept_count);
+      }
+      leaders += block - (kept_count - before);
+      size_t done = 0;
+      for (; done + 8 <= kept_count; done += 8) step(kept + done, first_turn);
+      kept_count -= done;
+      for (size_t k = 0; k < 8; ++k) kept[k] = kept[done + k];
+    }
+    for (size_t k = 0; k < kept_count; ++k) take(kept[k], 0);
+    tally.counts[0][HeavyKeys::place_of(heavy.leader)] += leaders;
+  } else {
+    for (; i + 16 <= count; i += 16) {
+      __builtin_prefetch(in + i + read_ahead_bytes / sizeof(T));
+      step(in + i, turn);
+      step(in + i + 8, turn);
+    }
   }
 #endif
-  for (; i < count; ++i) {
-    const T item = in[i];
-    const uint32_t place = HeavyKeys::place_of(item);
-    const bool missing = heavy.keys[place] != item;
-    out[others] = item;
-    others += missing;
-    ++counts[(missing ? nowhere : place) * turns + i % turns];
-  }
+  for (; i < count; ++i) take(in[i], i % turns);
   return others;
+}
+
+template <class T>
+void fill_items(T* out, size_t count, const T& item) {
+  const T value = item;
+  size_t i = 0;
+#if defined(__AVX512F__)
+  constexpr size_t vector = 64 / sizeof(T);
+  if constexpr (std::is_integral_v<T>) {
+    const __m512i all = sizeof(T) == 8 ? _mm512_set1_epi64(static_cast<long long>(value))
+                                       : _mm512_set1_epi32(static_cast<int>(value));
+    for (; i < count && reinterpret_cast<uintptr_t>(out + i) % 64 != 0; ++i) out[i] = value;
+    for (; i + vector <= count; i += vector)
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(out + i), all);
+  }
+#endif
+  for (; i < count; ++i) out[i] = value;
 }
 
 #if defined(__AVX512F__)
@@ -330,9 +397,9 @@ constexpr auto take_out_heavy_if_number() -> decltype(Kernels<T>::take_out_heavy
 }
 
 template <class T>
-constexpr Kernels<T> table = {encode_items<T>,    decode_items<T>,  range_of_items<T>,
-                              ascending_items<T>, reverse_items<T>, take_out_heavy_if_number<T>(),
-                              add_items_to_sum<T>};
+constexpr Kernels<T> table = {encode_items<T>,    decode_items<T>,    range_of_items<T>,
+                              ascending_items<T>, reverse_items<T>,   take_out_heavy_if_number<T>(),
+                              fill_items<T>,      add_items_to_sum<T>};
 
 }  // namespace
 
