@@ -118,6 +118,7 @@ template <class T>
 PartitionByPivot<T> partition_for_cpu() {
 #if defined(__x86_64__)
   if (os::cpu_tier() >= os::CpuTier::avx512) return avx512::partition_by_pivot<T>;
+  if (os::cpu_tier() >= os::CpuTier::avx2) return avx2::partition_by_pivot<T>;
 #endif
   return portable::partition_by_pivot<T>;
 }

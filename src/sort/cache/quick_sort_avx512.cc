@@ -2,62 +2,35 @@
 
 #include <immintrin.h>
 
-#include "sort/cache/quick_sort.h"
-
-// Vectors are compressed in registers and stored whole; what such a store writes behind the items
-// that count is overwritten later, or is memory that the reading has passed: both write positions
-// are at most the position of the vector just read. Four vectors are read before any is stored, for
-// the same reason allowed, so that loads need not wait for the stores in front of them.
+#include "sort/cache/partition_by_vectors.h"
 
 namespace penstock::sorting::avx512 {
 namespace {
 
-template <class T>
-struct Lanes;
+struct Vectors {
+  using Vector = __m512i;
+  static Vector load(const void* from) { return _mm512_loadu_si512(from); }
+  static void store(void* to, Vector v) { _mm512_storeu_si512(to, v); }
 
-template <>
-struct Lanes<uint32_t> {
-  __m512i pivot;
-  explicit Lanes(uint32_t key) : pivot(_mm512_set1_epi32(static_cast<int>(key))) {}
-  uint32_t below(__m512i v) const { return _mm512_cmplt_epu32_mask(v, pivot); }
-  static __m512i compress(uint32_t mask, __m512i v) {
-    return _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), v);
-  }
-  static constexpr uint32_t all = 0xffff;
-};
-
-template <>
-struct Lanes<uint64_t> {
-  __m512i pivot;
-  explicit Lanes(uint64_t key) : pivot(_mm512_set1_epi64(static_cast<long long>(key))) {}
-  uint32_t below(__m512i v) const { return _mm512_cmplt_epu64_mask(v, pivot); }
-  static __m512i compress(uint32_t mask, __m512i v) {
-    return _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), v);
-  }
-  static constexpr uint32_t all = 0xff;
-};
-
-template <>
-struct Lanes<KeyValue> : Lanes<uint64_t> {
-  explicit Lanes(const KeyValue& item) : Lanes<uint64_t>(item.key) {}
-  uint32_t below(__m512i v) const {
-    const uint32_t keys = Lanes<uint64_t>::below(v) & 0x55;
-    return keys | keys << 1;
-  }
-};
-
-template <>
-struct Lanes<Key128> : Lanes<uint64_t> {
-  explicit Lanes(const Key128& item) : Lanes<uint64_t>(0) {
+  static Vector all(uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
+  static Vector all(uint64_t word) { return _mm512_set1_epi64(static_cast<long long>(word)); }
+  static Vector all(const Key128& item) {
     const auto low = static_cast<long long>(item.low);
     const auto high = static_cast<long long>(item.high);
-    pivot = _mm512_set4_epi64(high, low, high, low);
+    return _mm512_set4_epi64(high, low, high, low);
   }
-  uint32_t below(__m512i v) const {
-    const uint32_t smaller = Lanes<uint64_t>::below(v);
-    const uint32_t equal = _mm512_cmpeq_epu64_mask(v, pivot);
-    const uint32_t highs = (smaller | (equal & (smaller << 1))) & 0xaa;
-    return highs | highs >> 1;
+
+  template <class Word>
+  static uint32_t below(Vector a, Vector b) {
+    if constexpr (sizeof(Word) == 4) return _mm512_cmplt_epu32_mask(a, b);
+    return _mm512_cmplt_epu64_mask(a, b);
+  }
+  static uint32_t equal(Vector a, Vector b) { return _mm512_cmpeq_epu64_mask(a, b); }
+  template <class Word>
+  static Vector compress(uint32_t mask, Vector v) {
+    if constexpr (sizeof(Word) == 4)
+      return _mm512_maskz_compress_epi32(static_cast<__mmask16>(mask), v);
+    return _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), v);
   }
 };
 
@@ -65,36 +38,7 @@ struct Lanes<Key128> : Lanes<uint64_t> {
 
 template <class T>
 size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest) {
-  constexpr size_t items_a_vector = 64 / sizeof(T);
-  constexpr size_t lanes_an_item = sizeof(T) == 16 ? 2 : 1;
-  const Lanes<T> lanes(pivot);
-  size_t below_count = 0;
-  size_t i = 0;
-  const auto place = [&](__m512i v) __attribute__((always_inline)) {
-    const uint32_t mask = lanes.below(v);
-    _mm512_storeu_si512(below + below_count, lanes.compress(mask, v));
-    _mm512_storeu_si512(rest + (i - below_count), lanes.compress(mask ^ lanes.all, v));
-    below_count += static_cast<size_t>(__builtin_popcount(mask)) / lanes_an_item;
-    i += items_a_vector;
-  };
-  while (i + 4 * items_a_vector <= count) {
-    const __m512i a = _mm512_loadu_si512(items + i);
-    const __m512i b = _mm512_loadu_si512(items + i + items_a_vector);
-    const __m512i c = _mm512_loadu_si512(items + i + 2 * items_a_vector);
-    const __m512i d = _mm512_loadu_si512(items + i + 3 * items_a_vector);
-    place(a);
-    place(b);
-    place(c);
-    place(d);
-  }
-  while (i + items_a_vector <= count) place(_mm512_loadu_si512(items + i));
-  for (; i < count; ++i) {
-    const T item = items[i];
-    below[below_count] = item;
-    rest[i - below_count] = item;
-    below_count += less(item, pivot);
-  }
-  return below_count;
+  return partition_by_vectors<Vectors>(items, count, pivot, below, rest);
 }
 
 template size_t partition_by_pivot(const uint32_t*, size_t, const uint32_t&, uint32_t*, uint32_t*);

@@ -110,6 +110,8 @@ void expect_partition(PartitionByPivot<T> partition, const std::string& tier) {
 TYPED_TEST(QuickSortTest, PartitionsStablyOnEveryTier) {
   expect_partition<TypeParam>(portable::partition_by_pivot<TypeParam>, "portable");
 #if defined(__x86_64__)
+  if (os::cpu_tier() < os::CpuTier::avx2) GTEST_SKIP() << "no AVX2 on this processor";
+  expect_partition<TypeParam>(avx2::partition_by_pivot<TypeParam>, "avx2");
   if (os::cpu_tier() < os::CpuTier::avx512) GTEST_SKIP() << "no AVX-512 on this processor";
   expect_partition<TypeParam>(avx512::partition_by_pivot<TypeParam>, "avx512");
 #endif
