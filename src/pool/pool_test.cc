@@ -448,6 +448,12 @@ TEST_P(PoolOfHugePages, ReallyHasHugePages) {
   pool->release(range);
 }
 
+TEST_P(PoolOfHugePages, HasThemWhereLargerBlocksHave) {
+  PoolOptions larger = options(4);
+  larger.block_bytes *= 2;
+  EXPECT_EQ(open(4)->pages(), Pool::open(larger).value()->pages());
+}
+
 TEST_P(PoolContract, WorksWithoutPrivilege) {
   if (geteuid() != 0) GTEST_SKIP() << "this whole program runs without privilege";
   const pid_t child = fork();
