@@ -10,7 +10,9 @@ Each kind of mutation is one of the mistakes that people make:
     argument   two arguments of one type, swapped
     return     return true for false, 1 for 0
 
-What stands in macros, and what the compiler has to know (constants, static_assert, types), is left alone.
+What stands in macros, and what the compiler has to know (constants, static_assert, types), is left alone. So is what changes
+nothing but time (room that is asked for early) or the words of a message; and orders that are the same instruction on x86, but
+in the sources that test/schedules runs, which knows the difference.
 """
 
 import dataclasses
@@ -21,7 +23,7 @@ import sys
 sys.path.append("/usr/lib/python3/dist-packages")  # of Debian's python3-clang-19
 try:
     import clang.cindex
-    from clang.cindex import CursorKind as Kind
+    from clang.cindex import CursorKind as Kind, TypeKind as Type
     if not clang.cindex.Config.loaded:
         clang.cindex.Config.set_library_file("libclang-19.so.1")
 except ImportError:
@@ -34,7 +36,9 @@ OPERATORS = {"<": ("bound", "<="), "<=": ("bound", "<"), ">": ("bound", ">="), "
 RETURNED = {"true": "false", "false": "true", "0": "1", "1": "0"}
 ORDER = re.compile(r"(std::)?memory_order_(acquire|release|acq_rel|seq_cst)$")
 ATOMIC = re.compile(r"load|store|exchange|fetch_\w+|compare_exchange_\w+")
-SYMMETRIC = {"min", "max", "swap", "minmax", "format"}  # the last one: words of messages
+SYMMETRIC = {"min", "max", "swap", "minmax"}
+WORDS = {"format", "failure", "system_error", "snprintf"}
+SAVES_TIME = {"reserve", "prefetch", "__builtin_prefetch", "advise_huge"}
 ON = "\0"
 FLAGS = ["-x", "c++", "-std=c++23", "-resource-dir", "/usr/lib/llvm-19/lib/clang/19", "-w"]
 
@@ -52,10 +56,11 @@ class Place:
 
 
 class Finder:
-    """Finds the places of one translation unit, in the files that `wanted` names, but for those already in `done`."""
+    """Finds the places of one translation unit, in the files that `wanted` names, but for those already in `done`. In the files
+    of `scheduled` (None: all) each order counts."""
 
-    def __init__(self, root, wanted, done):
-        self.root, self.wanted, self.done = root, wanted, done
+    def __init__(self, root, wanted, done, scheduled=None):
+        self.root, self.wanted, self.done, self.scheduled = root, wanted, done, scheduled
         self.places = []
 
     def find(self, source, flags):
@@ -125,6 +130,9 @@ class Finder:
         sign = self.between(left, right)
         if sign not in OPERATORS or self.of(node) != self.text[left.extent.start.offset:right.extent.end.offset]:
             return
+        types = [each.type.get_canonical() for each in (left, right)]
+        if sign in "+-" and ("basic_string" in node.type.get_canonical().spelling or all(t.kind == Type.POINTER for t in types)):
+            return  # what the compiler would refuse
         start, end = node.extent.start.offset, node.extent.end.offset
         kind, other = OPERATORS[sign]
         if sign in "+-" and self.of(right) == "1":
@@ -160,7 +168,9 @@ class Finder:
             return
         start = node.extent.start.offset
         orders = [a for a in arguments if ORDER.match(self.of(a))]
-        if orders and "fence" not in node.spelling:
+        if not self.order_counts(node, text):
+            pass
+        elif orders and "fence" not in node.spelling:
             weak = text
             for order in reversed(orders):
                 weak = (weak[:order.extent.start.offset - start] + "std::memory_order_relaxed" +
@@ -170,17 +180,21 @@ class Finder:
                 and "atomic" in node.referenced.semantic_parent.spelling:
             weak = text[:-1] + (", " if not text.endswith("()") else "") + "std::memory_order_relaxed)"
             self.add("order", start, node.extent.end.offset, weak)
-        if node.spelling in SYMMETRIC:
+        if node.spelling in SYMMETRIC | WORDS:
             return
         for one, two in zip(arguments, arguments[1:]):
             type_of = lambda a: re.sub(r"\bconst\b|&|\s", "", a.type.get_canonical().spelling)
             if type_of(one) != type_of(two) or "dependent" in type_of(one) or self.between(one, two) != ",":
                 continue
             a, b = self.of(one), self.of(two)
-            if a == b or not a or not b or a[0] in "[\"" or b[0] in "[\"":
+            if a == b or not a or not b or ORDER.match(a) or a[0] in "[\"" or b[0] in "[\"":
                 continue
             self.add("argument", one.extent.start.offset, two.extent.end.offset, f"{b}, {a}",
                      f"{ON} ? ({b}) : ({a}), {ON} ? ({a}) : ({b})")
+
+    def order_counts(self, node, text):
+        strongest = "seq_cst" in text or "memory_order" not in text
+        return self.scheduled is None or self.name in self.scheduled or strongest and ("fence" in node.spelling or node.spelling == "store")
 
     def statement(self, node):
         inner = node
@@ -194,4 +208,6 @@ class Finder:
                 or self.behind(node) != ";":
             return
         kind = "order" if "fence" in inner.spelling else "call"
+        if kind == "order" and not self.order_counts(inner, text) or inner.spelling in SAVES_TIME:
+            return
         self.add(kind, node.extent.start.offset, node.extent.end.offset, "", f"if (!{ON}) {text}")
