@@ -59,6 +59,9 @@ TEST(PageStore, RefusesWhatCannotBe) {
   EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = 4 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 200 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .prefault_bytes = 4 * MiB}), ErrorCode::invalid_argument);
+  const PageStore::Options rounded = {
+      .page_bytes = 64 * KiB, .bytes_max = 65 * KiB, .prefault_bytes = 128 * KiB};
+  EXPECT_TRUE(PageStore::open(rounded)) << "whole pages";
   EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = MiB, .pages = PageKind::hugetlb}),
             ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .node = 1000}), ErrorCode::invalid_argument);
