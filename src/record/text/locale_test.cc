@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "os/sanitizer.h"
 #include "record/text/key_bytes.h"
 
 namespace penstock::record {
@@ -66,6 +67,7 @@ TEST(Locale, KnowsHowWideATerminalShowsText) {
 class German : public testing::Test {
  protected:
   static void SetUpTestSuite() {
+    if (os::shadowed) return;
     folder_ = testing::TempDir() + "penstock-locale-" + std::to_string(::getpid());
     std::filesystem::create_directories(folder_);
     const std::string command =
@@ -76,12 +78,15 @@ class German : public testing::Test {
     theirs_ = ::newlocale(LC_ALL_MASK, "de_DE.UTF-8", locale_t{});
   }
   static void TearDownTestSuite() {
+    if (os::shadowed) return;
     ::unsetenv("LOCPATH");
     locale_.reset();
     if (theirs_ != locale_t{}) ::freelocale(theirs_);
     std::filesystem::remove_all(folder_);
   }
   void SetUp() override {
+    if (os::shadowed)
+      GTEST_SKIP() << "newlocale() of glibc loses a copy of LOCPATH, of which a sanitizer tells";
     if (locale_ == nullptr || theirs_ == locale_t{})
       GTEST_SKIP() << "localedef and the sources of locales are missing";
   }
