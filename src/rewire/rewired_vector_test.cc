@@ -411,7 +411,7 @@ void expect_model(size_t page_bytes, uint64_t bytes_max, int steps, int look_eve
         if (testing::Test::HasFatalFailure()) return;
       }
       pair.expect_equal();
-      if (steps >= 500) {
+      if (steps >= 3000) {
         EXPECT_GT(pair.pages_moved, 0u);
       }
     }
