@@ -27,42 +27,6 @@ int sign(int n) {
   return (n > 0) - (n < 0);
 }
 
-TEST(Locale, OfCIsAsNone) {
-  const auto c = opened("C");
-  ASSERT_TRUE(c);
-  EXPECT_TRUE(c->is_as_c());
-  EXPECT_FALSE(c->is_utf8());
-  EXPECT_FALSE(c->collates());
-  EXPECT_EQ(c->months(), months_of(nullptr));
-  std::string text = "before ";
-  c->append_collated("b\0a", text);
-  EXPECT_EQ(text, "before b");
-}
-
-TEST(Locale, ThatIsMissingIsNamed) {
-  const auto none = Locale::open("xx_XX.UTF-8");
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, ErrorCode::not_found);
-  EXPECT_NE(none.error().message().find("--locale=xx_XX.UTF-8"), std::string::npos)
-      << none.error().message();
-}
-
-TEST(Locale, KnowsHowWideATerminalShowsText) {
-  const auto utf8 = Locale::open("C.UTF-8");
-  if (!utf8) GTEST_SKIP() << utf8.error().message();
-  EXPECT_TRUE((*utf8)->is_utf8());
-  auto columns = [&](std::string_view text) { return (*utf8)->columns(text); };
-  EXPECT_EQ(columns(""), 0u);
-  EXPECT_EQ(columns("abc"), 3u);
-  EXPECT_EQ(columns("\u00e4\u20ac"), 2u);
-  EXPECT_EQ(columns("\u65e5a"), 3u) << "a wide character";
-  EXPECT_EQ(columns("e\u0301"), 1u) << "an accent";
-  EXPECT_EQ(columns("a\x01"), 1u);
-  EXPECT_EQ(columns(std::string_view("a\0b", 3)), 2u);
-  EXPECT_EQ(columns("\xff\xff"), 2u) << "no characters";
-  EXPECT_EQ(columns("a\xe2\x82"), 2u) << "cut off";
-}
-
 // German of glibc's sources, as installed machines have it.
 class German : public testing::Test {
  protected:
@@ -100,6 +64,42 @@ class German : public testing::Test {
   static inline std::shared_ptr<const Locale> locale_;
   static inline locale_t theirs_ = {};
 };
+
+TEST(Locale, OfCIsAsNone) {
+  const auto c = opened("C");
+  ASSERT_TRUE(c);
+  EXPECT_TRUE(c->is_as_c());
+  EXPECT_FALSE(c->is_utf8());
+  EXPECT_FALSE(c->collates());
+  EXPECT_EQ(c->months(), months_of(nullptr));
+  std::string text = "before ";
+  c->append_collated("b\0a", text);
+  EXPECT_EQ(text, "before b");
+}
+
+TEST(Locale, ThatIsMissingIsNamed) {
+  const auto none = Locale::open("xx_XX.UTF-8");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::not_found);
+  EXPECT_NE(none.error().message().find("--locale=xx_XX.UTF-8"), std::string::npos)
+      << none.error().message();
+}
+
+TEST(Locale, KnowsHowWideATerminalShowsText) {
+  const auto utf8 = Locale::open("C.UTF-8");
+  if (!utf8) GTEST_SKIP() << utf8.error().message();
+  EXPECT_TRUE((*utf8)->is_utf8());
+  auto columns = [&](std::string_view text) { return (*utf8)->columns(text); };
+  EXPECT_EQ(columns(""), 0u);
+  EXPECT_EQ(columns("abc"), 3u);
+  EXPECT_EQ(columns("\u00e4\u20ac"), 2u);
+  EXPECT_EQ(columns("\u65e5a"), 3u) << "a wide character";
+  EXPECT_EQ(columns("e\u0301"), 1u) << "an accent";
+  EXPECT_EQ(columns("a\x01"), 1u);
+  EXPECT_EQ(columns(std::string_view("a\0b", 3)), 2u);
+  EXPECT_EQ(columns("\xff\xff"), 2u) << "no characters";
+  EXPECT_EQ(columns("a\xe2\x82"), 2u) << "cut off";
+}
 
 TEST_F(German, TextIsOrderedAsStrcollHasIt) {
   EXPECT_TRUE(locale_->collates());
