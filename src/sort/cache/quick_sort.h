@@ -5,7 +5,7 @@
 // Quick sort, out of place and stable: a pass sends the keys below the pivot to the front of one
 // array and the others to the front of the second; the source is one of the two, and both write
 // positions stay behind the reading. With vectors a pass is a comparison, two compressions and two
-// stores (partition_by_vectors.h). What is left at 256 items goes to the leaf (leaf.h), which needs
+// stores (partition_by_vectors_impl.h). What is left at 256 items goes to the leaf (leaf.h), which needs
 // to know a range for its keys: the pivots above are that range.
 //
 // Equal keys: a pivot that is the least key of its range splits behind itself instead, and the part

@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "sort/cache/partition_by_vectors.h"
+#include "sort/cache/quick_sort.h"
 
 // There are no masks and no compression: a mask of eight bits is looked up in a table of permutations. Words of 64
 // bits are permuted as two of 32 each.
@@ -28,6 +28,8 @@ struct Permutations {
 };
 template <size_t parts>
 constexpr Permutations<parts> permutations;
+
+}  // namespace
 
 struct Vectors {
   using Vector = __m256i;
@@ -71,18 +73,8 @@ struct Vectors {
   }
 };
 
-}  // namespace
-
-template <class T>
-size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest) {
-  return partition_by_vectors<Vectors>(items, count, pivot, below, rest);
-}
-
-template size_t partition_by_pivot(const uint32_t*, size_t, const uint32_t&, uint32_t*, uint32_t*);
-template size_t partition_by_pivot(const uint64_t*, size_t, const uint64_t&, uint64_t*, uint64_t*);
-template size_t partition_by_pivot(const KeyValue*, size_t, const KeyValue&, KeyValue*, KeyValue*);
-template size_t partition_by_pivot(const Key128*, size_t, const Key128&, Key128*, Key128*);
-
 }  // namespace penstock::sorting::avx2
 
+#define PENSTOCK_TIER avx2
+#include "sort/cache/partition_by_vectors_impl.h"
 #endif

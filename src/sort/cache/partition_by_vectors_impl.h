@@ -1,7 +1,5 @@
-#pragma once
-
-// The pass of quick sort by vectors: what quick_sort_avx2.cc and quick_sort_avx512.cc share. Everything is in an
-// unnamed namespace: each of them compiles its own copy for its own instruction set.
+// The pass of quick sort by vectors, compiled once for each instruction set: by quick_sort_avx2.cc and quick_sort_avx512.cc,
+// which say with PENSTOCK_TIER what their namespace is called, and have a class Vectors in it.
 //
 // Vectors are compressed in registers and stored whole; what such a store writes behind the items
 // that count is overwritten later, or is memory that the reading has passed: both write positions
@@ -10,61 +8,60 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "sort/cache/quick_sort.h"
 
-namespace penstock::sorting {
-namespace {
+namespace penstock::sorting::PENSTOCK_TIER {
 
-// Which lanes belong to items below a pivot, a bit for each. Vectors of an instruction set have: below() and
-// equal(), by words of 32 or 64 bits; compress(), which brings the lanes of a mask to the front.
-template <class Vectors, class T>
+using Vector = Vectors::Vector;
+
+// Which lanes belong to items below a pivot, a bit for each. Vectors has: below() and equal(), by words of 32
+// or 64 bits; compress(), which brings the lanes of a mask to the front.
+template <class T>
 struct Lanes {
   using Word = T;
-  typename Vectors::Vector pivot;
+  Vector pivot;
   explicit Lanes(T key) : pivot(Vectors::all(key)) {}
-  uint32_t below(typename Vectors::Vector v) const { return Vectors::template below<T>(v, pivot); }
+  uint32_t below(Vector v) const { return Vectors::below<T>(v, pivot); }
 };
 
-template <class Vectors>
-struct Lanes<Vectors, KeyValue> {
+template <>
+struct Lanes<KeyValue> {
   using Word = uint64_t;
-  typename Vectors::Vector pivot;
+  Vector pivot;
   explicit Lanes(const KeyValue& item) : pivot(Vectors::all(item.key)) {}
-  uint32_t below(typename Vectors::Vector v) const {
-    const uint32_t keys = Vectors::template below<Word>(v, pivot) & 0x55;
+  uint32_t below(Vector v) const {
+    const uint32_t keys = Vectors::below<Word>(v, pivot) & 0x55;
     return keys | keys << 1;
   }
 };
 
-template <class Vectors>
-struct Lanes<Vectors, Key128> {
+template <>
+struct Lanes<Key128> {
   using Word = uint64_t;
-  typename Vectors::Vector pivot;
+  Vector pivot;
   explicit Lanes(const Key128& item) : pivot(Vectors::all(item)) {}
-  uint32_t below(typename Vectors::Vector v) const {
-    const uint32_t smaller = Vectors::template below<Word>(v, pivot);
+  uint32_t below(Vector v) const {
+    const uint32_t smaller = Vectors::below<Word>(v, pivot);
     const uint32_t equal = Vectors::equal(v, pivot);
     const uint32_t highs = (smaller | (equal & (smaller << 1))) & 0xaa;
     return highs | highs >> 1;
   }
 };
 
-template <class Vectors, class T>
-size_t partition_by_vectors(const T* items, size_t count, const T& pivot, T* below, T* rest) {
-  using Vector = typename Vectors::Vector;
-  using Word = typename Lanes<Vectors, T>::Word;
+template <class T>
+size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest) {
+  using Word = typename Lanes<T>::Word;
   constexpr size_t items_a_vector = sizeof(Vector) / sizeof(T);
   constexpr size_t words_an_item = sizeof(T) / sizeof(Word);
   constexpr uint32_t all = (1u << sizeof(Vector) / sizeof(Word)) - 1;
-  const Lanes<Vectors, T> lanes(pivot);
+  const Lanes<T> lanes(pivot);
   size_t below_count = 0;
   size_t i = 0;
   const auto place = [&](Vector v) __attribute__((always_inline)) {
     const uint32_t mask = lanes.below(v);
-    Vectors::store(below + below_count, Vectors::template compress<Word>(mask, v));
-    Vectors::store(rest + (i - below_count), Vectors::template compress<Word>(mask ^ all, v));
+    Vectors::store(below + below_count, Vectors::compress<Word>(mask, v));
+    Vectors::store(rest + (i - below_count), Vectors::compress<Word>(mask ^ all, v));
     below_count += static_cast<size_t>(__builtin_popcount(mask)) / words_an_item;
     i += items_a_vector;
   };
@@ -88,5 +85,9 @@ size_t partition_by_vectors(const T* items, size_t count, const T& pivot, T* bel
   return below_count;
 }
 
-}  // namespace
-}  // namespace penstock::sorting
+template size_t partition_by_pivot(const uint32_t*, size_t, const uint32_t&, uint32_t*, uint32_t*);
+template size_t partition_by_pivot(const uint64_t*, size_t, const uint64_t&, uint64_t*, uint64_t*);
+template size_t partition_by_pivot(const KeyValue*, size_t, const KeyValue&, KeyValue*, KeyValue*);
+template size_t partition_by_pivot(const Key128*, size_t, const Key128&, Key128*, Key128*);
+
+}  // namespace penstock::sorting::PENSTOCK_TIER
