@@ -1,7 +1,6 @@
 #include "external/bucket/item_pairs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,13 +28,6 @@ constexpr size_t kept_bytes_max = 256 * KiB;
 // What all keys have in common is not worth a look at each of them if it is less.
 constexpr size_t common_bytes_min = 3;
 constexpr size_t items_looked_at = 256;
-
-size_t common_prefix(std::string_view a, std::string_view b, size_t at_most) {
-  const size_t n = std::min({a.size(), b.size(), at_most});
-  if (std::memcmp(a.data(), b.data(), n) == 0) return n;
-  return static_cast<size_t>(
-      std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(n), b.begin()).first - a.begin());
-}
 
 std::unexpected<Error> not_what_was_written() {
   return failure(ErrorCode::corrupt, "find as many items as were written", "temporaries");
@@ -148,7 +140,7 @@ class MadeKeyPairs {
         first = order_.key(item, first_room);
         common = first.size();
       }
-      common = common_prefix(first, order_.key(item, room), common);
+      common = sorting::common_prefix(first, order_.key(item, room), 0, common);
       at += item.size();
     }
     return common < common_bytes_min ? 0 : common;
@@ -173,7 +165,7 @@ class MadeKeyPairs {
         const size_t bytes = record::item_bytes_at(format_, at, items_.end());
         if (bytes == 0) return false;
         const std::string_view key = order_.key(record::text_at(at, bytes), room);
-        if (common > 0) common = common_prefix(first, key, common);
+        if (common > 0) common = sorting::common_prefix(first, key, 0, common);
         pair = {key_from(key, skip),
                 ItemPlace(static_cast<uint64_t>(at - items_.data), bytes).value()};
         at += bytes;
@@ -207,7 +199,7 @@ class MadeKeyPairs {
     for (size_t i = 1; i < group.size(); ++i) {
       prefetch(group, i);
       const std::string_view key = key_of(group[i], room);
-      common = common_prefix(first, key, common);
+      common = sorting::common_prefix(first, key, 0, common);
       equal = equal && common == first.size() && key.size() == first.size();
     }
     if (equal) return sorting::order_equal(group, equal_keys_are_equal(format_));
@@ -234,7 +226,7 @@ class MadeKeyPairs {
       kept_.push_back({.begin = static_cast<uint32_t>(begin),
                        .end = static_cast<uint32_t>(keys_.size()),
                        .place = group[i].value});
-      common = common_prefix(kept_key(kept_.front()), kept_key(kept_.back()), common);
+      common = sorting::common_prefix(kept_key(kept_.front()), kept_key(kept_.back()), 0, common);
     }
     for (Kept& kept : kept_) kept.begin += static_cast<uint32_t>(common);
     return true;

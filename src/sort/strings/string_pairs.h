@@ -106,6 +106,29 @@ void order_by_comparisons(std::span<KeyValue> group, OrderOf order_of) {
   for (size_t i = 1; i < group.size(); ++i) group[i].key = order_of(group[i - 1], group[i]) == 0;
 }
 
+inline bool same_bytes(const char* a, const char* b, size_t bytes) {
+  constexpr size_t word = sizeof(uint64_t);
+  if (bytes < word || bytes > 8 * word) return std::memcmp(a, b, bytes) == 0;
+  const auto difference = [&](size_t at) {
+    uint64_t x;
+    uint64_t y;
+    std::memcpy(&x, a + at, word);
+    std::memcpy(&y, b + at, word);
+    return x ^ y;
+  };
+  uint64_t differences = difference(bytes - word);
+  for (size_t i = 0; i + word < bytes; i += word) differences |= difference(i);
+  return differences == 0;
+}
+// How far two keys are alike, at most `at_most` bytes. REQUIRES: they are up to `from`.
+inline size_t common_prefix(std::string_view a, std::string_view b, size_t from, size_t at_most) {
+  const size_t end = std::min({a.size(), b.size(), at_most});
+  if (end <= from) return end;
+  if (same_bytes(a.data() + from, b.data() + from, end - from)) return end;
+  while (a[from] == b[from]) ++from;
+  return from;
+}
+
 // What values stand for.
 template <class T>
 concept KeysOfPairs = requires(const T& keys, uint64_t value) {
@@ -173,28 +196,6 @@ class StringPairs {
       }
       use(first, std::span<const std::string_view>(keys).first(count));
     }
-  }
-
-  static bool same_bytes(const char* a, const char* b, size_t bytes) {
-    constexpr size_t word = sizeof(uint64_t);
-    if (bytes < word || bytes > 8 * word) return std::memcmp(a, b, bytes) == 0;
-    const auto difference = [&](size_t at) {
-      uint64_t x;
-      uint64_t y;
-      std::memcpy(&x, a + at, word);
-      std::memcpy(&y, b + at, word);
-      return x ^ y;
-    };
-    uint64_t differences = difference(bytes - word);
-    for (size_t i = 0; i + word < bytes; i += word) differences |= difference(i);
-    return differences == 0;
-  }
-  static size_t common_prefix(std::string_view a, std::string_view b, size_t from, size_t at_most) {
-    const size_t end = std::min({a.size(), b.size(), at_most});
-    if (end <= from) return end;
-    if (same_bytes(a.data() + from, b.data() + from, end - from)) return end;
-    while (a[from] == b[from]) ++from;
-    return from;
   }
 
   // Looks at all keys, which are alike up to `from`. REQUIRES: there is one.
