@@ -5,7 +5,8 @@
 //
 // The consumer reads almost sequentially: after touching block x it may come back to blocks >= x -
 // comeback_blocks; it may jump forward. Its fault in block y waits for block y's read, maps it at
-// y, gives back what lies behind y - comeback_blocks and starts reads up to y + read_ahead_blocks.
+// y, gives back what lies behind y - comeback_blocks, or in front of what it was told is passed(),
+// and starts reads up to y + read_ahead_blocks.
 // Reads go to blocks that are at home, never where the consumer could see them. Going further back
 // works in files and costs another read: any pattern of access gives the right bytes, an almost
 // sequential one is fast. (Libraries do that unasked: glibc's memcpy may load the last bytes of a

@@ -229,7 +229,8 @@ void Planner::decide() {
                         options_.format.type != record::Type::kv64 && input_.sample.ascents == 0;
   // A copy uses little memory, and of records and lines it makes no keys.
   const bool all_in_order = few_stretches && can_copy && input_.sample.descents == 0;
-  if (fits() && !(all_in_order && input_.bytes >= copied_bytes_min)) {
+  const bool stays = fits();
+  if (stays && !(all_in_order && input_.bytes >= copied_bytes_min)) {
     plan_.method = Method::in_memory;
     plan_.why = "the input and what sorting it takes fit in memory";
     plan_.passes = 1;
@@ -240,7 +241,7 @@ void Planner::decide() {
     decision_.copies = all_in_order;
     decision_.copies ? decide_copy("in order") : decide_merge();
     // Should there be more of them than the sample saw, the input is sorted after all.
-    plan_.temp_bytes = fits() ? 0 : input_.bytes;
+    plan_.temp_bytes = stays ? 0 : input_.bytes;
   } else if (reversed) {
     plan_.method = Method::merge;
     decision_.copies_reversed = true;
