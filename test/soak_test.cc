@@ -5,7 +5,6 @@
 // taken by the next one, so that after the first rounds nothing may grow. ./check runs a few; PENSTOCK_SOAK_SECONDS
 // asks for as long as it says, and each tenth of that is told.
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +25,8 @@
 
 #include "base/random.h"
 #include "base/trials.h"
-#include "os/sanitizer.h"
+#include "os/limits.h"
+#include "os/memory.h"
 #include "penstock/bowtie.h"
 #include "penstock/containers.h"
 #include "penstock/file_stream.h"
@@ -56,15 +56,10 @@ uint64_t entries_of(const char* folder) {
 }
 
 Footprint footprint() {
-  Footprint now{.descriptors = entries_of("/proc/self/fd"),
-                .threads = entries_of("/proc/self/task")};
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) ++now.mappings;
-  std::ifstream memory("/proc/self/statm");
-  uint64_t pages = 0;
-  memory >> pages >> pages;
-  now.memory_bytes = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  return now;
+  return {.memory_bytes = os::resident_memory().bytes,
+          .mappings = os::mappings().used,
+          .descriptors = entries_of("/proc/self/fd"),
+          .threads = entries_of("/proc/self/task")};
 }
 
 class Soak : public testing::Test {

@@ -11,7 +11,6 @@
 #include <compare>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <span>
@@ -23,6 +22,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
+#include "os/limits.h"
 #include "os/memory.h"
 #include "penstock/base.h"
 #include "penstock/sort.h"
@@ -640,13 +640,6 @@ INSTANTIATE_TEST_SUITE_P(Kinds, SortMemory, testing::ValuesIn(kinds),
 
 // ---- what is left behind
 
-size_t mappings() {
-  std::ifstream maps("/proc/self/maps");
-  size_t lines = 0;
-  for (std::string line; std::getline(maps, line);) ++lines;
-  return lines;
-}
-
 TEST(SortResources, GivesBackMappingsAndMemory) {
   if (sanitized) GTEST_SKIP() << "a sanitizer keeps memory that was given back";
   const size_t count = (96 * MiB) / sizeof(KeyValue64);
@@ -657,13 +650,13 @@ TEST(SortResources, GivesBackMappingsAndMemory) {
   // Once before, so that the C library has its arenas and stacks for threads.
   fill<KeyValue64>(uniform, 1, array.items());
   ASSERT_TRUE(sort(array.items(), {.threads = 3}));
-  const size_t mappings_before = mappings();
+  const size_t mappings_before = os::mappings().used;
   const uint64_t resident_before = os::resident_memory().bytes;
   for (uint64_t round = 0; round < 3; ++round) {
     fill<KeyValue64>(uniform, round, array.items());
     ASSERT_TRUE(sort(array.items(), {.threads = 3, .stable = round == 1}));
   }
-  EXPECT_LE(mappings(), mappings_before + 4);
+  EXPECT_LE(os::mappings().used, mappings_before + 4);
   EXPECT_LE(os::resident_memory().bytes, resident_before + 4 * MiB);
 }
 

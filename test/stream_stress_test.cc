@@ -16,7 +16,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -27,6 +26,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
+#include "os/limits.h"
 #include "penstock/stream.h"
 
 namespace penstock {
@@ -410,11 +410,6 @@ class StreamStress : public ::testing::TestWithParam<Kind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, StreamStress, ::testing::ValuesIn(all_kinds),
                          [](const auto& test) { return name_of(test.param); });
 
-int64_t mappings() {
-  std::ifstream maps("/proc/self/maps");
-  return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
-}
-
 TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
   if (auto error = lacking(GetParam())) {
     ASSERT_TRUE(error->code == ErrorCode::unsupported || error->code == ErrorCode::permission)
@@ -428,7 +423,7 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
   if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) schedules = 1;
   std::signal(SIGALRM, on_alarm);
   run(random_schedule(first, GetParam()));  // the C library's own caches are filled by now
-  int64_t mappings_before = mappings();
+  uint64_t mappings_before = os::mappings().used;
   for (uint64_t seed = first; seed < first + schedules && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
     hang_text_length =
@@ -438,7 +433,7 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
     run(random_schedule(seed, GetParam()));
   }
   alarm(0);
-  EXPECT_LE(mappings(), mappings_before + 20) << "streams left mappings behind";
+  EXPECT_LE(os::mappings().used, mappings_before + 20) << "streams left mappings behind";
 }
 
 // Many streams at once: the schedules of a batch run side by side, on whatever kind each one draws.

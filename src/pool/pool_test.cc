@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "os/limits.h"
 #include "os/sanitizer.h"
 
 namespace penstock::pool {
@@ -66,10 +67,6 @@ bool has_stamp(const std::byte* at, size_t bytes, uint64_t tag) {
   return true;
 }
 
-size_t mappings() {
-  std::ifstream maps("/proc/self/maps");
-  return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
-}
 size_t descriptors() {
   return static_cast<size_t>(
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
@@ -381,11 +378,11 @@ TEST_P(PoolContract, LeavesNothingBehind) {
     pool->release(first);
   };
   use();
-  const size_t mappings_before = mappings(), descriptors_before = descriptors();
+  const size_t mappings_before = os::mappings().used, descriptors_before = descriptors();
   const uint64_t memory_before = memory_bytes();
   for (int i = 0; i < 5; ++i) use();
   if (!os::shadowed) {
-    EXPECT_LE(mappings(), mappings_before + 1);
+    EXPECT_LE(os::mappings().used, mappings_before + 1);
   }
   EXPECT_EQ(descriptors(), descriptors_before);
   EXPECT_LE(memory_bytes(), memory_before + 4 * MiB);
