@@ -182,7 +182,7 @@ TEST_F(MemoryOfACall, OfTheOtherOperationsIsWithinItsAccount) {
               [&] { return merge_files(options(two_numbers, {.name = "u64"})); });
   expect_kept("merge of lines", [&] { return merge_files(options(two_lines, {})); });
   expect_kept("check of numbers",
-              [&] { return check_file(options({"numbers"}, {.name = "u64"})); });
+              [&] { return check_file(options({"sorted-numbers"}, {.name = "u64"})); });
   expect_kept("partition", [&] {
     FilesOptions parts = options({"numbers"}, {.name = "u64"});
     parts.output = path("part-{}");
