@@ -99,8 +99,8 @@ std::atomic<uint32_t> lookups[2];
 class Lookup {
  public:
   // seq_cst, the partner of wait_for_lookups(): either the writer sees this count, or this lookup
-  // sees the writer's table.
-  Lookup() : phase_(lookup_phase.load(std::memory_order_seq_cst)) {
+  // sees the writer's table. relaxed: the writer waits for both counters.
+  Lookup() : phase_(lookup_phase.load(std::memory_order_relaxed)) {
     lookups[phase_].fetch_add(1, std::memory_order_seq_cst);
   }
   ~Lookup() { lookups[phase_].fetch_sub(1, std::memory_order_release); }
@@ -113,11 +113,12 @@ class Lookup {
 };
 
 // Returns when no lookup can see a table that was replaced before the call. Twice, for a lookup may
-// have read the phase before it changed and count itself only after the first wait.
+// have read the phase at any time before it counts itself, and stand in either counter. The phase
+// only leads new lookups away from the counter that is waited for, so that it comes to zero.
 void wait_for_lookups() {
   for (int round = 0; round < 2; ++round) {
     const uint32_t old_phase = lookup_phase.load(std::memory_order_relaxed);
-    lookup_phase.store(old_phase ^ 1, std::memory_order_seq_cst);
+    lookup_phase.store(old_phase ^ 1, std::memory_order_relaxed);
     while (lookups[old_phase].load(std::memory_order_seq_cst) != 0) sched_yield();
   }
 }
@@ -347,7 +348,7 @@ void after_fork_in_parent() PENSTOCK_THREAD_ANNOTATION(no_thread_safety_analysis
   registry().mutex.unlock();
 }
 void after_fork_in_child() PENSTOCK_THREAD_ANNOTATION(no_thread_safety_analysis) {
-  for (auto& count : lookups) count.store(0, std::memory_order_seq_cst);
+  for (auto& count : lookups) count.store(0, std::memory_order_relaxed);
   registry().mutex.unlock();
 }
 
@@ -355,8 +356,8 @@ Status install_one(int signal) REQUIRES_LOCK(registry().mutex) {
   const struct sigaction front = action_now(signal);
   if (is_ours(front)) return {};
   // The chain first: a fault may come as soon as the handler stands. What is replaced here is not
-  // freed.
-  previous(signal).store(with_newest(*previous(signal).load(std::memory_order_acquire), front),
+  // freed. release, the partner of chain().
+  previous(signal).store(with_newest(*previous(signal).load(std::memory_order_relaxed), front),
                          std::memory_order_release);
   struct sigaction ours = {};
   ours.sa_sigaction = dispatch;
@@ -466,7 +467,7 @@ Status uninstall() {
     return failure(ErrorCode::invalid_argument,
                    "uninstall the fault handlers while regions are registered", "fault registry");
   for (const int signal : handled_signals) {
-    const Previous& handlers = *previous(signal).load(std::memory_order_acquire);
+    const Previous& handlers = *previous(signal).load(std::memory_order_relaxed);
     if (handlers.empty() || !is_ours(action_now(signal)))
       continue;  // a handler above us keeps its place
     sigaction(signal, &handlers.back()->action, nullptr);

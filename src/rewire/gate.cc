@@ -9,6 +9,7 @@ bool Gate::enter() noexcept {
   uint32_t state = state_.load(std::memory_order_relaxed);
   while (true) {
     if ((state & closed_bit) != 0) {
+      // seq_cst, the partner of close(): whoever has counted itself is waited for.
       if (!has_waited) waiting_.fetch_add(1, std::memory_order_seq_cst);
       has_waited = true;
       os::futex_wait(state_, state);
@@ -20,9 +21,8 @@ bool Gate::enter() noexcept {
                                      std::memory_order_relaxed))
       break;
   }
-  // seq_cst, the partner of close(): it either sees the count before, and waits for this, or closes
-  // a gate that was passed.
-  if (has_waited && waiting_.fetch_sub(1, std::memory_order_seq_cst) == 1)
+  // relaxed: who is inside is in state_ alone, and nobody sleeps on a count that is an old one.
+  if (has_waited && waiting_.fetch_sub(1, std::memory_order_relaxed) == 1)
     os::futex_wake_all(waiting_);
   return has_waited;
 }

@@ -549,9 +549,10 @@ TableCore::Applied TableCore::apply(std::span<const Change> changes) {
 
 RewiredTable::Counts TableCore::counts() const {
   RewiredTable::Counts counts;
-  counts.pages_copied = image_ ? image_->pages_copied() : pages_copied_.load();
-  counts.pages_unshared = pages_unshared_.load();
-  counts.writes_waited = writes_waited_.load();
+  counts.pages_copied =
+      image_ ? image_->pages_copied() : pages_copied_.load(std::memory_order_relaxed);
+  counts.pages_unshared = pages_unshared_.load(std::memory_order_relaxed);
+  counts.writes_waited = writes_waited_.load(std::memory_order_relaxed);
   counts.snapshots = alive_;
   for (uint64_t slot = 0; slot < slots_; ++slot)
     counts.pages_read_only += live_->access(slot) == Protection::read;

@@ -237,7 +237,9 @@ Status ProcessStreamCore::join() {
     return fmt::format("become the {}{}", name_of(side_), why);
   };
   uint64_t free = 0;
-  if (!shared_.identity[index_of(side_)].compare_exchange_strong(free, identity_of(*self))) {
+  // relaxed, as where it is read: the word is all that it tells.
+  if (!shared_.identity[index_of(side_)].compare_exchange_strong(free, identity_of(*self),
+                                                                 std::memory_order_relaxed)) {
     return failure(ErrorCode::invalid_argument, become(""), rules_.name,
                    fmt::format("process {} is it", process_of(free).pid));
   }
@@ -308,7 +310,7 @@ void ProcessStreamCore::notice_death() noexcept {
   MutexLock lock(mutex_);
   const size_t others = index_of(other(side_));
   const os::ProcessId process =
-      process_of(shared_.identity[others].load(std::memory_order_acquire));
+      process_of(shared_.identity[others].load(std::memory_order_relaxed));
   Phase now = phase(other(side_));
   if (now == Phase::finished || now == Phase::failed) return;
   char reason[64];
@@ -324,7 +326,8 @@ void ProcessStreamCore::notice_death() noexcept {
     std::snprintf(reason, sizeof reason, "process %d has ended", process.pid);
   }
   // It may have ended while it was saying why; or it finished just before.
-  if (sides_.phase[others].compare_exchange_strong(now, Phase::failing))
+  // relaxed: what the dead one did is over, and write_failure() tells what is done here.
+  if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))
     write_failure(other(side_), ErrorCode::cancelled, reason);
 }
 

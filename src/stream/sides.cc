@@ -115,8 +115,9 @@ const int spins_max = std::thread::hardware_concurrency() > 1 ? 1000 : 0;
 
 }  // namespace
 
+// relaxed: now() has the last word.
 void EventCount::spin(uint32_t seen) const noexcept {
-  for (int spins = 0; spins < spins_max && count_.load(std::memory_order_acquire) == seen;
+  for (int spins = 0; spins < spins_max && count_.load(std::memory_order_relaxed) == seen;
        ++spins) {
     os::spin_pause();
   }

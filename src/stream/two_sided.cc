@@ -427,7 +427,10 @@ void TwoSidedCore::fail(Side side, Error error) {
   const ErrorCode code = error.code;
   MutexLock lock(mutex_);
   Phase active = Phase::active;
-  if (!sides_.phase[index_of(side)].compare_exchange_strong(active, Phase::failing)) return;
+  // relaxed: nothing is told yet; write_failure() does.
+  if (!sides_.phase[index_of(side)].compare_exchange_strong(active, Phase::failing,
+                                                            std::memory_order_relaxed))
+    return;
   (void)leave(side, behind_all(), released());
   if (own_ != nullptr) error_[index_of(side)] = std::move(error);
   write_failure(side, code, reason.c_str());

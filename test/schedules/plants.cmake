@@ -98,9 +98,10 @@ penstock_plant(pool/late_unmaps.cc "int LateUnmaps::add(std::byte* view) noexcep
 penstock_plant(stream/process_stream.cc "if (now == Phase::finished || now == Phase::failed) return;"
   "if (now == Phase::finished || now == Phase::failed || (penstock_planted(41) && now == Phase::failing)) return;")
 # The survivor writes over what the dead one said last.
-penstock_plant(stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing))" "
+penstock_plant(stream/process_stream.cc "if (sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))" "
   if (penstock_planted(42)) sides_.phase[others].store(Phase::failing);
-  if (penstock_planted(42) || sides_.phase[others].compare_exchange_strong(now, Phase::failing))")
+  if (penstock_planted(42) ||
+      sides_.phase[others].compare_exchange_strong(now, Phase::failing, std::memory_order_relaxed))")
 # Blocks are told before they are there.
 penstock_plant(stream/two_sided.cc "    sides_.released.store(std::max(released(), kept), std::memory_order_release);" "
     penstock_planted(43) ? sides_.released.store(std::max(released(), kept), std::memory_order_relaxed)
