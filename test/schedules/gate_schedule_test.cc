@@ -1,14 +1,16 @@
-// Gates, semaphores, and views that are unmapped late.
+// Gates, semaphores, counts of events, and views that are unmapped late.
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 
+#include "base/mutex.h"
 #include "os/memory.h"
 #include "os/semaphore.h"
 #include "pool/late_unmaps.h"
 #include "rewire/gate.h"
 #include "schedules/expectations.h"
+#include "stream/sides.h"
 
 namespace penstock::schedules {
 namespace {
@@ -100,6 +102,25 @@ void handing(Run& run) {
   run.go();
 }
 
+// ---- counts of events
+
+// What is announced once wakes whoever waits for it.
+void announcing(Run& run) {
+  Mutex mutex;
+  stream::EventCount changes;
+  bool has_come = false;
+  run.thread([&] {
+    const MutexLock lock(mutex);
+    while (!has_come) changes.wait(mutex);
+  });
+  run.thread([&] {
+    const MutexLock lock(mutex);
+    has_come = true;
+    changes.announce();
+  });
+  run.go();
+}
+
 // ---- late unmaps
 
 // Two sides show a block at an address of their own again and again, and give it up: no view that is in use vanishes.
@@ -140,6 +161,9 @@ TEST(GateSchedules, ASemaphoreExcludes) {
 TEST(GateSchedules, ASemaphoreHandsOver) {
   expect_right({"semaphore.handing", handing, {.deviations = 4}});
 }
+TEST(GateSchedules, WhatIsAnnouncedWakes) {
+  expect_right({"event_count.announcing", announcing, {.deviations = 4}});
+}
 TEST(GateSchedules, ViewsThatAreUsedStay) {
   expect_right({"late_unmaps.views", views, {.deviations = 2}});
 }
@@ -150,6 +174,9 @@ TEST(GateSchedules, WhatIsPlantedIsFound) {
   expect_found(21, {"semaphore.handing", handing, {.deviations = 4}});
   expect_found(22, {"semaphore.handing", handing, {.deviations = 4}});
   expect_found(23, {"semaphore.exclusion", exclusion, {.deviations = 4}});
+  expect_found(24, {"semaphore.handing", handing, {.deviations = 4}});
+  for (const int fault : {25, 26})
+    expect_found(fault, {"event_count.announcing", announcing, {.deviations = 4}});
   expect_found(31, {"late_unmaps.views", views, {.deviations = 2}});
   expect_found(32, {"late_unmaps.views", views, {.deviations = 2}});
 }

@@ -38,6 +38,13 @@ penstock_plant(fault/registry.cc "  wait_for_visitors(
       *slot);" "  if (!penstock_planted(6)) wait_for_visitors(
       *slot);")
 
+# What is replaced is published, or read, without order.
+penstock_plant(fault/registry.cc "*previous(signal).load(std::memory_order_acquire);" "*previous(signal).load(
+      penstock_planted(7) ? std::memory_order_relaxed : std::memory_order_acquire);")
+penstock_plant(fault/registry.cc "front),
+                         std::memory_order_release);" "front),
+                         penstock_planted(8) ? std::memory_order_relaxed : std::memory_order_release);")
+
 # ---- rewire/gate.cc
 
 penstock_plant(rewire/gate.cc "state + 1, std::memory_order_acquire," "state + 1,
@@ -81,6 +88,25 @@ penstock_plant(os/semaphore.cc "if ((value >> 1) < n) futex_wait(value_, value);
   "if ((value >> 1) < n) futex_wait(value_, penstock_planted(22) ? value_.load() : value);")
 penstock_plant(os/semaphore.cc "value - (n << 1), std::memory_order_acquire," "value - (n << 1),
         penstock_planted(23) ? std::memory_order_relaxed : std::memory_order_acquire,")
+
+# The units come, as far as the system's look at them goes, behind the look at the waiters.
+penstock_plant(os/semaphore.cc "void Semaphore::release(uint32_t n) noexcept {" "void Semaphore::release(uint32_t n) noexcept {
+  if (penstock_planted(24)) {
+    value_.fetch_add(n << 1, std::memory_order_release);
+    return wake();
+  }")
+
+# ---- stream/sides.cc, between threads
+
+# A sleeper is counted, or a change, without order.
+penstock_plant(stream/sides.cc "  spin(seen);
+  sleeping_.fetch_add(1, std::memory_order_seq_cst);
+  while" "  spin(seen);
+  sleeping_.fetch_add(1, penstock_planted(25) ? std::memory_order_relaxed : std::memory_order_seq_cst);
+  while")
+penstock_plant(stream/sides.cc "  if (waiting_ == 0) return;
+  count_.fetch_add(1, std::memory_order_seq_cst);" "  if (waiting_ == 0) return;
+  count_.fetch_add(1, penstock_planted(26) ? std::memory_order_relaxed : std::memory_order_seq_cst);")
 
 # ---- pool/late_unmaps.cc
 
@@ -134,6 +160,10 @@ penstock_plant(stream/two_sided.cc "  sides_.head[index].store(position, std::me
   penstock_planted(48) ? sides_.head[index].store(position, std::memory_order_relaxed)
                       : sides_.head[index].store(position, std::memory_order_release);")
 
+# What is in the head of a stream is told without order.
+penstock_plant(stream/process_stream.cc "shared->magic.store(magic_value, std::memory_order_release);" "
+  shared->magic.store(magic_value, penstock_planted(49) ? std::memory_order_relaxed : std::memory_order_release);")
+
 # ---- rewire/table_core.cc
 
 # A snapshot is taken with the gate open.
@@ -163,3 +193,17 @@ penstock_plant(rewire/table_core.cc "  std::vector<PageId> pages;
   const Gate::Closing closing(gate_);" "  std::vector<PageId> pages;
   Gate open;
   const Gate::Closing closing(penstock_planted(55) ? open : gate_);")
+
+# ---- pool/page_store.cc, rewire/range.cc
+
+# A reference goes, and is found to be the last one, without order.
+penstock_plant(pool/page_store.cc "count_of(page).fetch_sub(1, std::memory_order_acq_rel);" "count_of(page).fetch_sub(
+        1, penstock_planted(61) ? std::memory_order_relaxed : std::memory_order_acq_rel);")
+penstock_plant(pool/page_store.cc "return count_of(page).load(std::memory_order_acquire);"
+  "return count_of(page).load(penstock_planted(62) ? std::memory_order_relaxed : std::memory_order_acquire);")
+# A slot's page is told without order, when it comes and when its access changes.
+penstock_plant(rewire/range.cc "first + static_cast<uint32_t>(i), std::memory_order_release);" "first + static_cast<uint32_t>(i),
+        penstock_planted(63) ? std::memory_order_relaxed : std::memory_order_release);")
+penstock_plant(rewire/range.cc "cell(i).store(entry_of(page(i), access), std::memory_order_release);"
+  "cell(i).store(entry_of(page(i), access),
+        penstock_planted(64) ? std::memory_order_relaxed : std::memory_order_release);")

@@ -2,6 +2,7 @@
 // scheduler for the processes. Their memory is real; whether a process still runs is what the scheduler says.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "fault/registry.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 #include "os/process.h"
@@ -18,6 +20,18 @@
 namespace {
 penstock::schedules::Run* processes = nullptr;  // their numbers are those of the threads, and 1
 int process_now = 0;
+
+// The first file that was mapped, as another process may find it, which waits for nobody to hand it over.
+class Descriptor {
+ public:
+  [[gnu::no_sanitize_thread, gnu::noinline]] void set(int fd) {
+    if (fd_ < 0) fd_ = fd;
+  }
+  [[gnu::no_sanitize_thread, gnu::noinline]] int now() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+} first_mapped;
 }  // namespace
 
 // ---- in place of os/process_linux.cc
@@ -46,6 +60,7 @@ extern "C" int __wrap__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10Protection
     penstock::Protection access, bool populate) {
   struct stat status = {};
   fstat(file->fd(), &status);
+  first_mapped.set(file->fd());
   penstock::schedules::same_memory(at, bytes, status.st_ino, offset);
   return __real__ZNK8penstock2os10MemoryFile3mapEPSt4bytemmNS_10ProtectionEb(
       file, at, bytes, offset, access, populate);
@@ -63,6 +78,16 @@ struct Told {  // what a side was told at the end
   bool is_done = false;
 };
 
+ProcessStream::Options options(uint32_t read_ahead) {
+  return {.bytes = 2 * blocks * block,
+          .block_bytes = block,
+          .read_ahead_blocks = read_ahead,
+          .producer_comeback_blocks = 0,
+          .consumer_comeback_blocks = 0,
+          .policy = ErrorPolicy::recover,
+          .attach_ms_max = 0};
+}
+
 std::unique_ptr<stream::ProcessStreamCore> process(
     int number, Result<std::unique_ptr<stream::ProcessStreamCore>> core) {
   require(core.has_value() && number == process_now, "a stream cannot be opened");
@@ -74,14 +99,7 @@ struct Pair {
   explicit Pair(Run& run, uint32_t read_ahead) {
     processes = &run;
     process_now = 1;
-    producer = process(1, stream::ProcessStreamCore::create({.bytes = 2 * blocks * block,
-                                                             .block_bytes = block,
-                                                             .read_ahead_blocks = read_ahead,
-                                                             .producer_comeback_blocks = 0,
-                                                             .consumer_comeback_blocks = 0,
-                                                             .policy = ErrorPolicy::recover,
-                                                             .attach_ms_max = 0},
-                                                            Side::producer));
+    producer = process(1, stream::ProcessStreamCore::create(options(read_ahead), Side::producer));
     process_now = 2;
     consumer = process(2, stream::ProcessStreamCore::attach(producer->fd(), Side::consumer,
                                                             {.policy = ErrorPolicy::recover}));
@@ -180,6 +198,30 @@ void consumer_dies(Run& run) {
   run.bury();
 }
 
+// A process that attaches while the stream is still being made is refused, or finds all of it.
+void attaching(Run& run) {
+  processes = &run;
+  process_now = 1;
+  first_mapped = {};
+  require(fault::install().has_value(), "no handler");  // the registry is there before the threads
+  std::unique_ptr<stream::ProcessStreamCore> producer, consumer;
+  run.thread([&] {
+    producer = process(1, stream::ProcessStreamCore::create(options(0), Side::producer));
+  });
+  run.thread([&] {
+    while (!consumer) {
+      sched_yield();
+      if (first_mapped.now() < 0) continue;
+      auto core = stream::ProcessStreamCore::attach(first_mapped.now(), Side::consumer,
+                                                    {.policy = ErrorPolicy::recover});
+      if (core) consumer = std::move(*core);
+      require(core || core.error().hint == "what ProcessStream::open() of this version made",
+              "a stream was taken for one that is complete");
+    }
+  });
+  run.go();
+}
+
 const Case waits{
     "process_stream.without_read_ahead", without_read_ahead, {.deviations = 2, .random = 300}};
 const Case reads_ahead{
@@ -188,6 +230,7 @@ const Case producer_ends{
     "process_stream.producer_dies", dies_at_work, {.deviations = 2, .random = 300}};
 const Case failing_ends{
     "process_stream.dies_while_it_fails", dies_while_it_fails, {.deviations = 1, .random = 300}};
+const Case attaches{"process_stream.attaching", attaching, {.deviations = 2, .random = 300}};
 const Case consumer_ends{
     "process_stream.consumer_dies", consumer_dies, {.deviations = 1, .random = 300}};
 
@@ -195,7 +238,7 @@ class ProcessStreamSchedules : public testing::TestWithParam<Case> {};
 
 INSTANTIATE_TEST_SUITE_P(Orders, ProcessStreamSchedules,
                          testing::Values(waits, reads_ahead, producer_ends, failing_ends,
-                                         consumer_ends),
+                                         consumer_ends, attaches),
                          name_of_case);
 
 TEST_P(ProcessStreamSchedules, AllArrivesOrIsToldOf) {
@@ -207,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(Planted, ProcessStreamFaults,
                          testing::Values(Planted{41, &failing_ends}, Planted{42, &producer_ends},
                                          Planted{43, &reads_ahead}, Planted{44, &waits},
                                          Planted{45, &waits}, Planted{46, &waits},
-                                         Planted{47, &waits}, Planted{48, &waits}),
+                                         Planted{47, &waits}, Planted{48, &waits},
+                                         Planted{49, &attaches}),
                          name_of_planted);
 
 TEST_P(ProcessStreamFaults, AreFound) {

@@ -101,6 +101,34 @@ void changes(Run& run) {
   require(stays.served == 1 && unserved == 0, "a fault was not served");
 }
 
+// ---- handlers of others
+
+int others_called = 0;
+void older(int) {
+  ++others_called;
+}
+void newer(int) {
+  ++others_called;
+}
+// Another party's handler comes to stand above ours, and ours above it.
+void come_above(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigaction(SIGSEGV, &action, nullptr);
+  require(fault::install().has_value(), "our handler cannot be installed");
+}
+
+// The chain of older handlers is replaced while a fault that is nobody's goes down it.
+void chaining(Run& run) {
+  come_above(newer);
+  come_above(older);  // each order begins with these two, the older one last
+  others_called = 0;
+  run.thread([&] { fault_at(memory); });
+  run.thread([&] { come_above(newer); });
+  run.go();
+  require(others_called == 1, "a fault did not come to one handler of the others");
+}
+
 class RegistrySchedules : public testing::Test {
  protected:
   void TearDown() override { plant(0); }
@@ -115,7 +143,12 @@ TEST_F(RegistrySchedules, ASlotServesItsOwnRegionAlone) {
 TEST_F(RegistrySchedules, ARegionThatStaysIsServed) {
   expect_right({"registry.changes", changes, {.deviations = 3}});
 }
+TEST_F(RegistrySchedules, AFaultThatIsNobodysGoesDownTheChain) {
+  expect_right({"registry.chaining", chaining, {.deviations = 4}});
+}
 TEST_F(RegistrySchedules, WhatIsPlantedIsFound) {
+  for (const int fault : {7, 8})
+    expect_found(fault, {"registry.chaining", chaining, {.deviations = 4}});
   for (int fault = 1; fault <= 6; ++fault) {
     SCOPED_TRACE(fault);
     plant(fault);

@@ -14,6 +14,8 @@
 // none older than what it saw before, none older than the last seq_cst one if it is seq_cst itself. So an order that is
 // too weak shows as an old value, or as a race: two accesses without order between them of which one is a store to
 // memory that is not atomic. Releasing memory counts as a store to all of it, and it is not used again in this order.
+// The look of a futex call, before it sleeps, is a seq_cst load, and none of what threads did before they woke this
+// futex is too new for it.
 //
 // Where this is stricter or laxer than the language: a seq_cst fence joins what threads have seen with those before it,
 // compare_exchange_weak does not fail without a reason, and a consumed dependency is an acquire.
@@ -159,6 +161,7 @@ ucontext_t scenario_context;
 HashMap<uint64_t, Location>* locations;
 HashMap<uint64_t, Bytes>* bytes_of;
 HashMap<uint64_t, Lock>* locks;
+HashMap<uint64_t, Clock>* wakes;        // of a futex: what the threads had seen that woke it
 OrderedMap<uint64_t, uint64_t>* freed;  // begin to end
 Vector<void*>* to_free;
 Vector<Mapping>* mappings;
@@ -331,6 +334,14 @@ bool on_own_stack(const volatile void* address) {
   return at >= stack && at < stack + stack_bytes;
 }
 
+bool is_acquire(int order) {
+  return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL ||
+         order == __ATOMIC_SEQ_CST;
+}
+bool is_release(int order) {
+  return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
+}
+
 void check_alive(const volatile void* address) {
   if (freed->empty()) return;
   const auto at = reinterpret_cast<uint64_t>(address);
@@ -340,8 +351,7 @@ void check_alive(const volatile void* address) {
     fail("memory is used that was released", const_cast<const void*>(address));
 }
 
-void access_granule(uint64_t key, uint8_t mask, bool is_store, const void* address) {
-  Bytes& bytes = (*bytes_of)[key];
+void check_granule(const Bytes& bytes, uint8_t mask, bool is_store, const void* address) {
   const Clock& clock = all[current].clock;
   for (int t = 0; t < threads_max; ++t) {
     if (t == current) continue;
@@ -350,6 +360,11 @@ void access_granule(uint64_t key, uint8_t mask, bool is_store, const void* addre
     if (is_store && (bytes.loaded_mask[t] & mask) != 0 && !clock.has_seen(t, bytes.loaded[t]))
       fail("a store races with a load", address);
   }
+}
+void access_granule(uint64_t key, uint8_t mask, bool is_store, const void* address) {
+  Bytes& bytes = (*bytes_of)[key];
+  check_granule(bytes, mask, is_store, address);
+  const Clock& clock = all[current].clock;
   (is_store ? bytes.stored : bytes.loaded)[current] = clock.at[current];
   uint8_t& masks = (is_store ? bytes.stored_mask : bytes.loaded_mask)[current];
   masks = static_cast<uint8_t>(masks | mask);
@@ -368,6 +383,17 @@ void access(const void* address, size_t size, bool is_store) {
   }
 }
 
+// An atomic load, of at most eight bytes, beside stores to the same memory that are not atomic. One that acquires may
+// come before there is anything: its value says so.
+void check_atomic_load(const volatile void* address, size_t size, int order) {
+  check_alive(address);
+  if (is_quiet || is_acquire(order) || on_own_stack(address)) return;
+  const uint64_t at = key_of(address);
+  const auto mask = static_cast<uint8_t>(((1u << size) - 1) << at % 8);
+  if (const auto plain = bytes_of->find(at / 8); plain != bytes_of->end())
+    check_granule(plain->second, mask, false, const_cast<const void*>(address));
+}
+
 template <class T>
 uint64_t bits_of(T value) {
   if constexpr (sizeof(T) > 8) {
@@ -383,14 +409,6 @@ Location& location_of(const volatile void* address, uint64_t value_now) {
   Location& location = (*locations)[key_of(address)];
   if (location.stores.empty()) location.stores.push_back({value_now, all[0].clock, 0, 0});
   return location;
-}
-
-bool is_acquire(int order) {
-  return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL ||
-         order == __ATOMIC_SEQ_CST;
-}
-bool is_release(int order) {
-  return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
 }
 
 void see(Location& location, size_t store, int order) {
@@ -444,7 +462,7 @@ template <class T>
 T load(const volatile T* address, int order, void* from) {
   if (!in_thread()) return __atomic_load_n(address, __ATOMIC_SEQ_CST);
   step();
-  check_alive(address);
+  check_atomic_load(address, sizeof *address, order);
   Location& location = location_of(address, bits_of(__atomic_load_n(address, __ATOMIC_RELAXED)));
   const size_t store = choose_store(location, order);
   const uint64_t bits = location.stores[store].value;
@@ -482,6 +500,14 @@ T modify(volatile T* address, int order, int failure_order, void* from, Change c
   }
   if (stores) __atomic_store_n(address, after, __ATOMIC_RELAXED);
   return before;
+}
+
+// Whether the word is `expected`, for a futex call.
+bool holds(const volatile uint32_t* word, uint32_t expected) {
+  Location& location = location_of(word, *word);
+  const size_t store = choose_store(location, __ATOMIC_SEQ_CST);
+  see(location, store, __ATOMIC_RELAXED);
+  return location.stores[store].value == expected;
 }
 
 void fence(int order) {
@@ -530,6 +556,7 @@ void clear() {
   locations->clear();
   bytes_of->clear();
   locks->clear();
+  wakes->clear();
   freed->clear();
   for (void* block : *to_free) std::free(block);
   to_free->clear();
@@ -695,6 +722,7 @@ Found explore(const std::string& name, const Bounds& bounds,
     locations = new HashMap<uint64_t, Location>;
     bytes_of = new HashMap<uint64_t, Bytes>;
     locks = new HashMap<uint64_t, Lock>;
+    wakes = new HashMap<uint64_t, Clock>;
     freed = new OrderedMap<uint64_t, uint64_t>;
     to_free = new Vector<void*>;
     mappings = new Vector<Mapping>;
@@ -765,17 +793,23 @@ void operator delete(void* block, size_t) noexcept {
 
 namespace penstock::os {
 
-// Waits as the kernel does: only if the newest value is the expected one.
 static void wait_for(const std::atomic<uint32_t>& word, uint32_t expected, bool is_timed) {
   if (!in_thread()) fail("the scenario itself would wait");
   step();
-  if (*reinterpret_cast<const volatile uint32_t*>(&word) == expected)
-    block(key_of(&word), is_timed);
+  const uint64_t key = key_of(&word);
+  const Clock& woken = (*wakes)[key];
+  Clock& visible = all[current].visible;
+  visible.join(woken);
+  if (!holds(reinterpret_cast<const volatile uint32_t*>(&word), expected)) return;
+  block(key, is_timed);
+  visible.join(woken);
 }
 static void wake_all(const std::atomic<uint32_t>& word) {
   if (!in_thread()) return;
   step();
-  wake(key_of(&word));
+  const uint64_t key = key_of(&word);
+  (*wakes)[key].join(all[current].clock);
+  wake(key);
 }
 void futex_wait(const std::atomic<uint32_t>& word, uint32_t expected) noexcept {
   wait_for(word, expected, false);
