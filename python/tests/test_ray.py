@@ -221,6 +221,16 @@ def test_a_job_whose_driver_was_killed_goes_on(tmp_path):
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] <= 5
 
 
+def test_a_job_that_was_finished_is_left_as_it_is(tmp_path):
+    """But for what its driver could not remove any more."""
+    pattern = write_numbers(tmp_path / "in", NUMBERS["zipf"])
+    manifest = penstock.ray.sort(pattern, tmp_path / "out", **SMALL, **LOCAL)
+    (tmp_path / "out/.penstock-0123456789ab").mkdir()
+    (tmp_path / "out/.penstock-0123456789ab/run-0").touch()
+    assert penstock.ray.resume(tmp_path / "out", address="local") == manifest
+    check_numbers(manifest, NUMBERS["zipf"])  # and that nothing else lies there
+
+
 def test_a_driver_killed_before_its_manifest_has_a_name_leaves_nothing_hidden(tmp_path):
     program = """if True:
         import os, penstock.ray, sys

@@ -15,7 +15,7 @@ from . import journal, sample, storage, tables
 from .driver import Driver, check_output_is_new
 from .engine import Cluster, ThisMachine
 from .job import Input, Job, MiB, PROCESS_BYTES, words_of
-from .manifest import Manifest
+from .manifest import NAME, Manifest
 
 Paths = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
@@ -169,8 +169,13 @@ def group(inputs: Any, output: str | os.PathLike[str], *, count: bool = False, s
 def resume(path: str | os.PathLike[str], *, tasks_per_node: int | None = None, address: str | None = None,
            progress: Progress = None) -> Manifest:
     """Goes on with a job whose driver was lost: by the folder that it writes to, or by its journal in there. What is finished, and what
-    still lies on the nodes, is not done again."""
-    job = journal.load(os.fspath(path))
+    still lies on the nodes, is not done again. A job that was finished is left as it is."""
+    try:
+        job = journal.load(os.fspath(path))
+    except FileNotFoundError:
+        if NAME in storage.names(os.fspath(path)):
+            return Manifest.load(os.fspath(path))
+        raise
     engine = engines.choose(address, tasks_per_node, job.memory)
     bar = _Bar(progress)
     try:

@@ -170,7 +170,11 @@ class Driver:
         except BaseException:
             self._stop()
             raise
-        self._sweep()
+        try:
+            self._sweep()
+        except BaseException:  # Ctrl-C
+            self._sweep()
+            raise
         return manifest
 
     def _take_over(self) -> None:
@@ -426,6 +430,7 @@ class Driver:
         self.on_each_node(tasks.sweep)
         if not storage.is_local(self.job.output):
             storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])
+        self.journal.close()
         for name in storage.names(self.job.folder):
             if name.startswith(self.job.hidden):
                 storage.remove(storage.join(self.job.folder, name))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,7 @@ class Journal:
     def begin(self) -> None:
         """This driver's run gets a number of its own."""
         storage.make_folder(self._job.journal)
+        storage.sync(self._job.folder)  # its name
         runs = [int(name[4:]) for name in storage.names(self._job.journal) if name.startswith("run-")]
         self.run = max(runs, default=-1) + 1
         self._write(f"run-{self.run}", {})
@@ -90,15 +92,24 @@ class Journal:
                                              **dict(told, missing=frozenset(told["missing"])))
         return groups, parts
 
-    def remove(self) -> None:
-        storage.remove(self._job.journal)
+    def close(self) -> None:
+        """From here on there is nothing to go on with: what is left of it may be removed in any order."""
+        storage.remove(storage.join(self._job.journal, "job.json"))
 
 
 def find(path: str) -> str:
-    """The journal itself, or the only one of the folder that a job writes to."""
-    if storage.names(path) and "job.json" in storage.names(path):
+    """The journal itself, or the only one of the folder that a job writes to. One without job.json, of a driver that was lost before
+    its job began or behind its end, is removed."""
+    names = storage.names(path)
+    if "job.json" in names:
         return path
-    found = [name for name in storage.names(path) if name.startswith(".penstock-") and "-part-" not in name]
+    found = []
+    for name in names:
+        if re.fullmatch(r"\.penstock-[0-9a-f]{12}", name):
+            if "job.json" in storage.names(storage.join(path, name)):
+                found.append(name)
+            else:
+                storage.remove(storage.join(path, name))
     if len(found) != 1:
         raise FileNotFoundError(f"{path} has {'no journal' if not found else 'several journals: name one of ' + ', '.join(found)}")
     return storage.join(path, found[0])
