@@ -93,6 +93,8 @@ class Fault:
             return {SAME}
         if self.kind == "error" and self.call in ("clone3", "clone") and self.call not in operation.needs:
             return {SAME}
+        if operation.processes and self.kind in ("kill", "term", "int"):
+            return {SAME, FAILS, ENDS}  # it may be one of the others that ends
         if self.kind == "without" and self.detail in operation.needs:
             return MAY_FAIL
         return self.what.outcomes(self, operation) if callable(self.what.outcomes) else self.what.outcomes
@@ -312,6 +314,8 @@ def refused_call(rng, operation, counts):
 def at_a_call(kind, *details):
     def draw(rng, operation, counts):
         if kind in ("truncate", "grow", "change", "replace", "remove") and (operation.from_stdin or not operation.inputs):
+            return None
+        if kind == "twin" and operation.alone:
             return None
         return Fault(kind, rng.choice(details) if details else "", *at_any_call(rng, operation, counts))
     return draw

@@ -134,6 +134,19 @@ def places(pattern, data):
     return text(found)
 
 
+CHANGED = bytes(((byte ^ 0x5a) + 1) % 256 for byte in range(256))
+CELLS = 1 << 18
+
+
+def table_of_cells(data):
+    """Of two writers. The last word that leads to a cell leaves its number there."""
+    words, cells = array.array("Q", data), array.array("Q", bytes(16 * CELLS))
+    for writer, own in enumerate((words[:len(words) // 2], words[len(words) // 2:])):
+        for number, word in enumerate(own, 1):
+            cells[writer * CELLS + word % CELLS] = number
+    return cells.tobytes()
+
+
 # ---- operations
 
 
@@ -147,6 +160,7 @@ class Operation:
     can_be: typing.Callable = lambda inputs, outputs: True
     sizes: tuple = ("none", "few", "small", "large")
     outputs: tuple = ("out",)  # names in the folder of outputs; () is standard output
+    also: tuple = ()  # names that are there with them, and are not compared
     from_stdin: bool = False
     in_place: bool = False  # the output replaces input 0
     resumes: bool = False
@@ -155,12 +169,16 @@ class Operation:
     quiet_codes: tuple = ()  # of them those that say nothing
     needs: tuple = ("clone3", "clone")  # the calls that it cannot do without
     environment: tuple = ()
+    alone: bool = False  # it is not run a second time before it has ended
     python: bool = False  # the words are a program of Python
+    streams: bool = False  # the words are for torture_streams
+    processes: bool = False  # that each may be struck
+    memory: str = "1024M"  # that it may take, where no -S says so
 
     @property
     def budget(self):
         """Bytes of memory that it may take, where it is told."""
-        told = self.words[self.words.index("-S") + 1] if "-S" in self.words else "1024M"
+        told = self.words[self.words.index("-S") + 1] if "-S" in self.words else self.memory
         return int(told.removesuffix("M")) * MIB
 
     def expects(self, inputs):
@@ -175,13 +193,19 @@ def same_lines(inputs, outputs):
     return sorted(lines_of(inputs[0])) == sorted(line for data in outputs for line in lines_of(data))
 
 
+def through(kind, expected=lambda data: data.translate(CHANGED), memory="16M", **options):
+    """See streams.cc."""
+    return Operation(kind if kind == "snapshots" else f"stream-{kind}", (kind, "{in0}", "{out}"), (numbers,), expected, streams=True,
+                     memory=memory, **options)
+
+
 NUMBERS = ("--format", "u64")
 PARTS = tuple(f"part-{i}" for i in range(5))
 # The calls of Python's start are not counted: they end where at_call is told. Its errors are told as the program tells its own.
 FROM = 11  # F_GETSIG, which nobody else calls
 PYTHON = f"""
 import fcntl, os, sys
-import penstock
+import penstock.ray
 fcntl.fcntl(0, {FROM})
 code = 0
 try:
@@ -191,6 +215,14 @@ except Exception as error:
     code = 2
 os._exit(code)
 """
+
+# Without a cluster. A job whose driver was lost is gone on with.
+RAY_OUTPUTS = tuple(f"part-0000{i}" for i in range(3))
+RAY = """try:
+        penstock.ray.resume(os.path.dirname(r'{out}'), address='local', tasks_per_node=2)
+    except FileNotFoundError:
+        penstock.ray.sort(r'{in0}', r'{out}', format='u64', memory_per_task='128M', parts=3, group_size='8M', temp=r'{temp}',
+                          address='local', tasks_per_node=2)"""
 
 ALL = [
     sort("u64", numbers, sorted_numbers, *NUMBERS),
@@ -234,4 +266,10 @@ ALL = [
     Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', "
                                              "temp=r'{temp}', format='csv', output_format='csv')"),),
               (table,), sorted_table, sizes=("few", "small"), python=True),
+    Operation("python-ray", (PYTHON.format(RAY),), (numbers,), None, lambda inputs, outputs: sorted_numbers(inputs[0]) == b"".join(outputs),
+              sizes=("few", "small", "large"), outputs=RAY_OUTPUTS, also=("_manifest.json",), alone=True, python=True),
+    through("threads"),
+    through("guard"),
+    through("processes", processes=True, needs=("clone3", "clone", "memfd_create")),
+    through("snapshots", table_of_cells, "64M", processes=True, needs=("clone3", "clone", "memfd_create", "pidfd_open")),
 ]

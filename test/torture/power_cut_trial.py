@@ -13,7 +13,7 @@ WORD = "power-cut="
 
 def variants(operation):
     """What is there before the run under the names of its outputs."""
-    return ("new",) if operation.in_place else ("new", "old")
+    return ("new",) if operation.in_place or operation.alone else ("new", "old")
 
 
 def name_of(operation, size, variant, image):

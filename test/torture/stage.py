@@ -11,7 +11,6 @@ import threading
 
 import operations
 import trial as trials
-from faults import Cannot
 
 
 @dataclasses.dataclass
@@ -33,7 +32,8 @@ class Stage:
     def __init__(self, program, at_call, python="", package="", deadline_s=120):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-torture-"))
         self.folder.chmod(0o755)  # for those without rights
-        self.program, self.at_call = (self.copied(path) for path in (program, at_call))
+        streams = pathlib.Path(at_call).with_name("torture_streams")
+        self.program, self.at_call, self.streams = (self.copied(path) for path in (program, at_call, streams))
         self.python, self.package = python, package
         self.deadline_s = deadline_s
         self.lock = threading.Lock()
@@ -107,24 +107,3 @@ class Stage:
                         problem = "exit code 0 and a wrong output"
                 return Undisturbed(ended.counts, trials.Judge(place, run, ended, []).problem() or problem)
         return self.once(self.runs, (operation.name, size), make)
-
-    def make_cgroup(self, bytes_max):
-        """Of the kernel's first or second kind, below the one that we are in."""
-        for row in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = row.split(":", 2)
-            if controllers == "memory":
-                base, limit = pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
-            elif controllers == "" and pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
-                base, limit = pathlib.Path("/sys/fs/cgroup" + path), "memory.max"
-            else:
-                continue
-            folder = base / f"penstock-torture-{os.getpid()}-{next(self.numbers)}"
-            try:
-                folder.mkdir()
-                (folder / limit).write_text(str(bytes_max))
-                return folder
-            except OSError as error:
-                if folder.exists():
-                    folder.rmdir()
-                raise Cannot(f"a memory cgroup: {error.strerror}") from error
-        raise Cannot("a memory cgroup: the kernel has none here")

@@ -6,7 +6,8 @@ import pathlib
 import re
 
 OPERATIONS = {name: column for column, names in (("sort", "sort"), ("merge, partition, group, join",) * 2, ("cat, find, gen",) * 2,
-                                                 ("convert, replay",) * 2, ("Python", "python")) for name in names.split(", ")}
+                                                 ("convert, replay",) * 2, ("streams, snapshots", "stream, snapshots"),
+                                                 ("Python", "python")) for name in names.split(", ")}
 FAULTS = (("calls refused", ("error",)), ("kill -9", ("kill",)), ("SIGTERM, SIGINT", ("term", "int")), ("stopped and gone on", ("stop",)),
           ("input changed, cut, grown, replaced, removed", ("truncate", "grow", "change", "replace", "remove")),
           ("folders removed", ("remove-folder",)), ("small disk", ("disk",)), ("errors of the disk, torn transfers", ("seam-error",)),

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 
+import cgroup
 import operations
 from faults import ENDS, FAILS, MUST_FAIL, SAME, Cannot, Fault, rot
 
@@ -123,7 +124,7 @@ class Place:
         words = [word.format(**self.words) for word in operation.words]
         if operation.python:
             return [str(self.stage.python), "-c", *words]
-        return [str(self.stage.program), *words]
+        return [str(self.stage.streams if operation.streams else self.stage.program), *words]
 
     def mount(self, folder, size_bytes):
         if LIBC.mount(b"tmpfs", bytes(folder), b"tmpfs", 0, f"size={size_bytes},mode=0777".encode()) != 0:
@@ -131,9 +132,10 @@ class Place:
         self.closing.callback(LIBC.umount2, bytes(folder), 2)
 
     def cgroup(self, bytes_max):
-        folder = self.stage.make_cgroup(bytes_max)
-        self.closing.callback(remove_cgroup, folder)
-        return folder
+        try:
+            return self.closing.enter_context(cgroup.memory(bytes_max))
+        except OSError as error:
+            raise Cannot(f"a memory cgroup: {error.strerror or error}") from error
 
     def read_fifo(self, path):
         """Into a file aside, for as long as the trial goes on."""
@@ -193,7 +195,7 @@ class Place:
         wanted = {"in", "out", "temp", "temp2", "stdout", "stderr", "aside", "read"}
         found = [path.name for path in self.folder.iterdir() if path.name not in wanted]
         names = {path.name for path in self.outputs} | {path.name for path in self.inputs} | self.kept
-        names |= set(self.trial.operation.outputs)
+        names |= {*self.trial.operation.outputs, *self.trial.operation.also}
         for folder, allowed in (("in", names), ("out", names), ("temp", ()), ("temp2", ())):
             if (self.folder / folder).is_dir():
                 found += [f"{folder}/{path.name}" for path in (self.folder / folder).iterdir() if path.name not in allowed]
@@ -206,15 +208,6 @@ def stamp(path):
     except OSError as error:
         return error.errno
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode
-
-
-def remove_cgroup(folder):
-    """When the kernel has let go of its processes."""
-    for _ in range(200):
-        try:
-            return folder.rmdir()
-        except OSError:
-            time.sleep(0.005)
 
 
 class Run:
@@ -474,7 +467,7 @@ class Judge:
 
 def left_to_the_next(operation, run, ended):
     """What a run could not clean up, because it was ended at once, or is to be gone on with."""
-    uncaught = ended.code < 0 and not run.signals.get(-ended.code, False)
+    uncaught = not all(run.signals.values()) if operation.processes else ended.code < 0 and not run.signals.get(-ended.code, False)
     return uncaught or (operation.resumes and ended.code != 0)
 
 
