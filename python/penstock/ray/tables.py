@@ -112,7 +112,7 @@ def _slice(job: Job, batches: Iterator[Any], schema: Any, plain: Any, budget: _B
     files = _penstock.FilesOptions()
     files.set_paths([], os.fsencode(path), [os.fsencode(temp)])
     files.items.name = "rows"
-    files.memory_bytes, files.sync = budget.native, False
+    files.memory_bytes = budget.native
     rows = _rows(plain, _keys(_by(job), job.table["nulls"], schema), budget)
     source = _Input(schema, batches, budget)
     with Batches(_penstock.slice_rows(files, options, rows, 1), [source], schema, plain, _Bar(tasks.go_on), True) as run:

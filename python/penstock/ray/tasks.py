@@ -270,7 +270,6 @@ def distribute(job: Job, group: int, attempt: str, wanted: list[bool]) -> Sliced
             told = tables.slice_group(job, group, path, slicing(job, group, wanted))
         else:
             files = job.files(path, job.native_bytes, [folder])
-            files.sync = False
             feed = add_inputs(job, files, group)
             if feed is not None and job.header:
                 feed = _behind(job.header, feed)
