@@ -34,8 +34,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-
 namespace penstock::stream {
 
 // ---- opening and closing
@@ -94,10 +92,9 @@ RemapStreamCore::~RemapStreamCore() {
   for (fault::EventServer& events : events_) events = {};
   stop_watching();
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    if (slots_[i].place != Place::nowhere) {
-      const int error = pool_->unmap(blocks_[i], address_of(slots_[i]));
-      PENSTOCK_CHECK(error == 0, "a stream's block cannot be taken home");
-    }
+    // A block that cannot go home goes with its range, and the pool after it.
+    if (slots_[i].place != Place::nowhere && pool_->unmap(blocks_[i], address_of(slots_[i])) != 0)
+      continue;
     pool_->give(blocks_[i]);
   }
   for (os::Reservation& range : ranges_) {
