@@ -833,6 +833,13 @@ class FullDisk(Case):
                 self.assertEqual(list(place.iterdir()), [])
                 self.assert_no_leftovers("large.u64", "small")
 
+    def test_what_is_said_to_shrink_needs_less_room(self):
+        place, path = self.mount(64 * MIB), self.gen("numbers", "u64", 16 * MIB, "--dist", "rootdup")
+        words = ["sort", path, "--format", "u64", "-S", SMALL_MEMORY, "-T", place, "-o", self.folder / "out", "--device", "sata-ssd"]
+        self.assert_message(run(*words, code=2), str(place), "or --compress-temporaries always")
+        run(*words, "--compress-temporaries", "always")
+        run("check", "--format", "u64", self.folder / "out")
+
     def test_a_disk_that_fills_up_meanwhile_ends_it_in_order(self):
         # From a pipe the size is not known, so the space cannot be checked before.
         place, path = self.mount(64 * MIB), self.large()

@@ -1,11 +1,17 @@
 """The limits of docs/limits.md, each at its edge and one beyond: limits_test.py PENSTOCK ROOT [TEST...]."""
 
+import contextlib
+import json
 import os
 import pathlib
 import resource
+import shutil
+import subprocess
 import sys
 import tempfile
+import time
 
+import cgroup
 import end_to_end
 import named_tests
 from end_to_end import run
@@ -14,7 +20,7 @@ ROOT = pathlib.Path(sys.argv.pop(2)).resolve()
 # What is tried is not the disk.
 if os.path.isdir("/dev/shm"):
     tempfile.tempdir = "/dev/shm"
-MIB, TIB = 1 << 20, 1 << 40
+MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
 SANITIZED = "ASAN_OPTIONS" in os.environ
 
 
@@ -135,6 +141,52 @@ class Most(Case):
         parts = list((self.folder / "parts").iterdir())
         self.assertEqual(len(parts), 65536)
         self.assertEqual(sum(part.stat().st_size for part in parts), 800_000)
+
+
+class Whole(Case):
+    """Label `full`, on a disk: minutes."""
+
+    @contextlib.contextmanager
+    def memory_cgroup(self, bytes_max):
+        """None, and a part that is skipped, where none can be had."""
+        with contextlib.ExitStack() as stack:
+            group = None
+            try:
+                group = stack.enter_context(cgroup.memory(bytes_max))
+            except OSError as error:
+                with self.subTest("a memory cgroup"):
+                    self.skipTest(f"a memory cgroup: {error}")
+            yield group
+
+    def test_200_gib_within_one(self):
+        """4 GiB, named PENSTOCK_LIMITS_TIMES times (50). Temporaries lack the bits that their numbers share; the output goes to a check."""
+        times = int(os.environ.get("PENSTOCK_LIMITS_TIMES", "50"))
+        folder = tempfile.TemporaryDirectory(prefix="penstock-limits-", dir="/var/tmp")
+        self.addCleanup(folder.cleanup)
+        free = shutil.disk_usage(folder.name).free - 4 * GIB
+        if free < 0:
+            self.skipTest("the input needs 4 GiB in /var/tmp")
+        numbers = pathlib.Path(folder.name) / "numbers"
+        run("gen", "--format", "u64", "--dist", "rootdup", "--count", 4 * GIB // 8, "-o", numbers)
+        words = ["--format", "u64", "-S", "1G", "-T", folder.name, "--compress-temporaries", "always", *[numbers] * times]
+        needed = json.loads(run("plan", *words, "--json").stdout)["sort"]["temp_bytes"]
+        if free < needed * 9 // 8:
+            self.skipTest(f"temporaries need {needed * 9 // 8 // GIB} GiB in /var/tmp: {free // GIB} are free")
+        begin = time.monotonic()
+        program, check = os.path.abspath(sys.argv[1]), ["check", "--format", "u64", "--json"]
+        with self.memory_cgroup(GIB * 10 // 9) as group:
+            with subprocess.Popen([program, "sort", *map(str, words)], stdout=subprocess.PIPE,
+                                  preexec_fn=lambda: group and (group / "cgroup.procs").write_text("0")) as sort:
+                checked = json.loads(subprocess.run([program, *check], stdin=sort.stdout, stdout=subprocess.PIPE, check=True).stdout)
+                _, sort.returncode, usage = os.wait4(sort.pid, 0)
+        print(f"{4 * times} GiB in {time.monotonic() - begin:.0f} s, {usage.ru_maxrss >> 10} MiB resident, "
+              f"{needed / GIB:.1f} GiB of temporaries planned", file=sys.stderr)
+        self.assertEqual(sort.returncode, 0)
+        before = json.loads(run(*check, numbers, code=1).stdout)
+        self.assertEqual(checked["count"], times * before["count"])
+        self.assertEqual(int(checked["checksum"], 16), times * int(before["checksum"], 16) % (1 << 128))
+        self.assertLessEqual(usage.ru_maxrss << 10, GIB)
+        self.assertEqual(os.listdir(folder.name), ["numbers"])
 
 
 class Threads(Case):

@@ -123,7 +123,11 @@ Status Run::prepare() {
   if (!options_.resume) context_.expect(std::move(expected));
   decision_.plan.temp_memory_bytes =
       file::temporaries_in_memory(temp_directories_, plan().temp_bytes);
-  return check_space(plan().temp_bytes + decision_.temp_bytes_spared, decision_.output_bytes_max);
+  auto room =
+      check_space(plan().temp_bytes + decision_.temp_bytes_spared, decision_.output_bytes_max);
+  if (!room && decision_.temp_bytes_spared > 0)
+    room.error().hint += ", or --compress-temporaries always, if all shrinks as what was tried";
+  return room;
 }
 
 Status Run::check_space(uint64_t temp_bytes, uint64_t output_bytes) const {

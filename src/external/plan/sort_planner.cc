@@ -541,7 +541,7 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   plan_.why += options_.format.numeric() ? "; temporaries lack the bits that their numbers share"
                                          : "; temporaries are compressed";
   plan_.temp_bytes = shrunk(spilled) + uint64_t{plan_.buckets} * file::sector_bytes;
-  decision_.temp_bytes_spared = spilled - shrunk(spilled);
+  if (!always) decision_.temp_bytes_spared = spilled - shrunk(spilled);
   splits.front() = std::move(split_smaller);
   sorted = std::move(sorted_smaller);
 }

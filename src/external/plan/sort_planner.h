@@ -23,8 +23,10 @@ struct SortDecision {
   // cut; and what share of the input is looked for before that (1: all of it is sorted).
   bool cuts = false;
   double kept_share = 1;
-  uint64_t output_bytes_max = 0;   // on the disk, at any time
-  uint64_t temp_bytes_spared = 0;  // by compression, if the data shrink as a few of them did
+  uint64_t output_bytes_max = 0;  // on the disk, at any time
+  // By compression, if the data shrink as a few of them did: room that has to be there all the same, unless
+  // the caller says that they will (Compression::always).
+  uint64_t temp_bytes_spared = 0;
 };
 
 // Where nobody said what the disk can do, it is looked at, too, if there is much to sort.
