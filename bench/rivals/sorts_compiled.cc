@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "bench/rivals/sorts.h"
+#include "os/cpu.h"
 
 #if PENSTOCK_HAS_BOOST_SORT
 #include <boost/sort/block_indirect_sort/block_indirect_sort.hpp>
@@ -19,6 +20,7 @@
 #endif
 #if PENSTOCK_HAS_HIGHWAY
 #include <hwy/contrib/sort/vqsort.h>
+#include <hwy/targets.h>
 #endif
 #if PENSTOCK_HAS_IPS4O
 #include <ips4o.hpp>
@@ -107,8 +109,17 @@ void tbb_sort(T* items, size_t count, unsigned threads) {
 #endif
 
 #if PENSTOCK_HAS_HIGHWAY
+// It chooses by itself when it is first called, among what PENSTOCK_CPU leaves it: the better a target, the lower is its bit.
+bool limit_highway() {
+  if (os::cpu_tier() == os::CpuTier::avx2) hwy::DisableTargets(HWY_AVX2 - 1);
+  if (os::cpu_tier() == os::CpuTier::portable) hwy::DisableTargets(2 * HWY_AVX2 - 1);
+  return true;
+}
+
 template <class T>
 void vqsort(T* items, size_t count, unsigned) {
+  static const bool limited = limit_highway();
+  (void)limited;
   static const hwy::Sorter sorter;
   sorter(items, count, hwy::SortAscending());
 }

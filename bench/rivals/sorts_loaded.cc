@@ -11,6 +11,7 @@
 
 #include "bench/harness/child.h"
 #include "bench/rivals/sorts.h"
+#include "os/cpu.h"
 
 namespace penstock::bench {
 namespace {
@@ -44,15 +45,28 @@ Library load(const fs::path& path) {
   return {handle, handle == nullptr ? "it does not load" : ""};
 }
 
+// What a compiler calls the processor that PENSTOCK_CPU makes of this one. Each has libraries of its own.
+const char* machine() {
+  switch (os::cpu_tier()) {
+    case os::CpuTier::portable:
+      return "x86-64";
+    case os::CpuTier::avx2:
+      return "haswell";
+    case os::CpuTier::avx512:
+      return "native";
+  }
+  return "native";
+}
+
 Library build_rust_sorts() {
-  const fs::path target = built / "rust_sorts";
+  const fs::path target = built / "rust_sorts" / machine();
   const fs::path library = target / "release/librust_sorts.so";
   const fs::path project = sources / "rust_sorts";
   if (!is_newer(library, project / "src/lib.rs") || !is_newer(library, project / "Cargo.lock")) {
     if (std::system("cargo --version >/dev/null 2>&1") != 0) return {nullptr, "there is no cargo"};
     if (!runs({"cargo", "build", "--release", "--quiet", "--locked", "--manifest-path",
                project / "Cargo.toml", "--target-dir", target},
-              {"RUSTFLAGS=-Ctarget-cpu=native"})) {
+              {fmt::format("RUSTFLAGS=-Ctarget-cpu={}", machine())})) {
       return {nullptr, "cargo could not build it"};
     }
   }
@@ -79,21 +93,21 @@ std::string fetch_x86_simd_sort(const fs::path& headers) {
 }
 
 Library build_x86_simd_sort(bool parallel) {
-  if (!__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
-    return {nullptr, "this processor has no AVX-512"};
-  }
+  if (os::cpu_tier() == os::CpuTier::portable) return {nullptr, "this processor has no AVX2"};
   const fs::path target = built / "x86_simd_sort";
-  const fs::path library = target / (parallel ? "libparallel.so" : "libsequential.so");
+  const fs::path library = target / machine() / (parallel ? "libparallel.so" : "libsequential.so");
   const fs::path source = sources / "x86_simd_sort/library.cc";
   if (!is_newer(library, source)) {
     const fs::path headers = target / "headers";
     if (std::string problem = fetch_x86_simd_sort(headers); !problem.empty()) {
       return {nullptr, problem};
     }
+    std::error_code problem;
+    fs::create_directories(library.parent_path(), problem);
     // With g++ it is 10 to 30 % faster than with clang.
     std::vector<std::string> words = {
-        "g++",     "-std=c++17",          "-O3", "-march=native", "-fPIC",
-        "-shared", "-fvisibility=hidden", "-w"};
+        "g++",   "-std=c++17", "-O3", fmt::format("-march={}", machine()),
+        "-fPIC", "-shared",    "-w",  "-fvisibility=hidden"};
     if (parallel) words.insert(words.end(), {"-fopenmp", "-DXSS_USE_OPENMP=1"});
     words.insert(words.end(), {"-I", headers / "src", source, "-o", library});
     if (!runs(words)) return {nullptr, "g++ could not build it"};
