@@ -189,15 +189,20 @@ size_t take_out_heavy(const T* in, size_t count, const HeavyKeys& heavy, HeavyTa
   constexpr long long turn_places = HeavyKeys::places + 1;
   const __m512i turn = _mm512_set_epi64(3 * turn_places, 2 * turn_places, turn_places, 0,
                                         3 * turn_places, 2 * turn_places, turn_places, 0);
-  const __m512i factor = _mm512_set1_epi64(0x9e3779b1u);
+  const __m512i lower_factor = _mm512_set1_epi64(HeavyKeys::lower_factor);
+  const __m512i upper_factor = _mm512_set1_epi64(HeavyKeys::upper_factor);
   const __m512i last = _mm512_set1_epi64(HeavyKeys::places - 1);
   const __m512i not_found = _mm512_set1_epi64(nowhere);
   uint64_t* const counts = tally.counts[0];
   const auto step = [&](const T* items, __m512i first_counters) __attribute__((always_inline)) {
     const __m512i keys = load_keys(items);
-    const __m512i folded = _mm512_add_epi64(keys, _mm512_srli_epi64(keys, 32));
+    __m512i products = _mm512_mul_epu32(keys, lower_factor);
+    if constexpr (sizeof(T) == 8) {
+      const __m512i upper = _mm512_mul_epu32(_mm512_srli_epi64(keys, 32), upper_factor);
+      products = _mm512_add_epi64(products, upper);
+    }
     const __m512i places =
-        _mm512_and_si512(_mm512_srli_epi64(_mm512_mul_epu32(folded, factor), 20), last);
+        _mm512_and_si512(_mm512_srli_epi64(products, HeavyKeys::place_shift), last);
     const __m512i found = _mm512_i64gather_epi64(places, heavy.keys, 8);
     const __mmask8 missing = _mm512_cmpneq_epi64_mask(found, keys);
     const __m512i rest = _mm512_maskz_compress_epi64(missing, keys);
