@@ -18,11 +18,12 @@
 // not started. What takes more says so.
 //
 // Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in
-// order already, or backwards, or all equal, are found in one pass.
+// order already, or backwards, or all equal, are found in one pass, and those in order but for one of 64
+// in two (pairs in a stable sort: where these stand at the end).
 //
-// Errors: out_of_memory, before anything was moved; should the system refuse the few tables that
-// are needed after that, the program stops rather than lose items. Thread safety: calls about
-// different arrays may run at the same time.
+// Errors: out_of_memory, with all items there, though some may have changed places; should the system
+// refuse the few tables that are needed after that, the program stops rather than lose items. Thread
+// safety: calls about different arrays may run at the same time.
 //
 // Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
 // and why it differs is told in src/sort/README.md.

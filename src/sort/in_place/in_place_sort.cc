@@ -25,7 +25,8 @@
 // The outline:
 //
 //   in order already, or backwards?        nothing, or a reversal
-//   in order but for what was appended?    that is sorted, and merged
+//   in order but for what was appended,
+//   or stands out of place?                that is sorted, and merged
 //   fits the cache?                        CacheSort
 //   otherwise, all threads:
 //     sample                               bounds of buckets, and about where they will be; keys
@@ -516,6 +517,10 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
   if (few && in != out) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
   if (appended == 0) return {};
   if (few) return sort_appended(out, in_order, count, options);
+  if (const size_t kept = set_aside(in, count, out, options); kept != 0) {
+    in = out;
+    if (count - kept <= count / appended_share) return sort_appended(out, kept, count, options);
+  }
 
   const InPlacePlan plan = plan_for<T>(count, options);
   if (plan.buckets == 0) return sort_small(in, count, out, options);

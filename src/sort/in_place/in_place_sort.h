@@ -23,7 +23,7 @@ struct InPlaceOptions {
 };
 
 // Sorts `count` items. For uint32_t, uint64_t, KeyValue and Key128.
-// Errors: out_of_memory, before anything is moved.
+// Errors: out_of_memory, with all items there, though some may have changed places.
 template <class T>
 Status sort_in_place(T* items, size_t count, const InPlaceOptions& options);
 

@@ -133,6 +133,58 @@ TEST(InPlaceSort, MergesWhatWasAppended) {
   }
 }
 
+// Items out of place, alone and in rows, too small and too great, so few that they are set aside and so many that this is given up.
+TEST(InPlaceSort, SetsAsideWhatIsOutOfPlace) {
+  constexpr size_t all = 40'000;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    if (!tried()) continue;
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random random(seed);
+    const uint64_t keys = uint64_t{1} << (2 + random.below(60));
+    std::vector<uint64_t> items(all);
+    for (uint64_t& item : items) item = random.below(keys);
+    std::ranges::sort(items);
+    for (size_t left = random.below(all / 32); left > 0;) {
+      const size_t row = std::min(left, size_t{1} + random.below(uint64_t{1} << random.below(10)));
+      const auto at = items.begin() + static_cast<ptrdiff_t>(random.below(all - row));
+      const bool near = random.below(3) == 0;
+      const uint64_t value = near ? *at + random.below(9) - 4 : random.below(keys);
+      std::generate_n(at, row, [&] { return random.below(4) == 0 ? random.below(keys) : value; });
+      if (random.below(2) == 0) std::sort(at, at + static_cast<ptrdiff_t>(row), std::greater<>());
+      left -= row;
+    }
+    InPlaceOptions options{.threads = 1 + static_cast<unsigned>(random.below(2))};
+    if (random.below(2) == 0) {
+      options.order.flip = ~uint64_t{0};
+      std::ranges::reverse(items);
+    }
+    expect_sorts(items, options);
+    std::vector<uint64_t> expected = items;
+    std::ranges::sort(expected, [&](uint64_t a, uint64_t b) {
+      return less(encode(a, options.order), encode(b, options.order));
+    });
+    std::vector<uint64_t> out(all);
+    const std::vector<uint64_t> before = items;
+    ASSERT_TRUE(sort_to<uint64_t>(items.data(), all, out.data(), options));
+    ASSERT_EQ(out, expected);
+    ASSERT_EQ(items, before);
+    std::vector<KeyValue> pairs_of(all);
+    for (size_t i = 0; i < all; ++i) pairs_of[i] = {items[i], i};
+    options.stable = true;
+    expect_sorts(pairs_of, options);
+    // Without a promise of their order, equal keys have all their values.
+    options.stable = false;
+    ASSERT_TRUE(sort_in_place(pairs_of.data(), all, options));
+    std::vector<bool> seen(all);
+    for (size_t i = 0; i < all; ++i) {
+      ASSERT_EQ(pairs_of[i].key, expected[i]);
+      ASSERT_EQ(pairs_of[i].key, items[pairs_of[i].value]);
+      ASSERT_FALSE(seen[pairs_of[i].value]);
+      seen[pairs_of[i].value] = true;
+    }
+  }
+}
+
 TEST(InPlaceSort, FirstItemsAreInOrderAndAllAreThere) {
   std::vector<uint64_t> items(2 * count);
   for (size_t i = 0; i < items.size(); ++i) items[i] = mix64(i);

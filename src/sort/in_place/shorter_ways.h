@@ -1,7 +1,7 @@
 #pragma once
 
-// What needs no distribution: an array that is backwards, one in order but for what was appended, and one that
-// fits the cache. For in_place_sort.cc alone.
+// What needs no distribution: an array that is backwards, one in order but for what was appended or stands out of
+// place, and one that fits the cache. For in_place_sort.cc alone.
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "base/bits.h"
+#include "base/random.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/cache/quick_sort.h"
 #include "sort/in_place/in_place_sort.h"
@@ -74,6 +75,78 @@ Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptio
     items[end + left - 1] = item;
   }
   return {};
+}
+
+// An array in order but for a few items, as events are some of which come late. (Drop-merge sort: those few are set
+// aside, and merged as if they had been appended.)
+//
+// An item below the last one that was kept is out of place, or that one is: if the one before it fits, the last one
+// goes. Of a row of items that are too small, all go, unless fewer stand above them: then those do, and the row is
+// looked at again. A row is weighed each time that it has doubled. The next one begins behind it, or is shorter, because
+// the greatest of a row stays when it is looked at again: so this comes to an end.
+inline constexpr size_t aside_items_min = 1 << 14;
+inline constexpr size_t aside_row_min = 8;
+
+// Copies those in order to the front of `out`, all others behind them, and returns how many are in order. They are all but
+// 1 of `appended_share`, or it has given up: then `out` holds all items as well, unless 0 is returned.
+// REQUIRES: in == out, or the two do not overlap.
+template <class T>
+size_t set_aside(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+  const auto below = [&](const T& item, const T& other) {
+    return less(encode(item, options.order), encode(other, options.order));
+  };
+  if (count < aside_items_min || (options.stable && std::is_same_v<T, KeyValue>)) return 0;
+  const size_t sampled = std::clamp<size_t>(count / 256, 64, 1024);
+  Random random(count);
+  size_t descents = 0;
+  for (size_t i = 0; i < sampled; ++i) {
+    const size_t at = random.below(count - 1);
+    descents += below(in[at + 1], in[at]);
+  }
+  // An item out of place gives one, as a rule; and a sample may have a few too many.
+  if (descents * 4 * appended_share > sampled * 5) return 0;
+  const size_t aside_max = count / appended_share;
+  std::unique_ptr<T[]> aside(new (std::nothrow) T[aside_max]);
+  if (aside == nullptr) return 0;
+  const auto copy = [](T* to, const T* from, size_t items) {
+    std::memmove(static_cast<void*>(to), from, items * sizeof(T));
+  };
+
+  // Invariant: read == kept + apart, and items [read - row, read) are still in `in`.
+  size_t read = 0;
+  size_t kept = 0;
+  size_t apart = 0;
+  size_t row = 0;
+  while (read < count && apart < aside_max) {
+    if (kept == 0 || !below(in[read], out[kept - 1])) {
+      const size_t ascending = kernels<T>().ascending(in + read, count - read, options.order);
+      if (out + kept != in + read) copy(out + kept, in + read, ascending);
+      kept += ascending;
+      read += ascending;
+      row = 0;
+      continue;
+    }
+    if (row == 0 && (kept == 1 || !below(in[read], out[kept - 2]))) {
+      aside[apart++] = out[--kept];
+      continue;
+    }
+    aside[apart++] = in[read++];
+    ++row;
+    if (row < aside_row_min || (row & (row - 1)) != 0) continue;
+    const T greatest = *std::max_element(in + read - row, in + read, below);
+    const T* above = std::upper_bound(out, out + kept, greatest, below);
+    const auto too_great = static_cast<size_t>(out + kept - above);
+    if (too_great > row || apart - row + too_great > aside_max) continue;
+    read -= row;
+    apart -= row;
+    copy(aside.get() + apart, above, too_great);
+    apart += too_great;
+    kept -= too_great;
+    row = 0;
+  }
+  if (in != out && read < count) copy(out + read, in + read, count - read);
+  copy(out + kept, aside.get(), apart);
+  return kept;
 }
 
 // So few that slots would cost more than quick sort's passes.
