@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/bits.h"
@@ -43,7 +44,8 @@
 //
 // How the rates grow. A distribution of numbers takes the same for any number of buckets. One of
 // records and lines looks each key up, and writes to as many places as there are buckets, which fall
-// out of the caches. A sort takes a little more where a bucket is larger.
+// out of the caches. A sort takes a little more where a bucket is larger. Of texts in one bucket the sort comes
+// first, by all threads, and then the copy to the output, by one, beside the disk.
 
 namespace penstock::external {
 namespace {
@@ -54,13 +56,13 @@ constexpr uint64_t trial_bytes_min = 8 * MiB;
 constexpr uint64_t trial_bytes_max = 16 * MiB;
 constexpr uint32_t trial_places = 256;
 // Of what a trial takes, what the same bytes take in a long run, where caches and branches are warm.
-constexpr double split_of_trial = 0.75;
+constexpr double number_split_of_trial = 0.75;
 constexpr double number_sort_of_trial = 0.7;
 constexpr double short_number_sort_of_trial = 0.55;
 // How rates change with what a trial does not have: by such a share with each doubling.
 constexpr double trial_buckets = 16;
 constexpr double text_split_growth = 0.2;
-constexpr double text_sort_growth = 0.05;
+constexpr double text_sort_growth = 0.08;
 constexpr double number_sort_growth = 0.01;
 constexpr double split_lanes_max = 3;
 // To look whether numbers, and texts, are in order, of what it takes to distribute them; to merge
@@ -68,6 +70,8 @@ constexpr double split_lanes_max = 3;
 constexpr double number_look_share = 0.5;
 constexpr double text_look_share = 0.6;
 constexpr double merge_share = 1;
+// Of what a bucket of texts takes, its copy to the output, which is one thread's.
+constexpr double text_copy_share = 0.2;
 // How much is looked at.
 constexpr uint64_t looked_at_bytes_min = 512 * MiB;
 constexpr uint64_t probe_share = 32;
@@ -191,16 +195,20 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
     return std::max(0.0, (*more).*seconds - (*few).*seconds) /
            static_cast<double>(more->bytes - few->bytes);
   };
+  double split_of_trial = 1;
   double sort_of_trial = 1;
   if (options.format.numeric()) {
+    split_of_trial = number_split_of_trial;
     sort_of_trial =
         options.format.record_bytes < 8 ? short_number_sort_of_trial : number_sort_of_trial;
   }
   const ItemRates usual = usual_rates(options.format, input.sample.item_bytes);
-  // (A clock that ticks too seldom, or a neighbour, is no reason to plan with nothing.)
-  return ItemRates{.split_seconds_per_byte = std::max(usual.split_seconds_per_byte / 4,
+  // (A clock that ticks too seldom, or a neighbour, is no reason to plan with nothing. What two trials of texts differ by
+  // is less certain than what is usual.)
+  const double least = options.format.numeric() ? 0.25 : 0.7;
+  return ItemRates{.split_seconds_per_byte = std::max(least * usual.split_seconds_per_byte,
                                                       split_of_trial * rate(&Trial::split_seconds)),
-                   .sort_seconds_per_byte = std::max(usual.sort_seconds_per_byte / 4,
+                   .sort_seconds_per_byte = std::max(least * usual.sort_seconds_per_byte,
                                                      sort_of_trial * rate(&Trial::sort_seconds)),
                    .sorted_bytes = static_cast<double>(more->bytes) / 4};
 }
@@ -282,11 +290,26 @@ PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const
   const double rate = items_.sort_seconds_per_byte *
                       growth(options_.format.numeric() ? number_sort_growth : text_sort_growth,
                              bytes / std::max(1u, plan.buckets), items_.sorted_bytes);
+  const double seconds = rate * bytes;
+  PhaseWork work = {.processor_seconds = seconds_of_requests(phase, JobRequests::bytes_max),
+                    .lanes = lanes(plan.sorters * plan.sorter_threads)};
+  if (options_.format.numeric()) {
+    work.processor_seconds += seconds;
+    return work;
+  }
+  // One bucket is sorted by all threads, and then copied by one, while it is written.
+  if (plan.buckets == 1) {
+    work.processor_seconds += text_copy_share * seconds;
+    work.ahead_seconds = (1 - text_copy_share) * seconds;
+    work.ahead_lanes = std::exchange(work.lanes, 1);
+  } else {
+    work.processor_seconds += seconds;
+    work.lanes =
+        lanes(plan.sorters / (text_copy_share + (1 - text_copy_share) / plan.sorter_threads));
+  }
   // Texts and their pairs lie in new places, all over the arena.
-  const uint64_t used_bytes = options_.format.numeric() ? 0 : plan.arena_bytes;
-  return {.processor_seconds = rate * bytes + seconds_of_requests(phase, JobRequests::bytes_max),
-          .lanes = lanes(plan.sorters * plan.sorter_threads),
-          .touched_bytes = used_bytes - std::min(used_bytes, phase.bytes_written)};
+  work.touched_bytes = plan.arena_bytes - std::min(plan.arena_bytes, phase.bytes_written);
+  return work;
 }
 
 PhaseWork Costs::look_work() const {
@@ -320,21 +343,22 @@ void Costs::predict(Step& step, const MachineRates& machine) const {
   const PhaseWork& work = step.work;
   phase.disk_seconds = external::seconds_of(phase, *device_, step.inputs, step.outputs);
   phase.memory_seconds = static_cast<double>(work.touched_bytes) * machine.touch_seconds_per_byte;
-  phase.processor_seconds = work.processor_seconds + phase.memory_seconds;
+  phase.processor_seconds = work.processor_seconds + work.ahead_seconds + phase.memory_seconds;
+  const double ahead = work.ahead_seconds / work.ahead_lanes;
   const double processor = work.processor_seconds / work.lanes;
   // (The host finds it for one thread at a time.)
   const double memory = phase.memory_seconds;
   if (machine.files_in_memory) {
     phase.processor_seconds += phase.disk_seconds;
     phase.seconds =
-        uneven * std::max(phase.processor_seconds / machine.processors, processor + memory);
+        uneven * std::max(phase.processor_seconds / machine.processors, ahead + processor + memory);
   } else {
     phase.disk_seconds += machine.wake_seconds * static_cast<double>(phase.seeks);
-    phase.seconds = std::hypot(phase.disk_seconds, processor, memory);
+    phase.seconds = ahead + std::hypot(phase.disk_seconds, processor, memory);
   }
   phase.bound = PhaseBound::disk;
-  if (processor > phase.disk_seconds) phase.bound = PhaseBound::processor;
-  if (memory > std::max(phase.disk_seconds, processor)) phase.bound = PhaseBound::memory;
+  if (ahead + processor > phase.disk_seconds) phase.bound = PhaseBound::processor;
+  if (memory > std::max(phase.disk_seconds, ahead + processor)) phase.bound = PhaseBound::memory;
 }
 
 }  // namespace penstock::external
