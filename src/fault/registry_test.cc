@@ -440,6 +440,13 @@ void later_that_chains_not(int, siginfo_t*, void*) {
   siglongjmp(way_out, 1);
 }
 
+// As CPython's faulthandler does: what was there before gets the signal by being raised again.
+void later_that_raises(int signal, siginfo_t*, void*) {
+  calls_of_later = calls_of_later + 1;
+  ASSERT_EQ(sigaction(signal, &saved_by_later, nullptr), 0);
+  raise(signal);
+}
+
 // Touches an address that nobody serves; the handler under test jumps back here.
 void touch(volatile char* address) {
   if (sigsetjmp(way_out, 1) == 0) *address = 1;
@@ -538,6 +545,38 @@ TEST(Chaining, RegisteringOvertakesALaterHandlerAndRunsInNoCircle) {
               touch(foreign.at(0));
               EXPECT_EQ(calls_of_later, 4);
               EXPECT_EQ(calls_of_first, 4);
+            }),
+            0);
+}
+
+TEST(Chaining, AHandlerThatRaisesTheSignalAgainComesToTheOneBeforeIt) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, 0);
+              Region served, foreign, one_more;
+              served.add();
+              set_handler(SIGSEGV, later_that_raises, SA_NODEFER, &saved_by_later);
+              one_more.add();  // above it again
+              touch(foreign.at(0));
+              EXPECT_EQ(calls_of_later, 1);
+              EXPECT_EQ(calls_of_first, 1);
+            }),
+            0);
+}
+
+// Code that is entered in a region is no fault that a handler mends: it would be asked for ever.
+[[gnu::no_sanitize("undefined")]] void jump_to(std::byte* address) {
+  if (sigsetjmp(way_out, 1) == 0) reinterpret_cast<void (*)()>(address)();
+}
+TEST(Chaining, AJumpIntoARegionIsNobodys) {
+  EXPECT_EQ(status_of_child([] {
+              set_handler(SIGSEGV, first, 0);
+              Region served;
+              served.add();
+              *served.at(0) = 1;
+              jump_to(served.memory.begin());
+              EXPECT_EQ(calls_of_first, 1);
+              EXPECT_EQ(address_seen, served.at(0));
+              EXPECT_EQ(served.opener.reads, 0);
             }),
             0);
 }

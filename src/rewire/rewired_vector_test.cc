@@ -473,6 +473,16 @@ TEST(RewiredVector, OthersReadWhatIsThereWhileOneAppends) {
   EXPECT_EQ(wrong, 0u);
 }
 
+TEST(RewiredVector, OneThatWasMovedFromHasNoPoolToGrowFrom) {
+  const PagePool pool = open_pool(small, 8);
+  auto moved_from = open_vector<uint64_t>(pool);
+  const auto vector = std::move(moved_from);
+  EXPECT_TRUE(moved_from.try_reserve(0));
+  const Status grown = moved_from.try_reserve(1);
+  ASSERT_FALSE(grown);
+  EXPECT_EQ(grown.error().code, ErrorCode::invalid_argument);
+}
+
 TEST(RewiredVector, GrowsByDoublingOrByPages) {
   const PagePool pool = open_pool(small, 64);
   auto doubling = open_vector<uint64_t>(pool);

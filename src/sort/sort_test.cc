@@ -11,6 +11,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 // The public calls as a user would make them (by their full names: for a std::vector, std::sort is
@@ -109,6 +110,22 @@ TEST(Sort, ArgsortTellsThePlaces) {
   EXPECT_EQ(order, (std::vector<uint64_t>{1, 3, 0, 2}));
   ASSERT_TRUE(argsort(std::span(keys), std::span(order), {.descending = true}));
   EXPECT_EQ(order, (std::vector<uint64_t>{2, 0, 1, 3}));
+}
+
+TEST(Sort, ArgsortOrdersKeysOfOneHighWordByTheLowOne) {
+  std::vector<Key128> keys;
+  for (uint64_t i = 0; i < 3000; ++i) keys.push_back({.low = i * 40'503 % 64, .high = i % 7});
+  const auto less = [&](uint64_t a, uint64_t b) {
+    return std::pair(keys[a].high, keys[a].low) < std::pair(keys[b].high, keys[b].low);
+  };
+  for (const bool descending : {false, true}) {
+    std::vector<uint64_t> expected(keys.size()), order(keys.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    std::ranges::stable_sort(
+        expected, [&](uint64_t a, uint64_t b) { return descending ? less(b, a) : less(a, b); });
+    ASSERT_TRUE(argsort<Key128>(keys, order, {.descending = descending}));
+    EXPECT_EQ(order, expected);
+  }
 }
 
 // Their order is told by a number of 64 bits, whatever their sign and size.
