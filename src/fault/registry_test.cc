@@ -564,7 +564,7 @@ TEST(Chaining, AHandlerThatRaisesTheSignalAgainComesToTheOneBeforeIt) {
 }
 
 // Code that is entered in a region is no fault that a handler mends: it would be asked for ever.
-[[gnu::no_sanitize("undefined")]] void jump_to(std::byte* address) {
+void jump_to(std::byte* address) {
   if (sigsetjmp(way_out, 1) == 0) reinterpret_cast<void (*)()>(address)();
 }
 TEST(Chaining, AJumpIntoARegionIsNobodys) {
@@ -573,9 +573,9 @@ TEST(Chaining, AJumpIntoARegionIsNobodys) {
               Region served;
               served.add();
               *served.at(0) = 1;
-              jump_to(served.memory.begin());
+              jump_to(served.memory.begin() + 64);  // a sanitizer looks at what stands in front
               EXPECT_EQ(calls_of_first, 1);
-              EXPECT_EQ(address_seen, served.at(0));
+              EXPECT_EQ(address_seen, served.at(64));
               EXPECT_EQ(served.opener.reads, 0);
             }),
             0);
