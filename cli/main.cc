@@ -16,6 +16,7 @@
 #include "cli/common/command.h"
 #include "cli/common/manual.h"
 #include "cli/common/print.h"
+#include "cli/common/stop_signals.h"
 #include "cli/sort/gnu_options.h"
 #include "file/environment.h"
 #include "os/cpu.h"
@@ -197,6 +198,7 @@ int main(int argc, char** argv) {
   penstock::stream::set_stopping(end_for_stream);
   penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
+  penstock::cli::take_file_limits_as_errors();
   // A merge opens all of its inputs at once. A traced program gets the limit that it would have.
   if (argc < 2 || std::string_view(argv[1]) != "trace") {
     (void)penstock::os::raise_open_files_limit();

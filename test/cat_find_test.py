@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -167,6 +168,15 @@ class Cat(Case):
                 done = subprocess.run([PROGRAM, "cat", self.write("a", b"A")], stdout=full, stderr=subprocess.PIPE)
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(b"No space left", done.stderr)
+        # A limit on the sizes of files is an error, too, and ends no program by its signal.
+        words = [PROGRAM, "cat", self.write("large", b"x" * 300_000)]
+        for more in (["-o", self.folder / "out"], []):
+            with open(self.folder / "limited", "wb") as limited:
+                done = subprocess.run(words + more, stdout=limited, stderr=subprocess.PIPE,
+                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)))
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"File too large", done.stderr)
+        self.assertFalse((self.folder / "out").exists())
         run("cat", "--nonsense", code=2)
         run("cat", "-o", self.folder / "no" / "such", code=2)
 

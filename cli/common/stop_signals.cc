@@ -28,7 +28,6 @@ struct Stopping {
 };
 constexpr std::array stopping = {Stopping{SIGINT, "SIGINT"}, Stopping{SIGTERM, "SIGTERM"},
                                  Stopping{SIGHUP, "SIGHUP"}};
-constexpr std::array harmless = {SIGPIPE, SIGXFSZ};
 
 // Written by the handler, read by the work's threads: two lone values that guard no others, so
 // relaxed order is enough.
@@ -53,7 +52,7 @@ Farewell farewell;
 int ticks = 0;  // of the timer's handler alone
 
 std::array<struct sigaction, stopping.size()> stopping_before;
-std::array<struct sigaction, harmless.size()> harmless_before;
+struct sigaction pipe_before;
 struct sigaction alarm_before;
 
 void set_timer(int every_ms) {
@@ -100,9 +99,22 @@ void on_tick(int) {
   }
 }
 
-void do_nothing(int) {}
+// Caught, not ignored: what is ignored stays so in a program that we start. Returns what stood before.
+struct sigaction catch_without_answer(int signal) {
+  struct sigaction before = {};
+  sigaction(signal, nullptr, &before);
+  struct sigaction nothing = {};
+  nothing.sa_handler = [](int) {};
+  nothing.sa_flags = SA_RESTART;
+  if (before.sa_handler != SIG_IGN) sigaction(signal, &nothing, nullptr);
+  return before;
+}
 
 }  // namespace
+
+void take_file_limits_as_errors() {
+  catch_without_answer(SIGXFSZ);
+}
 
 StopSignals::StopSignals(const StopOptions& options) {
   // A progress line may stand on the terminal: the message begins where it did, and is longer.
@@ -134,14 +146,7 @@ StopSignals::StopSignals(const StopOptions& options) {
     sigaction(stopping[i].signal, nullptr, &stopping_before[i]);
     if (stopping_before[i].sa_handler != SIG_IGN) sigaction(stopping[i].signal, &stop, nullptr);
   }
-  // Caught, not ignored: what is ignored stays so in a program that we start.
-  struct sigaction nothing = {};
-  nothing.sa_handler = do_nothing;
-  nothing.sa_flags = SA_RESTART;
-  for (size_t i = 0; i < harmless.size(); ++i) {
-    sigaction(harmless[i], nullptr, &harmless_before[i]);
-    if (harmless_before[i].sa_handler != SIG_IGN) sigaction(harmless[i], &nothing, nullptr);
-  }
+  pipe_before = catch_without_answer(SIGPIPE);
 }
 
 StopSignals::~StopSignals() {
@@ -150,7 +155,7 @@ StopSignals::~StopSignals() {
   }
   set_timer(0);
   sigaction(SIGALRM, &alarm_before, nullptr);
-  for (size_t i = 0; i < harmless.size(); ++i) sigaction(harmless[i], &harmless_before[i], nullptr);
+  sigaction(SIGPIPE, &pipe_before, nullptr);
 }
 
 const std::atomic<bool>& StopSignals::flag() const {

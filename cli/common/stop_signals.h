@@ -25,10 +25,9 @@ struct StopOptions {
 // While it lives, the signals set the flag. A second one of the same kind ends the program at once.
 // So does the first, with the same message, when the work has not ended half a second later because
 // it may wait, or does so for a silent stdin or an stdout that nobody reads; or not some seconds
-// later whatever it does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE and
-// SIGXFSZ do nothing meanwhile: a closed pipe and a limit on file sizes are errors of a write,
-// which has temporaries to clean up. (They are caught and not ignored: programs that are started
-// meanwhile must not inherit that.)
+// later whatever it does. A signal that was ignored when the program started (nohup) stays ignored. SIGPIPE does nothing
+// meanwhile: a closed pipe is an error of a write, which has temporaries to clean up. (It is caught and not ignored:
+// programs that are started meanwhile must not inherit that.)
 //
 // Thread safety: one object at a time, made and destroyed by the main thread; the flag may be read
 // anywhere.
@@ -47,6 +46,9 @@ class StopSignals {
   // Likewise for one of the three signals that came by another way.
   int die(int signal) const;
 };
+
+// From here on a limit on the sizes of files (SIGXFSZ) is an error of a write, of any command.
+void take_file_limits_as_errors();
 
 // Ends the program as if the signal had not been caught. Returns only where the signal is blocked
 // or ignored: then `return die_by(signal)` ends it with the number a shell would report.

@@ -242,7 +242,7 @@ ALL = [
     sort("resume-lines", lines, sorted_lines, "--resume", "-T", "{temp2}", resumes=True, sizes=("small", "large")),
     Operation("sort-pipe", ("sort", "-S", BUDGET, "-T", "{temp}", *NUMBERS), (numbers,), sorted_numbers, outputs=(), from_stdin=True),
     Operation("sort-merge", ("sort", "-m", "{in0}", "{in1}", "-S", BUDGET, "-T", "{temp}", "-o", "{out}"),
-              (ORDERED_LINES, ORDERED_LINES), lambda a, b: sorted_lines(a + b), sizes=("none", "few", "small")),
+              (ORDERED_LINES, ORDERED_LINES), lambda a, b: text(sorted(lines_of(a) + lines_of(b))), sizes=("none", "few", "small")),
     Operation("merge", ("merge", "{in0}", "{in1}", *NUMBERS, "-S", "64M", "-T", "{temp}", "-o", "{out}"),
               (ORDERED_NUMBERS, ORDERED_NUMBERS), lambda a, b: sorted_numbers(a + b)),
     Operation("partition", ("partition", "{in0}", "--parts", "5", "-S", "64M", "-T", "{temp}", "-o", "{out}"), (lines,), None, same_lines,

@@ -77,6 +77,8 @@ KNOWN = (
     "gen/few error=EAGAIN@clone3:1+",
     "stream-threads/few error=ENOMEM@ioctl:24",
     "stream-threads/large truncate@mmap:9",
+    "sort-merge/small truncate@readlink:2",
+    "cat-file/small limit=fsize:65536@fcntl:1",
     "stream-processes/few error=EINTR@read:3",
     "stream-processes/large kill@mmap:20",
     "snapshots/few int@linkat:2",
