@@ -439,8 +439,8 @@ KINDS = {
 
 
 CHANGES = {"truncate", "grow", "change", "replace", "remove"}
-# What needs a file where the other one puts something else.
-CLASHES = ({"input", *CHANGES}, {"input", "twin"}, {"output", "twin", "disk", "remove-folder"},
+# What needs a file where the other one puts something else, or another user has put it.
+CLASHES = ({"input", *CHANGES}, {"input", "twin"}, {"container", "twin"}, {"output", "twin", "disk", "remove-folder"},
            {"disk", "cgroup"})  # a small disk is memory, of that cgroup
 
 
