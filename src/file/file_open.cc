@@ -78,8 +78,12 @@ bool knows_its_size(int fd, const struct stat& status) {
         break;
     }
   }
+  if (status.st_size != 0) return true;
   char byte;
-  return status.st_size != 0 || ::pread(fd, &byte, 1, 0) == 0;
+  ssize_t bytes = 0;
+  do bytes = ::pread(fd, &byte, 1, 0);
+  while (bytes < 0 && errno == EINTR);
+  return bytes == 0;
 }
 
 // A descriptor that the program was started with, duplicated. Redirected input is a file like any

@@ -80,6 +80,7 @@ KNOWN = (
     "sort-merge/small truncate@readlink:2",
     "cat-file/small limit=fsize:65536@fcntl:1",
     "stream-processes/few error=EINTR@read:3",
+    "stream-processes/none error=EINTR@pread64:1",
     "stream-processes/large kill@mmap:20",
     "snapshots/few int@linkat:2",
     "snapshots/large kill@mmap:20",
