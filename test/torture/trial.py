@@ -460,8 +460,8 @@ class Judge:
             return ""
         told = self.ended.message + self.run.twin_messages
         found = [name for name in found if not (".new-" in name and name.rpartition("/")[2] in told)]
-        if found and any(fault.call in ("unlink", "unlinkat", "rmdir") for fault in self.struck if fault.kind == "error"):
-            return ""  # what cannot be removed has to be left
+        if found and any(fault.call in ("unlink", "unlinkat", "rmdir", "getdents64") for fault in self.struck if fault.kind == "error"):
+            return ""  # what cannot be listed or removed has to be left
         return f"left {found}\n{self.ended.message}" if found else ""
 
 
