@@ -118,8 +118,7 @@ bool limit_highway() {
 
 template <class T>
 void vqsort(T* items, size_t count, unsigned) {
-  static const bool limited = limit_highway();
-  (void)limited;
+  [[maybe_unused]] static const bool limited = limit_highway();
   static const hwy::Sorter sorter;
   sorter(items, count, hwy::SortAscending());
 }

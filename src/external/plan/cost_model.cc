@@ -291,19 +291,16 @@ PhaseWork Costs::sort_work(const SortPhase& phase, const BucketPlan& plan) const
                       growth(options_.format.numeric() ? number_sort_growth : text_sort_growth,
                              bytes / std::max(1u, plan.buckets), items_.sorted_bytes);
   const double seconds = rate * bytes;
-  PhaseWork work = {.processor_seconds = seconds_of_requests(phase, JobRequests::bytes_max),
-                    .lanes = lanes(plan.sorters * plan.sorter_threads)};
-  if (options_.format.numeric()) {
-    work.processor_seconds += seconds;
-    return work;
-  }
+  PhaseWork work = {
+      .processor_seconds = seconds + seconds_of_requests(phase, JobRequests::bytes_max),
+      .lanes = lanes(plan.sorters * plan.sorter_threads)};
+  if (options_.format.numeric()) return work;
   // One bucket is sorted by all threads, and then copied by one, while it is written.
   if (plan.buckets == 1) {
-    work.processor_seconds += text_copy_share * seconds;
     work.ahead_seconds = (1 - text_copy_share) * seconds;
+    work.processor_seconds -= work.ahead_seconds;
     work.ahead_lanes = std::exchange(work.lanes, 1);
   } else {
-    work.processor_seconds += seconds;
     work.lanes =
         lanes(plan.sorters / (text_copy_share + (1 - text_copy_share) / plan.sorter_threads));
   }

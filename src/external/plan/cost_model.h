@@ -37,7 +37,8 @@ struct ItemRates {
 struct PhaseWork {
   double processor_seconds = 0;  // of all threads together
   double lanes = 1;              // threads that share it evenly
-  // As long the threads work before the disk has anything to do. Not a part of processor_seconds.
+  // What the threads do before the disk has anything to do, and those that share it. It is no part of
+  // processor_seconds.
   double ahead_seconds = 0;
   double ahead_lanes = 1;
   uint64_t touched_bytes = 0;  // of memory that nobody has used yet

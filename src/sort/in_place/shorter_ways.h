@@ -4,6 +4,7 @@
 // place, and one that fits the cache. For in_place_sort.cc alone.
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -132,7 +133,7 @@ size_t set_aside(const T* in, size_t count, T* out, const InPlaceOptions& option
     }
     aside[apart++] = in[read++];
     ++row;
-    if (row < aside_row_min || (row & (row - 1)) != 0) continue;
+    if (row < aside_row_min || !std::has_single_bit(row)) continue;
     const T greatest = *std::max_element(in + read - row, in + read, below);
     const T* above = std::upper_bound(out, out + kept, greatest, below);
     const auto too_great = static_cast<size_t>(out + kept - above);
