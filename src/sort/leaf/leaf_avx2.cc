@@ -2,122 +2,146 @@
 
 #include <immintrin.h>
 
-#include <utility>
+#include <array>
 
 #include "sort/leaf/leaf_digest.h"
 #include "sort/leaf/network_plan.h"
 
-// Eight words a register, up to sixteen registers; more words are two networks and a merge. There
-// is no shuffle of two sources with index vectors: two permutations and a blend take its place.
+// Eight words a register, four to thirty-two registers, of which the processor has sixteen: the others wait in the
+// first-level cache, which the ports that load and store have time for. There is no shuffle of two sources with index
+// vectors: all that is asked for is one without, and now and then a permutation of its result.
 
 namespace penstock::sorting::avx2 {
 namespace {
 
-constexpr size_t lanes = 8;
-constexpr size_t network_words_max = 16 * lanes;
+using LanesOf = std::array<uint32_t, 8>;
 
-template <size_t used>
-inline constexpr NetworkPlan<3, used> plan;
+// How the lanes `want` of two sources (8 and up: of the second) come together: `shuffle_ps` or, of `blocks`,
+// `permute2x128`, with the sources in the order given or swapped; then a permutation of that.
+struct ShuffleWay {
+  bool blocks = false;
+  bool swapped = false;
+  int control = 0;
+  LanesOf then{};
+  int cost = 4;
 
-template <size_t used>
-using Registers = __m256i[NetworkPlan<3, used>::registers];
-
-// `upper`: which of the two results of relayout `relayout`.
-template <size_t used, size_t relayout, bool upper>
-[[gnu::always_inline]] inline __m256i shuffle(__m256i a, __m256i b) {
-  constexpr auto& way = plan<used>.relayouts[relayout];
-  if constexpr (way.kind == Shuffle::unpack) {
-    return upper ? _mm256_unpackhi_epi64(a, b) : _mm256_unpacklo_epi64(a, b);
-  } else if constexpr (way.kind == Shuffle::even_odd) {
-    const __m256 x = _mm256_castsi256_ps(a);
-    const __m256 y = _mm256_castsi256_ps(b);
-    return _mm256_castps_si256(_mm256_shuffle_ps(x, y, upper ? 0xdd : 0x88));
-  } else if constexpr (way.kind == Shuffle::blocks) {
-    return _mm256_permute2x128_si256(a, b, upper ? 0x31 : 0x20);
-  } else {
-    static_assert(way.kind == Shuffle::any);
-    // A bit for each lane that comes from the second source.
-    constexpr int second_lanes = [] {
-      int mask = 0;
-      for (size_t l = 0; l < lanes; ++l)
-        if (way.lanes_of[upper][l] >= lanes) mask |= 1 << l;
-      return mask;
-    }();
-    // The permutation looks at the low three bits of a lane number only.
-    const __m256i from =
-        _mm256_load_si256(reinterpret_cast<const __m256i*>(way.lanes_of[upper].data()));
-    return _mm256_blend_epi32(_mm256_permutevar8x32_epi32(a, from),
-                              _mm256_permutevar8x32_epi32(b, from), second_lanes);
+  constexpr uint32_t lane_at(uint32_t place) const {
+    const uint32_t block = place / 4;
+    if (blocks) {
+      const auto half = static_cast<uint32_t>(control >> (4 * block)) & 3;
+      return (half * 4 + place % 4) ^ (swapped ? 8 : 0);
+    }
+    const auto lane = static_cast<uint32_t>(control >> (2 * (place % 4))) & 3;
+    return (place % 4 / 2 * 8 + block * 4 + lane) ^ (swapped ? 8 : 0);
   }
-}
-
-template <size_t used, size_t relayout, size_t... r>
-[[gnu::always_inline]] inline void shuffle_all(Registers<used>& v, std::index_sequence<r...>) {
-  constexpr auto& way = plan<used>.relayouts[relayout];
-  const Registers<used> old = {v[r]...};
-  ((v[r] = shuffle < used, relayout, way.which[r] != 0 > (old[way.first[r]], old[way.second[r]])),
-   ...);
-}
-
-template <size_t used, size_t index>
-[[gnu::always_inline]] inline void step(Registers<used>& v) {
-  constexpr NetworkStep step = plan<used>.steps[index];
-  if constexpr (step.kind == NetworkStep::Kind::compare) {
-    const __m256i a = v[step.low];
-    const __m256i b = v[step.high];
-    v[step.low] = _mm256_min_epu32(a, b);
-    v[step.high] = _mm256_max_epu32(a, b);
-  } else if constexpr (step.kind == NetworkStep::Kind::swap) {
-    const __m256i a = v[step.low];
-    v[step.low] = v[step.high];
-    v[step.high] = a;
-  } else {
-    shuffle_all<used, step.shuffle>(v, std::make_index_sequence<plan<used>.registers>{});
+  constexpr bool then_is(auto lane_of) const {
+    for (uint32_t place = 0; place < 8; ++place)
+      if (then[place] != lane_of(place)) return false;
+    return true;
   }
-}
-
-template <size_t used, size_t... index>
-[[gnu::always_inline]] inline void run_steps(Registers<used>& v, std::index_sequence<index...>) {
-  // Not a fold: clang limits how deep these nest.
-  [[maybe_unused]] const int done[] = {(step<used, index>(v), 0)...};
-}
-
-template <size_t used>
-void network(uint32_t* in_place, size_t count) {
-  alignas(32) uint32_t words[used * lanes];
-  for (size_t i = 0; i < count; ++i) words[i] = in_place[i];
-  for (size_t i = count; i < used * lanes; ++i) words[i] = ~uint32_t{0};
-  Registers<used> v;
-#pragma GCC unroll 16
-  for (size_t r = 0; r < plan<used>.registers; ++r) {
-    v[r] = r < used ? _mm256_load_si256(reinterpret_cast<const __m256i*>(words + r * lanes))
-                    : _mm256_set1_epi32(-1);
+  constexpr bool then_nothing() const {
+    return then_is([](uint32_t place) { return place; });
   }
-  run_steps<used>(v, std::make_index_sequence<plan<used>.step_count>{});
-#pragma GCC unroll 16
-  for (size_t r = 0; r < used; ++r)
-    _mm256_store_si256(reinterpret_cast<__m256i*>(words + r * lanes), v[r]);
-  for (size_t i = 0; i < count; ++i) in_place[i] = words[i];
+  constexpr bool then_in_blocks() const {
+    return then_is([this](uint32_t place) { return place / 4 * 4 + then[place % 4]; });
+  }
+};
+
+constexpr ShuffleWay shuffle_way(const LanesOf& want) {
+  ShuffleWay best;
+  const auto consider = [&](ShuffleWay way) {
+    for (uint32_t place = 0; place < 8; ++place) {
+      way.then[place] = 8;
+      for (uint32_t from = 0; from < 8; ++from)
+        if (way.lane_at(from) == want[place]) way.then[place] = from;
+      if (way.then[place] == 8) return;
+    }
+    way.cost = way.then_nothing() ? 1 : way.then_in_blocks() ? 2 : 3;
+    if (way.cost < best.cost) best = way;
+  };
+  for (const bool swapped : {false, true}) {
+    // Of each 16 bytes even lanes, odd ones, those of either half; backwards, too.
+    for (const int control : {0x88, 0xdd, 0x44, 0xee, 0x22, 0x77, 0x11, 0xbb})
+      consider({.swapped = swapped, .control = control});
+    for (const int control : {0x20, 0x31})
+      consider({.blocks = true, .swapped = swapped, .control = control});
+  }
+  return best;
 }
+
+struct Vectors {
+  using Vector = __m256i;
+  static constexpr unsigned lane_bits = 3;
+
+  static Vector load(const uint32_t* from) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  }
+  static void store(uint32_t* to, Vector v) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v);
+  }
+  // Those of the first `items` lanes, the others the greatest word.
+  static Vector load_first(const uint32_t* from, size_t items) {
+    const Vector exist = lanes_below(items);
+    const Vector v = _mm256_maskload_epi32(reinterpret_cast<const int*>(from), exist);
+    return _mm256_or_si256(v, _mm256_xor_si256(exist, all_greatest()));
+  }
+  static void store_first(uint32_t* to, Vector v, size_t items) {
+    _mm256_maskstore_epi32(reinterpret_cast<int*>(to), lanes_below(items), v);
+  }
+  static Vector all_greatest() { return _mm256_set1_epi32(-1); }
+  static Vector least(Vector a, Vector b) { return _mm256_min_epu32(a, b); }
+  static Vector greatest(Vector a, Vector b, Vector) { return _mm256_max_epu32(a, b); }
+
+  template <Shuffle, LanesOf lanes>
+  [[gnu::always_inline]] static Vector shuffle(Vector a, Vector b) {
+    constexpr ShuffleWay way = shuffle_way(lanes);
+    static_assert(way.cost < 4, "no shuffle of two sources brings these lanes together");
+    const Vector v = two_source<way.blocks, way.control>(way.swapped ? b : a, way.swapped ? a : b);
+    if constexpr (way.then_nothing()) {
+      return v;
+    } else if constexpr (way.then_in_blocks()) {
+      constexpr LanesOf t = way.then;
+      return _mm256_shuffle_epi32(v, static_cast<int>(t[0] | t[1] << 2 | t[2] << 4 | t[3] << 6));
+    } else {
+      alignas(32) static constexpr LanesOf then = way.then;
+      return _mm256_permutevar8x32_epi32(
+          v, _mm256_load_si256(reinterpret_cast<const __m256i*>(then.data())));
+    }
+  }
+
+ private:
+  template <bool blocks, int control>
+  [[gnu::always_inline]] static Vector two_source(Vector a, Vector b) {
+    if constexpr (blocks) {
+      return _mm256_permute2x128_si256(a, b, control);
+    } else {
+      return _mm256_castps_si256(
+          _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), control));
+    }
+  }
+  static Vector lanes_below(size_t items) {
+    const auto some = static_cast<int>(items < 8 ? items : 8);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(some), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+};
 
 }  // namespace
+}  // namespace penstock::sorting::avx2
 
-void sort_words(uint32_t* words, size_t count) {
-  if (count <= 1) return;
-  if (count <= 2 * lanes) return network<2>(words, count);
-  if (count <= 4 * lanes) return network<4>(words, count);
-  if (count <= 8 * lanes) return network<8>(words, count);
-  if (count <= 12 * lanes) return network<12>(words, count);
-  if (count <= network_words_max) return network<16>(words, count);
-  sort_by_merge<sort_words>(words, count);
-}
+#define PENSTOCK_TIER avx2
+#include "sort/leaf/words_by_vectors_impl.h"
+
+namespace penstock::sorting::avx2 {
 
 template <class T>
 void leaf(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
   leaf_by_digests<sort_words>(in, count, base, bits, out, leaf<T>);
 }
+template <>
+void leaf(const uint32_t* in, size_t count, uint64_t /*base*/, unsigned /*bits*/, uint32_t* out) {
+  words(in, count, out);
+}
 
-template void leaf(const uint32_t*, size_t, uint64_t, unsigned, uint32_t*);
 template void leaf(const uint64_t*, size_t, uint64_t, unsigned, uint64_t*);
 template void leaf(const KeyValue*, size_t, uint64_t, unsigned, KeyValue*);
 template void leaf(const Key128*, size_t, uint64_t, unsigned, Key128*);

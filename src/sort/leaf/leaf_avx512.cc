@@ -2,16 +2,14 @@
 
 #include <immintrin.h>
 
+#include <array>
 #include <type_traits>
-#include <utility>
 
 #include "sort/leaf/leaf.h"
 #include "sort/leaf/leaf_ties.h"
 #include "sort/leaf/network_plan.h"
 
-// Sixteen words a register, two to sixteen registers. A leaf of n items uses the smallest even
-// number of registers that holds them; the kernels for 3, 5, ... would save almost nothing (see the
-// pruning in network_plan.h) and fill the instruction cache.
+// Sixteen words a register, two to sixteen registers.
 //
 // Ports of the processors that have these instructions: the minimum of two 64-byte vectors runs on
 // port 0 only, a shuffle of two sources on port 5 only, bitwise logic on both. The maximum of a and
@@ -21,77 +19,61 @@
 namespace penstock::sorting::avx512 {
 namespace {
 
-constexpr size_t lanes = 16;
-
-template <size_t used>
-inline constexpr NetworkPlan<4, used> plan;
-
-template <size_t used>
-using Registers = __m512i[NetworkPlan<4, used>::registers];
-
-// `upper`: which of the two results.
-template <Shuffle kind, class Lanes>
-[[gnu::always_inline]] inline __m512i shuffle(__m512i a, __m512i b, bool upper,
-                                              const Lanes& lanes_of) {
-  if constexpr (kind == Shuffle::unpack) {
-    return upper ? _mm512_unpackhi_epi64(a, b) : _mm512_unpacklo_epi64(a, b);
-  } else if constexpr (kind == Shuffle::even_odd) {
-    const __m512 x = _mm512_castsi512_ps(a);
-    const __m512 y = _mm512_castsi512_ps(b);
-    return _mm512_castps_si512(upper ? _mm512_shuffle_ps(x, y, 0xdd)
-                                     : _mm512_shuffle_ps(x, y, 0x88));
-  } else if constexpr (kind == Shuffle::blocks) {
-    return upper ? _mm512_shuffle_i32x4(a, b, 0xee) : _mm512_shuffle_i32x4(a, b, 0x44);
-  } else if constexpr (kind == Shuffle::blocks_even_odd) {
-    return upper ? _mm512_shuffle_i32x4(a, b, 0xdd) : _mm512_shuffle_i32x4(a, b, 0x88);
-  } else {
-    return _mm512_permutex2var_epi32(a, _mm512_load_si512(lanes_of[upper].data()), b);
-  }
-}
-
-template <size_t used, size_t index>
-[[gnu::always_inline]] inline void step(Registers<used>& v) {
-  constexpr NetworkStep step = plan<used>.steps[index];
-  if constexpr (step.kind == NetworkStep::Kind::compare) {
-    const __m512i a = v[step.low];
-    const __m512i b = v[step.high];
-    v[step.low] = _mm512_min_epu32(a, b);
-    v[step.high] = _mm512_ternarylogic_epi32(a, b, v[step.low], 0x96);
-  } else if constexpr (step.kind == NetworkStep::Kind::swap) {
-    const __m512i a = v[step.low];
-    v[step.low] = v[step.high];
-    v[step.high] = a;
-  } else {
-    constexpr auto& relayout = plan<used>.relayouts[step.shuffle];
-    Registers<used> old;
-#pragma GCC unroll 16
-    for (size_t r = 0; r < plan<used>.registers; ++r) old[r] = v[r];
-#pragma GCC unroll 16
-    for (size_t r = 0; r < plan<used>.registers; ++r) {
-      v[r] = shuffle<relayout.kind>(old[relayout.first[r]], old[relayout.second[r]],
-                                    relayout.which[r], relayout.lanes_of);
-    }
-  }
-}
-
-template <size_t used, size_t... index>
-[[gnu::always_inline]] inline void run_steps(Registers<used>& v, std::index_sequence<index...>) {
-  // Not a fold: clang limits how deep these nest.
-  [[maybe_unused]] const int done[] = {(step<used, index>(v), 0)...};
-}
-
-// Sorts the words of the first `used` registers.
-template <size_t used>
-[[gnu::always_inline]] inline void network(Registers<used>& v) {
-#pragma GCC unroll 16
-  for (size_t r = used; r < plan<used>.registers; ++r) v[r] = _mm512_set1_epi32(-1);
-  run_steps<used>(v, std::make_index_sequence<plan<used>.step_count>{});
-}
-
 // Of `lane_count` lanes those below `items`.
 inline uint32_t lanes_below(size_t items, size_t lane_count) {
   return items >= lane_count ? (uint32_t{1} << lane_count) - 1 : (uint32_t{1} << items) - 1;
 }
+
+struct Vectors {
+  using Vector = __m512i;
+  static constexpr unsigned lane_bits = 4;
+
+  static Vector load(const uint32_t* from) { return _mm512_loadu_si512(from); }
+  static void store(uint32_t* to, Vector v) { _mm512_storeu_si512(to, v); }
+  // Those of the first `items` lanes, the others the greatest word.
+  static Vector load_first(const uint32_t* from, size_t items) {
+    return _mm512_mask_loadu_epi32(all_greatest(), first(items), from);
+  }
+  static void store_first(uint32_t* to, Vector v, size_t items) {
+    _mm512_mask_storeu_epi32(to, first(items), v);
+  }
+  static Vector all_greatest() { return _mm512_set1_epi32(-1); }
+  static Vector least(Vector a, Vector b) { return _mm512_min_epu32(a, b); }
+  static Vector greatest(Vector a, Vector b, Vector least) {
+    return _mm512_ternarylogic_epi32(a, b, least, 0x96);
+  }
+
+  template <Shuffle kind, std::array<uint32_t, 16> lanes>
+  [[gnu::always_inline]] static Vector shuffle(Vector a, Vector b) {
+    constexpr bool upper = lanes[0] != 0;  // of the two results
+    if constexpr (kind == Shuffle::unpack) {
+      return upper ? _mm512_unpackhi_epi64(a, b) : _mm512_unpacklo_epi64(a, b);
+    } else if constexpr (kind == Shuffle::even_odd) {
+      const __m512 x = _mm512_castsi512_ps(a);
+      const __m512 y = _mm512_castsi512_ps(b);
+      return _mm512_castps_si512(_mm512_shuffle_ps(x, y, upper ? 0xdd : 0x88));
+    } else if constexpr (kind == Shuffle::blocks) {
+      return _mm512_shuffle_i32x4(a, b, upper ? 0xee : 0x44);
+    } else if constexpr (kind == Shuffle::blocks_even_odd) {
+      return _mm512_shuffle_i32x4(a, b, upper ? 0xdd : 0x88);
+    } else {
+      alignas(64) static constexpr auto index = lanes;
+      return _mm512_permutex2var_epi32(a, _mm512_load_si512(index.data()), b);
+    }
+  }
+
+ private:
+  static __mmask16 first(size_t items) { return static_cast<__mmask16>(lanes_below(items, 16)); }
+};
+
+}  // namespace
+}  // namespace penstock::sorting::avx512
+
+#define PENSTOCK_TIER avx512
+#include "sort/leaf/words_by_vectors_impl.h"
+
+namespace penstock::sorting::avx512 {
+namespace {
 
 alignas(64) constexpr uint32_t odd_words[16] = {1,  3,  5,  7,  9,  11, 13, 15,
                                                 17, 19, 21, 23, 25, 27, 29, 31};
@@ -231,56 +213,6 @@ void leaf_of(const T* in, size_t count, uint64_t base, unsigned bits, T* out) {
     order_ties<T>(out, count, base, bits, leaf<T>);
 }
 
-template <size_t used, size_t full>
-void words_of(const uint32_t* in, size_t count, uint32_t* out) {
-  const __m512i greatest = _mm512_set1_epi32(-1);
-  Registers<used> v;
-#pragma GCC unroll 16
-  for (size_t r = 0; r < used; ++r) {
-    if (r < full) {
-      v[r] = _mm512_loadu_si512(in + r * lanes);
-    } else {
-      const size_t items = count <= r * lanes ? 0 : count - r * lanes;
-      v[r] = _mm512_mask_loadu_epi32(greatest, static_cast<__mmask16>(lanes_below(items, lanes)),
-                                     in + r * lanes);
-    }
-  }
-  network<used>(v);
-#pragma GCC unroll 16
-  for (size_t r = 0; r < used; ++r) {
-    if (r < full) {
-      _mm512_storeu_si512(out + r * lanes, v[r]);
-    } else {
-      const size_t items = count <= r * lanes ? 0 : count - r * lanes;
-      _mm512_mask_storeu_epi32(out + r * lanes, static_cast<__mmask16>(lanes_below(items, lanes)),
-                               v[r]);
-    }
-  }
-}
-
-void words(const uint32_t* in, size_t count, uint32_t* out) {
-  switch ((count + 31) / 32) {
-    case 0:
-      return;
-    case 1:
-      return words_of<2, 0>(in, count, out);
-    case 2:
-      return words_of<4, 2>(in, count, out);
-    case 3:
-      return words_of<6, 4>(in, count, out);
-    case 4:
-      return words_of<8, 6>(in, count, out);
-    case 5:
-      return words_of<10, 8>(in, count, out);
-    case 6:
-      return words_of<12, 10>(in, count, out);
-    case 7:
-      return words_of<14, 12>(in, count, out);
-    default:
-      return words_of<16, 14>(in, count, out);
-  }
-}
-
 }  // namespace
 
 template <class T>
@@ -314,10 +246,6 @@ void leaf(const uint32_t* in, size_t count, uint64_t /*base*/, unsigned /*bits*/
 template void leaf(const uint64_t*, size_t, uint64_t, unsigned, uint64_t*);
 template void leaf(const KeyValue*, size_t, uint64_t, unsigned, KeyValue*);
 template void leaf(const Key128*, size_t, uint64_t, unsigned, Key128*);
-
-void sort_words(uint32_t* in_place, size_t count) {
-  words(in_place, count, in_place);
-}
 
 }  // namespace penstock::sorting::avx512
 

@@ -37,39 +37,5 @@ void leaf_by_digests(const T* in, size_t count, uint64_t base, unsigned bits, T*
   }
 }
 
-// Merges two sorted runs of `half` words each, from both ends at once: neither end can run past the
-// words in `half` steps, so no step looks for the end, and the two chains of dependent loads
-// overlap.
-inline void merge_halves(const uint32_t* runs, size_t half, uint32_t* out) {
-  const uint32_t* a = runs;
-  const uint32_t* b = runs + half;
-  const uint32_t* a_back = b - 1;
-  const uint32_t* b_back = b + half - 1;
-  for (size_t i = 0; i < half; ++i) {
-    const size_t take_b = *b < *a;
-    out[i] = *b < *a ? *b : *a;
-    b += take_b;
-    a += 1 - take_b;
-    const size_t take_a_back = *b_back < *a_back;
-    out[2 * half - 1 - i] = *b_back < *a_back ? *a_back : *b_back;
-    a_back -= take_a_back;
-    b_back -= 1 - take_a_back;
-  }
-}
-
-// Sorts two halves by `sort_half` and merges them.
-template <WordSort sort_half>
-void sort_by_merge(uint32_t* words, size_t count) {
-  uint32_t runs[leaf_items_max];
-  uint32_t merged[leaf_items_max];
-  const size_t half = (count + 1) / 2;
-  for (size_t i = 0; i < count; ++i) runs[i] = words[i];
-  if (count % 2 != 0) runs[count] = ~uint32_t{0};
-  sort_half(runs, half);
-  sort_half(runs + half, half);
-  merge_halves(runs, half, merged);
-  for (size_t i = 0; i < count; ++i) words[i] = merged[i];
-}
-
 }  // namespace
 }  // namespace penstock::sorting

@@ -63,6 +63,39 @@ void padded(uint32_t* in_place, size_t count) {
   std::copy_n(words, count, in_place);
 }
 
+// Merges two sorted runs of `half` words each, from both ends at once: neither end can run past the
+// words in `half` steps, so no step looks for the end, and the two chains of dependent loads
+// overlap.
+inline void merge_halves(const uint32_t* runs, size_t half, uint32_t* out) {
+  const uint32_t* a = runs;
+  const uint32_t* b = runs + half;
+  const uint32_t* a_back = b - 1;
+  const uint32_t* b_back = b + half - 1;
+  for (size_t i = 0; i < half; ++i) {
+    const size_t take_b = *b < *a;
+    out[i] = *b < *a ? *b : *a;
+    b += take_b;
+    a += 1 - take_b;
+    const size_t take_a_back = *b_back < *a_back;
+    out[2 * half - 1 - i] = *b_back < *a_back ? *a_back : *b_back;
+    a_back -= take_a_back;
+    b_back -= 1 - take_a_back;
+  }
+}
+
+// Sorts two halves and merges them.
+void sort_by_merge(uint32_t* words, size_t count) {
+  uint32_t runs[leaf_items_max];
+  uint32_t merged[leaf_items_max];
+  const size_t half = (count + 1) / 2;
+  for (size_t i = 0; i < count; ++i) runs[i] = words[i];
+  if (count % 2 != 0) runs[count] = ~uint32_t{0};
+  portable::sort_words(runs, half);
+  portable::sort_words(runs + half, half);
+  merge_halves(runs, half, merged);
+  for (size_t i = 0; i < count; ++i) words[i] = merged[i];
+}
+
 }  // namespace
 
 namespace portable {
@@ -73,7 +106,7 @@ void sort_words(uint32_t* words, size_t count) {
   if (count <= 8) return padded<8>(words, count);
   if (count <= 16) return padded<16>(words, count);
   if (count <= network_words_max) return padded<32>(words, count);
-  sort_by_merge<sort_words>(words, count);
+  sort_by_merge(words, count);
 }
 
 template <class T>

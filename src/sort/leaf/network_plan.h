@@ -26,6 +26,11 @@
 // Fewer registers than a power of two: the missing ones hold the greatest word, and the plan
 // follows where these go. A comparator whose upper inputs are all greatest words vanishes, one
 // whose lower inputs are becomes a renaming.
+//
+// Each step reads two slots and writes the same two; registers that change their numbers cost
+// nothing. Where there are more slots than the processor has registers, the order of the steps is
+// changed so that what is in registers is used as long as it can be: stage by stage, every
+// comparator would load and store both its slots.
 
 #include <array>
 #include <cstddef>
@@ -51,12 +56,13 @@ inline constexpr Comparator network_16[] = {
     {2, 4},  {3, 6},  {9, 12},  {11, 13}, {3, 5},   {6, 8},   {7, 9},   {10, 12}, {3, 4},
     {5, 6},  {7, 8},  {9, 10},  {11, 12}, {6, 7},   {8, 9}};
 
-// One instruction group of a plan.
+// A comparison, or a shuffle of two slots to two.
 struct NetworkStep {
-  enum class Kind : uint8_t { compare, swap, relayout };
+  enum class Kind : uint8_t { compare, shuffle };
   Kind kind = Kind::compare;
-  uint8_t low = 0, high = 0;  // compare, swap: registers
-  uint8_t shuffle = 0;        // relayout: which of the plan's relayouts
+  uint8_t low = 0, high = 0;  // slots
+  // Of a shuffle: which relayout, and which of its lanes either slot gets.
+  uint8_t relayout = 0, lanes_of_low = 0, lanes_of_high = 0;
 };
 
 // The ways to shuffle, by what happens to the lane's number; A and B are registers that differ in
@@ -70,17 +76,17 @@ enum class Shuffle : uint8_t {
   blocks_even_odd  // 64-byte registers, lane bit 2: the same as even_odd, of blocks of 16 bytes
 };
 
-// Register r becomes, lane by lane, lane `lane % lanes` of the old register first[r] (lane < lanes)
-// or second[r] (otherwise), where lane = lanes_of[which[r]][l].
-template <size_t registers, size_t lanes>
+// A slot becomes, lane by lane, lane `lane % lanes` of a step's slot `low` (lane < lanes) or `high`
+// (otherwise), where lane = lanes_of[0 or 1][l].
+template <size_t lanes>
 struct Relayout {
   Shuffle kind = Shuffle::any;
-  std::array<uint8_t, registers> first{}, second{}, which{};
-  alignas(64) std::array<std::array<uint32_t, lanes>, 2> lanes_of{};
+  std::array<std::array<uint32_t, lanes>, 2> lanes_of{};
 };
 
-// The plan that sorts `used` registers of 2^lane_bits words. At its end position p is at lane
-// p % lanes of register p / lanes. Registers from `used` on must be all greatest words.
+// The plan that sorts `used` registers of 2^lane_bits words. At its start slot r is register r, and
+// the slots from `used` on must be all greatest words. At its end position p is at lane p % lanes of
+// slot slot_of[p / lanes].
 template <unsigned lane_bits, size_t used>
 class NetworkPlan {
   static constexpr unsigned register_bits_of(size_t n) {
@@ -93,17 +99,19 @@ class NetworkPlan {
   static constexpr size_t lanes = size_t{1} << lane_bits;
   static constexpr unsigned register_bits = register_bits_of(used);
   static constexpr size_t registers = size_t{1} << register_bits;
-  static_assert(used >= 1 && registers <= 16);
+  static_assert(used >= 1 && registers <= 32);
 
-  std::array<NetworkStep, 640> steps{};
+  static constexpr size_t steps_max = 1024;
+  std::array<NetworkStep, steps_max> steps{};
   size_t step_count = 0;
-  std::array<Relayout<registers, lanes>, 32> relayouts{};
+  std::array<Relayout<lanes>, 32> relayouts{};
   size_t relayout_count = 0;
-  size_t comparators = 0, shuffles = 0;
+  std::array<uint8_t, registers> slot_of{};  // by register
 
   constexpr NetworkPlan() {
     for (unsigned i = 0; i < bits; ++i) layout[i] = i;
-    for (size_t r = used; r < registers; ++r) greatest[r] = ~uint32_t{0} >> (32 - lanes);
+    for (size_t r = 0; r < registers; ++r) slot_of[r] = static_cast<uint8_t>(r);
+    for (size_t r = used; r < registers; ++r) greatest[r] = all;
     columns();
     for (unsigned top = register_bits; top < bits; ++top) {
       for (unsigned bit = top + 1; bit-- > 0;) {
@@ -120,10 +128,14 @@ class NetworkPlan {
     for (unsigned i = 0; i < register_bits; ++i) last[i] = lane_bits + i;
     for (unsigned i = 0; i < lane_bits; ++i) last[register_bits + i] = i;
     if (last != layout) relayout(last, -1, Shuffle::any);
+    if (registers > hot_slots) reorder();
   }
 
  private:
   static constexpr unsigned bits = register_bits + lane_bits;
+  static constexpr uint32_t all = ~uint32_t{0} >> (32 - lanes);
+  // Processors have 16 registers of 32 bytes, or 32 of 64; two are for what a step makes.
+  static constexpr size_t hot_slots = lane_bits == 3 ? 14 : 30;
 
   // layout[i]: the bit of the position that is bit i of the register's number, or from
   // register_bits on of the lane's.
@@ -146,22 +158,26 @@ class NetworkPlan {
     if constexpr (register_bits == 1) run(two);
     if constexpr (register_bits == 2) run(four);
     if constexpr (register_bits == 3) run(network_8);
-    if constexpr (register_bits == 4) run(network_16);
+    if constexpr (register_bits >= 4) run(network_16);
+    if constexpr (register_bits == 5) {
+      for (const Comparator& c : network_16) compare(16 + c.low, 16 + c.high);
+      // Batcher's merge: with it, the best network known for 32 (185 comparators).
+      for (size_t distance = 16; distance > 0; distance /= 2) {
+        for (size_t start = distance % 16; start + distance < 32; start += 2 * distance)
+          for (size_t i = start; i < start + distance; ++i) compare(i, i + distance);
+      }
+    }
   }
 
   constexpr void compare(size_t low, size_t high) {
-    constexpr uint32_t all = ~uint32_t{0} >> (32 - lanes);
-    auto& step = steps[step_count];
-    step.low = static_cast<uint8_t>(low);
-    step.high = static_cast<uint8_t>(high);
     if (greatest[high] == all) return;
     if (greatest[low] == all) {
-      step.kind = NetworkStep::Kind::swap;
+      const uint8_t slot = slot_of[low];
+      slot_of[low] = slot_of[high];
+      slot_of[high] = slot;
     } else {
-      step.kind = NetworkStep::Kind::compare;
-      ++comparators;
+      steps[step_count++] = {.low = slot_of[low], .high = slot_of[high]};
     }
-    ++step_count;
     const uint32_t both = greatest[low] & greatest[high];
     greatest[high] |= greatest[low];
     greatest[low] = both;
@@ -197,34 +213,33 @@ class NetworkPlan {
     auto next = layout;
     next[victim] = bit;
     next[place] = layout[victim];
-    if (bit == top) {
-      // Index vectors are needed here, so the order of the lanes is free: the bits that are wanted
+    Shuffle kind = Shuffle::unpack;
+    if (place == lane0) {
+      kind = Shuffle::even_odd;
+      next[lane0] = layout[lane0 + 1];
+      next[lane0 + 1] = layout[victim];
+    } else if (place == lane0 + lane_bits - 1) {
+      kind = Shuffle::blocks;
+    } else if (place == lane0 + 2) {
+      kind = Shuffle::blocks_even_odd;
+      next[lane0 + 2] = layout[lane0 + 3];
+      next[lane0 + 3] = layout[victim];
+    }
+    if (bit != top) return relayout(next, -1, kind);
+    if constexpr (lane_bits == 4) {
+      // Index vectors are used here, so the order of the lanes is free: the bits that are wanted
       // first go where they are cheap to fetch.
       constexpr unsigned cheap[] = {1, 0, 3, 2};
       unsigned filled = 0;
-      std::array<unsigned, bits> ordered = next;
+      const auto some_order = next;
       for (unsigned wanted = bits; wanted-- > 0;) {
         const unsigned b = (wanted + top) % bits;  // top - 1, ..., 0, then those above
         for (unsigned i = 0; i < lane_bits; ++i) {
-          if (next[lane0 + i] != b) continue;
-          while (cheap[filled] >= lane_bits) ++filled;
-          ordered[lane0 + cheap[filled++]] = b;
+          if (some_order[lane0 + i] == b) next[lane0 + cheap[filled++]] = b;
         }
       }
-      relayout(ordered, static_cast<int>(top), Shuffle::any);
-    } else if (place == lane0) {
-      next[lane0] = layout[lane0 + 1];
-      next[lane0 + 1] = layout[victim];
-      relayout(next, -1, Shuffle::even_odd);
-    } else if (place == lane0 + 1) {
-      relayout(next, -1, Shuffle::unpack);
-    } else if (place == lane0 + lane_bits - 1) {
-      relayout(next, -1, Shuffle::blocks);
-    } else {
-      next[lane0 + 2] = layout[lane0 + 3];
-      next[lane0 + 3] = layout[victim];
-      relayout(next, -1, Shuffle::blocks_even_odd);
     }
+    relayout(next, static_cast<int>(top), Shuffle::any);
   }
 
   // `mirrored`: positions with this bit set exchange theirs with all lower bits inverted.
@@ -232,6 +247,8 @@ class NetworkPlan {
     auto& out = relayouts[relayout_count];
     out.kind = kind;
     std::array<uint32_t, registers> moved{};
+    std::array<uint8_t, registers> moved_slot_of{};
+    std::array<size_t, registers> step_from{};  // the step of a first source, and 1 more
     bool known[2] = {false, false};
     for (size_t r = 0; r < registers; ++r) {
       std::array<uint32_t, lanes> lane_of{};
@@ -268,20 +285,82 @@ class NetworkPlan {
         sources[0] = first;
       }
       if (sources[1] == registers) sources[1] = sources[0];
-      out.first[r] = static_cast<uint8_t>(sources[0]);
-      out.second[r] = static_cast<uint8_t>(sources[1]);
-      size_t which = 0;
+      uint8_t which = 0;
       while (which < 2 && known[which] && out.lanes_of[which] != lane_of) ++which;
       known[which] = true;  // a third kind of index vector would be out of bounds: no constant
       out.lanes_of[which] = lane_of;
-      out.which[r] = static_cast<uint8_t>(which);
-      constexpr uint32_t all = ~uint32_t{0} >> (32 - lanes);
-      if (moved[r] != all) ++shuffles;
+      // The first register that is made of two sources takes the slot of one, the second the other's.
+      size_t& step = step_from[sources[0]];
+      const bool second = step != 0;
+      moved_slot_of[r] = slot_of[sources[second ? 1 : 0]];
+      if (second) {
+        steps[step - 1].lanes_of_high = which;
+        continue;
+      }
+      steps[step_count++] = {.kind = NetworkStep::Kind::shuffle,
+                             .low = slot_of[sources[0]],
+                             .high = slot_of[sources[1]],
+                             .relayout = static_cast<uint8_t>(relayout_count),
+                             .lanes_of_low = which,
+                             .lanes_of_high = which};
+      step = step_count;
     }
-    steps[step_count++] = {.kind = NetworkStep::Kind::relayout,
-                           .shuffle = static_cast<uint8_t>(relayout_count++)};
+    ++relayout_count;
     greatest = moved;
     layout = next;
+    slot_of = moved_slot_of;
+  }
+
+  // Next comes a step whose slots are both hot, or else the first one that leads on from the slot
+  // used last.
+  constexpr void reorder() {
+    constexpr uint16_t none = 0xffff;
+    const auto drawn = steps;
+    // Of each slot the next step, and the one after a step.
+    std::array<uint16_t, registers> next_of{};
+    std::array<std::array<uint16_t, 2>, steps_max> after{};
+    for (auto& next : next_of) next = none;
+    for (size_t i = step_count; i-- > 0;) {
+      after[i] = {next_of[drawn[i].low], next_of[drawn[i].high]};
+      next_of[drawn[i].low] = next_of[drawn[i].high] = static_cast<uint16_t>(i);
+    }
+    std::array<uint8_t, registers> recent{};  // slots, those used last in front
+    for (size_t r = 0; r < registers; ++r) recent[r] = static_cast<uint8_t>(r);
+    const auto touch = [&](uint8_t slot) {
+      size_t at = 0;
+      while (recent[at] != slot) ++at;
+      for (; at > 0; --at) recent[at] = recent[at - 1];
+      recent[0] = slot;
+    };
+    const auto other = [&](uint16_t step, uint8_t slot) {
+      return drawn[step].low == slot ? drawn[step].high : drawn[step].low;
+    };
+    for (size_t done = 0; done < step_count; ++done) {
+      uint32_t hot = 0;
+      for (size_t i = 0; i < hot_slots; ++i) hot |= uint32_t{1} << recent[i];
+      uint16_t step = none;
+      for (size_t i = 0; i < hot_slots; ++i) {
+        const uint16_t next = next_of[recent[i]];
+        if (next >= step) continue;
+        const uint8_t partner = other(next, recent[i]);
+        if (next_of[partner] == next && (hot >> partner & 1) != 0) step = next;
+      }
+      if (step == none) {
+        size_t at = 0;
+        while (next_of[recent[at]] == none) ++at;
+        uint8_t slot = recent[at];
+        do {
+          step = next_of[slot];
+          slot = other(step, slot);
+        } while (next_of[slot] != step);
+      }
+      const NetworkStep& taken = drawn[step];
+      next_of[taken.low] = after[step][0];
+      next_of[taken.high] = after[step][1];
+      touch(taken.low);
+      touch(taken.high);
+      steps[done] = taken;
+    }
   }
 };
 
