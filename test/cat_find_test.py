@@ -175,7 +175,7 @@ class Cat(Case):
                 done = subprocess.run(words + more, stdout=limited, stderr=subprocess.PIPE,
                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)))
             self.assertEqual(done.returncode, 2)
-            self.assertIn(b"File too large", done.stderr)
+            self.assertIn(b"File too large (try: a larger limit (ulimit -f)", done.stderr)
         self.assertFalse((self.folder / "out").exists())
         run("cat", "--nonsense", code=2)
         run("cat", "-o", self.folder / "no" / "such", code=2)

@@ -8,9 +8,10 @@ namespace penstock::cli {
 namespace {
 
 // What to try where nobody below knew better.
-const char* hint_for(ErrorCode code) {
-  switch (code) {
+const char* hint_for(const Error& error) {
+  switch (error.code) {
     case ErrorCode::out_of_space:
+      if (error.system_errno == EFBIG) return "a larger limit (ulimit -f), or another file system";
       return "more free space there, or another disk";
     case ErrorCode::permission:
       return "a place that you may use, or ask its owner";
@@ -38,7 +39,7 @@ int report(std::string_view command, const Error& error) {
   // Of the system's many ways to say "input/output", the general hint fits one.
   const bool other_io =
       told.code == ErrorCode::io && told.system_errno != EIO && told.system_errno != 0;
-  if (told.hint.empty() && !other_io) told.hint = hint_for(told.code);
+  if (told.hint.empty() && !other_io) told.hint = hint_for(told);
   print_to(stderr, "{}: {}\n", called(command), told.message());
   return exit_error;
 }
