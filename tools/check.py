@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """The parts of ./check; a part that fails does not keep the others from running.
 
-Three builds, each for what it finds:
+Three builds, each for what it finds. The first two are ./check; continuous integration runs all three (`check.py ci`):
   dev         as users run it, but for its assertions: the program from end to end, the examples, some benches, and what
               the tests of the library leave out under a sanitizer.
   asan-ubsan  every test of a module, under the address and undefined-behaviour sanitizers.
-  tsan        the tests that run threads against each other, under the thread sanitizer.
+  tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`: it alone).
 `check.py full` runs every test in each build, all benches, and more seeds: nothing is left out for the sake of time.
 
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
@@ -272,6 +272,14 @@ def check_readme(tally):
     tally.add("README's program", failure=None if same else "is not examples/first_use.cc")
 
 
+def look_at_text(tally):
+    command(tally, "include directions", "tools/check_includes.py")
+    command(tally, "format", "tools/format.sh", "--check")
+    check_readme(tally)
+    if not (ROOT / "build/python/installed").exists():
+        tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
+
+
 def cases_left_out(test):
     """The cases of a test, or of those that it shares with others, that are left out under a sanitizer, as GoogleTest's filter
     takes them."""
@@ -353,17 +361,22 @@ def parts_of(full):
             ("tsan", threaded, only(threaded))]
 
 
+# What is asked for, and which of the parts that is.
+ASKED_FOR = {"": ("dev", "asan-ubsan"), "threads": ("tsan",), "ci": ("dev", "asan-ubsan", "tsan"),
+             "full": ("dev", "asan-ubsan", "tsan")}
+
+
 def main():
-    full = sys.argv[1:] == ["full"]
+    asked_for = " ".join(sys.argv[1:])
+    if asked_for not in ASKED_FOR:
+        sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, ASKED_FOR))}, soak, or nothing")
+    full = asked_for == "full"
     clock = Clock()
     tally = Tally()
-    command(tally, "include directions", "tools/check_includes.py")
-    command(tally, "format", "tools/format.sh", "--check")
-    check_readme(tally)
-    if not (ROOT / "build/python/installed").exists():
-        tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
-    clock.part("include directions, format", time.monotonic() - clock.start)
-    parts = parts_of(full)
+    if asked_for != "threads":
+        look_at_text(tally)
+        clock.part("include directions, format", time.monotonic() - clock.start)
+    parts = [part for part in parts_of(full) if part[0] in ASKED_FOR[asked_for]]
     build = Build(*parts[0][:2])
     for i, (preset, _, selection) in enumerate(parts):
         built = build.wait(tally)
