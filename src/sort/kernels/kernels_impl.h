@@ -75,13 +75,56 @@ template <bool plain, class T>
   return wrong == 0;
 }
 
+// The last of the vectors before an item.
+template <bool plain, class T>
+[[gnu::always_inline]] inline __m512i keys_before(const T* item, const KeyOrder& order) {
+  const __m512i keys = load_keys(item - 8);
+  if constexpr (plain) return keys;
+  return encode_keys(keys, order, item);
+}
+
+// A page each of four streams: one stream alone does not ask for as much as memory can give.
+template <class T>
+constexpr size_t ascending_page = 4096 / sizeof(T);
+constexpr size_t ascending_streams = 4;
+
+// Whether the keys of the next four pages are in order, and of the item before them.
+template <bool plain, class T>
+[[gnu::always_inline]] inline bool pages_ascend(const T* items, const KeyOrder& order) {
+  constexpr size_t page = ascending_page<T>;
+  __m512i before[ascending_streams];
+#pragma GCC unroll 4
+  for (size_t s = 0; s < ascending_streams; ++s)
+    before[s] = keys_before<plain>(items + s * page, order);
+  __mmask8 wrong = 0;
+  for (size_t k = 0; k < page; k += 8) {
+#pragma GCC unroll 4
+    for (size_t s = 0; s < ascending_streams; ++s) {
+      const T* const at = items + s * page + k;
+      __builtin_prefetch(at + ascending_streams * page);
+      __m512i keys = load_keys(at);
+      if constexpr (!plain) keys = encode_keys(keys, order, items);
+      const __m512i shifted = _mm512_alignr_epi64(keys, before[s], 7);
+      wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, shifted));
+      before[s] = keys;
+    }
+  }
+  return wrong == 0;
+}
+
 template <bool plain, class T>
 size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order) {
+  constexpr size_t pages = ascending_streams * ascending_page<T>;
   const KeyOrder order = key_order;
   __m512i before = _mm512_setzero_si512();
   size_t i = 0;
   for (; i + 128 <= count; i += 128) {
-    __builtin_prefetch(items + i + read_ahead_bytes / sizeof(T));
+    // (Most arrays are not in order, which a short look shows.)
+    if (i == pages) {
+      while (i + pages <= count && pages_ascend<plain>(items + i, order)) i += pages;
+      if (i + 128 > count) break;
+      before = keys_before<plain>(items + i, order);
+    }
     if (!block_ascends<plain>(items + i, order, before)) break;
   }
   return i;
