@@ -51,6 +51,8 @@ class _Budget:
         self.batch = arrow // 20
         # One that is gathered and one that is written, as Arrow has them, and encoded beside.
         self.group = arrow // 6
+        # A thread that encodes Parquet has memory of its own, of which Arrow's allocator keeps 16 MiB more than it needs.
+        self.writes_aside = total >= 160 * MiB
 
 
 class _Pool:
@@ -395,9 +397,17 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
 
 
 def _write_parquet(name: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
-    """A thread of its own writes a group while the next one is gathered."""
+    """A thread of its own writes a group while the next one is gathered, where there is memory for it."""
     groups = _groups(batches, schema, budget, row_group)
     first = next(groups, _pyarrow().Table.from_batches([], schema))
+    if not budget.writes_aside:
+        with _parquet_writer(name, first, options) as writer:
+            writer.write_table(first, row_group_size=row_group)
+            del first
+            for group in groups:
+                writer.write_table(group, row_group_size=row_group)
+                del group
+        return
     with _parquet_writer(name, first, options) as writer, concurrent.futures.ThreadPoolExecutor(1) as thread:
         written = thread.submit(writer.write_table, first, row_group_size=row_group)
         del first
