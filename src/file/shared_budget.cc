@@ -84,6 +84,19 @@ bool take_mib(int fd, off_t wanted, off_t budget) {
   return false;
 }
 
+// What those that run in it have written.
+Result<Written> read_written(int fd, const std::string& path) {
+  Written written;
+  ssize_t bytes = 0;
+  do bytes = ::pread(fd, &written, sizeof written, 0);
+  while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) return system_error(errno, "read", path);
+  if (bytes != sizeof written)
+    return failure(ErrorCode::corrupt, "read how large the pool is: the file was cut off", path,
+                   "another name, or this one when nobody runs in it");
+  return written;
+}
+
 bool is_name(const std::string& name) {
   return !name.empty() && name.size() <= 64 && name[0] != '.' &&
          std::ranges::all_of(name, [](unsigned char c) {
@@ -133,10 +146,12 @@ Result<SharedBudget> SharedBudget::take(const Options& options) {
   };
   if (Status got = wait_until(lock(change_at)); !got) return std::unexpected(got.error());
   if (error != 0) return system_error(error, "lock", path);
-  Written written;
-  const bool alone = !locked_within(fd.get(), {0, change_at});
-  if (alone || ::pread(fd.get(), &written, sizeof written, 0) != sizeof written)
-    written = {.budget_mib = options.budget_bytes / MiB};
+  Written written = {.budget_mib = options.budget_bytes / MiB};
+  if (locked_within(fd.get(), {0, change_at})) {
+    const auto known = read_written(fd.get(), path);
+    if (!known) return std::unexpected(known.error());
+    written = *known;
+  }
   if (written.budget_mib == 0)
     return misuse("tell how large this pool is: nobody else runs in it", shared,
                   "--memory-pool " + options.name + ":8G");

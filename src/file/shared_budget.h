@@ -29,7 +29,8 @@ class SharedBudget {
     std::function<void(const std::string&)> notice;
   };
   // Waits until the part is free. Errors: interrupted, by `cancel`; invalid_argument: a part larger than the budget, another
-  // budget than that of the processes which run in it; permission: a file of that name which is not this user's alone.
+  // budget than that of the processes which run in it; permission: a file of that name which is not this user's alone; corrupt: a file that
+  // somebody has cut off while others run in it; what the system says.
   static Result<SharedBudget> take(const Options& options);
 
  private:
