@@ -435,8 +435,15 @@ const file::File* Execution::file_of(uint32_t input) {
   };
   while (inputs_open_ >= inputs_open_max && close_oldest()) {
   }
+  auto make_room = [&] {
+    while (!close_oldest()) {
+      if (in_flight_ == 0) return false;
+      finish_one();
+    }
+    return true;
+  };
   auto file = file::File::open_read(inputs_[input].path, options_.caching);
-  while (!file && file.error().system_errno == EMFILE && close_oldest())
+  while (!file && file.error().system_errno == EMFILE && make_room())
     file = file::File::open_read(inputs_[input].path, options_.caching);
   if (!file) {
     fail(file.error());
