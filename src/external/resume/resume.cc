@@ -568,17 +568,16 @@ Status Resume::write_complete(file::File& output, const Stored& stored) {
                                              .stored = stored});
 }
 
-bool Resume::keep_or_remove() {
-  if (removed_) return false;
+void Resume::keep_or_remove() {
+  if (removed_) return;
   if (worth_keeping_) {
     notice_("what is finished is kept in " + folders_.front() +
             ": the same command goes on from there (" + removal() + " gives it up)");
-    return true;
+    return;
   }
   std::error_code ignored;
   std::filesystem::remove(part_, ignored);
   remove_all();
-  return false;
 }
 
 }  // namespace penstock::external

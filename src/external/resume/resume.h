@@ -81,8 +81,8 @@ class Resume {
   // What was sorted turned out to be wrong: nothing of it is for a later run.
   void distrust() { worth_keeping_ = false; }
   // The run has failed: what a later one can go on with stays, and the notice says how; if there is
-  // nothing, nothing stays. True: it stays.
-  bool keep_or_remove();
+  // nothing, nothing stays.
+  void keep_or_remove();
 
  private:
   Resume() = default;
