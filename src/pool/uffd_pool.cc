@@ -82,7 +82,9 @@ class UffdPool final : public ArenaPool {
   void release(os::Reservation& range) override {
     (void)mover_to(range.begin()).unwatch(range.begin(), range.bytes());
     for (WatchedRange& watched : watched_) {
-      if (watched.begin.load() == range.begin()) watched.begin.store(nullptr);
+      // Relaxed: whoever reserves the next range comes after this call by other ways.
+      if (watched.begin.load(std::memory_order_relaxed) == range.begin())
+        watched.begin.store(nullptr, std::memory_order_relaxed);
     }
   }
   // The mapping goes with the tables, so a new one takes its place.
