@@ -432,7 +432,7 @@ void TwoSidedCore::fail(Side side, Error error) {
                                                             std::memory_order_relaxed))
     return;
   (void)leave(side, behind_all(), released());
-  if (own_ != nullptr) error_[index_of(side)] = std::move(error);
+  error_[index_of(side)] = std::move(error);
   write_failure(side, code, reason.c_str());
 }
 
