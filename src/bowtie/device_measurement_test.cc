@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/random.h"
+#include "file/emulation.h"
 #include "file/injection.h"
 
 namespace penstock::bowtie {
@@ -271,6 +272,26 @@ TEST(FileDevice, IsFilledScannedAndInterleaved) {
   }
   const auto place = (*device)->place(0);
   EXPECT_TRUE(!place || place->pieces >= 1);
+}
+
+// With the queue full: neither the first requests nor the last ones, which have it to themselves.
+TEST(FileDevice, AScanHasTheSpeedOfTheDevice) {
+  constexpr double speed = 100e6;
+  auto device = FileDevice::open({.directory = folder(),
+                                  .bytes = 4 * MiB,
+                                  .zones = 1,
+                                  .request_bytes = 64 * KiB,
+                                  .depth = 64});
+  if (!device) GTEST_SKIP() << device.error().message();
+  ASSERT_TRUE((*device)->scan(0, file::Operation::write));
+  file::emulate(file::EmulatedDevice{
+      .read_bytes_per_s = speed, .write_bytes_per_s = speed, .switch_seconds = 0});
+  // Others may want the processor while it measures.
+  double measured = 0;
+  for (int round = 0; round < 50 && std::abs(measured - speed) > 0.15 * speed; ++round)
+    measured = (*device)->scan(0, file::Operation::read).value_or(0);
+  file::emulate(std::nullopt);
+  EXPECT_NEAR(measured, speed, 0.15 * speed);
 }
 
 TEST(FileDevice, AWholeMeasurementRuns) {

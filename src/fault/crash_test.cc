@@ -1,12 +1,15 @@
 // A fault that belongs to nobody ends the process exactly as it would without the library: each
 // scenario runs in two traced children, with and without a registered region, and the last signal
-// that each saw and the way it ended are compared.
+// that each saw, where it was then, and the way it ended are compared.
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,12 +30,24 @@ struct Ending {
   int signal = 0;
   int code = 0;
   void* address = nullptr;
+  uintptr_t place = 0;  // the next instruction, which a core dump shows
   bool operator==(const Ending&) const = default;
 };
 
 void PrintTo(const Ending& ending, std::ostream* out) {
   *out << "status " << ending.status << ", last signal " << ending.signal << " code " << ending.code
-       << " address " << ending.address;
+       << " address " << ending.address << " at " << ending.place;
+}
+
+uintptr_t place_of(pid_t traced) {
+  user_regs_struct registers{};
+  iovec piece{&registers, sizeof registers};
+  ptrace(PTRACE_GETREGSET, traced, NT_PRSTATUS, &piece);
+#if defined(__x86_64__)
+  return registers.rip;
+#else
+  return registers.pc;
+#endif
 }
 
 class Decliner final : public Handler {
@@ -66,6 +81,7 @@ std::optional<Ending> ending_of(const std::function<void()>& prepare,
     ending.signal = info.si_signo;
     ending.code = info.si_code;
     ending.address = info.si_code > 0 ? info.si_addr : nullptr;
+    ending.place = place_of(child);
     ptrace(PTRACE_CONT, child, nullptr, WSTOPSIG(ending.status));
   }
   if (WIFEXITED(ending.status) && WEXITSTATUS(ending.status) == not_traceable) return std::nullopt;

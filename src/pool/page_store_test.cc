@@ -16,11 +16,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/bits.h"
 #include "os/limits.h"
 #include "os/numa.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 #include "penstock/rewire.h"
+#include "pool/huge_pages.h"
 
 namespace penstock::pool {
 namespace {
@@ -59,9 +61,12 @@ TEST(PageStore, RefusesWhatCannotBe) {
   EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = 4 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 200 * TiB}), ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .prefault_bytes = 4 * MiB}), ErrorCode::invalid_argument);
-  const PageStore::Options rounded = {
-      .page_bytes = 64 * KiB, .bytes_max = 65 * KiB, .prefault_bytes = 128 * KiB};
-  EXPECT_TRUE(PageStore::open(rounded)) << "whole pages";
+  for (const uint64_t bytes_max : {65 * KiB, 160 * KiB}) {
+    const PageStore::Options rounded = {.page_bytes = 64 * KiB,
+                                        .bytes_max = bytes_max,
+                                        .prefault_bytes = round_up(bytes_max, 64 * KiB)};
+    EXPECT_TRUE(PageStore::open(rounded)) << "whole pages";
+  }
   EXPECT_EQ(code({.page_bytes = 4 * KiB, .bytes_max = MiB, .pages = PageKind::hugetlb}),
             ErrorCode::invalid_argument);
   EXPECT_EQ(code({.bytes_max = 2 * MiB, .node = 1000}), ErrorCode::invalid_argument);
@@ -225,8 +230,11 @@ TEST(PageStore, PrefaultsFreePages) {
 
 TEST(PageStore, MakesHugePages) {
   auto store = PageStore::open({.bytes_max = 8 * MiB, .pages = PageKind::huge});
-  if (!store && store.error().code == ErrorCode::unsupported)
+  if (!file_pages_collapse()) {
+    ASSERT_FALSE(store);
+    EXPECT_EQ(store.error().code, ErrorCode::unsupported);
     GTEST_SKIP() << store.error().message();
+  }
   ASSERT_TRUE(store) << store.error().message();
   EXPECT_EQ((*store)->pages(), PageKind::huge);
   ASSERT_EQ((*store)->take_run(3).count, 3u);
@@ -362,7 +370,7 @@ TEST(PageStore, FindsPagesThatAreBeingPrefaulted) {
   uint64_t missed = 0;
   for (int i = 0; i < 500; ++i) {
     const PageRun run = store->take_run(1);
-    missed += run.count == 0;
+    missed += run.count != 1;
     store->release(run);
   }
   stop = true;

@@ -521,8 +521,9 @@ TEST(RewiredTable, OpensOnlyIfTheWorstCaseCanBeMapped) {
   EXPECT_TRUE(RewiredTable::open(pool, options_of(40)));
 }
 
-TEST(RewiredTable, ASnapshotThatCannotBeMappedChangesNothing) {
-  const PagePool pool = open_pool(1 * MiB, 4 * KiB, 80);
+void expect_a_snapshot_refused(uint64_t mappings_max) {
+  SCOPED_TRACE(mappings_max);
+  const PagePool pool = open_pool(1 * MiB, 4 * KiB, mappings_max);
   RewiredTable table = open_table(pool, options_of(40));
   auto* const live = table.begin<uint64_t>();
   {
@@ -545,6 +546,11 @@ TEST(RewiredTable, ASnapshotThatCannotBeMappedChangesNothing) {
   EXPECT_EQ(table.counts().pages_copied, copied + 40);
   first.reset();
   EXPECT_TRUE(table.snapshot());
+}
+
+// There is none left for its addresses, or too few for its pages.
+TEST(RewiredTable, ASnapshotThatCannotBeMappedChangesNothing) {
+  for (const uint64_t mappings_max : {80, 100}) expect_a_snapshot_refused(mappings_max);
 }
 
 TEST(RewiredTable, RefusesWhatCannotBe) {

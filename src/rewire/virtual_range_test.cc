@@ -8,6 +8,7 @@
 
 #include "penstock/base.h"
 #include "penstock/rewire.h"
+#include "rewire/table_fixture.h"
 
 namespace penstock {
 namespace {
@@ -133,6 +134,31 @@ TEST(VirtualRange, SaysWhatWasWrong) {
 }
 
 // The same numbers are other pages there.
+// The kernel has no mapping left to cut one of them in two.
+TEST(VirtualRange, AProtectionThatIsRefusedHalfWayGoesNoFurtherThanAsked) {
+  if (const auto why = rewire::MappingsUsedUp::impossible()) GTEST_SKIP() << *why;
+  const PagePool pool = pool_of(7);
+  VirtualRange range = range_of(pool, 12);
+  {
+    const auto first = pool.take(2), between = pool.take(1), second = pool.take(4);
+    ASSERT_TRUE(first && between && second);
+    ASSERT_TRUE(range.map(0, *first));
+    ASSERT_TRUE(range.map(2, *second));
+  }
+  const Status refused = [&] {
+    const rewire::MappingsUsedUp used_up(0);
+    return range.protect({0, 4}, Protection::read);
+  }();
+  EXPECT_EQ(code(refused), ErrorCode::out_of_mappings);
+  for (const uint64_t slot : {2, 3, 4, 5}) {
+    EXPECT_EQ(range.protection(slot), Protection::read_write);
+    range.begin<uint64_t>()[slot * 4 * KiB / sizeof(uint64_t)] = slot;  // and so it is
+  }
+  ASSERT_TRUE(range.protect({0, 4}, Protection::read));
+  EXPECT_EQ(range.protection(3), Protection::read);
+  EXPECT_EQ(range.protection(4), Protection::read_write);
+}
+
 TEST(VirtualRange, RefusesPagesOfAnotherPool) {
   const PagePool pool = pool_of(4), other = pool_of(4);
   VirtualRange range = range_of(pool, 4);

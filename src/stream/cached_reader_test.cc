@@ -227,6 +227,28 @@ TEST_F(CachedReaderTest, PrepareKeepsAllOfTheWindow) {
   ::close(out);
 }
 
+TEST_F(CachedReaderTest, WhatACallIsGivenIsNotTheNextToGo) {
+  const auto data = random_bytes(40 * block_bytes, 11);
+  open(data, 3);
+  const auto is_mapped = [&](uint64_t block) {
+    const auto at = reinterpret_cast<uint64_t>(reader_->begin() + block * block_bytes);
+    return std::ranges::any_of(mappings(), [&](const std::string& line) {
+      uint64_t begin = 0, end = 0;
+      std::sscanf(line.c_str(), "%lx-%lx", &begin, &end);
+      return begin <= at && at < end;
+    });
+  };
+  for (const uint64_t block : {0, 9, 5}) load(block * block_bytes);
+  auto* const begin = const_cast<std::byte*>(reader_->begin());
+  ASSERT_TRUE(reader_->prepare(begin, 1, fault::Access::read));
+  load(15 * block_bytes);
+  EXPECT_FALSE(is_mapped(9));
+  EXPECT_TRUE(is_mapped(0));
+  for (const uint64_t block : {20, 25, 30}) load(block * block_bytes);
+  EXPECT_FALSE(is_mapped(0));
+  EXPECT_EQ(mapped_bytes(), 3 * block_bytes);
+}
+
 TEST_F(CachedReaderTest, WhatIsAppendedMeanwhileIsNotShown) {
   const auto data = random_bytes(3 * block_bytes + 100, 9);
   open(data, 2);

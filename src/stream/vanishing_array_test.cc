@@ -231,6 +231,19 @@ TEST_P(VanishingArrayOn, StopsBehindTheReaderWithAClearMessage) {
       "keys.*read block 3: .*reader came to block 9 .comeback_blocks is 1");
 }
 
+// A look at the first block that is there begins no new pass.
+TEST_P(VanishingArrayOn, SaysOfWhatIsGoneThatItWasGivenBack) {
+  VanishingArray array = open(open_pool(20), {.comeback_blocks = 3});
+  write(array, 0, 11 * block_items);
+  EXPECT_EQ(wrong(array, 0, 6 * block_items), 0u);  // blocks 0 and 1 are given back
+  write(array, 6 * block_items, 7 * block_items);   // block 2 is guarded
+  EXPECT_EQ(wrong(array, 2 * block_items, 3 * block_items), 0u);
+  const Status gone = array.prepare_read(array.begin() + block, 1);
+  ASSERT_FALSE(gone);
+  EXPECT_NE(gone.error().message().find("it was given back"), std::string::npos)
+      << gone.error().message();
+}
+
 TEST_P(VanishingArrayOn, StopsWhenThePoolIsEmpty) {
   EXPECT_DEATH(
       {

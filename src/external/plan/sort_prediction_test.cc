@@ -193,6 +193,67 @@ TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
   }
 }
 
+// Buckets of numbers are written when they become sorted, unless a place depends on what is dropped
+// in front of it.
+TEST_F(PredictionTest, NumbersThatFitAreWrittenBucketByBucket) {
+  generate("in", u64, 16 * MiB);
+  SortOptions chosen = options(u64);
+  chosen.memory_bytes += 64 * MiB;
+  chosen.threads = 4;
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(stats->method, Method::in_memory);
+  EXPECT_GT(find(stats->predicted.phases, "sort and write")->seeks, 1u);
+  expect_at_most_as_predicted(*stats, "sort and write");
+  chosen.unique = true;
+  stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_EQ(find(stats->predicted.phases, "sort and write")->seeks, 1u);
+  expect_as_predicted(*stats, "sort and write", 1);
+}
+
+TEST_F(PredictionTest, WhatIsInOrderIsCopiedInOnePass) {
+  for (const Format& format : {u64, lines}) {
+    for (const bool descending : {false, true}) {
+      if (descending && !format.numeric()) continue;
+      SCOPED_TRACE(testing::Message() << record::name_of(format.type) << descending);
+      generate("in", format, 48 * MiB, Distribution::sorted);
+      SortOptions chosen = options(format);
+      chosen.descending = descending;
+      auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      EXPECT_EQ(stats->method, Method::merge);
+      EXPECT_EQ(stats->passes, 1u);
+      EXPECT_EQ(stats->temp_bytes, 0u);
+      expect_sorted(chosen);
+      expect_as_predicted(*stats, "copy", 2);
+    }
+  }
+}
+
+// Of a long run the disk and a few items are tried. Nothing of it is sorted here: most of the input
+// is a hole.
+TEST_F(PredictionTest, ALongRunIsPlannedOnWhatWasTried) {
+  generate("in", u64, 32 * MiB);
+  std::error_code error;
+  std::filesystem::resize_file(path("in"), 1 * GiB, error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  if (file::File::create_temporary(path("temporaries"))->caching() != file::Caching::direct)
+    GTEST_SKIP() << "no disk is measured here";
+  SortOptions chosen = options(u64);
+  chosen.memory_bytes += 64 * MiB;
+  const auto plan = plan_sort(chosen);
+  if (!plan && plan.error().code == ErrorCode::out_of_space) GTEST_SKIP() << plan.error().message();
+  ASSERT_TRUE(plan) << plan.error().message();
+  EXPECT_FALSE(plan->device_is_assumed);
+  const SortPhase* const probe = find(plan->phases, "probe the disk");
+  ASSERT_NE(probe, nullptr);
+  EXPECT_GT(probe->bytes_written, 0u);
+  const SortPhase* const trial = find(plan->phases, "try a few items");
+  ASSERT_NE(trial, nullptr);
+  EXPECT_GE(trial->bytes_read, 8 * MiB);
+}
+
 // On a disk that does not seek slowly sorters write when they have something, each at its place.
 TEST_F(PredictionTest, WhatFitsIsWrittenInNoMoreRunsThanThereAreRequests) {
   for (const unsigned threads : {1u, 2u, 8u}) {
@@ -414,6 +475,17 @@ TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) 
   chosen.memory_bytes = (std::stoull(hint.substr(digit)) + 2) * MiB;
   const auto again = plan_sort(chosen);
   EXPECT_TRUE(again || again.error().code == ErrorCode::out_of_space) << again.error().message();
+}
+
+// Each of them goes to a place of its own.
+TEST(BucketTraffic, EveryRequestOfSeveralWritersSeeks) {
+  BucketTraffic traffic{.output_bytes = 64 * MiB, .buckets = 8, .request_bytes = 1 * MiB};
+  traffic.writers = 4;
+  const uint64_t seeks = predict_buckets("sort", traffic).seeks;
+  traffic.output_bytes *= 2;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, seeks + 64);
+  traffic.writers = 1;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u);
 }
 
 // The look at the input must not cost more than what it is for.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -247,6 +248,26 @@ TEST_F(TopTest, NeedRoomForTheOutput) {
   }
 }
 
+// A file system of its own, as long as it lives.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& path, uint64_t size_mib) : path_(path) {
+    std::filesystem::create_directory(path);
+    is_mounted_ =
+        ::mount("tmpfs", path.c_str(), "tmpfs", 0, fmt::format("size={}m", size_mib).c_str()) == 0;
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() {
+    if (is_mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  bool is_mounted() const { return is_mounted_; }
+
+ private:
+  const std::string path_;
+  bool is_mounted_ = false;
+};
+
 // More than memory holds: what may be among them is sorted, or all.
 TEST_F(TopTest, MoreThanMemoryHoldsGoesThroughTemporaries) {
   Random random(7);
@@ -290,19 +311,43 @@ TEST_F(TopTest, ManyEqualKeysAroundTheLimit) {
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
 }
 
-TEST_F(TopTest, ItemsThatAreLongerThanTheSampleSaid) {
-  const Format& format = formats[8];
-  // The first in order are long, and so few that a sample hardly sees one.
+// The first in order are long, and so few that a sample hardly sees one: 34 MB.
+Items items_longer_than_a_sample_says() {
   Items items;
   Random random(9);
   for (int i = 0; i < 400; ++i) items.push_back("a" + std::string(60'000, 'a') + '\n');
   for (int i = 0; i < 600'000; ++i) items.push_back(fmt::format("b{:x}\n", random.next()));
+  return items;
+}
+
+TEST_F(TopTest, ItemsThatAreLongerThanTheSampleSaid) {
+  const Items items = items_longer_than_a_sample_says();
   write(path("in"), items);
-  SortOptions chosen = options(format);
+  SortOptions chosen = options(formats[8]);
   chosen.top = 20'000;
   auto stats = sort(chosen);
   ASSERT_TRUE(stats) << stats.error().message();
   EXPECT_TRUE(read(path("out")) == model(items, chosen));
+}
+
+// All of them are sorted then, for which there is room, once.
+TEST_F(TopTest, ItemsThatAreLongerNeedRoomForAllOfThemOnce) {
+  const Items items = items_longer_than_a_sample_says();
+  write(path("in"), items);
+  SortOptions chosen = options(formats[8]);
+  chosen.top = 20'000;
+  chosen.temp_directories = {path("small")};
+  for (const uint64_t size_mib : {64, 24}) {
+    const SmallDisk disk(path("small"), size_mib);
+    if (!disk.is_mounted()) GTEST_SKIP() << "no small file system can be mounted";
+    auto stats = sort(chosen);
+    EXPECT_EQ(stats.has_value(), size_mib == 64) << (stats ? "" : stats.error().message());
+    if (stats) {
+      EXPECT_TRUE(read(path("out")) == model(items, chosen));
+    } else {
+      EXPECT_EQ(stats.error().code, ErrorCode::out_of_space) << stats.error().message();
+    }
+  }
 }
 
 // A named pipe of which both ends are open.
