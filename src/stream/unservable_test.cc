@@ -301,6 +301,21 @@ INSTANTIATE_TEST_SUITE_P(Streams, MemoryError, testing::ValuesIn(those_with_a_po
                          name_of_case);
 
 // Nobody in the child could answer one that waits.
+// A page of which a system call's fault was refused is poisoned: a load meets that as it would meet
+// an error of memory.
+TEST(MemoryErrorForSystemCalls, IsTheRefusalThatItStandsFor) {
+  auto pipe =
+      RemapStream::open({.bytes = 100 * MiB, .policy = ErrorPolicy::recover, .system_calls = true});
+  if (!pipe) GTEST_SKIP() << pipe.error().message();
+  pipe->fail(Side::producer, Error{ErrorCode::io, "read the tape"});
+  const Status met = RecoveryPoint::run([&] {
+    send_memory_error(reinterpret_cast<const std::byte*>(pipe->reader()), BUS_MCEERR_AR);
+  });
+  ASSERT_FALSE(met);
+  EXPECT_NE(met.error().message().find("read the tape"), std::string::npos)
+      << met.error().message();
+}
+
 TEST(ForkedChildCalls, EndWithAnError) {
   auto stream = RemapStream::open({.bytes = blocks * block_bytes, .block_bytes = block_bytes});
   ASSERT_TRUE(stream) << stream.error().message();

@@ -51,6 +51,16 @@ TEST(InPlaceSort, SortsLargeBucketsOfOneKeyThatLieInTheirOwnWay) {
   }
 }
 
+// Numbers of one key are stored again, and not moved: their chunks are free for others at once.
+TEST(InPlaceSort, SortsNumbersOfWhichATenthAreOneKey) {
+  for (const unsigned threads : {1u, 2u}) {
+    std::vector<uint64_t> numbers(2 * count);
+    for (size_t i = 0; i < numbers.size(); ++i)
+      numbers[i] = i % 10 == 0 ? uint64_t{77} << 40 : mix64(i);
+    expect_sorts(numbers, {.threads = threads});
+  }
+}
+
 // While one thread divides a bucket again, another one makes room for its output where the first
 // is writing.
 TEST(InPlaceSort, DividesBucketsAgainWhileOthersMoveChunks) {
