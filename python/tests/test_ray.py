@@ -1,6 +1,7 @@
 """penstock.ray in threads of this process, and on a cluster of three nodes on this machine."""
 
 import dataclasses
+import errno
 import os
 import pathlib
 import signal
@@ -178,14 +179,32 @@ def test_a_full_disk_is_named(tmp_path, disk):
     assert not list((tmp_path / "out").iterdir())
 
 
-@pytest.mark.parametrize("phase", ["distribute", "gather"])
-def test_what_progress_raises_leaves_nothing(tmp_path, phase):
+@pytest.mark.parametrize("output", ["folder", "memory://raises/out"])
+@pytest.mark.parametrize("phase, last", [("distribute", False), ("gather", False), ("gather", True)])
+def test_what_progress_raises_leaves_nothing(tmp_path, output, phase, last):
+    if output == "folder":
+        output = str(tmp_path / "out")
+    else:
+        pytest.importorskip("fsspec")
+
     def tell(now, done, total):
-        if now == phase and done:
+        if now == phase and done and (done == total or not last):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", progress=tell, **SMALL, **LOCAL)
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), output, progress=tell, **SMALL, **LOCAL)
+    assert penstock.ray.storage.names(output) == []
+
+
+def test_a_manifest_whose_name_is_not_on_the_disk_leaves_nothing(tmp_path, monkeypatch):
+    def sync(path, real=penstock.ray.storage.sync):
+        if os.path.exists(os.path.join(path, "_manifest.json")):
+            raise OSError(errno.EIO, "broken", path)
+        real(path)
+
+    monkeypatch.setattr(penstock.ray.storage, "sync", sync)
+    with pytest.raises(OSError, match="broken"):
+        penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", **SMALL, **LOCAL)
     assert not list((tmp_path / "out").iterdir())
 
 

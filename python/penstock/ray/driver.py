@@ -378,13 +378,13 @@ class Driver:
         total = sum(self._checksums) % MODULUS
         if job.operation != "group" and sum(int(each["checksum"], 16) for each in tell) % MODULUS != total:
             raise Corrupt("the checksums of all parts are not those of the input")
-        parts, done = [], []
+        parts, named = [], []
         try:
             for part, told in enumerate(tell):
                 path = job.part_path(part)
+                named.append(path)
                 if told["path"] != path:
                     os.replace(told["path"], path)
-                done.append(path)
                 parts.append(Part(path, told["items"] if told["groups"] is None else told["groups"], told["bytes"], told["checksum"],
                                   told["first"], told["last"]))
             storage.sync(job.folder)
@@ -397,11 +397,11 @@ class Driver:
                                 sum(self._items), sum(part.bytes for part in parts), f"{total:x}",
                                 round(time.monotonic() - self._begin, 3), parts, stages)
             manifest.save(job.journal)
+            self._tell("gather", sum(group.bytes for group in job.groups), sum(group.bytes for group in job.groups))
         except BaseException:
-            for path in done:
+            for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
                 storage.remove(path)
             raise
-        self._tell("gather", sum(group.bytes for group in job.groups), sum(group.bytes for group in job.groups))
         return manifest
 
     def _stop(self) -> None:
