@@ -5,29 +5,36 @@
 #include "sort/cache/quick_sort.h"
 
 // There are no masks and no compression: a mask of eight bits is looked up in a table of permutations. Words of 64
-// bits are permuted as two of 32 each.
+// bits are permuted as two of 32 each. The table of words of 32 bits has four bits a lane, which a shift brings to their
+// lanes: whole vectors would fill a sixth of the first-level cache, and to widen bytes takes the port that permutes.
 
 namespace penstock::sorting::avx2 {
 namespace {
 
-// For each mask of the lanes the places of those that are in it, then 0. A word has `parts` lanes of 32 bits.
-template <size_t parts>
-struct Permutations {
-  static constexpr size_t words = 8 / parts;
-  alignas(64) uint8_t lanes[1 << words][8] = {};
-  constexpr Permutations() {
-    for (size_t mask = 0; mask < size_t{1} << words; ++mask) {
-      size_t at = 0;
-      for (size_t word = 0; word < words; ++word) {
-        if ((mask >> word & 1) == 0) continue;
-        for (size_t part = 0; part < parts; ++part)
-          lanes[mask][at++] = static_cast<uint8_t>(word * parts + part);
-      }
+// For each mask of the lanes the places of those that are in it.
+struct Permutations32 {
+  alignas(64) uint32_t of[256] = {};
+  constexpr Permutations32() {
+    for (uint32_t mask = 0; mask < 256; ++mask) {
+      uint32_t at = 0;
+      for (uint32_t lane = 0; lane < 8; ++lane)
+        if ((mask >> lane & 1) != 0) of[mask] |= lane << (4 * at++);
     }
   }
 };
-template <size_t parts>
-constexpr Permutations<parts> permutations;
+constexpr Permutations32 permutations_32;
+
+struct Permutations64 {
+  alignas(64) uint32_t of[16][8] = {};
+  constexpr Permutations64() {
+    for (uint32_t mask = 0; mask < 16; ++mask) {
+      uint32_t at = 0;
+      for (uint32_t lane = 0; lane < 8; ++lane)
+        if ((mask >> lane / 2 & 1) != 0) of[mask][at++] = lane;
+    }
+  }
+};
+constexpr Permutations64 permutations_64;
 
 }  // namespace
 
@@ -62,9 +69,14 @@ struct Vectors {
   static uint32_t equal(Vector a, Vector b) { return mask_of(_mm256_cmpeq_epi64(a, b)); }
   template <class Word>
   static Vector compress(uint32_t mask, Vector v) {
-    const auto& lanes = permutations<sizeof(Word) / 4>.lanes[mask];
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(lanes));
-    return _mm256_permutevar8x32_epi32(v, _mm256_cvtepu8_epi32(bytes));
+    Vector lanes;
+    if constexpr (sizeof(Word) == 4) {
+      const Vector all_lanes = _mm256_set1_epi32(static_cast<int>(permutations_32.of[mask]));
+      lanes = _mm256_srlv_epi32(all_lanes, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    } else {
+      lanes = load(permutations_64.of[mask]);
+    }
+    return _mm256_permutevar8x32_epi32(v, lanes);
   }
 
  private:
