@@ -34,9 +34,11 @@ void decode_items(T* items, size_t count, const KeyOrder& key_order) {
 
 template <class T>
 KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order) {
+  // Of 32 bits twice as many fit a vector, and not every processor compares 64.
+  using Key = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   const KeyOrder order = key_order;
-  uint64_t low = ~uint64_t{0};
-  uint64_t high = 0;
+  Key low = ~Key{0};
+  Key high = 0;
   size_t i = 0;
 #if defined(__AVX512F__)
   __m512i lows = _mm512_set1_epi64(-1);
@@ -46,11 +48,11 @@ KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order)
     lows = _mm512_min_epu64(lows, keys);
     highs = _mm512_max_epu64(highs, keys);
   }
-  low = _mm512_reduce_min_epu64(lows);
-  high = _mm512_reduce_max_epu64(highs);
+  low = static_cast<Key>(_mm512_reduce_min_epu64(lows));
+  high = static_cast<Key>(_mm512_reduce_max_epu64(highs));
 #endif
   for (; i < count; ++i) {
-    const uint64_t key = key_of(encode(items[i], order));
+    const auto key = static_cast<Key>(key_of(encode(items[i], order)));
     low = low < key ? low : key;
     high = high > key ? high : key;
   }
