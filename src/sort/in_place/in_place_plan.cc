@@ -5,15 +5,12 @@
 #include <cmath>
 
 #include "base/bits.h"
-#include "penstock/base.h"
 
 namespace penstock::sorting {
 namespace {
 
 // A bucket of the first level: with its slots it should fit a second-level cache of 2 MiB.
 constexpr size_t bucket_bytes_wanted = 512 * KiB;
-// What is sorted without a first level.
-constexpr size_t cache_bytes_max = MiB;
 constexpr uint32_t buckets_min = 8;
 constexpr uint32_t buckets_max = 1024;
 constexpr uint32_t buckets_more = 2048;  // where a thousand would leave them too large

@@ -5,7 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "penstock/base.h"
+
 namespace penstock::sorting {
+
+// What is sorted without a first level.
+inline constexpr size_t cache_bytes_max = MiB;
 
 struct InPlacePlan {
   unsigned threads = 1;

@@ -522,6 +522,7 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
     if (count - kept <= count / appended_share) return sort_appended(out, kept, count, options);
   }
 
+  if (sorted_by_passes<T>(count)) return sort_by_passes(in, count, out, options.order);
   const InPlacePlan plan = plan_for<T>(count, options);
   if (plan.buckets == 0) return sort_small(in, count, out, options);
   std::vector<uint64_t> sample;
@@ -559,9 +560,11 @@ Status sort_in_place(T* items, size_t count, const InPlaceOptions& options) {
 
 template <class T>
 uint64_t extra_bytes(size_t count, const InPlaceOptions& options) {
+  const uint64_t extra = sorted_by_passes<T>(count)
+                             ? std::max(count * sizeof(T), quick_bytes_max)
+                             : extra_bytes_of<T>(plan_for<T>(count, options), count);
   // The copy of what was appended is written when the sort of it is done.
-  return std::max<uint64_t>(extra_bytes_of<T>(plan_for<T>(count, options), count),
-                            count / appended_share * sizeof(T));
+  return std::max<uint64_t>(extra, count / appended_share * sizeof(T));
 }
 
 #define PENSTOCK_INSTANTIATE(T)                                         \

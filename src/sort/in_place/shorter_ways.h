@@ -13,8 +13,10 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "os/cpu.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/cache/quick_sort.h"
+#include "sort/in_place/in_place_plan.h"
 #include "sort/in_place/in_place_sort.h"
 #include "sort/kernels/kernels.h"
 
@@ -155,9 +157,19 @@ inline constexpr size_t quick_bytes_max = 32 << 10;  // on the stack
 template <class T>
 constexpr size_t quick_items_max = quick_bytes_max / sizeof(T);
 
+// What is too much for slots, which take more memory than the items, and little for a distribution through memory: passes
+// over numbers of 32 bits by vectors cost so little that a dozen of them take less time.
+inline constexpr size_t passes_bytes_max = 4 * MiB;
 template <class T>
-void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
-  alignas(64) std::byte spare[quick_bytes_max];
+bool sorted_by_passes(size_t count) {
+  if (count <= quick_items_max<T>) return true;
+  return std::is_same_v<T, uint32_t> && count > cache_bytes_max / sizeof(T) &&
+         count <= passes_bytes_max / sizeof(T) && os::cpu_tier() >= os::CpuTier::avx2;
+}
+
+// `spare`: room for as many items.
+template <class T>
+void sort_quickly(const T* in, size_t count, T* out, T* spare, const KeyOrder& order) {
   if (!order.plain()) {
     kernels<T>().encode(in, count, order, out);
   } else if (out != in) {
@@ -166,17 +178,27 @@ void sort_quickly(const T* in, size_t count, T* out, const KeyOrder& order) {
   // The leaves of numbers of 32 bits are sorted by these themselves, not by digests.
   const KeyRange keys =
       std::is_same_v<T, uint32_t> ? KeyRange{} : kernels<T>().range_of(out, count, {});
-  quick_sort(out, count, reinterpret_cast<T*>(spare), keys);
+  quick_sort(out, count, spare, keys);
   if (!order.plain()) kernels<T>().decode(out, count, order);
 }
 
-// On the stack, or with one allocation: no set-up that a small sort would feel.
 template <class T>
-Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& options) {
+Status sort_by_passes(const T* in, size_t count, T* out, const KeyOrder& order) {
   if (count <= quick_items_max<T>) {
-    sort_quickly(in, count, out, options.order);
+    alignas(64) std::byte spare[quick_bytes_max];
+    sort_quickly(in, count, out, reinterpret_cast<T*>(spare), order);
     return {};
   }
+  std::unique_ptr<T[]> spare(new (std::nothrow) T[count]);
+  if (spare == nullptr)
+    return failure(ErrorCode::out_of_memory, "get memory to sort in", "scratch memory");
+  sort_quickly(in, count, out, spare.get(), order);
+  return {};
+}
+
+// With one allocation: no set-up that a small sort would feel.
+template <class T>
+Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   const KeyRange keys = kernels<T>().range_of(in, count, options.order);
   const Piece<T> piece = {in, count};
   size_t bytes = CacheSort<T>::bytes_needed(count);

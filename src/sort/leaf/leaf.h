@@ -14,7 +14,8 @@
 // neighbours are found while the words are still in registers, and order_ties() repairs them.
 //
 // One word sort per instruction set: leaf_portable.cc, leaf_avx2.cc, leaf_avx512.cc; one place that
-// chooses: leaf.cc. The vector networks are planned in network_plan.h.
+// chooses: leaf.cc. The vector networks are planned in network_plan.h, and run by
+// words_by_vectors_impl.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A sorting network on vector registers, planned at compile time; leaf_avx512.cc and leaf_avx2.cc
-// run the plan.
+// A sorting network on vector registers, planned at compile time; words_by_vectors_impl.h runs the
+// plan.
 //
 // The naive vector network spends, on a stage whose partners lie in one register, a permutation, a
 // minimum, a maximum and a blend for each register. Minima and maxima of wide vectors run on one
