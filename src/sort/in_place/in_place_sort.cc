@@ -510,13 +510,15 @@ Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& opt
 template <class T>
 Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options) {
   if (count == 0) return {};
-  const size_t in_order = kernels<T>().ascending(in, count, options.order);
-  if (in_order < count && sort_reversed(in, count, out, options)) return {};
-  const size_t appended = count - in_order;
-  const bool few = appended <= count / appended_share;
-  if (few && in != out) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
-  if (appended == 0) return {};
-  if (few) return sort_appended(out, in_order, count, options);
+  if (!goes_up_and_down(in, count, options.order)) {
+    const size_t in_order = kernels<T>().ascending(in, count, options.order);
+    if (in_order < count && sort_reversed(in, count, out, options)) return {};
+    const size_t appended = count - in_order;
+    const bool few = appended <= count / appended_share;
+    if (few && in != out) std::memcpy(static_cast<void*>(out), in, count * sizeof(T));
+    if (appended == 0) return {};
+    if (few) return sort_appended(out, in_order, count, options);
+  }
   if (const size_t kept = set_aside(in, count, out, options); kept != 0) {
     in = out;
     if (count - kept <= count / appended_share) return sort_appended(out, kept, count, options);

@@ -22,6 +22,24 @@
 
 namespace penstock::sorting {
 
+// Whether the first items go up and down: then the array is not in order, nor backwards, nor in order but for its end. Most
+// arrays do, and a small one would feel what it takes to find the end of its order.
+template <class T>
+bool goes_up_and_down(const T* in, size_t count, const KeyOrder& order) {
+  constexpr size_t looked_at = 6;
+  if (count < 2 * looked_at) return false;
+  unsigned up = 0;
+  unsigned down = 0;
+  T before = encode(in[0], order);
+  for (size_t i = 1; i < looked_at; ++i) {
+    const T item = encode(in[i], order);
+    up |= less(before, item);
+    down |= less(item, before);
+    before = item;
+  }
+  return (up & down) != 0;
+}
+
 // An array that is backwards, as far as `k.ascending` said that it is not in order.
 template <class T>
 bool sort_reversed(const T* in, size_t count, T* out, const InPlaceOptions& options) {
