@@ -202,36 +202,38 @@ def add_inputs(job: Job, files: _penstock.FilesOptions, group: int) -> Iterator[
 
 
 def with_fed(files: _penstock.FilesOptions, feed: Iterator[Any] | None, operation: Callable[[], Told]) -> Told:
-    """operation(), in a thread of its own while this one feeds it."""
+    """operation(), in a thread of its own while this one feeds it. Whatever this one meets, Ray's cancel too, ends it before the task ends."""
     if feed is None:
         return operation()
     source = _penstock.FedSource()
     files.add_source(source)
     outcome: list[Any] = []
+    stop, node = getattr(_local, "stop", None) or threading.Event(), node_name()
 
     def work() -> None:
-        set_stop(*state)
+        set_stop(stop, node)
         try:
             outcome.append(operation())
         except BaseException as error:  # noqa: BLE001 - it is raised where the operation is waited for
             outcome.append(error)
             source.cancel()
 
-    state = getattr(_local, "stop", None), node_name()
     thread = threading.Thread(target=work)
-    thread.start()
     try:
+        thread.start()
         for data in feed:
             go_on()
             if not source.feed(data):
                 break
         source.end()
+        while thread.is_alive():  # so that a signal is seen
+            thread.join(0.05)
     except BaseException:
+        stop.set()
         source.cancel()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
         raise
-    while thread.is_alive():  # so that a signal is seen
-        thread.join(0.05)
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
     return outcome[0]  # type: ignore[no-any-return]
