@@ -442,7 +442,8 @@ def clustered(nodes, tmp_path, numbers, **more):
     return manifest
 
 
-def test_killed_workers_and_a_full_disk_cost_attempts(nodes, tmp_path):
+def test_killed_workers_and_a_full_disk_cost_attempts(nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 600)  # no attempt is for one that a busy machine makes slow
     manifest = clustered(nodes, tmp_path, NUMBERS["zipf"],
                          _faults={"distribute-3-index@0.0": "kill", "gather-2@0.0": "kill", "gather-4-written@0.0": "kill",
                                   "distribute-5@0.0": "full"})
@@ -497,7 +498,8 @@ def test_tables_on_a_cluster(nodes, tmp_path):
     assert nodes.left() == []
 
 
-def test_s3_on_a_cluster(nodes, store):
+def test_s3_on_a_cluster(nodes, store, monkeypatch):
+    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 600)
     s3, numbers = store.bucket("numbers"), NUMBERS["uniform"]
     for i, part in enumerate(np.array_split(numbers, 3)):
         s3.pipe_file(f"numbers/in/{i}.u64", part.tobytes())
