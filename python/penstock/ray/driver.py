@@ -406,27 +406,28 @@ class Driver:
 
     def _stop(self) -> None:
         """All tasks end, and nothing is left."""
-        end = time.monotonic() + STOP_SECONDS
-        for force in (False, True):
-            for handle in self._running:
-                self.engine.cancel(handle, force)
-            while self._running and time.monotonic() < end:
-                for handle in self.engine.wait(list(self._running), LOOK_SECONDS):
-                    self.engine.outcome(handle)
-                    del self._running[handle]
-            if not self._running:
-                break
-            end = time.monotonic() + STOP_SECONDS / 3
+        for handle in self._running:
+            self.engine.cancel(handle, False)
+        self._wait_for_tasks()
         if not storage.is_local(self.job.output):
             for part in range(self.job.parts):
                 storage.remove(self.job.part_path(part))
         self._sweep()
 
+    def _wait_for_tasks(self) -> None:
+        """That were told to end. One that does not hear it, as its disk hangs, is killed, and soon no longer waited for; a thread has to be."""
+        for force, seconds in (False, STOP_SECONDS), (True, STOP_SECONDS / 3):
+            for handle in self._running if force else ():
+                self.engine.cancel(handle, True)
+            end = time.monotonic() + seconds
+            while self._running and (time.monotonic() < end or not self.engine.can_kill):
+                for handle in self.engine.wait(list(self._running), LOOK_SECONDS):
+                    self.engine.outcome(handle)
+                    del self._running[handle]
+        self._running.clear()
+
     def _sweep(self) -> None:
-        while self._running:  # losers, which were told to end
-            for handle in self.engine.wait(list(self._running), LOOK_SECONDS):
-                self.engine.outcome(handle)
-                del self._running[handle]
+        self._wait_for_tasks()  # losers
         self.on_each_node(tasks.sweep)
         if not storage.is_local(self.job.output):
             storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])

@@ -35,6 +35,7 @@ class ThisMachine:
     """The native operations need no GIL: threads do."""
 
     name = "this machine"
+    can_kill = False  # a task that does not hear that it is to end
 
     def __init__(self, slots: int | None) -> None:
         slots = slots or len(os.sched_getaffinity(0))
@@ -83,6 +84,7 @@ class Cluster:
     """Of Ray. Tasks are never retried by it, and run where they are sent or not at all."""
 
     name = "ray"
+    can_kill = True
 
     def __init__(self, slots: int | None, memory: int, address: str | None) -> None:
         import ray

@@ -92,6 +92,8 @@ def reach(job: Job, point: str, attempt: str) -> None:
         while time.monotonic() < end:
             go_on()
             time.sleep(0.05)
+    elif what == "hang deaf":
+        time.sleep(60)  # Ray's cancel does not interrupt it, as it does not a disk that hangs
     elif what == "full":
         raise OSError(errno.ENOSPC, "made full by a test", point)
     elif what is not None:
