@@ -120,7 +120,7 @@ Status ItemReader::status() const {
   return {};
 }
 
-// ---- Distribute and filter: items in batches.
+// ---- Distribute: items in batches.
 
 namespace {
 
@@ -179,16 +179,13 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
   }
 }
 
-// Puts item i into put(i); `none` leaves it out. Sizes that are common are known to the compiler.
-constexpr uint32_t none = ~uint32_t{0};
+// Puts item i into put(i). Sizes that are common are known to the compiler.
 
 template <size_t fixed_bytes, class Put>
 bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t items, Put put) {
   const size_t bytes = fixed_bytes != 0 ? fixed_bytes : item_bytes;
   for (size_t i = 0; i < items; ++i) {
-    const uint32_t to = put(i);
-    if (to == none) continue;
-    OutputStream& output = streams.output(to);
+    OutputStream& output = streams.output(put(i));
     const std::span<std::byte> room = output.room(bytes);
     if (room.empty()) return false;
     std::memcpy(room.data(), data + i * bytes, bytes);
@@ -208,11 +205,13 @@ bool scatter(Streams& streams, const record::Format& format, const Items& items,
     return scatter<0>(streams, items.data(), bytes, items.size(), put);
   }
   for (size_t i = 0; i < items.size(); ++i) {
-    const uint32_t to = put(i);
-    if (to != none && !append_item(streams.output(to), format, items[i])) return false;
+    if (!append_item(streams.output(put(i)), format, items[i])) return false;
   }
   return true;
 }
+
+// An output that no item may go to.
+constexpr uint32_t none = ~uint32_t{0};
 
 Status distribute_all(Streams& streams, const record::Format& format, const ToOutput& to_output,
                       std::span<const uint32_t> output_of) {
@@ -288,25 +287,6 @@ ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> b
       });
       to[i] = static_cast<uint32_t>(at - bounds.begin());
     }
-  };
-}
-
-Computation filter(const record::Format& format, Keep keep) {
-  return [format, keep = std::move(keep)](Streams& streams) -> Status {
-    if (streams.outputs() != 1)
-      return failure(ErrorCode::invalid_argument, "filter to other than one output", "run");
-    std::vector<uint8_t> kept(batch_items_max);
-    for (uint32_t i = 0; i < streams.inputs(); ++i) {
-      auto status = for_each_batch(
-          streams.input(i), format, streams.window_bytes_max(), [&](const Items& items) -> Status {
-            keep(items, kept.data());
-            const bool fine =
-                scatter(streams, format, items, [&](size_t k) { return kept[k] != 0 ? 0u : none; });
-            return fine ? Status{} : streams.status();
-          });
-      if (!status) return status;
-    }
-    return {};
   };
 }
 

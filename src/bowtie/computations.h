@@ -1,7 +1,7 @@
 #pragma once
 
-// Computations for run() and run_plan() that are asked for again and again: merge, distribute,
-// filter.
+// Computations for run() and run_plan() that are asked for again and again: merge and
+// distribute.
 //
 // All go by windows, and by items of a record::Format. Of lines the last one of a file may lack its
 // newline; it gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt);
@@ -126,10 +126,6 @@ ToOutput by_key_bits(const record::Format& format, unsigned skip_bits, unsigned 
 // there is one output more than bounds. Bounds are in order (else: the result is any output, but a
 // valid one).
 ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> bounds);
-
-// ---- Filter: n inputs, one output: what passes, of one input after the other.
-using Keep = std::function<void(const Items& items, uint8_t* keep)>;
-Computation filter(const record::Format& format, Keep keep);
 
 // ---- In several passes.
 SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options = {});

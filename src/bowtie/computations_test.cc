@@ -407,27 +407,6 @@ TEST(Distribute, AnOutputThatIsNotThereIsAnError) {
   EXPECT_EQ(result.error().code, ErrorCode::invalid_argument);
 }
 
-TEST(Filter, KeepsWhatPasses) {
-  const Folder folder;
-  std::string in;
-  std::string expected;
-  for (uint64_t k = 0; k < 20'000; ++k) {
-    in += fmt::format("{}\n", k);
-    if (k % 3 == 0) expected += fmt::format("{}\n", k);
-  }
-  in.pop_back();  // 19999 is left out
-  write_file(folder.file("in"), in);
-  const auto result = run({{.path = folder.file("in")}}, {{.path = folder.file("out")}},
-                          filter(*record::parse_format("lines"),
-                                 [](const Items& items, uint8_t* keep) {
-                                   for (size_t i = 0; i < items.size(); ++i)
-                                     keep[i] = std::atoi(items[i].data()) % 3 == 0;
-                                 }),
-                          small());
-  ASSERT_TRUE(result.has_value()) << result.error().message();
-  EXPECT_TRUE(read_file(folder.file("out")) == expected);
-}
-
 // ---- Plans.
 
 TEST(RunPlan, MergesInSeveralPassesAsInOne) {

@@ -53,7 +53,6 @@ class Descriptors {
 
   // Whether entries_max was reached: entries were forgotten then.
   bool overflowed() const { return overflowed_; }
-  size_t open_entries() const { return entries_; }
 
  private:
   // What stands behind a descriptor: an index into descriptions_, or none.
