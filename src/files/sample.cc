@@ -23,9 +23,12 @@ constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
 // What the jumps of a sample may take, of the time of reading the input once; and how many looks
-// there are at least.
+// there are at least: of a small input fewer, since what lies between two of them is a part of it that fits in any
+// memory.
 constexpr double seek_share_max = 1.0 / 32;
-constexpr uint32_t places_min = 32;
+constexpr uint64_t looks_min = 8;
+constexpr uint64_t looks_enough = 32;
+constexpr uint64_t bytes_between_looks = 8 * MiB;
 constexpr size_t stretch_bytes_max = 256 * KiB;
 
 // Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
@@ -206,7 +209,9 @@ SamplePlan plan_sample(uint64_t bytes, const bowtie::DeviceProfile* device) {
   const auto places = static_cast<uint32_t>(affordable);
   if (places >= plan.places) return plan;
   const uint32_t usual_places = plan.places;
-  plan.places = std::min(usual_places, std::max(places, places_min));
+  const auto least =
+      static_cast<uint32_t>(std::clamp(bytes / bytes_between_looks, looks_min, looks_enough));
+  plan.places = std::min(usual_places, std::max(places, least));
   plan.items_per_stretch = plan.items_per_stretch * usual_places / plan.places;
   // Reading on for half as long as it took to come here, and in all not more than another share.
   const double stretch_bytes = std::min(seek_seconds * device->read_bytes_per_s / 2,
