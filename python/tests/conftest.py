@@ -1,6 +1,7 @@
 import os
 import pathlib
 import sys
+import time
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,19 @@ def program():
     if not path.exists():
         pytest.skip("there is no program penstock in the folder of Python, nor in that of PENSTOCK_PROGRAM")
     return str(path.resolve())
+
+
+@pytest.fixture
+def threads_left():
+    """How many more threads than so many the process has; 0 where they go within seconds. A thread that was joined is in /proc a moment longer."""
+
+    def left(before):
+        end = time.monotonic() + 10
+        while (more := len(os.listdir("/proc/self/task")) - before) > 0 and time.monotonic() < end:
+            time.sleep(0.01)
+        return max(more, 0)
+
+    return left
 
 
 def pytest_collection_modifyitems(items):
