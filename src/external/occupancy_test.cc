@@ -97,14 +97,16 @@ TEST(Occupancy, MemoryThatFillsEvenlyIsARamp) {
   OccupancyRecord record;
   record.expect_input(1000);
   const Clock::time_point since = record.expect_buckets(1000);
-  auto growing = bucket(1000, since, since + microseconds(200'000));
+  const Clock::time_point begin = since + microseconds(100'000);
+  auto growing = bucket(1000, begin, begin + microseconds(200'000));
   growing.grows = true;
   record.add(growing);
   const Occupancy taken = record.taken();
   const std::vector<double>& reading = taken.stage_bytes[0];
   EXPECT_NEAR(area(reading, taken.bin_s), 100, 0.1);
-  ASSERT_GE(reading.size(), 100u);
-  EXPECT_NEAR(reading[50], 1000 * 50.5 * taken.bin_s / 0.2, 10);
+  ASSERT_GE(reading.size(), 150u);
+  EXPECT_EQ(reading[40], 0);
+  EXPECT_NEAR(reading[100], 1000 * 50.5 * taken.bin_s / 0.2, 10);
   // Of the next input nothing is known.
   EXPECT_GT(record.expect_buckets(1000), since);
 }

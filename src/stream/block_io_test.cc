@@ -82,6 +82,32 @@ TEST_P(BlockIoTest, ReadsThatNobodyWaitsForAreWaitedForAtTheEnd) {
   EXPECT_EQ(engine_->in_flight(), 0u);
 }
 
+TEST_P(BlockIoTest, BlocksAreUsedAgainWhoseReadsNobodyWaitedFor) {
+  open(block_bytes, 3);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(2 * block_bytes, 6);
+  file::File file = temporary(data);
+  const auto whole = static_cast<int64_t>(block_bytes);
+  for (int round = 0; round < 20; ++round) {
+    const pool::BlockId first = io_->take(), second = io_->take(), third = io_->take();
+    for (const pool::BlockId block : {first, second}) io_->read(block, file, 0, block_bytes);
+    do {
+      io_->read(third, file, 0, block_bytes);
+      ASSERT_EQ(io_->wait_read(third), whole);
+    } while (!io_->is_read(first) || !io_->is_read(second));
+    io_->read(first, file, block_bytes, block_bytes);
+    ASSERT_EQ(io_->wait_read(first), whole);
+    EXPECT_EQ(std::memcmp(pool_->home(first), &data[block_bytes], block_bytes), 0);
+    int error = 0;
+    for (const pool::BlockId block : {second, third})
+      io_->write(block, file, 0, 0, block_bytes, &error);
+    io_->wait_writes(&error);
+    EXPECT_EQ(error, 0);
+    io_->give(first);
+    expect_all_blocks_free();
+  }
+}
+
 TEST_P(BlockIoTest, WhatEndsForAnotherOwnerIsNotTheBlockThatIsWaitedFor) {
   open(block_bytes, 2);
   if (IsSkipped()) return;

@@ -18,6 +18,7 @@
 
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/userfault.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
 
@@ -666,10 +667,9 @@ class RemapStreamForSystemCalls : public ::testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
+    if (auto events = os::Userfault::open_privileged(); !events)
+      GTEST_SKIP() << events.error().message();
     auto pipe = RemapStream::open({.bytes = 1, .system_calls = true});
-    if (!pipe &&
-        (pipe.error().code == ErrorCode::permission || pipe.error().code == ErrorCode::unsupported))
-      GTEST_SKIP() << pipe.error().message();
     ASSERT_TRUE(pipe) << pipe.error().message();
   }
   RemapStream open(RemapStream::Options options) const {

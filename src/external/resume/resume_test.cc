@@ -255,6 +255,7 @@ TEST_F(ResumeTest, WhatIsFinishedIsNotDoneAgain) {
                         std::to_string(before.buckets) + " buckets are done"));
     const uint64_t left_bytes = wanted.size() - before.bytes_done;
     EXPECT_GT(before.bytes_done, 0u);
+    EXPECT_EQ(stats->passes, 2u);
     // Sectors at the ends of buckets, and the journal.
     EXPECT_LE(stats->bytes_written, left_bytes + before.buckets * 64 * KiB);
     // Of the input only a sample.
