@@ -92,7 +92,8 @@ def opened(name: Any) -> Iterator[Any]:
 
 
 class Written:
-    """Files that get their names together, or none of them. Until then they have no names, so that whatever ends the process leaves
+    """Files that get their names when all are complete, one after the other: a crash or an error between two leaves the first ones under
+    their names, each of them whole, and nothing of the others. Until then they have no names, so that whatever ends the process leaves
     nothing. Where the file system cannot do that, and in the moment in which a file is replaced, they have such names as the library's
     own temporaries have: locked while the process lives, and removed by whoever replaces the next file there."""
 

@@ -368,6 +368,15 @@ def test_a_writer_that_fails_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+def test_of_files_that_are_written_together_a_name_that_is_refused_leaves_those_before_it(tmp_path):
+    with pytest.raises(IsADirectoryError), penstock._written.Written() as written:
+        for name in "abc":
+            with open(written.begin(tmp_path / name), "w") as file:
+                file.write(name)
+        os.mkdir(tmp_path / "b")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"] and (tmp_path / "a").read_text() == "a" and os.listdir(tmp_path / "b") == []
+
+
 def test_batches_may_be_left_at_any_time(tmp_path, threads_left):
     table = wide(20_000, 7)
 
