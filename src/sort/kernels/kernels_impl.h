@@ -32,6 +32,20 @@ void decode_items(T* items, size_t count, const KeyOrder& key_order) {
   for (size_t i = 0; i < count; ++i) items[i] = decode(items[i], order);
 }
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+// The leading words of the keys of four items, in some order.
+[[gnu::always_inline]] inline __m256i load_four_keys(const uint64_t* items) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items));
+}
+template <class Pair>
+[[gnu::always_inline]] inline __m256i load_four_keys(const Pair* items) {
+  const auto* vectors = reinterpret_cast<const __m256i*>(items);
+  const __m256i a = _mm256_loadu_si256(vectors);
+  const __m256i b = _mm256_loadu_si256(vectors + 1);
+  return std::is_same_v<Pair, Key128> ? _mm256_unpackhi_epi64(a, b) : _mm256_unpacklo_epi64(a, b);
+}
+#endif
+
 template <class T>
 KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order) {
   // Of 32 bits twice as many fit a vector, and not every processor compares 64.
@@ -50,6 +64,37 @@ KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order)
   }
   low = static_cast<Key>(_mm512_reduce_min_epu64(lows));
   high = static_cast<Key>(_mm512_reduce_max_epu64(highs));
+#elif defined(__AVX2__)
+  // There is no minimum of 64 bits: a comparison of signed ones and a choice, which would be waited for if there were no
+  // others to go on with.
+  if constexpr (sizeof(T) > 4) {
+    if (order.plain()) {
+      constexpr size_t chains = 4;
+      constexpr uint64_t sign = uint64_t{1} << 63;
+      const auto of = [](uint64_t word) {
+        return _mm256_set1_epi64x(static_cast<long long>(word));
+      };
+      __m256i lows[chains];
+      __m256i highs[chains];
+      for (size_t k = 0; k < chains; ++k) lows[k] = of(~sign);
+      for (size_t k = 0; k < chains; ++k) highs[k] = of(sign);
+      for (; i + 4 * chains <= count; i += 4 * chains) {
+#pragma GCC unroll 4
+        for (size_t k = 0; k < chains; ++k) {
+          const __m256i keys = _mm256_xor_si256(load_four_keys(items + i + 4 * k), of(sign));
+          lows[k] = _mm256_blendv_epi8(lows[k], keys, _mm256_cmpgt_epi64(lows[k], keys));
+          highs[k] = _mm256_blendv_epi8(highs[k], keys, _mm256_cmpgt_epi64(keys, highs[k]));
+        }
+      }
+      uint64_t ends[2][chains][4];
+      std::memcpy(ends[0], lows, sizeof(lows));
+      std::memcpy(ends[1], highs, sizeof(highs));
+      for (size_t k = 0; k < 4 * chains; ++k) {
+        low = std::min(low, ends[0][k / 4][k % 4] ^ sign);
+        high = std::max(high, ends[1][k / 4][k % 4] ^ sign);
+      }
+    }
+  }
 #endif
   for (; i < count; ++i) {
     const auto key = static_cast<Key>(key_of(encode(items[i], order)));
