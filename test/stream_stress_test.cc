@@ -384,11 +384,6 @@ void run(const Schedule& schedule) {
   consume(schedule, model, **pipe);
 }
 
-uint64_t number_from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
-}
-
 // A schedule that hangs is a failure like any other, and must tell its seed.
 char hang_text[128];
 int hang_text_length = 0;
@@ -417,14 +412,11 @@ TEST_P(StreamStress, RandomSchedulesAgreeWithThePlainArray) {
     GTEST_SKIP() << error->message();
   }
 
-  uint64_t first = number_from_environment("PENSTOCK_STRESS_SEED",
-                                           number_from_environment("PENSTOCK_STRESS_FIRST", 1));
-  uint64_t schedules = number_from_environment("PENSTOCK_STRESS_TRIALS", trials(600));
-  if (std::getenv("PENSTOCK_STRESS_SEED") != nullptr) schedules = 1;
+  const Seeds seeds = stress_seeds(trials(600));
   std::signal(SIGALRM, on_alarm);
-  run(random_schedule(first, GetParam()));  // the C library's own caches are filled by now
+  run(random_schedule(seeds.first, GetParam()));  // the C library's own caches are filled by now
   uint64_t mappings_before = os::mappings().used;
-  for (uint64_t seed = first; seed < first + schedules && !HasFailure(); ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
     hang_text_length =
         std::snprintf(hang_text, sizeof hang_text, "a schedule hangs: PENSTOCK_STRESS_SEED=%llu\n",

@@ -245,8 +245,7 @@ def run_unprivileged(tally, clock, programs):
             tempfile.TemporaryDirectory(prefix="penstock-check-nobody-") as folder:
         os.chmod(programs_folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
-        environment = dict(TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, PENSTOCK_STRESS_TRIALS="100",
-                           **SANITIZER_ENVIRONMENT, **SHORTER)
+        environment = dict(TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, **SANITIZER_ENVIRONMENT, **SHORTER)
 
         def runs():
             for program in programs:

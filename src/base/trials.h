@@ -5,22 +5,20 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
-#include <string_view>
 
 namespace penstock {
 
+inline uint64_t number_from_environment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
 inline uint64_t one_trial_in() {
-  uint64_t share = 1;
-  if (const char* const text = std::getenv("PENSTOCK_TRIALS")) {
-    const std::string_view digits = text;
-    std::from_chars(digits.data(), digits.data() + digits.size(), share);
-  }
-  return std::max<uint64_t>(share, 1);
+  return std::max<uint64_t>(number_from_environment("PENSTOCK_TRIALS", 1), 1);
 }
 
 // How often to try what is drawn at random.
@@ -28,12 +26,24 @@ inline uint64_t trials(uint64_t whole) {
   return std::max<uint64_t>(whole / one_trial_in(), 1);
 }
 
+// The seeds of a stress test, one for each schedule: `schedules` of them, from 1 on. PENSTOCK_STRESS_FIRST and
+// PENSTOCK_STRESS_TRIALS ask for others (tools/soak.py), PENSTOCK_STRESS_SEED for one alone.
+struct Seeds {
+  uint64_t first = 0;
+  uint64_t end = 0;
+};
+inline Seeds stress_seeds(uint64_t schedules) {
+  const uint64_t first = number_from_environment(
+      "PENSTOCK_STRESS_SEED", number_from_environment("PENSTOCK_STRESS_FIRST", 1));
+  const bool alone = std::getenv("PENSTOCK_STRESS_SEED") != nullptr;
+  return {first,
+          first + (alone ? 1 : number_from_environment("PENSTOCK_STRESS_TRIALS", schedules))};
+}
+
 // What a run draws with: another number each time, which is printed; PENSTOCK_TEST_SEED repeats a run.
 inline uint64_t seed_of_run() {
   static const uint64_t seed = [] {
-    const char* const given = std::getenv("PENSTOCK_TEST_SEED");
-    const uint64_t chosen =
-        given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device()();
+    const uint64_t chosen = number_from_environment("PENSTOCK_TEST_SEED", std::random_device()());
     std::printf("PENSTOCK_TEST_SEED=%llu\n", static_cast<unsigned long long>(chosen));
     return chosen;
   }();

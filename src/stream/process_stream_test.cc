@@ -373,10 +373,8 @@ uint8_t value_at(uint64_t seed, uint64_t offset) {
 // Random shapes, and the producer is killed at a random moment: what the consumer sees before it is
 // told must be what was written.
 TEST(ProcessStream, WhateverADeathLeavesIsTrue) {
-  const char* text = std::getenv("PENSTOCK_STRESS_SEED");
-  const uint64_t first = text != nullptr ? std::strtoull(text, nullptr, 0) : 1;
-  const uint64_t schedules = text != nullptr ? 1 : trials(60);
-  for (uint64_t seed = first; seed < first + schedules && !HasFailure(); ++seed) {
+  const Seeds seeds = stress_seeds(trials(60));
+  for (uint64_t seed = seeds.first; seed < seeds.end && !HasFailure(); ++seed) {
     SCOPED_TRACE("PENSTOCK_STRESS_SEED=" + std::to_string(seed));
     Random random(seed);
     const uint64_t bytes = 1 + random.below(200 * block);
