@@ -27,6 +27,7 @@
 #include "base/trials.h"
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/process_counts.h"
 #include "penstock/bowtie.h"
 #include "penstock/containers.h"
 #include "penstock/file_stream.h"
@@ -51,15 +52,11 @@ struct Footprint {
   uint64_t threads = 0;
 };
 
-uint64_t entries_of(const char* folder) {
-  return static_cast<uint64_t>(std::distance(fs::directory_iterator(folder), {}));
-}
-
 Footprint footprint() {
   return {.memory_bytes = os::resident_memory().bytes,
           .mappings = os::mappings().used,
-          .descriptors = entries_of("/proc/self/fd"),
-          .threads = entries_of("/proc/self/task")};
+          .descriptors = os::descriptors(),
+          .threads = os::threads()};
 }
 
 class Soak : public testing::Test {
@@ -242,8 +239,7 @@ TEST_F(Soak, NothingGrows) {
   using Clock = std::chrono::steady_clock;
   const char* const asked = std::getenv("PENSTOCK_SOAK_SECONDS");
   const std::chrono::duration<double> time(asked != nullptr ? std::atof(asked) : 0);
-  // (Counted before the first thread is made: one that was joined may have its entry a moment longer.)
-  const uint64_t threads = footprint().threads;
+  const uint64_t threads = os::threads();  // before the first one is made
   constexpr int warm_rounds = 2;
   for (int i = 0; i < warm_rounds && !HasFatalFailure(); ++i) round();
   if (HasFatalFailure()) return;
@@ -254,11 +250,8 @@ TEST_F(Soak, NothingGrows) {
   do {
     ASSERT_NO_FATAL_FAILURE(round()) << "round " << rounds;
     ++rounds;
-    Footprint now = footprint();
-    for (int tries = 0; now.threads > threads && tries < 1000; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      now = footprint();
-    }
+    os::wait_until_threads_are_gone(threads);
+    const Footprint now = footprint();
     if (const double share = (Clock::now() - start) / time; asked != nullptr && share >= told) {
       std::printf("%6.0f s, %llu rounds: %llu KiB, %llu mappings, %llu descriptors, %llu threads\n",
                   std::chrono::duration<double>(Clock::now() - start).count(),

@@ -20,6 +20,7 @@
 #include "file/emulation.h"
 #include "file/engine.h"
 #include "file/injection.h"
+#include "os/process_counts.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
 
@@ -434,17 +435,12 @@ TEST(Run, ReadsAPipeToItsEnd) {
   }
 }
 
-size_t descriptors() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                                           std::filesystem::directory_iterator{}));
-}
-
 // As long as it lives, so many can be open at a time beside those that are open now.
 class FewDescriptors {
  public:
   explicit FewDescriptors(size_t more) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit few = {descriptors() + more, before_.rlim_max};
+    const rlimit few = {os::descriptors() + more, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   }
   ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
@@ -478,7 +474,8 @@ void expect_thousands_of_inputs_read(std::optional<size_t> more) {
                                 EXPECT_EQ(first, round == 0 ? i : 0);
                                 in.advance(1000);
                               }
-                              if (!more) descriptors_max = std::max(descriptors_max, descriptors());
+                              if (!more)
+                                descriptors_max = std::max(descriptors_max, os::descriptors());
                             }
                             return {};
                           },

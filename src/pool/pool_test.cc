@@ -13,7 +13,6 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -24,6 +23,7 @@
 
 #include "base/random.h"
 #include "os/limits.h"
+#include "os/process_counts.h"
 #include "os/sanitizer.h"
 
 namespace penstock::pool {
@@ -67,10 +67,6 @@ bool has_stamp(const std::byte* at, size_t bytes, uint64_t tag) {
   return true;
 }
 
-size_t descriptors() {
-  return static_cast<size_t>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
 uint64_t field_kib(const char* file, const std::string& name) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);)
@@ -378,13 +374,13 @@ TEST_P(PoolContract, LeavesNothingBehind) {
     pool->release(first);
   };
   use();
-  const size_t mappings_before = os::mappings().used, descriptors_before = descriptors();
+  const size_t mappings_before = os::mappings().used, descriptors_before = os::descriptors();
   const uint64_t memory_before = memory_bytes();
   for (int i = 0; i < 5; ++i) use();
   if (!os::shadowed) {
     EXPECT_LE(os::mappings().used, mappings_before + 1);
   }
-  EXPECT_EQ(descriptors(), descriptors_before);
+  EXPECT_EQ(os::descriptors(), descriptors_before);
   EXPECT_LE(memory_bytes(), memory_before + 4 * MiB);
 }
 

@@ -18,6 +18,7 @@
 
 #include "os/limits.h"
 #include "os/memory.h"
+#include "os/process_counts.h"
 #include "os/userfault.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
@@ -641,11 +642,6 @@ TEST_P(RemapStreamOn, AStrictStreamEndsInZerosAfterARefusedStore) {
 }
 
 TEST_P(RemapStreamOn, NothingStaysBehind) {
-  auto descriptors = [] {
-    int count = 0;
-    for (int fd = 0; fd < 1024; ++fd) count += fcntl(fd, F_GETFD) >= 0;
-    return count;
-  };
   auto once = [&] {
     RemapStream pipe = open({.bytes = 100 * block, .policy = ErrorPolicy::zeros});
     std::jthread producer([&] { std::memset(pipe.writer(), 1, 99 * block); });
@@ -654,10 +650,10 @@ TEST_P(RemapStreamOn, NothingStaysBehind) {
   };
   once();
   auto mappings = os::mappings().used;
-  int open_before = descriptors();
+  const size_t open_before = os::descriptors();
   for (int i = 0; i < 20; ++i) once();
   EXPECT_LE(os::mappings().used, mappings + 4);  // thread stacks are cached by the C library
-  EXPECT_EQ(descriptors(), open_before);
+  EXPECT_EQ(os::descriptors(), open_before);
 }
 
 // ---- Options::system_calls

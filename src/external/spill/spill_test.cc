@@ -3,23 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <iterator>
 #include <map>
 
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
 #include "external/sort_fixture.h"
+#include "os/process_counts.h"
 
 namespace penstock::external {
 namespace {
 
 class Spills : public SortFixture {};
-
-auto open_files() {
-  namespace fs = std::filesystem;
-  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
-}
 
 // What takes long is done aside, but of one part at most, and not beyond the end of the set.
 TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
@@ -28,7 +23,7 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
   const auto exists = [&](uint32_t part) {
     return std::filesystem::exists(Spill::path_of(folder, SpillSet::name_of(place, part), 0));
   };
-  const auto open_before = open_files();
+  const auto open_before = os::descriptors();
   {
     SpillSet spills;
     ASSERT_TRUE(spills.open(place, 3, 64 * KiB));
@@ -48,7 +43,7 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
     spills.release(2);
   }
   EXPECT_FALSE(exists(2));
-  EXPECT_EQ(open_files(), open_before);
+  EXPECT_EQ(os::descriptors(), open_before);
 }
 
 // Of any sizes, in several directories: no two overlap, nothing lies between them, and a number

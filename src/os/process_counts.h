@@ -1,0 +1,35 @@
+#pragma once
+
+// For tests: what the system counts of this process. (Its memory and mappings: memory.h, limits.h.)
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+namespace penstock::os {
+
+inline size_t entries_of(const char* folder) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+// Open ones, and the one that it reads with.
+inline size_t descriptors() {
+  return entries_of("/proc/self/fd");
+}
+
+// A thread that was joined may be among them a moment longer.
+inline size_t threads() {
+  return entries_of("/proc/self/task");
+}
+
+// Waits until there are `before` threads or fewer, ten seconds at most.
+inline void wait_until_threads_are_gone(size_t before) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (threads() > before && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace penstock::os
