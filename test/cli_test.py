@@ -685,18 +685,15 @@ class LargerThanMemory(Case):
 class Interrupted(Case):
     """What is left when a run does not end well."""
 
+    needs_a_disk = True
+
     def start(self, path, output, **options):
         child = subprocess.Popen([PROGRAM, *map(str, self.large_words(path, output))], stderr=subprocess.PIPE, **options)
         self.addCleanup(child.stderr.close)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
         # It is in the middle when it has written about half of the data.
-        deadline = time.monotonic() + 60
-        while child.poll() is None and time.monotonic() < deadline:
-            written = int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0])
-            if written > LARGE_BYTES // 2:
-                break
-            time.sleep(0.001)
+        end_to_end.wait_until_it_has_written(child, LARGE_BYTES // 2)
         self.assertIsNone(child.poll(), "the sort ended before it could be interrupted")
         return child
 

@@ -1,6 +1,7 @@
 """What the end-to-end tests share: how the program is run, a folder and chance for each case, and a JUnit file as GoogleTest's, where
 ctest's run asks for one."""
 
+import contextlib
 import os
 import pathlib
 import random
@@ -29,12 +30,31 @@ def run(*words, code=0, stdin=b"", **options):
     return done
 
 
+def written_bytes(pid):
+    """What a process had a disk write so far."""
+    return int(pathlib.Path(f"/proc/{pid}/io").read_text().split("write_bytes: ")[1].split()[0])
+
+
+def on_a_disk():
+    """A folder where written_bytes() counts what is written. On a tmpfs it does not."""
+    for folder in (tempfile.gettempdir(), "/var/tmp"):
+        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as file:
+            before = written_bytes(os.getpid())
+            file.write(bytes(1 << 16))
+            file.flush()
+            if written_bytes(os.getpid()) > before:
+                return folder
+    raise unittest.SkipTest("the system counts no writes to TMPDIR or /var/tmp: a tmpfs")
+
+
 class Case(unittest.TestCase):
     """A folder that goes when the case ends, and random numbers that SEED repeats."""
 
+    needs_a_disk = False  # for the folder
+
     def setUp(self):
         self.random = random.Random(SEED)
-        folder = tempfile.TemporaryDirectory(prefix="penstock-test-")
+        folder = tempfile.TemporaryDirectory(prefix="penstock-test-", dir=on_a_disk() if self.needs_a_disk else None)
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
@@ -93,6 +113,14 @@ def wait_until_it_catches(child, number, seconds_max=60):
             return
         assert time.monotonic() < deadline, f"signal {number} is never caught"
         time.sleep(0.005)
+
+
+def wait_until_it_has_written(child, bytes_min, seconds_max=120):
+    """Waits until a program has written so much to a folder that is on_a_disk(), or has ended."""
+    deadline = time.monotonic() + seconds_max
+    while child.poll() is None and written_bytes(child.pid) < bytes_min:
+        assert time.monotonic() < deadline, f"{bytes_min} bytes are never written"
+        time.sleep(0.0005)
 
 
 def main(name):

@@ -42,13 +42,16 @@ def make_locales(folder, names=LOCALES):
 
 
 class BesideGnuSort(unittest.TestCase):
+    def make_folder(self, parent=None):
+        folder = tempfile.TemporaryDirectory(prefix="penstock-gnu-sort-", dir=parent)
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
     def setUp(self):
         version = subprocess.run(["sort", "--version"], capture_output=True, text=True)
         if "GNU coreutils" not in version.stdout:
             self.skipTest("GNU sort is not installed")
-        folder = tempfile.TemporaryDirectory(prefix="penstock-gnu-sort-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.make_folder()
 
     def compare(self, options, files, stdin=None, beside=()):
         theirs = subprocess.run(["sort", *options, *files], input=stdin, capture_output=True, env=C_LOCALE)
@@ -130,14 +133,14 @@ class BesideGnuSort(unittest.TestCase):
         self.assertEqual(run(PROGRAM, "sort", "--locale=xx_NO.such", "in", code=2), b"")
 
     def test_a_resumed_sort_stays_in_its_locale(self):
+        self.make_folder(end_to_end.on_a_disk())
         locale, environment = self.locale_to_try()
         rng = random.Random(SEED)
         lines = ["".join(rng.choices("abA\xe4\xe5z", k=20)).encode() + b"x" * 400 for _ in range(120_000)]
         name = self.write("large", lines, b"\n", True)
         words = [PROGRAM, "sort", name, "-o", str(self.folder / "out"), "-S", "33M", "-T", str(self.folder), "--resume"]
         child = subprocess.Popen([*words, f"--locale={locale}"], env=environment, stderr=subprocess.DEVNULL)
-        while child.poll() is None and int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0]) < 1 << 24:
-            pass
+        end_to_end.wait_until_it_has_written(child, 1 << 24)
         child.kill()
         child.wait()
         self.assertFalse((self.folder / "out").exists())

@@ -12,7 +12,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import end_to_end
@@ -32,6 +31,8 @@ def digest(path):
 
 
 class Killed(end_to_end.Case):
+    needs_a_disk = True
+
     def setUp(self):
         super().setUp()
         self.temporaries = self.folder / "temporaries"
@@ -50,15 +51,11 @@ class Killed(end_to_end.Case):
         self.run_program("gen", "--format", format_name, "--count", LARGE_BYTES // item_bytes, "-o", self.folder / "in",
                          "--seed", SEED)
 
-    def written_bytes(self, child):
-        return int(pathlib.Path(f"/proc/{child.pid}/io").read_text().split("write_bytes: ")[1].split()[0])
-
     def run_until(self, words, written_bytes, number):
         """Runs it until it has written so much, and sends it the signal. False: it ended before that."""
         child = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         with child:
-            while child.poll() is None and self.written_bytes(child) < written_bytes:
-                time.sleep(0.0005)
+            end_to_end.wait_until_it_has_written(child, written_bytes)
             killed = child.poll() is None
             if killed:
                 child.send_signal(number)
