@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 
 import end_to_end
 
@@ -223,13 +224,16 @@ class Disks(Case):
 
     def wait_until_open(self, child, path):
         folder = pathlib.Path(f"/proc/{child.pid}/fd")
+        deadline = time.monotonic() + 60
         while child.poll() is None:
+            self.assertLess(time.monotonic(), deadline, f"{path} is never opened")
             for descriptor in folder.iterdir():
                 try:
                     if os.readlink(descriptor) == str(path):
                         return
                 except FileNotFoundError:
                     pass  # it was closed meanwhile
+            time.sleep(0.005)
 
 
 class Told(Case):
