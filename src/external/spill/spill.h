@@ -48,7 +48,8 @@ class Spill {
   // directory that is given twice has two files.)
   static std::string path_of(const std::string& directory, const std::string& name, size_t number);
 
-  // The next block, of which `bytes` are used.
+  // Room for the next block, of which `bytes` are used: for a whole block, or, in a dense spill, for
+  // these in whole sectors.
   stream::Extent place(uint32_t bytes);
   // An extent is told by the number of its block, which takes four bytes instead of 24.
   uint32_t number_of(const stream::Extent& extent) const;
