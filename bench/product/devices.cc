@@ -34,7 +34,7 @@ struct Grid {
   std::vector<std::string> devices = {"hdd", "sata-ssd", "nvme", "array24"};
   uint64_t memory_bytes = 64 * MiB;
   std::vector<double> multiples = {0.5, 2, 6, 20};
-  std::vector<Input> inputs = {{"lines", 23, {"penstock", "gnu-sort"}},
+  std::vector<Input> inputs = {{"lines", 47, {"penstock", "gnu-sort"}},
                                {"u64", 8, {"penstock", "stxxl", "duckdb"}}};
 };
 

@@ -61,6 +61,10 @@ class Run {
   Result<Stored> sort_input(const Target& target);
   Result<Stored> sort_all(const Target& target);
   Result<Stored> sort_long_runs(const Target& target);
+  Result<Stored> sort_long_runs(LongBucket bucket, const std::vector<Piece>& pieces,
+                                const LongRunsPlan& plan, uint32_t level, const Target& target);
+  Result<Stored> sort_long_bucket(LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
+                                  const Target& target);
   Result<Stored> sort_and_cut(const Target& target);
   Status keep_what_may_be_first();
   std::vector<SortPhase> measured_phases();
@@ -238,34 +242,51 @@ Status Run::open_resume() {
 Result<Stored> Run::sort_long_runs(const Target& target) {
   method_ = Method::distribute;
   context_.set_phase("distribute", plan().bytes_read + plan().bytes_written);
+  return sort_long_runs({.sample = std::move(input_.sample)}, input_.pieces, *decision_.long_runs,
+                        1, target);
+}
+
+// What is in `pieces`, or in the bucket's file, which is gone when it is distributed.
+Result<Stored> Run::sort_long_runs(LongBucket bucket, const std::vector<Piece>& pieces,
+                                   const LongRunsPlan& plan, uint32_t level, const Target& target) {
   auto distributed =
-      distribute_in_long_runs(context_, input_.pieces, input_.usable_bytes,
-                              std::move(input_.sample), *decision_.long_runs, temp_directories_);
+      distribute_in_long_runs(context_, pieces, input_.usable_bytes, std::move(bucket.sample),
+                              bucket.keys, plan, temp_directories_);
   if (!distributed) return std::unexpected(distributed.error());
+  bucket.file.reset();
   if (!read_) read_ = distributed->read;
-  deepest_ = 1;
-  context_.pin_phase("sort");
+  deepest_ = std::max(deepest_, level);
+  if (level == 1) context_.pin_phase("sort");
   Stored total;
-  for (LongBucket& bucket : distributed->buckets) {
-    temp_bytes_ += bucket.bytes;
-    spilled_bytes_ += bucket.bytes;
-    const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
-    const Target next{target.file, target.offset + total.bytes};
-    bucket.sample.item_bytes =
-        static_cast<double>(bucket.bytes) / static_cast<double>(bucket.items);
-    BucketSort sort(context_, input_.usable_bytes, temp_directories_);
-    auto stored = sort.run({.pieces = pieces,
-                            .bytes = bucket.bytes,
-                            .sample = std::move(bucket.sample),
-                            .keys = bucket.keys},
-                           next);
-    deepest_ = std::max(deepest_, 1 + sort.stats().levels);
-    account(sort.stats());
+  for (LongBucket& part : distributed->buckets) {
+    if (level == 1) temp_bytes_ += part.bytes;  // where it goes again has room as it is taken away
+    spilled_bytes_ += part.bytes;
+    part.sample.item_bytes = static_cast<double>(part.bytes) / static_cast<double>(part.items);
+    auto stored =
+        sort_long_bucket(std::move(part), plan, level, {target.file, target.offset + total.bytes});
     if (!stored) return stored;
     total += *stored;
-    bucket.file.reset();
   }
   return total;
+}
+
+Result<Stored> Run::sort_long_bucket(LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
+                                     const Target& target) {
+  const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
+  if (plan.levels > 1 && bucket.bytes > plan.bucket_bytes_max) {
+    const auto again = plan_long_runs(options_, input_.usable_bytes, bucket.bytes, 1, bucket.sample,
+                                      in_order(options_, target), *this->plan().device);
+    if (again) return sort_long_runs(std::move(bucket), pieces, *again, level + 1, target);
+  }
+  BucketSort sort(context_, input_.usable_bytes, temp_directories_);
+  auto stored = sort.run({.pieces = pieces,
+                          .bytes = bucket.bytes,
+                          .sample = std::move(bucket.sample),
+                          .keys = bucket.keys},
+                         target);
+  deepest_ = std::max(deepest_, level + sort.stats().levels);
+  account(sort.stats());
+  return stored;
 }
 
 Result<Stored> Run::sort_all(const Target& target) {

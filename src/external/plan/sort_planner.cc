@@ -447,15 +447,18 @@ void Planner::decide_distribution(uint64_t bytes) {
     double usual_seconds = seconds_of(sort_step.phase, *plan_.device, 1, 1);
     for (const Step& split : splits)
       usual_seconds += seconds_of(split.phase, *plan_.device, 1, plan_.buckets);
-    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, input_.sample, input.in_order,
-                                    *plan_.device);
+    auto long_runs = plan_long_runs(options_, usable_bytes_, bytes, files::input_count(options_),
+                                    input_.sample, input.in_order, *plan_.device);
     if (long_runs && long_runs->seconds() * long_runs_gain_min < usual_seconds) {
       plan_.long_runs = true;
       plan_.why += "; in long runs, because this disk seeks slowly";
       plan_.buckets = long_runs->buckets;
-      plan_.passes = 2;
-      plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes;
-      plan_.spilled_bytes = bytes;
+      const uint64_t again = long_runs->levels - 1;
+      plan_.passes = 2 + static_cast<uint32_t>(again);
+      // A bucket that is distributed again lies there twice.
+      plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes +
+                         (again > 0 ? 2 * bytes / plan_.buckets : 0) + long_runs->heavy_bytes;
+      plan_.spilled_bytes = bytes * (1 + again) + long_runs->heavy_bytes;
       splits.front().phase = {
           .name = "distribute",
           .bytes_read = bytes,
@@ -463,9 +466,9 @@ void Planner::decide_distribution(uint64_t bytes) {
           .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)};
       splits.front().outputs = plan_.buckets;
       sort_step.phase = {.name = "sort",
-                         .bytes_read = bytes,
-                         .bytes_written = bytes,
-                         .seeks = long_runs->sort_switches};
+                         .bytes_read = bytes * again + bytes + long_runs->heavy_bytes,
+                         .bytes_written = bytes * again + bytes + long_runs->heavy_bytes,
+                         .seeks = long_runs->again_switches + long_runs->sort_switches};
       plan_step(std::move(splits.front()));
       plan_step(std::move(sort_step));
       decision_.long_runs = std::move(long_runs);

@@ -294,6 +294,45 @@ TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
   }
 }
 
+// More buckets than there is memory for streams: of short lines, whose pairs take several times their room, and beside many
+// inputs. And with one text for which a bucket is too large.
+TEST_F(PredictionTest, LongRunsGoInTwoStepsWhereThereAreTooManyBuckets) {
+  Random random(seed_of_run());
+  for (const bool heavy : {false, true}) {
+    for (uint64_t file = 0; file < 100; ++file) {
+      std::string text;
+      while (text.size() < (file == 0 ? 40 * MiB : 4 * KiB)) {
+        uint64_t bits = random.next();
+        for (uint64_t left = 1 + random.below(6); left > 0; --left, bits >>= 8)
+          text += static_cast<char>('a' + bits % 26);
+        text += heavy && random.below(12) == 0 ? "\nsame\n" : "\n";
+      }
+      std::ofstream(path(fmt::format("in{}", file)), std::ios::binary) << text;
+    }
+    SortOptions chosen = options(lines);
+    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    chosen.inputs.clear();
+    Result<SortPlan> plan;
+    for (uint64_t file = 0; file < 100; ++file) {
+      chosen.inputs.push_back(path(fmt::format("in{}", file)));
+      plan = plan_sort(chosen);
+      ASSERT_TRUE(plan) << plan.error().message();
+      if (plan->long_runs && plan->passes == 3) break;
+    }
+    ASSERT_EQ(plan->passes, 3u);
+    auto stats = sort_files(chosen);
+    ASSERT_TRUE(stats) << stats.error().message();
+    EXPECT_TRUE(stats->predicted.long_runs);
+    EXPECT_GE(stats->passes, 3u);
+    EXPECT_LT(stats->seeks, 3 * plan->seeks);
+    std::string all;
+    for (const std::string& input : chosen.inputs) all += read(input);
+    const auto sorted = check(lines, read(path("out")));
+    EXPECT_TRUE(sorted.sorted());
+    EXPECT_EQ(sorted.checksum_hex(), check(lines, all).checksum_hex());
+  }
+}
+
 TEST_F(PredictionTest, LongRunsKeepTheOrderOfEqualKeysAndDropRepeats) {
   Random random(3);
   std::vector<std::pair<uint64_t, uint64_t>> pairs(48 * MiB / 16);

@@ -22,19 +22,25 @@
 // memory, is read in one run and written in one. The price: items go through an output stream each,
 // and every item is written to a temporary.
 //
-// Which of the two it shall be is asked of the model (sort_planner.cc): both are predicted for the
+// More buckets than memory has streams for, or can fill in long runs, are made in two steps, or more: to some that are distributed again, each
+// read back in its turn. Every step moves all bytes once more, in long runs; a block for each of so many buckets would be a
+// seek for every 64 KiB.
+//
+// Which of the two ways it shall be is asked of the model (sort_planner.cc): both are predicted for the
 // device.
 //
 // Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
 // the sort then does with it what it does with any input. Of numbers that costs nothing: what has
-// one key is sorted. Texts would be distributed once more, while their first file still lies there:
-// where the sample shows such a key, these buckets are not made.
+// one key is sorted. Texts are distributed once more, while their first file still lies there: where the sample shows a
+// key that is a quarter of all, these buckets are not made.
 
 namespace penstock::external {
 namespace {
 
 // Of the sample's estimate of a bucket.
 constexpr double size_error = 1.15;
+// What one text may be of all.
+constexpr double heavy_share_max = 0.25;
 
 // The largest bucket that is sorted in memory, in one piece.
 uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, double item_bytes,
@@ -49,16 +55,21 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
   return bytes;
 }
 
-// The share of the sample that the most frequent text has. What came once says nothing.
-double heaviest_text(const Sample& sample) {
+// What one text has of the bytes, at most, as the sample says. What came once says nothing. (Many lines are empty,
+// and take hardly any room.)
+double heaviest_text(const SortOptions& options, const Sample& sample) {
   std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
   std::ranges::sort(texts);
-  size_t most = 0;
+  const bool is_item = options.format.lines() && options.format.keys == nullptr;
+  double most_bytes = 0;
   for (size_t from = 0, to = 0; from < texts.size(); from = to) {
     while (to < texts.size() && texts[to] == texts[from]) ++to;
-    most = std::max(most, to - from);
+    if (to - from == 1) continue;
+    const double item_bytes =
+        is_item ? static_cast<double>(texts[from].size() + 1) : sample.item_bytes;
+    most_bytes = std::max(most_bytes, static_cast<double>(to - from) * item_bytes);
   }
-  return most > 1 ? static_cast<double>(most) / static_cast<double>(texts.size()) : 0;
+  return most_bytes > 0 ? most_bytes / (static_cast<double>(texts.size()) * sample.item_bytes) : 0;
 }
 
 // The sample cut where the buckets are: parts, and the first key of each but the first.
@@ -139,24 +150,44 @@ bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bou
 }  // namespace
 
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
-                                           uint64_t input_bytes, const Sample& sample, bool ordered,
+                                           uint64_t input_bytes, uint64_t inputs,
+                                           const Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device) {
   const auto bytes = static_cast<double>(input_bytes);
   const uint64_t most = bucket_bytes_max(options, memory_bytes, sample.item_bytes, ordered);
-  const double wanted = std::ceil(size_error * bytes / static_cast<double>(most));
+  const double wanted = std::max(2.0, std::ceil(size_error * bytes / static_cast<double>(most)));
   const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
-  if (wanted + static_cast<double>(files::input_count(options)) > static_cast<double>(streams_max))
-    return {};
-  if (heaviest_text(sample) * bytes > static_cast<double>(most)) return {};
-  LongRunsPlan plan;
-  plan.buckets = std::max(2u, static_cast<uint32_t>(wanted));
-  const bowtie::Bowtie bowtie{
-      .inputs = 1, .outputs = plan.buckets, .input_share = 0.5, .memory_bytes = memory_bytes};
-  plan.distribution = bowtie::predict(bowtie, 2 * bytes, device);
+  if (streams_max < inputs + 2) return {};
+  const double heaviest = heaviest_text(options, sample);
+  const bool is_heavy = heaviest * bytes > static_cast<double>(most);
+  if (is_heavy && heaviest > heavy_share_max) return {};
+  const auto outputs_max = static_cast<double>(streams_max - inputs);
+  // By as many levels as it takes, or a few more where runs are so much longer.
+  auto with_levels = [&](uint32_t levels) {
+    LongRunsPlan plan{.bucket_bytes_max = most, .levels = levels};
+    plan.buckets =
+        static_cast<uint32_t>(std::min(std::ceil(std::pow(wanted, 1.0 / levels)), outputs_max));
+    const bowtie::Bowtie bowtie{
+        .inputs = 1, .outputs = plan.buckets, .input_share = 0.5, .memory_bytes = memory_bytes};
+    plan.distribution = bowtie::predict(bowtie, 2 * bytes, device);
+    plan.again_seconds = (levels - 1) * plan.distribution.seconds;
+    plan.again_switches = (levels - 1) * static_cast<uint64_t>(plan.distribution.traffic.switches);
+    return plan;
+  };
+  uint32_t levels = 1;
+  while (std::pow(outputs_max, levels) < wanted) ++levels;
+  LongRunsPlan plan = with_levels(levels);
+  for (const uint32_t more : {levels + 1, levels + 2}) {
+    const LongRunsPlan other = with_levels(more);
+    if (other.seconds() < plan.seconds()) plan = other;
+  }
+  plan.heavy_bytes = is_heavy ? static_cast<uint64_t>(heaviest * bytes) : 0;
   // Of numbers several sorters write parts of a bucket, and overtake each other now and then.
-  plan.sort_switches = (options.format.numeric() ? 4 : 2) * uint64_t{plan.buckets};
-  plan.sort_seconds = bowtie::seconds_of({.read_bytes = bytes,
-                                          .written_bytes = bytes,
+  plan.sort_switches = (options.format.numeric() ? 4 : 2) * static_cast<uint64_t>(wanted) +
+                       2 * plan.heavy_bytes / block_bytes_min;
+  const double moved = bytes + static_cast<double>(plan.heavy_bytes);
+  plan.sort_seconds = bowtie::seconds_of({.read_bytes = moved,
+                                          .written_bytes = moved,
                                           .switches = static_cast<double>(plan.sort_switches)},
                                          device, 1, 1);
   return plan;
@@ -164,7 +195,7 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
 
 Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
                                             uint64_t memory_bytes, Sample sample,
-                                            const LongRunsPlan& plan,
+                                            const scatter::KeyRange& keys, const LongRunsPlan& plan,
                                             const std::vector<std::string>& temp_directories) {
   const SortOptions& options = context.options;
   FilesOptions files = options;
@@ -187,6 +218,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
     if (!file) return std::unexpected(file.error());
     buckets[j].file = std::move(*file);
     buckets[j].sample = std::move(cuts.parts[j]);
+    buckets[j].keys = keys;
     if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
     if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
     outputs.push_back({.file = buckets[j].file.get(),

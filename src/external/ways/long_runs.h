@@ -18,18 +18,26 @@ namespace penstock::external {
 
 struct LongRunsPlan {
   uint32_t buckets = 0;
-  // Of the distribution, and of reading and writing each bucket whole.
+  uint64_t bucket_bytes_max = 0;  // that is sorted in memory
+  // How often an item is distributed: where there would be more buckets than streams, or too many for long runs, to some
+  // that are distributed again, each by a plan of its own.
+  uint32_t levels = 1;
+  // Of the first distribution; of the others, all of them; and of reading and writing each of the last buckets whole.
   bowtie::Prediction distribution;
+  uint64_t again_switches = 0;
+  double again_seconds = 0;
+  // Of one text, for which a bucket is too large: it goes through the usual distribution.
+  uint64_t heavy_bytes = 0;
   uint64_t sort_switches = 0;
   double sort_seconds = 0;
 
-  double seconds() const { return distribution.seconds + sort_seconds; }
+  double seconds() const { return distribution.seconds + again_seconds + sort_seconds; }
 };
 
-// How it would go; nothing where there are more buckets than streams, or a text key makes a bucket
-// that does not fit. `ordered`: the output takes items in order only.
+// How it would go; nothing where there are more inputs than streams, or one text is a quarter of all. `inputs`: files. `ordered`: the output takes items in order only.
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
-                                           uint64_t input_bytes, const Sample& sample, bool ordered,
+                                           uint64_t input_bytes, uint64_t inputs,
+                                           const Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device);
 
 // The items of a range of keys, in the order of the input.
@@ -46,10 +54,10 @@ struct LongBuckets {
   ItemSum read;                     // what was distributed
 };
 
-// REQUIRES: the pieces are whole files.
+// REQUIRES: the pieces are whole files. `keys`: of the numbers in them.
 Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
                                             uint64_t memory_bytes, Sample sample,
-                                            const LongRunsPlan& plan,
+                                            const scatter::KeyRange& keys, const LongRunsPlan& plan,
                                             const std::vector<std::string>& temp_directories);
 
 }  // namespace penstock::external
