@@ -15,9 +15,8 @@ namespace penstock::pool {
 // Thread safety: all members, from any thread, and on the fault path. The lock is the pool's own;
 // it is held while views are unmapped, never across anything that can fault or wait for user code,
 // nor while one is mapped: two sides of a stream map theirs at the same time. Invariants: each
-// pending view is a block long, owned by nobody else, and mapped unless its page tables were freed.
-// place() takes back the pending view that it replaces, so that no flush removes what was mapped
-// after it.
+// pending view is mapped, a block long, and owned by nobody else. place() takes back the pending
+// view that it replaces, so that no flush removes what was mapped after it.
 class LateUnmaps {
  public:
   LateUnmaps(size_t block_bytes, uint32_t batch_blocks);

@@ -59,6 +59,11 @@ class SharedPool final : public ArenaPool {
     if (!is_inherited()) late_.forget(range.begin(), range.end());
   }
   int flush_unmaps() noexcept override { return is_inherited() ? 0 : late_.flush(); }
+  int free_page_tables(std::span<std::byte> piece) noexcept override {
+    if (is_inherited()) return 0;  // whoever had the lock at the fork is not there any more
+    late_.forget(piece.data(), piece.data() + piece.size());  // its views go with the rest
+    return Pool::free_page_tables(piece);
+  }
 
  private:
   int commit_home(BlockId block) noexcept override {
