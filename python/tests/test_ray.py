@@ -478,31 +478,6 @@ def test_of_a_task_that_is_slow_a_second_copy_wins(nodes, tmp_path, monkeypatch,
     assert told["attempts"] == told["tasks"] + 1 and manifest.seconds < 60
 
 
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp_path, monkeypatch, killed):
-    """It is killed, and let go where even that ends nothing, as of a process whose disk hangs."""
-    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 0.5 if killed else 600)
-    monkeypatch.setattr(penstock.ray.driver, "STOP_SECONDS", 1)
-    cluster, spared, looks = penstock.ray.engine.Cluster, [], []
-
-    def cancel(self, handle, force, real=cluster.cancel):
-        real(self, handle, force) if killed or not force else spared.append(handle)
-
-    def tell(phase, done, total):
-        looks.extend((tmp_path / "out").glob(".penstock-*-part-00005-0.0") if done > total * 7 // 8 else ())
-        if not killed and len(looks) == 2:  # it alone is left, and has been hanging since the first look
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(cluster, "cancel", cancel)
-    begin = time.monotonic()
-    with contextlib.nullcontext() if killed else pytest.raises(KeyboardInterrupt):
-        clustered(nodes, tmp_path, NUMBERS["uniform"], progress=tell, _faults={"gather-5-written@0.0": "hang deaf"})  # for a minute
-    assert time.monotonic() - begin < 50 and nodes.left() == []
-    assert killed or not list((tmp_path / "out").iterdir())
-    for handle in spared:
-        sys.modules["ray"].cancel(handle, force=True)
-
-
 def test_ctrl_c_leaves_nothing_on_any_node(nodes, tmp_path):
     def interrupt():
         while not list((tmp_path / "out").glob(".penstock-*/part-*.json")):
@@ -595,3 +570,30 @@ def test_the_job_for_kubernetes_runs_on_a_cluster(nodes, tmp_path):
     manifest = penstock.ray.Manifest.load(str(tmp_path / "sorted"))
     assert pa.concat_tables([pq.read_table(path) for path in manifest.paths]).equals(pq.read_table(tmp_path / "one.parquet"))
     assert nodes.left() == []
+
+
+# The last one: while workers that it killed are started again, Ray 2.60 may end a driver that cancels tasks (its check "Tried to
+# complete task that was not pending").
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp_path, monkeypatch, killed):
+    """It is killed, and let go where even that ends nothing, as of a process whose disk hangs."""
+    monkeypatch.setattr(penstock.ray.driver, "STRAGGLER_SECONDS", 0.5 if killed else 600)
+    monkeypatch.setattr(penstock.ray.driver, "STOP_SECONDS", 1)
+    cluster, spared, looks = penstock.ray.engine.Cluster, [], []
+
+    def cancel(self, handle, force, real=cluster.cancel):
+        real(self, handle, force) if killed or not force else spared.append(handle)
+
+    def tell(phase, done, total):
+        looks.extend((tmp_path / "out").glob(".penstock-*-part-00005-0.0") if done > total * 7 // 8 else ())
+        if not killed and len(looks) == 2:  # it alone is left, and has been hanging since the first look
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "cancel", cancel)
+    begin = time.monotonic()
+    with contextlib.nullcontext() if killed else pytest.raises(KeyboardInterrupt):
+        clustered(nodes, tmp_path, NUMBERS["uniform"], progress=tell, _faults={"gather-5-written@0.0": "hang deaf"})  # for a minute
+    assert time.monotonic() - begin < 50 and nodes.left() == []
+    assert killed or not list((tmp_path / "out").iterdir())
+    for handle in spared:
+        sys.modules["ray"].cancel(handle, force=True)
