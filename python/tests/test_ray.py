@@ -572,8 +572,7 @@ def test_the_job_for_kubernetes_runs_on_a_cluster(nodes, tmp_path):
     assert nodes.left() == []
 
 
-# The last one: while workers that it killed are started again, Ray 2.60 may end a driver that cancels tasks (its check "Tried to
-# complete task that was not pending").
+# The last one: workers that it killed are started again meanwhile.
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp_path, monkeypatch, killed):
     """It is killed, and let go where even that ends nothing, as of a process whose disk hangs."""

@@ -9,12 +9,14 @@ import concurrent.futures
 import logging
 import os
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
 from . import tasks
 
 Handle = Any
+SENT_SECONDS = 0.3  # by then Ray has sent a task, or it waits
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Cluster:
         self._ray = ray
         self._slots, self._memory = slots, memory
         self._functions: dict[Callable[..., Any], Any] = {}
+        self._started = 0.0  # the last task
         self._shares: dict[str, float] = {}  # of a processor, that a task on each node has
         self._connected_here = not ray.is_initialized()
         if self._connected_here:
@@ -118,6 +121,7 @@ class Cluster:
 
         if function not in self._functions:
             self._functions[function] = self._ray.remote(max_retries=0)(function)
+        self._started = time.monotonic()
         return self._functions[function].options(
             num_cpus=cpus * self._shares.get(node, 1), memory=memory or None, name=f"penstock {function.__name__}",
             scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(*arguments)
@@ -143,6 +147,8 @@ class Cluster:
             return Outcome(error=error, lost="node")
 
     def cancel(self, handle: Handle, force: bool) -> None:
+        # One that Ray is about to send it forgets, and ends the driver when it is done all the same ("Tried to complete task that was not pending").
+        time.sleep(max(0.0, self._started + SENT_SECONDS - time.monotonic()))
         self._ray.cancel(handle, force=force, recursive=True)
 
     def close(self) -> None:
