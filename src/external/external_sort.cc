@@ -273,7 +273,7 @@ Result<Stored> Run::sort_long_runs(LongBucket bucket, const std::vector<Piece>& 
 Result<Stored> Run::sort_long_bucket(LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
                                      const Target& target) {
   const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
-  if (plan.levels > 1 && bucket.bytes > plan.bucket_bytes_max) {
+  if (plan.goes_again(bucket.bytes)) {
     const auto again = plan_long_runs(options_, input_.usable_bytes, bucket.bytes, 1, bucket.sample,
                                       in_order(options_, target), *this->plan().device);
     if (again) return sort_long_runs(std::move(bucket), pieces, *again, level + 1, target);

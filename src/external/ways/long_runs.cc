@@ -22,17 +22,18 @@
 // memory, is read in one run and written in one. The price: items go through an output stream each,
 // and every item is written to a temporary.
 //
-// More buckets than memory has streams for, or can fill in long runs, are made in two steps, or more: to some that are distributed again, each
-// read back in its turn. Every step moves all bytes once more, in long runs; a block for each of so many buckets would be a
-// seek for every 64 KiB.
+// There may be more buckets than memory has streams for, or than it fills in long runs. Then they are
+// made in two steps, or more: to a few buckets, each of which is read back in its turn and
+// distributed again. Every step moves all bytes once more, but in long runs; a block for each of so
+// many buckets would be a seek for every 64 KiB.
 //
 // Which of the two ways it shall be is asked of the model (sort_planner.cc): both are predicted for the
 // device.
 //
 // Buckets are cut by the sample alone. A key that is more than a bucket makes its bucket too large;
 // the sort then does with it what it does with any input. Of numbers that costs nothing: what has
-// one key is sorted. Texts are distributed once more, while their first file still lies there: where the sample shows a
-// key that is a quarter of all, these buckets are not made.
+// one key is sorted. Texts are distributed once more, while their first file still lies there: where
+// the sample shows a key that is a quarter of all, these buckets are not made.
 
 namespace penstock::external {
 namespace {
@@ -55,8 +56,8 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
   return bytes;
 }
 
-// What one text has of the bytes, at most, as the sample says. What came once says nothing. (Many lines are empty,
-// and take hardly any room.)
+// What one text has of the bytes, at most, as the sample says. What came once says nothing. (Many
+// lines are empty, and take hardly any room.)
 double heaviest_text(const SortOptions& options, const Sample& sample) {
   std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
   std::ranges::sort(texts);
@@ -164,7 +165,7 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
   const auto outputs_max = static_cast<double>(streams_max - inputs);
   // By as many levels as it takes, or a few more where runs are so much longer.
   auto with_levels = [&](uint32_t levels) {
-    LongRunsPlan plan{.bucket_bytes_max = most, .levels = levels};
+    LongRunsPlan plan{.bytes = input_bytes, .bucket_bytes_max = most, .levels = levels};
     plan.buckets =
         static_cast<uint32_t>(std::min(std::ceil(std::pow(wanted, 1.0 / levels)), outputs_max));
     const bowtie::Bowtie bowtie{

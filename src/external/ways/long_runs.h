@@ -17,12 +17,14 @@
 namespace penstock::external {
 
 struct LongRunsPlan {
+  uint64_t bytes = 0;  // what is distributed
   uint32_t buckets = 0;
   uint64_t bucket_bytes_max = 0;  // that is sorted in memory
-  // How often an item is distributed: where there would be more buckets than streams, or too many for long runs, to some
-  // that are distributed again, each by a plan of its own.
+  // How often an item is distributed. Where there would be more buckets than streams, or too many
+  // for long runs, there are fewer, which are distributed again, each by a plan of its own.
   uint32_t levels = 1;
-  // Of the first distribution; of the others, all of them; and of reading and writing each of the last buckets whole.
+  // Of the first distribution; of the others, all of them; and of reading and writing each of the
+  // last buckets whole.
   bowtie::Prediction distribution;
   uint64_t again_switches = 0;
   double again_seconds = 0;
@@ -32,9 +34,15 @@ struct LongRunsPlan {
   double sort_seconds = 0;
 
   double seconds() const { return distribution.seconds + again_seconds + sort_seconds; }
+  // Whether a bucket of it is distributed again. One that has nearly all of it has one key, or few:
+  // to distribute that again would not come to an end.
+  bool goes_again(uint64_t bucket_bytes) const {
+    return levels > 1 && bucket_bytes > bucket_bytes_max && bucket_bytes <= bytes - bytes / 8;
+  }
 };
 
-// How it would go; nothing where there are more inputs than streams, or one text is a quarter of all. `inputs`: files. `ordered`: the output takes items in order only.
+// How it would go; nothing where there are more inputs than streams, or one text is a quarter of
+// all. `inputs`: files. `ordered`: the output takes items in order only.
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
                                            uint64_t input_bytes, uint64_t inputs,
                                            const Sample& sample, bool ordered,
