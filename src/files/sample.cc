@@ -23,7 +23,7 @@ constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
 // What the jumps of a sample may take, of the time of reading the input once; and how many looks
-// there are at least: of a small input fewer, since what lies between two of them is a part of it that fits in any
+// there are at least. Of a small input there are fewer: what lies between two of them fits in any
 // memory.
 constexpr double seek_share_max = 1.0 / 32;
 constexpr uint64_t looks_min = 8;

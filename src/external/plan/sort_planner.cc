@@ -453,12 +453,12 @@ void Planner::decide_distribution(uint64_t bytes) {
       plan_.long_runs = true;
       plan_.why += "; in long runs, because this disk seeks slowly";
       plan_.buckets = long_runs->buckets;
-      const uint64_t again = long_runs->levels - 1;
-      plan_.passes = 2 + static_cast<uint32_t>(again);
+      plan_.passes = 1 + long_runs->levels;
       // A bucket that is distributed again lies there twice.
       plan_.temp_bytes = bytes + uint64_t{plan_.buckets} * file::sector_bytes +
-                         (again > 0 ? 2 * bytes / plan_.buckets : 0) + long_runs->heavy_bytes;
-      plan_.spilled_bytes = bytes * (1 + again) + long_runs->heavy_bytes;
+                         (long_runs->levels > 1 ? 2 * bytes / plan_.buckets : 0) +
+                         long_runs->heavy_bytes;
+      plan_.spilled_bytes = bytes * long_runs->levels + long_runs->heavy_bytes;
       splits.front().phase = {
           .name = "distribute",
           .bytes_read = bytes,
@@ -466,8 +466,8 @@ void Planner::decide_distribution(uint64_t bytes) {
           .seeks = static_cast<uint64_t>(long_runs->distribution.traffic.switches)};
       splits.front().outputs = plan_.buckets;
       sort_step.phase = {.name = "sort",
-                         .bytes_read = bytes * again + bytes + long_runs->heavy_bytes,
-                         .bytes_written = bytes * again + bytes + long_runs->heavy_bytes,
+                         .bytes_read = plan_.spilled_bytes,
+                         .bytes_written = plan_.spilled_bytes,
                          .seeks = long_runs->again_switches + long_runs->sort_switches};
       plan_step(std::move(splits.front()));
       plan_step(std::move(sort_step));
