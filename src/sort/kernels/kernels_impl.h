@@ -105,6 +105,24 @@ KeyRange range_of_items(const T* items, size_t count, const KeyOrder& key_order)
 }
 
 #if defined(__AVX512F__)
+template <bool plain, class T>
+[[gnu::always_inline]] inline __m512i keys_at(const T* items, const KeyOrder& order) {
+  const __m512i keys = load_keys(items);
+  if constexpr (plain) return keys;
+  return encode_keys(keys, order, items);
+}
+
+// Which of the next eight keys are less than the one before. `before` has the last of the vectors
+// before them, and then these.
+template <bool plain, class T>
+[[gnu::always_inline]] inline __mmask8 descents_at(const T* items, const KeyOrder& order,
+                                                   __m512i& before) {
+  const __m512i keys = keys_at<plain>(items, order);
+  const __m512i shifted = _mm512_alignr_epi64(keys, before, 7);
+  before = keys;
+  return _mm512_cmplt_epu64_mask(keys, shifted);
+}
+
 // Whether the keys of items [i, i + 128) are in order, and the last of those before them, which is
 // in `before`.
 template <bool plain, class T>
@@ -112,22 +130,9 @@ template <bool plain, class T>
                                                  __m512i& before) {
   __mmask8 wrong = 0;
 #pragma GCC unroll 16
-  for (size_t k = 0; k < 128; k += 8) {
-    __m512i keys = load_keys(items + k);
-    if constexpr (!plain) keys = encode_keys(keys, order, items);
-    const __m512i shifted = _mm512_alignr_epi64(keys, before, 7);
-    wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, shifted));
-    before = keys;
-  }
+  for (size_t k = 0; k < 128; k += 8)
+    wrong = static_cast<__mmask8>(wrong | descents_at<plain>(items + k, order, before));
   return wrong == 0;
-}
-
-// The last of the vectors before an item.
-template <bool plain, class T>
-[[gnu::always_inline]] inline __m512i keys_before(const T* item, const KeyOrder& order) {
-  const __m512i keys = load_keys(item - 8);
-  if constexpr (plain) return keys;
-  return encode_keys(keys, order, item);
 }
 
 // A page each of four streams: one stream alone does not ask for as much as memory can give.
@@ -142,18 +147,14 @@ template <bool plain, class T>
   __m512i before[ascending_streams];
 #pragma GCC unroll 4
   for (size_t s = 0; s < ascending_streams; ++s)
-    before[s] = keys_before<plain>(items + s * page, order);
+    before[s] = keys_at<plain>(items + s * page - 8, order);
   __mmask8 wrong = 0;
   for (size_t k = 0; k < page; k += 8) {
 #pragma GCC unroll 4
     for (size_t s = 0; s < ascending_streams; ++s) {
       const T* const at = items + s * page + k;
       __builtin_prefetch(at + ascending_streams * page);
-      __m512i keys = load_keys(at);
-      if constexpr (!plain) keys = encode_keys(keys, order, items);
-      const __m512i shifted = _mm512_alignr_epi64(keys, before[s], 7);
-      wrong = static_cast<__mmask8>(wrong | _mm512_cmplt_epu64_mask(keys, shifted));
-      before[s] = keys;
+      wrong = static_cast<__mmask8>(wrong | descents_at<plain>(at, order, before[s]));
     }
   }
   return wrong == 0;
@@ -170,7 +171,7 @@ size_t ascending_blocks(const T* items, size_t count, const KeyOrder& key_order)
     if (i == pages) {
       while (i + pages <= count && pages_ascend<plain>(items + i, order)) i += pages;
       if (i + 128 > count) break;
-      before = keys_before<plain>(items + i, order);
+      before = keys_at<plain>(items + i - 8, order);
     }
     if (!block_ascends<plain>(items + i, order, before)) break;
   }
