@@ -33,6 +33,7 @@
 #include "base/random.h"
 #include "bench/harness/bench.h"
 #include "bench/harness/child.h"
+#include "bench/harness/generate.h"
 #include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
 #include "bench/rivals/external_rivals.h"
@@ -215,14 +216,8 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
 Result<nlohmann::json> Bench::make_input(const std::string& path,
                                          const std::vector<std::string>& format,
                                          uint64_t bytes) const {
-  // Lines are 23 bytes in the mean.
-  const std::string& type = format.at(1);
-  const uint64_t item_bytes = type == "u64" ? 8 : type == "kv64" ? 16 : type == "record" ? 100 : 23;
-  std::vector<std::string> words = {"gen", "--count", std::to_string(bytes / item_bytes), "-o",
-                                    path};
-  words.insert(words.end(), format.begin(), format.end());
-  Result<ChildRun> made = penstock(std::move(words));
-  if (!made) return std::unexpected(made.error());
+  if (auto made = generate(options_.program, format.at(1), bytes, path); !made)
+    return std::unexpected(made.error());
   return check(path, format);
 }
 

@@ -23,6 +23,7 @@
 
 #include "bench/harness/bench.h"
 #include "bench/harness/child.h"
+#include "bench/harness/generate.h"
 #include "bench/harness/pages.h"
 #include "bench/harness/scratch.h"
 #include "penstock/base.h"
@@ -83,7 +84,6 @@ class Bench {
     double others = 0;  // processors that somebody else had
   };
 
-  Status make(const std::string& format, const std::string& order) const;
   Result<Cell> sort(const std::string& format, uint64_t memory_bytes);
   Result<Cell> sort_undisturbed(const std::string& format, uint64_t memory_bytes);
 
@@ -93,19 +93,6 @@ class Bench {
   const std::string input_ = scratch_.file("input");
   Report report_;
 };
-
-Status Bench::make(const std::string& format, const std::string& order) const {
-  // Lines are 47 bytes in the mean.
-  const uint64_t item_bytes = format == "u32"      ? 4
-                              : format == "kv64"   ? 16
-                              : format == "record" ? 100
-                              : format == "lines"  ? 47
-                                                   : 8;
-  auto made = run_child({options_.program, "gen", "--format", format, "--dist", order, "--count",
-                         std::to_string(grid_.bytes / item_bytes), "-o", input_});
-  if (!made) return std::unexpected(made.error());
-  return {};
-}
 
 Result<Bench::Cell> Bench::sort(const std::string& format, uint64_t memory_bytes) {
   if (Status ready = prepare_machine(memory_bytes, input_); !ready)
@@ -143,7 +130,8 @@ Status Bench::run() {
   for (const std::string& format : grid_.formats) {
     for (const std::string& order : grid_.orders) {
       if (format == "lines" && order == "rootdup") continue;  // of numbers alone
-      if (Status made = make(format, order); !made) return made;
+      if (auto made = generate(options_.program, format, grid_.bytes, input_, order); !made)
+        return std::unexpected(made.error());
       for (const uint64_t memory_bytes : grid_.memory_bytes) {
         std::vector<double> times;
         double predicted = 0, seconds = 0;
