@@ -180,7 +180,6 @@ Status for_each_batch(InputStream& input, const record::Format& format, size_t i
 }
 
 // Puts item i into put(i). Sizes that are common are known to the compiler.
-
 template <size_t fixed_bytes, class Put>
 bool scatter(Streams& streams, const std::byte* data, size_t item_bytes, size_t items, Put put) {
   const size_t bytes = fixed_bytes != 0 ? fixed_bytes : item_bytes;

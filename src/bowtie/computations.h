@@ -1,7 +1,6 @@
 #pragma once
 
-// Computations for run() and run_plan() that are asked for again and again: merge and
-// distribute.
+// Computations for run() and run_plan() that are asked for again and again: merge and distribute.
 //
 // All go by windows, and by items of a record::Format. Of lines the last one of a file may lack its
 // newline; it gets one. An item must be no longer than Streams::window_bytes_max() (else: corrupt);

@@ -16,7 +16,7 @@ from typing import Any, Callable, Sequence
 from . import tasks
 
 Handle = Any
-SENT_SECONDS = 0.3  # by then Ray has sent a task, or it waits
+SENT_SECONDS = 0.3  # by then Ray has sent a task, or the task waits for a worker
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ class Cluster:
             return Outcome(error=error, lost="node")
 
     def cancel(self, handle: Handle, force: bool) -> None:
-        # One that Ray is about to send it forgets, and ends the driver when it is done all the same ("Tried to complete task that was not pending").
+        # A task that is cancelled before Ray has sent it is forgotten. It may be sent all the same, and when it is done Ray ends the driver ("Tried
+        # to complete task that was not pending").
         time.sleep(max(0.0, self._started + SENT_SECONDS - time.monotonic()))
         self._ray.cancel(handle, force=force, recursive=True)
 
