@@ -533,6 +533,57 @@ TEST_F(PredictionTest, MoreInputThanTheListsHaveRoomForIsRefusedBeforeItBegins) 
   EXPECT_TRUE(again || again.error().code == ErrorCode::out_of_space) << again.error().message();
 }
 
+// Without anything to spill the input is read in one go, each file of it.
+TEST(SplitTraffic, ReadsAndWritesInTurn) {
+  SplitTraffic traffic{.input_bytes = 64 * MiB,
+                       .input_files = 3,
+                       .read_block_bytes = 1 * MiB,
+                       .write_block_bytes = 1 * MiB};
+  EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u);
+  EXPECT_EQ(predict_split("distribute", traffic).bytes_read, 64 * MiB);
+  EXPECT_EQ(predict_split("distribute", traffic).bytes_written, 0u);
+  // A block of the input, a block of a bucket, and so on: each seeks.
+  traffic.spilled_bytes = 64 * MiB;
+  EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 64);
+  EXPECT_EQ(predict_split("distribute", traffic).bytes_written, 64 * MiB);
+  // Of blocks that are four times as large as many go in one write.
+  traffic.write_block_bytes = 4 * MiB;
+  EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 16 + 1);
+  // Four writes behind a read: to another of four files in three cases of four.
+  traffic.read_block_bytes = 4 * MiB;
+  traffic.write_block_bytes = 1 * MiB;
+  traffic.spill_files = 4;
+  EXPECT_EQ(predict_split("distribute", traffic).seeks, 3u + 2 * 16 + 48 * 3 / 4);
+  // What memory holds when it is full goes in one run for each bucket.
+  traffic.kept_bytes = 60 * MiB;
+  traffic.spilled_bytes = 4 * MiB;
+  traffic.buckets = 16;
+  EXPECT_LT(predict_split("distribute", traffic).seeks, 3u + 16 + 2 * 4);
+}
+
+TEST(BucketTraffic, OneWriterGoesOnWhereItWas) {
+  // Each bucket is read from a file of its own, and written.
+  BucketTraffic traffic{.output_bytes = 64 * MiB,
+                        .spilled_bytes = 64 * MiB,
+                        .spilled_block_bytes = 1 * MiB,
+                        .buckets = 8,
+                        .request_bytes = 1 * MiB,
+                        .in_flight_bytes = 8 * MiB};
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 8 + 8);
+  // Several share a file, where their blocks lie apart.
+  traffic.buckets_per_spill_file = 4;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 8 + 48 + 8);
+  // Half of a bucket is more than queues hold: reads and writes take turns.
+  traffic.buckets_per_spill_file = 1;
+  traffic.in_flight_bytes = 4 * MiB;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 1u + 32 + 32);
+  // Nothing was spilled: it is written alone.
+  traffic.spilled_bytes = 0;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u);
+  EXPECT_EQ(predict_buckets("sort", traffic).bytes_read, 0u);
+  EXPECT_EQ(predict_buckets("sort", traffic).bytes_written, 64 * MiB);
+}
+
 // Each of them goes to a place of its own.
 TEST(BucketTraffic, EveryRequestOfSeveralWritersSeeks) {
   BucketTraffic traffic{.output_bytes = 64 * MiB, .buckets = 8, .request_bytes = 1 * MiB};
@@ -542,25 +593,6 @@ TEST(BucketTraffic, EveryRequestOfSeveralWritersSeeks) {
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, seeks + 64);
   traffic.writers = 1;
   EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u);
-}
-
-// The look at the input must not cost more than what it is for.
-TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
-  const bowtie::DeviceProfile disk = hard_disk();
-  bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
-  for (const uint64_t bytes : {uint64_t{64} * MiB, 1 * GiB, 8 * GiB, 1 * TiB}) {
-    const SamplePlan usual = plan_sample(bytes, nullptr);
-    const SamplePlan slow = plan_sample(bytes, &disk);
-    EXPECT_EQ(plan_sample(1 * TiB, &fast).places, plan_sample(1 * TiB, nullptr).places);
-    EXPECT_LE(slow.places, usual.places);
-    EXPECT_GE(slow.stretch_bytes, usual.stretch_bytes);
-    const uint64_t keys = uint64_t{usual.places} * usual.items_per_stretch;
-    EXPECT_GE(2 * uint64_t{slow.places} * slow.items_per_stretch, keys);
-    const double read_seconds = static_cast<double>(bytes) / disk.read_bytes_per_s;
-    const double look_seconds = slow.places * disk.switch_seconds.at(1, 0) +
-                                static_cast<double>(slow.bytes()) / disk.read_bytes_per_s;
-    EXPECT_LT(look_seconds, (bytes >= 8 * GiB ? 0.1 : 0.5) * read_seconds);
-  }
 }
 
 }  // namespace

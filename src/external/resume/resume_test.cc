@@ -492,6 +492,76 @@ TEST_F(ResumeTest, ADamagedJournalIsNotBelieved) {
   }
 }
 
+// What stands behind it counts no more than it does, whatever that says.
+TEST_F(ResumeTest, AnEntryOfAKindThatIsNotKnownEndsWhatIsBelieved) {
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  const std::string wanted = expected(chosen);
+  fail_late(chosen, 2);
+  const ResumeProgress before = found(chosen);
+  {
+    auto journal = Journal::open(resume_folder(chosen) + "/journal");
+    ASSERT_TRUE(journal);
+    Journal::Position end;
+    const auto told = read_steps(*journal, end);
+    ASSERT_TRUE(told);
+    ASSERT_TRUE(journal->cut(end));
+    ASSERT_TRUE(journal->append(99, "of another version"));
+    // All buckets are done, it says.
+    for (const auto& [of, split] : told->splits) {
+      for (uint32_t bucket = 0; bucket < split.buckets.size(); ++bucket) {
+        const ResumeDone done{.id = {split.number, bucket}, .offset = 0, .stored = {8, 1}};
+        ASSERT_TRUE(write_done(*journal, {&done, 1}));
+      }
+    }
+  }
+  EXPECT_EQ(found(chosen).buckets_done, before.buckets_done);
+  auto stats = sort(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  EXPECT_TRUE(read(path("out")) == wanted);
+  expect_nothing_left();
+}
+
+// Another version's, or of another sort whose name is the same by chance: it is neither used nor
+// removed, and what the message says makes room.
+TEST_F(ResumeTest, WhatAnotherVersionLeftIsRefusedUntilItIsGivenUp) {
+  SortOptions chosen = options({Type::u64, 8});
+  write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
+  const std::string journal_path = resume_folder(chosen) + "/journal";
+  for (int what = 0; what < 4; ++what) {
+    SCOPED_TRACE(what);
+    leave_as_killed_early(chosen);
+    {
+      auto journal = Journal::open(journal_path);
+      ASSERT_TRUE(journal);
+      Journal::Position end;
+      auto told = read_steps(*journal, end);
+      ASSERT_TRUE(told);
+      if (what == 0) --told->version;
+      if (what == 1) ++told->version;
+      if (what == 2) told->purpose += "something else";
+      if (what == 3) told->inputs.push_back(told->inputs.front());
+      ASSERT_TRUE(journal->cut(Journal::beginning()));
+      ASSERT_TRUE(write_begin(*journal, *told));
+    }
+    const std::string before = read(journal_path);
+    auto stats = sort(chosen);
+    ASSERT_FALSE(stats);
+    EXPECT_EQ(stats.error().code, ErrorCode::unsupported) << stats.error().message();
+    EXPECT_EQ(stats.error().subject, resume_folder(chosen));
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+    EXPECT_EQ(read(journal_path), before);
+    const std::string& hint = stats.error().hint;
+    ASSERT_NE(hint.find("rm -r "), std::string::npos) << hint;
+    ASSERT_EQ(std::system(hint.substr(hint.find("rm -r ")).c_str()), 0);
+    expect_nothing_left();
+  }
+  ASSERT_TRUE(sort(chosen));
+  EXPECT_FALSE(noticed("resuming"));
+  EXPECT_TRUE(read(path("out")) == expected(chosen));
+  expect_nothing_left();
+}
+
 TEST_F(ResumeTest, TemporariesAndOutputsThatAreGoneAreMadeAnew) {
   SortOptions chosen = options({Type::u64, 8});
   write(path("in"), generate(chosen.format, Distribution::uniform, input_bytes));
