@@ -391,8 +391,13 @@ void Planner::decide_output() {
     decision_.output_bytes_max =
         static_cast<uint64_t>(decision_.kept_share * static_cast<double>(input_.bytes));
   }
-  if (decision_.cuts && input_.known && !file::names_a_file(options_.output))
-    plan_.temp_bytes += decision_.output_bytes_max;
+  if (!decision_.cuts || !input_.known || file::names_a_file(options_.output)) return;
+  plan_.temp_bytes += decision_.output_bytes_max;
+  const double first_bytes = static_cast<double>(*options_.top) * input_.sample.item_bytes;
+  const uint64_t copied = std::min(decision_.output_bytes_max, static_cast<uint64_t>(first_bytes));
+  ++plan_.passes;
+  plan_phase(
+      {.name = "write", .bytes_read = copied, .bytes_written = copied, .seeks = 2 * copied / MiB});
 }
 
 void Planner::decide_distribution(uint64_t bytes) {

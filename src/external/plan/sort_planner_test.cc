@@ -1,0 +1,159 @@
+// What is planned, beside what a run of it does: the way, the passes, the room for temporaries, and what
+// other budgets would do.
+
+#include "external/plan/sort_planner.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/trials.h"
+#include "external/sort_fixture.h"
+#include "os/memory.h"
+#include "record/generator.h"
+
+namespace penstock::external {
+namespace {
+
+using record::Distribution;
+using record::Format;
+using record::Type;
+
+const Format u64 = {Type::u64, 8};
+const Format records = {Type::record, 100, 0, 10};
+const Format lines = {Type::lines, 1};
+
+class PlannerTest : public SortFixture {
+ protected:
+  void generate(const std::string& name, const Format& format, uint64_t bytes,
+                Distribution distribution = Distribution::uniform) const {
+    std::ofstream file(path(name), std::ios::binary);
+    SortFixture::generate(format, distribution, bytes,
+                          [&](std::string_view piece) { file << piece; });
+  }
+  SortOptions options(const Format& format) const {
+    SortOptions options = SortFixture::options(format);
+    options.memory_bytes = budget_bytes();
+    return options;
+  }
+  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
+    const auto found = std::ranges::find(phases, name, &SortPhase::name);
+    return found == phases.end() ? nullptr : &*found;
+  }
+};
+
+// Less of it, and more.
+TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
+  for (const Format& format : {u64, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 64 * MiB);
+    SortOptions chosen = options(format);
+    chosen.device =
+        std::make_shared<const bowtie::DeviceProfile>(*bowtie::find_profile("nvme-ssd"));
+    const uint64_t least_bytes = chosen.memory_bytes;
+    for (const uint64_t times : {1, 4}) {
+      chosen.memory_bytes = times * least_bytes;
+      const auto plan = plan_sort(chosen);
+      ASSERT_TRUE(plan) << plan.error().message();
+      ASSERT_FALSE(plan->alternatives.empty());
+      EXPECT_EQ(plan->alternatives.front().memory_bytes < chosen.memory_bytes, times > 1);
+      uint64_t before_bytes = 0;
+      for (const SortAlternative& other : plan->alternatives) {
+        SCOPED_TRACE(other.memory_bytes / MiB);
+        EXPECT_GT(other.memory_bytes, before_bytes);
+        before_bytes = other.memory_bytes;
+        SortOptions another = chosen;
+        another.memory_bytes = other.memory_bytes;
+        const auto same = plan_sort(another);
+        ASSERT_TRUE(same) << same.error().message();
+        EXPECT_EQ(other.method, same->method);
+        EXPECT_EQ(other.passes, same->passes);
+        // The program has not as much memory at any time.
+        EXPECT_NEAR(static_cast<double>(other.temp_bytes), static_cast<double>(same->temp_bytes),
+                    8 * MiB);
+        EXPECT_NEAR(other.seconds, same->seconds, 0.1 * same->seconds);
+      }
+    }
+  }
+}
+
+// All ways: as many passes, as much of the disk, and as much room for temporaries.
+TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
+  struct Way {
+    const char* name;
+    Method method;
+    Distribution distribution = Distribution::uniform;
+    std::optional<double> top = {};  // of all items
+    bool to_device = false;
+    bool unique = false;
+    Compression compression = Compression::never;
+  };
+  const Way ways[] = {
+      {.name = "distributed", .method = Method::distribute},
+      {.name = "compressed", .method = Method::distribute, .compression = Compression::always},
+      {.name = "with repeats",
+       .method = Method::distribute,
+       .distribution = Distribution::zipf,
+       .unique = true},
+      {.name = "merged", .method = Method::merge, .distribution = Distribution::sorted},
+      {.name = "the first", .method = Method::distribute, .top = 0.45},
+      {.name = "nearly all", .method = Method::distribute, .top = 0.8},
+      {.name = "nearly all in order", .method = Method::distribute, .top = 0.8, .to_device = true},
+  };
+  for (const Way& way : ways) {
+    for (const Format& format : {u64, records, lines}) {
+      const auto known = record::distributions_of(format.type);
+      if (std::ranges::find(known, way.distribution) == known.end() || !tried()) continue;
+      SCOPED_TRACE(fmt::format("{} {}", record::name_of(format.type), way.name));
+      SortOptions chosen = options(format);
+      generate("in", format, 16 * MiB, way.distribution);
+      const std::string once = read(path("in"));
+      // What is in order becomes two stretches.
+      std::ofstream(path("in"), std::ios::binary | std::ios::app) << once;
+      const uint64_t items = check(format, once).count * 2;
+      chosen.memory_bytes = options(format).memory_bytes;
+      if (way.top) chosen.top = static_cast<uint64_t>(*way.top * static_cast<double>(items));
+      if (way.to_device) chosen.output = "/dev/null";
+      chosen.unique = way.unique;
+      chosen.compression = way.compression;
+      const auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      const SortPlan& plan = stats->predicted;
+      EXPECT_EQ(plan.method, way.method);
+      EXPECT_EQ(stats->method, way.method);
+      EXPECT_EQ(plan.passes, stats->passes) << "of the plan";
+      EXPECT_EQ(plan.input_bytes, 2 * once.size());
+      // A sample errs by a few per cent.
+      const auto at_most = [](uint64_t done, uint64_t planned) {
+        EXPECT_LE(static_cast<double>(done), 1.1 * static_cast<double>(planned) + 2e6);
+      };
+      // Where the first texts end is looked for among all.
+      const uint64_t looked_at = way.top && !format.fixed() ? plan.input_bytes / 4 : 0;
+      at_most(stats->temp_bytes, plan.temp_bytes);
+      at_most(stats->bytes_read, plan.bytes_read + looked_at);
+      at_most(stats->bytes_written, plan.bytes_written);
+      for (const SortPhase& planned : plan.phases) {
+        SCOPED_TRACE(planned.name);
+        const SortPhase* done = find(stats->phases, planned.name);
+        ASSERT_NE(done, nullptr);
+        at_most(done->bytes_read, planned.bytes_read + looked_at);
+        at_most(done->bytes_written, planned.bytes_written);
+        at_most(planned.bytes_read, done->bytes_read);
+        if (!way.unique) at_most(planned.bytes_written, done->bytes_written);
+      }
+      for (const SortPhase& done : stats->phases)
+        EXPECT_NE(find(plan.phases, done.name), nullptr) << done.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace penstock::external
