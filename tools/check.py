@@ -59,7 +59,7 @@ UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_strea
 NOBODY = 65534
 
 # A case that is left out under a sanitizer. (Where one only tries less often, the other builds see enough.)
-LEAVES_OUT = re.compile(r"shadowed\) GTEST_SKIP|if \(!os::shadowed\)|GTEST_SKIP\(\)[^;]*sanitizer")
+LEAVES_OUT = re.compile(r"shadowed\) GTEST_SKIP|if \([^)]*!os::shadowed\)|GTEST_SKIP\(\)[^;]*sanitizer")
 
 # What makes random tests short enough for the gate; ./check full leaves their own measure.
 SHORTER = {"PENSTOCK_TRIALS": "4"}
