@@ -84,6 +84,7 @@ class Costs {
   double seconds_at_most(Step step) const;
 
  private:
+  unsigned looks() const;
   void look_at_disk();
   void predict(Step& step, const MachineRates& machine) const;
   double lanes(double most) const;
