@@ -40,7 +40,7 @@ std::byte* map_huge(uint64_t bytes) {
 }
 
 Status touch_machine(uint64_t bytes) {
-  const auto memory = anonymous_memory(bytes, true, true);
+  const auto memory = anonymous_memory(bytes, false, true);
   if (!memory) return std::unexpected(memory.error());
   return {};
 }

@@ -26,7 +26,8 @@ std::byte* map_huge(uint64_t bytes);
 
 // Has the machine find so much memory once: a virtual machine's first touch is the host's business
 // and ten times slower than any later one. Memory that lies free for some seconds may be the host's
-// again, so this stands right before what is measured on fresh memory.
+// again, so this stands right before what is measured on fresh memory. By small pages, for huge ones
+// would leave out what lies in pieces, which is what files and page tables get first.
 Status touch_machine(uint64_t bytes);
 // The same for a program about to be measured, which works with so much memory on this file: for
 // the memory, and for what page cache its input, temporaries and output can take, as far as the
