@@ -145,14 +145,14 @@ class Replay {
 
   bool take_split_end(PayloadReader& reader) {
     if (!split_ || blocks_left_ != 0 || split_->buckets.size() != buckets_ ||
-        reader.get<uint32_t>() != split_->number)
+        reader.get<uint32_t>() != split_->number || !reader.ended_well())
       return false;
     told_.next_split = split_->number + 1;
     buckets_of_[split_->number] = buckets_;
     // The temporaries of what was split are gone, or will be.
     told_.splits[of_] = std::move(*split_);
     split_.reset();
-    return reader.ended_well();
+    return true;
   }
 
   bool take_done(PayloadReader& reader) {
