@@ -35,7 +35,7 @@ std::unexpected<Error> not_what_was_written() {
 
 // The last line has its newline, so that none is looked for behind the end.
 bool is_whole(const record::Format& format, const ItemsInMemory& items) {
-  if (items.bytes == 0) return items.items == 0;
+  if (items.bytes == 0 || items.items == 0) return items.bytes == items.items;
   if (format.fixed()) return items.bytes == items.items * format.record_bytes;
   return !format.lines() || items.end()[-1] == std::byte(format.line_end);
 }

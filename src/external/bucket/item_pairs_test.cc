@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/trials.h"
 #include "record/text/text_order.h"
 
 namespace penstock::external {
@@ -39,6 +40,83 @@ TEST(ItemPairs, ManyMadeKeysWithOneBeginningAreDivided) {
                              [&](const auto& a, const auto& b) { return model.compare(a, b) < 0; });
     for (size_t i = 0; i < lines.size(); ++i)
       ASSERT_EQ(ItemPlace(pairs[i].value).item(options.format, items), lines[i]) << i;
+  }
+}
+
+ItemsInMemory in_memory(const std::string& text, size_t items) {
+  return {.data = reinterpret_cast<const std::byte*>(text.data()),
+          .bytes = text.size(),
+          .items = items};
+}
+
+// Keys are looked at eight bytes at a time. Made of few words of eight they are the beginning of each
+// other, equal, and in one group what in the next one comes first.
+TEST(ItemPairs, KeysOfTheSameFewWordsAreToldApart) {
+  Random random(seed_of_run());
+  // Lines that are equal in it keep their order, or are put in order as a whole.
+  const auto stable = record::TextOrder::make({.keys = {"2,2"}, .separator = ' ', .stable = true});
+  const auto total = record::TextOrder::make({.keys = {"2,2"}, .separator = ' '});
+  ASSERT_TRUE(stable && total);
+  for (int round = 0; round < 600; ++round) {
+    SortOptions options;
+    options.descending = round % 2 == 0;
+    options.format = {record::Type::lines, 1};
+    if (round % 3 == 0) options.format.keys = round % 4 < 2 ? *stable : *total;
+    if (round % 3 == 1) options.format = {record::Type::record, 40, 8, 24};
+    SCOPED_TRACE(fmt::format("seed {}, round {}", seed_of_run(), round));
+    const size_t count = 1 + random.below(round % 10 == 0 ? 2'000 : 12);
+    std::vector<std::string> items;
+    for (size_t i = 0; i < count; ++i) {
+      std::string key;
+      for (uint64_t words = random.below(4); words > 0; --words)
+        key += std::string(8, static_cast<char>('a' + random.below(3)));
+      if (options.format.fixed()) key.resize(24, ' ');
+      items.push_back(options.format.fixed() ? fmt::format("{:08}{}{:08}", i, key, count - i)
+                      : options.format.keys  ? fmt::format("{} {}\n", count - i, key)
+                                             : key + '\n');
+    }
+    std::string text;
+    for (const std::string& item : items) text += item;
+    const ItemsInMemory all = in_memory(text, count);
+    std::vector<sorting::KeyValue> pairs(count);
+    ASSERT_TRUE(sort_pairs(options, all, pairs.data(), 1));
+    const record::ItemOrder model = options.order();
+    std::ranges::stable_sort(items,
+                             [&](const auto& a, const auto& b) { return model.compare(a, b) < 0; });
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(ItemPlace(pairs[i].value).item(options.format, all), items[i]) << i;
+      const bool repeats = i > 0 && model.compare(items[i - 1], items[i]) == 0;
+      ASSERT_EQ(pairs[i].key, repeats ? 1u : 0u) << i;
+    }
+  }
+}
+
+// What comes out of temporaries is as many whole items as went there, or an error.
+TEST(ItemPairs, OtherItemsThanWereWrittenAreAnError) {
+  const auto keys = record::TextOrder::make({.keys = {"1,1"}});
+  ASSERT_TRUE(keys) << keys.error().message();
+  const record::Format lines = {record::Type::lines, 1};
+  record::Format with_keys = lines;
+  with_keys.keys = *keys;
+  record::Format csv = lines;
+  csv.csv = ',';
+  const record::Format records = {record::Type::record, 4, 0, 2};
+  for (const record::Format& format : {lines, with_keys, csv, records}) {
+    SCOPED_TRACE(fmt::format("{} {}", record::name_of(format.type), format.csv.has_value()));
+    SortOptions options;
+    options.format = format;
+    const std::string text = "cc\n\nbb\n\naa\n\n";
+    const size_t count = format.fixed() ? 3 : 6;
+    std::vector<sorting::KeyValue> pairs(count + 1);
+    EXPECT_TRUE(sort_pairs(options, in_memory(text, count), pairs.data(), 1));
+    for (const size_t other : {count - 1, count + 1, size_t{0}}) {
+      const auto status = sort_pairs(options, in_memory(text, other), pairs.data(), 1);
+      ASSERT_FALSE(status) << other;
+      EXPECT_EQ(status.error().code, ErrorCode::corrupt);
+    }
+    const auto status = sort_pairs(options, in_memory(text.substr(0, 9), count), pairs.data(), 1);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::corrupt);
   }
 }
 
