@@ -34,14 +34,16 @@ THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", 
                    "bowtie", "files", "external", "api", "trace")
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulator_test", "papers_theorems_test",
-                    "external_block_keeper_test", "external_bucket_plan_test", "external_journal_test",
-                    "external_spill_test", "external_splitters_test", "sort_cache_sort_test",
+                    "external_block_keeper_test", "external_bucket_plan_test", "external_cost_model_test",
+                    "external_journal_test", "external_resume_journal_test", "external_spill_test",
+                    "external_splitters_test", "sort_cache_sort_test",
                     "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
                     "trace_replay_layout_test", "trace_replay_queue_test", "trace_ring_watch_test",
                     # Of its children the sanitizer has memory of its own where the parent's was.
                     "papers_forked_child_test")
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
-LONG_TESTS = ("external_sort_prediction_test", "external_string_sort_test", "external_top_items_test",
+LONG_TESTS = ("external_sort_planner_test", "external_sort_prediction_test", "external_string_sort_test",
+              "external_top_items_test",
               "papers_partition_methods_test", "papers_radix_sort_test", "papers_scheduler_test")
 # Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: in the gate they run without.
 # What the kernel counts as memory is the program's own only there, too.

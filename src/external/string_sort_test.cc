@@ -241,6 +241,24 @@ TEST_F(StringSortTest, LongLinesInShortInputsAreSorted) {
   sort_and_compare(options(lines), data, os::shadowed ? 32 * MiB : 8 * MiB);
 }
 
+TEST_F(StringSortTest, AnItemThatIsTooLongIsAnErrorThatSaysWhere) {
+  const std::string beginning = "one\ntwo\n";
+  for (const uint64_t more : {uint64_t{0}, 24 * MiB}) {
+    // Behind it lies as much again: what fits may be as long as all of it.
+    write(path("in"),
+          beginning + std::string(40 * MiB + more, 'x') + "\n" + std::string(8 * MiB, '\n'));
+    const auto stats = sort(options(lines), more);
+    ASSERT_FALSE(stats);
+    EXPECT_EQ(stats.error().code, ErrorCode::out_of_memory) << stats.error().message();
+    EXPECT_EQ(stats.error().subject, path("in"));
+    EXPECT_EQ(stats.error().hint, "a larger -S");
+    EXPECT_NE(stats.error().message().find(fmt::format("item at byte {}:", beginning.size())),
+              std::string::npos)
+        << stats.error().message();
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  }
+}
+
 TEST_F(StringSortTest, KeysThatAreHardToTellApart) {
   Random random(seed_of_run());
   // Zeros at the end, which eight bytes cannot tell from nothing; long common beginnings; repeats.

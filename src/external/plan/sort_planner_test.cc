@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -17,6 +18,9 @@
 
 #include "base/trials.h"
 #include "external/sort_fixture.h"
+#include "file/file.h"
+#include "file/temporaries.h"
+#include "files/space.h"
 #include "os/memory.h"
 #include "record/generator.h"
 
@@ -85,6 +89,57 @@ TEST_F(PlannerTest, AnotherBudgetDoesWhatTheAlternativesSay) {
   }
 }
 
+// Of a long run the disk and a few items are tried. Nothing of it is sorted here: most of the input
+// is a hole.
+TEST_F(PlannerTest, ALongRunIsPlannedOnWhatWasTried) {
+  generate("in", u64, 32 * MiB);
+  std::error_code error;
+  std::filesystem::resize_file(path("in"), 1 * GiB, error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  if (file::File::create_temporary(path("temporaries"))->caching() != file::Caching::direct)
+    GTEST_SKIP() << "no disk is measured here";
+  SortOptions chosen = options(u64);
+  chosen.memory_bytes += 64 * MiB;
+  // The first of more items than there are are all of them.
+  for (const std::optional<uint64_t> top : {std::optional<uint64_t>(), std::optional(GiB)}) {
+    chosen.top = top;
+    const auto plan = plan_sort(chosen);
+    if (!plan && plan.error().code == ErrorCode::out_of_space)
+      GTEST_SKIP() << plan.error().message();
+    ASSERT_TRUE(plan) << plan.error().message();
+    EXPECT_FALSE(plan->device_is_assumed);
+    const SortPhase* const probe = find(plan->phases, "probe the disk");
+    ASSERT_NE(probe, nullptr);
+    EXPECT_GT(probe->bytes_written, 0u);
+    const SortPhase* const trial = find(plan->phases, "try a few items");
+    ASSERT_NE(trial, nullptr);
+    EXPECT_GE(trial->bytes_read, 8 * MiB);
+  }
+}
+
+// Where files lie in memory the first look finds pages that nobody has used for long. It is repeated.
+TEST_F(PlannerTest, FilesInMemoryAreLookedAtMoreThanOnce) {
+  const std::string memory = "/dev/shm";
+  if (!file::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
+  if (auto space = file::space_of(memory); !space || space->free_bytes < 2 * GiB)
+    GTEST_SKIP() << memory << " is too small";
+  generate("in", u64, 32 * MiB);
+  std::error_code error;
+  std::filesystem::resize_file(path("in"), 1 * GiB, error);
+  if (error) GTEST_SKIP() << "no file here can be so large";
+  SortOptions chosen = options(u64);
+  chosen.memory_bytes += 64 * MiB;
+  chosen.temp_directories = {memory};
+  const auto plan = plan_sort(chosen);
+  ASSERT_TRUE(plan) << plan.error().message();
+  const SortPhase* const probe = find(plan->phases, "probe the disk");
+  ASSERT_NE(probe, nullptr);
+  EXPECT_GE(probe->bytes_written, 2 * (32 * MiB));
+  const SortPhase* const trial = find(plan->phases, "try a few items");
+  ASSERT_NE(trial, nullptr);
+  EXPECT_GE(trial->bytes_read, 2 * (8 * MiB + 2 * MiB));
+}
+
 // All ways: as many passes, as much of the disk, and as much room for temporaries.
 TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
   struct Way {
@@ -149,6 +204,7 @@ TEST_F(PlannerTest, EachWayTakesWhatItsPlanSays) {
         at_most(planned.bytes_read, done->bytes_read);
         if (!way.unique) at_most(planned.bytes_written, done->bytes_written);
       }
+      for (const auto& [name, seconds] : stats->phase_seconds) EXPECT_GE(seconds, 0) << name;
       for (const SortPhase& done : stats->phases)
         EXPECT_NE(find(plan.phases, done.name), nullptr) << done.name;
     }

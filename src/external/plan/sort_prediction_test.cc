@@ -231,52 +231,6 @@ TEST_F(PredictionTest, WhatIsInOrderIsCopiedInOnePass) {
   }
 }
 
-// Of a long run the disk and a few items are tried. Nothing of it is sorted here: most of the input
-// is a hole.
-TEST_F(PredictionTest, ALongRunIsPlannedOnWhatWasTried) {
-  generate("in", u64, 32 * MiB);
-  std::error_code error;
-  std::filesystem::resize_file(path("in"), 1 * GiB, error);
-  if (error) GTEST_SKIP() << "no file here can be so large";
-  if (file::File::create_temporary(path("temporaries"))->caching() != file::Caching::direct)
-    GTEST_SKIP() << "no disk is measured here";
-  SortOptions chosen = options(u64);
-  chosen.memory_bytes += 64 * MiB;
-  const auto plan = plan_sort(chosen);
-  if (!plan && plan.error().code == ErrorCode::out_of_space) GTEST_SKIP() << plan.error().message();
-  ASSERT_TRUE(plan) << plan.error().message();
-  EXPECT_FALSE(plan->device_is_assumed);
-  const SortPhase* const probe = find(plan->phases, "probe the disk");
-  ASSERT_NE(probe, nullptr);
-  EXPECT_GT(probe->bytes_written, 0u);
-  const SortPhase* const trial = find(plan->phases, "try a few items");
-  ASSERT_NE(trial, nullptr);
-  EXPECT_GE(trial->bytes_read, 8 * MiB);
-}
-
-// Where files lie in memory the first look finds pages that nobody has used for long. It is repeated.
-TEST_F(PredictionTest, FilesInMemoryAreLookedAtMoreThanOnce) {
-  const std::string memory = "/dev/shm";
-  if (!file::lies_in_memory(memory)) GTEST_SKIP() << memory << " is no tmpfs here";
-  if (auto space = file::space_of(memory); !space || space->free_bytes < 2 * GiB)
-    GTEST_SKIP() << memory << " is too small";
-  generate("in", u64, 32 * MiB);
-  std::error_code error;
-  std::filesystem::resize_file(path("in"), 1 * GiB, error);
-  if (error) GTEST_SKIP() << "no file here can be so large";
-  SortOptions chosen = options(u64);
-  chosen.memory_bytes += 64 * MiB;
-  chosen.temp_directories = {memory};
-  const auto plan = plan_sort(chosen);
-  ASSERT_TRUE(plan) << plan.error().message();
-  const SortPhase* const probe = find(plan->phases, "probe the disk");
-  ASSERT_NE(probe, nullptr);
-  EXPECT_GE(probe->bytes_written, 2 * (32 * MiB));
-  const SortPhase* const trial = find(plan->phases, "try a few items");
-  ASSERT_NE(trial, nullptr);
-  EXPECT_GE(trial->bytes_read, 2 * (8 * MiB + 2 * MiB));
-}
-
 // On a disk that does not seek slowly sorters write when they have something, each at its place.
 TEST_F(PredictionTest, WhatFitsIsWrittenInNoMoreRunsThanThereAreRequests) {
   for (const unsigned threads : {1u, 2u, 8u}) {

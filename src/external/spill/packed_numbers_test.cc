@@ -8,6 +8,8 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "base/trials.h"
+#include "external/sort_fixture.h"
+#include "external/spill/spill_codec.h"
 #include "file/file.h"
 
 namespace penstock::external {
@@ -116,6 +118,35 @@ TEST(PackedNumbers, DamagedBlocksNeverWriteElsewhere) {
     std::memset(block.data() + block_bytes, 0xa5, packed_group_bytes);
     (void)unpack_numbers(item_bytes, block.data(), packed, block_bytes);
     for (size_t at = block_bytes; at < block.size(); ++at) ASSERT_EQ(block[at], std::byte{0xa5});
+  }
+}
+
+class PackingTest : public SortFixture {};
+
+// Of pairs the values are looked at all over what a block of a bucket comes from: those at the
+// beginning may be unlike the others.
+TEST_F(PackingTest, ATrialKnowsTheValuesOfAllOfTheInput) {
+  SortOptions chosen = options({record::Type::kv64, 16});
+  Context context(chosen);
+  for (const bool ends_small : {true, false}) {
+    Random random(seed_of_run());
+    std::vector<uint64_t> words(2 * 64 * KiB);
+    std::vector<uint64_t> keys;
+    for (size_t i = 0; i < words.size(); i += 2) {
+      words[i] = random.below(1 << 16);
+      words[i + 1] = ends_small || i < words.size() / 2 ? random.below(256) : random.next();
+      keys.push_back(words[i]);
+    }
+    write(path("in"), {reinterpret_cast<const char*>(words.data()), words.size() * 8});
+    const auto file = file::File::open_read(path("in"));
+    ASSERT_TRUE(file) << file.error().message();
+    const std::vector<Piece> pieces = {{.file = &*file, .bytes = words.size() * 8}};
+    const auto trial = try_packing(context, pieces, keys, 16, 4096);
+    ASSERT_TRUE(trial) << trial.error().message();
+    // Of 128 bits 12 of the key, and 8 or 64 of the value.
+    EXPECT_NEAR(trial->ratio, ends_small ? 20 / 128. : 76 / 128., 2 / 128.);
+    EXPECT_GT(trial->compress_bytes_per_s, 1e6);
+    EXPECT_GT(trial->inflate_bytes_per_s, 1e6);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,6 +81,18 @@ class TopTest : public SortFixture {
     std::ofstream(path, std::ios::binary) << text;
   }
 
+  // A file of each.
+  std::vector<Piece> pieces_of(const std::vector<Items>& files, bool newline_at_end = true) {
+    std::vector<Piece> pieces;
+    for (const Items& items : files) {
+      const std::string name = path(fmt::format("piece{}", opened_.size()));
+      write(name, items, newline_at_end);
+      opened_.push_back(std::make_unique<file::File>(*file::File::open_read(name)));
+      pieces.push_back({.file = opened_.back().get(), .bytes = std::filesystem::file_size(name)});
+    }
+    return pieces;
+  }
+
   // What `sort` gives.
   static Items sorted(Items items, const SortOptions& options) {
     const record::ItemOrder order = options.order();
@@ -100,6 +113,8 @@ class TopTest : public SortFixture {
   static std::string model(const Items& items, const SortOptions& options) {
     return head(sorted(items, options), *options.top);
   }
+
+  std::vector<std::unique_ptr<file::File>> opened_;
 };
 
 TEST_F(TopTest, IsWhatAStableSortBeginsWith) {
@@ -197,6 +212,56 @@ TEST_F(TopTest, StaysWithinItsMemory) {
     EXPECT_LE(stats->peak_rss_bytes, stats->budget_bytes) << count;
   }
   EXPECT_TRUE(any) << "none of them was kept in memory";
+}
+
+// The room is full when exactly as many are there as are wanted, and what comes then is among the first.
+TEST_F(TopTest, WhatFillsTheRoomExactlyIsNoReasonToPassOverTheNext) {
+  constexpr size_t count = 20;
+  // Room for texts is 16 MiB at first, with 24 bytes beside each.
+  constexpr size_t line_bytes = 16 * MiB / count - 32;
+  Items items;
+  for (const char first : {'n', 'm'}) {
+    std::string line(line_bytes, 'x');
+    line.front() = first;
+    line.back() = '\n';
+    items.insert(items.end(), count, line);
+  }
+  const std::vector<Piece> pieces = pieces_of({items});
+  SortOptions chosen = options(formats[8]);
+  chosen.top = count;
+  Context context(chosen);
+  auto output = file::File::create_output(path("out"));
+  ASSERT_TRUE(output) << output.error().message();
+  const auto stored = sort_top(context, pieces, 128 * MiB, count, {&*output, 0});
+  ASSERT_TRUE(stored) << stored.error().message();
+  ASSERT_TRUE(output->publish());
+  EXPECT_TRUE(read(path("out")) == model(items, chosen));
+}
+
+// Nothing comes behind the limit: the newlines that files lack have room, too.
+TEST_F(TopTest, KeepingAllOfSeveralFilesHasRoomForTheirNewlines) {
+  constexpr uint64_t memory_bytes = 16 * MiB;
+  std::vector<Items> files(8);
+  std::string expected;
+  // As long as some blocks, and then their newlines.
+  for (Items& items : files) {
+    const size_t bytes = 128 * KiB + (expected.empty() ? files.size() - 1 : 0);
+    items = {std::string(bytes / 2, 'a') + '\n', std::string(bytes - bytes / 2 - 2, 'b') + '\n'};
+    for (const std::string& item : items) expected += item;
+  }
+  SortOptions chosen = options(formats[8]);
+  Context context(chosen);
+  auto file = file::File::create_temporary(path("temporaries"));
+  ASSERT_TRUE(file) << file.error().message();
+  const TopLimit limit{.number = ~uint64_t{0}};
+  const auto kept = keep_below(context, pieces_of(files, false), memory_bytes, limit, *file);
+  ASSERT_TRUE(kept) << kept.error().message();
+  EXPECT_EQ(kept->items, 2 * files.size());
+  ASSERT_EQ(kept->bytes, expected.size());
+  std::string found(expected.size(), '\0');
+  ASSERT_TRUE(
+      file::read_exactly(*file, 0, std::as_writable_bytes(std::span(found)).data(), found.size()));
+  EXPECT_TRUE(found == expected);
 }
 
 // Neither room for what is never written, nor a look at a disk that is not used.
