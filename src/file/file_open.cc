@@ -53,9 +53,11 @@ bool direct_works(int fd, bool writable) {
   if (!sector) return false;
   if (writable && S_ISREG(file.st_mode) && file.st_size == 0) {
     std::memset(sector.get(), 0, sector_bytes);
-    return ::pwrite(fd, sector.get(), sector_bytes, 0) == sector_bytes && ::ftruncate(fd, 0) == 0;
+    return os::retried([&] { return ::pwrite(fd, sector.get(), sector_bytes, 0); }) ==
+               sector_bytes &&
+           ::ftruncate(fd, 0) == 0;
   }
-  return ::pread(fd, sector.get(), sector_bytes, 0) >= 0;
+  return os::retried([&] { return ::pread(fd, sector.get(), sector_bytes, 0); }) >= 0;
 }
 
 // Whether a regular file holds as many bytes as it says. What the system makes up while it is read
@@ -80,10 +82,7 @@ bool knows_its_size(int fd, const struct stat& status) {
   }
   if (status.st_size != 0) return true;
   char byte;
-  ssize_t bytes = 0;
-  do bytes = ::pread(fd, &byte, 1, 0);
-  while (bytes < 0 && errno == EINTR);
-  return bytes == 0;
+  return os::retried([&] { return ::pread(fd, &byte, 1, 0); }) == 0;
 }
 
 // A descriptor that the program was started with, duplicated. Redirected input is a file like any

@@ -19,8 +19,10 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <utility>
 
 #include "file/engine.h"
+#include "file/failing_calls_fixture.h"
 #include "file/injection.h"
 #include "file/input_guard.h"
 #include "penstock/base.h"
@@ -293,6 +295,25 @@ TEST_F(FileTest, PreallocatedSpaceIsTakenAndDiscardedSpaceIsFree) {
   ASSERT_TRUE(file->discard(0, 6 * MiB));
   EXPECT_LE(blocks(), 3 * MiB);
   EXPECT_EQ(*file->size(), 8 * MiB);
+}
+
+TEST_F(FileTest, ATrialOfDirectIoThatASignalInterruptsIsMadeAgain) {
+  put(path("in"), std::string(2 * sector_bytes, 'x'));
+  has_statx = false;  // which would know without one
+  auto caching_of_both = [&](int error) {
+    failing_reads = failing_writes = 2;
+    call_error = error;
+    const auto input = File::open_read(path("in"));
+    const auto temporary = File::create_temporary(directory_.string());
+    failing_reads = failing_writes = 0;
+    return std::pair(input->caching(), temporary->caching());
+  };
+  const auto undisturbed = File::open_read(path("in"));
+  const auto interrupted = caching_of_both(EINTR), broken = caching_of_both(EIO);
+  has_statx = true;
+  if (undisturbed->caching() == Caching::buffered) GTEST_SKIP() << "no direct I/O here";
+  EXPECT_EQ(interrupted, std::pair(Caching::direct, Caching::direct));
+  EXPECT_EQ(broken, std::pair(Caching::buffered, Caching::buffered));
 }
 
 // Files that are written directly are longer on the disk than they say until they are published.

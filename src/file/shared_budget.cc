@@ -87,9 +87,7 @@ bool take_mib(int fd, off_t wanted, off_t budget) {
 // What those that run in it have written.
 Result<Written> read_written(int fd, const std::string& path) {
   Written written;
-  ssize_t bytes = 0;
-  do bytes = ::pread(fd, &written, sizeof written, 0);
-  while (bytes < 0 && errno == EINTR);
+  const ssize_t bytes = os::retried([&] { return ::pread(fd, &written, sizeof written, 0); });
   if (bytes < 0) return system_error(errno, "read", path);
   if (bytes != sizeof written)
     return failure(ErrorCode::corrupt, "read how large the pool is: the file was cut off", path,

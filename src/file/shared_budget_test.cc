@@ -2,7 +2,6 @@
 
 #include "file/shared_budget.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,21 +10,7 @@
 #include <cerrno>
 #include <filesystem>
 
-namespace {
-int failing_reads = 0;  // of files, the next ones
-int read_error = 0;
-}  // namespace
-
-// In front of the system's, which it calls.
-extern "C" __attribute__((visibility("default"))) ssize_t pread(int fd, void* to, size_t bytes,
-                                                                off_t offset) {
-  static const auto system =
-      reinterpret_cast<ssize_t (*)(int, void*, size_t, off_t)>(::dlsym(RTLD_NEXT, "pread"));
-  if (failing_reads == 0) return system(fd, to, bytes, offset);
-  --failing_reads;
-  errno = read_error;
-  return -1;
-}
+#include "file/failing_calls_fixture.h"
 
 namespace penstock::file {
 namespace {
@@ -48,7 +33,7 @@ TEST_F(SharedBudgetTest, AReadThatIsInterruptedIsMadeAgain) {
   const auto first = take(8 * MiB, 4 * MiB);
   ASSERT_TRUE(first) << first.error().message();
   failing_reads = 3;
-  read_error = EINTR;
+  call_error = EINTR;
   const auto second = take(0, 3 * MiB);
   EXPECT_EQ(failing_reads, 0);
   ASSERT_TRUE(second) << second.error().message();
@@ -59,7 +44,7 @@ TEST_F(SharedBudgetTest, APoolThatCannotBeReadIsNoNewOne) {
   const auto first = take(8 * MiB, 4 * MiB);
   ASSERT_TRUE(first) << first.error().message();
   failing_reads = 1;
-  read_error = EIO;
+  call_error = EIO;
   const auto refused = take(8 * MiB, 1 * MiB);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::io);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <utility>
 
 namespace penstock::os {
@@ -25,5 +26,14 @@ class Fd {
  private:
   int number_ = -1;
 };
+
+// A system call, made again where a signal interrupted it.
+template <class Call>
+auto retried(Call call) noexcept {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
 
 }  // namespace penstock::os

@@ -23,9 +23,7 @@ uint64_t start_ticks_of(int32_t pid) noexcept {
   const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
   if (!fd) return 0;
   char text[1024];
-  ssize_t bytes = 0;
-  do bytes = read(fd.get(), text, sizeof text - 1);
-  while (bytes < 0 && errno == EINTR);
+  const ssize_t bytes = retried([&] { return read(fd.get(), text, sizeof text - 1); });
   if (bytes >= 0) errno = EIO;
   if (bytes <= 0) return 0;
   text[bytes] = 0;
