@@ -396,24 +396,26 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
         yield _pyarrow().Table.from_batches(held, schema)
 
 
+class _Here(concurrent.futures.Executor):
+    """Does at once, in this thread, what is submitted."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **more: Any) -> concurrent.futures.Future[Any]:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done.set_result(function(*arguments, **more))
+        return done
+
+
 def _write_parquet(name: Any, batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int, options: dict[str, Any]) -> None:
     """A thread of its own writes a group while the next one is gathered, where there is memory for it."""
     groups = _groups(batches, schema, budget, row_group)
     first = next(groups, _pyarrow().Table.from_batches([], schema))
-    if not budget.writes_aside:
-        with _parquet_writer(name, first, options) as writer:
-            writer.write_table(first, row_group_size=row_group)
-            del first
-            for group in groups:
-                writer.write_table(group, row_group_size=row_group)
-                del group
-        return
-    with _parquet_writer(name, first, options) as writer, concurrent.futures.ThreadPoolExecutor(1) as thread:
-        written = thread.submit(writer.write_table, first, row_group_size=row_group)
+    aside = concurrent.futures.ThreadPoolExecutor(1) if budget.writes_aside else _Here()
+    with _parquet_writer(name, first, options) as writer, aside:
+        written = aside.submit(writer.write_table, first, row_group_size=row_group)
         del first
         for group in groups:
             written.result()
-            written = thread.submit(writer.write_table, group, row_group_size=row_group)
+            written = aside.submit(writer.write_table, group, row_group_size=row_group)
             del group
         written.result()
 
