@@ -165,6 +165,39 @@ def test_parts_of_another_job_are_not_mixed_with_these(tmp_path):
         penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["equal"]), tmp_path / "out", **SMALL, **LOCAL)
 
 
+@pytest.mark.parametrize("output", ["folder", "memory://shared/out"])
+def test_two_jobs_do_not_write_to_one_output(tmp_path, output):
+    """Neither one that comes while the other runs, nor one that looked before the other began."""
+    if output == "folder":
+        output = str(tmp_path / "out")
+    else:
+        pytest.importorskip("fsspec")
+    pattern = write_numbers(tmp_path / "in", NUMBERS["zipf"])
+
+    def sort(**more):
+        return penstock.ray.sort(pattern, output, **SMALL, **LOCAL, **more)
+
+    refused, manifests = [], []
+
+    def tell_first(phase, done, total):
+        if phase == "distribute" and not refused:
+            with pytest.raises(FileExistsError, match="not ended") as error:
+                sort()
+            refused.append(error)
+
+    def tell_second(phase, done, total):
+        if phase == "sample":
+            manifests.append(sort(progress=tell_first))
+
+    with pytest.raises(FileExistsError, match="is there already"):
+        sort(progress=tell_second)
+    [manifest] = manifests
+    names = sorted(part.path.rpartition("/")[2] for part in manifest.parts)
+    assert refused and penstock.ray.storage.names(output) == sorted(["_manifest.json", *names])
+    assert sum(penstock.ray.storage.look(part.path).bytes for part in manifest.parts) == NUMBERS["zipf"].nbytes
+    penstock.ray.storage.remove(output)
+
+
 @pytest.mark.parametrize("point", ["distribute-2-index", "gather-3"])
 def test_an_input_or_disk_that_fails_again_and_again_ends_the_job(tmp_path, point):
     faults = {f"{point}@0.{attempt}": "broken" for attempt in range(9)}
@@ -393,6 +426,55 @@ def test_a_driver_that_was_killed_while_it_sent_leaves_no_upload_in_s3(store, tm
     manifest = penstock.ray.resume("s3://killed/out", address="local")
     store.check_numbers(manifest, numbers)
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] == 1
+
+
+@pytest.mark.parametrize("output", ["folder", "memory", "s3"])
+@pytest.mark.parametrize("outlives", [True, False])
+def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, output, outlives):
+    """It notices while the other one works, or when that has ended; what it had done counts, and it takes nothing away."""
+    bucket = f"taken-{outlives}".lower()
+    if output == "s3":
+        request.getfixturevalue("store").bucket(bucket)
+    elif output == "memory":
+        pytest.importorskip("fsspec")
+    output = str(tmp_path / "out") if output == "folder" else f"{output}://{bucket}/out"
+    monkeypatch.setattr(penstock.ray.driver, "OWNER_SECONDS", 600 if outlives else 0)
+    pattern = write_numbers(tmp_path / "in", NUMBERS["uniform"])
+    half, over = threading.Event(), threading.Event()
+    raised = []
+
+    def tell_first(phase, done, total):
+        if phase == "gather" and done > total // 2:
+            half.set()
+            if outlives:
+                over.wait(60)
+
+    def first():
+        try:
+            faults = {} if outlives else {"gather-8@0.0": "hang"}  # for a minute
+            penstock.ray.sort(pattern, output, progress=tell_first, _faults=faults, **SMALL, **LOCAL)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=first)
+
+    def tell_second(phase, done, total):
+        if not outlives:
+            thread.join(60)
+            assert raised
+
+    thread.start()
+    assert half.wait(60)
+    manifest = penstock.ray.resume(output, address="local", progress=tell_second)
+    over.set()
+    thread.join()
+    assert [type(error) for error in raised] == [penstock.ray.TakenOver] and ".penstock-" in str(raised[0])
+    assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] < 9
+    names = sorted(part.path.rpartition("/")[2] for part in manifest.parts)
+    assert penstock.ray.storage.names(output) == sorted(["_manifest.json", *names])
+    parts = [b"".join(penstock.ray.storage.chunks(part.path, 0, part.bytes)) for part in manifest.parts]
+    assert np.array_equal(np.frombuffer(b"".join(parts), "<u8"), np.sort(NUMBERS["uniform"]))
+    penstock.ray.storage.remove(output)
 
 
 def test_partition_in_s3_is_that_of_one_machine(store, tmp_path):

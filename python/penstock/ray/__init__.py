@@ -30,9 +30,9 @@ docs/ray.md tells what fails and what happens then."""
 from __future__ import annotations
 
 from ._calls import from_dataset, group, partition, resume, sort, to_dataset
-from .driver import TaskLost
+from .driver import TakenOver, TaskLost
 from .manifest import Manifest, Part
 from .model import Plan, plan
 from .tasks import InputChanged
 
-__all__ = ["InputChanged", "Manifest", "Part", "Plan", "TaskLost", "from_dataset", "group", "partition", "plan", "resume", "sort", "to_dataset"]
+__all__ = ["InputChanged", "Manifest", "Part", "Plan", "TakenOver", "TaskLost", "from_dataset", "group", "partition", "plan", "resume", "sort", "to_dataset"]

@@ -169,7 +169,7 @@ def group(inputs: Any, output: str | os.PathLike[str], *, count: bool = False, s
 def resume(path: str | os.PathLike[str], *, tasks_per_node: int | None = None, address: str | None = None,
            progress: Progress = None) -> Manifest:
     """Goes on with a job whose driver was lost: by the folder that it writes to, or by its journal in there. What is finished, and what
-    still lies on the nodes, is not done again. A job that was finished is left as it is."""
+    still lies on the nodes, is not done again. A job that was finished is left as it is. A driver that lives ends with TakenOver."""
     try:
         job = journal.load(os.fspath(path))
     except FileNotFoundError:

@@ -6,6 +6,7 @@ only for the parts that are not done. So there is no stage that ends: the loop i
 nothing is.
 
 Invariants
+- An output is one job's from its journal on, and a job the driver's that began last. Whoever finds that it is not takes nothing away.
 - An attempt has a number of its own, and so have its files: a late one overwrites nothing. The first that ends is the one that
   counts; of groups a later one is to have the same sums, or an input has changed.
 - A part counts when its items and its checksum are those that were distributed to it. All are held against the input's in the end.
@@ -26,7 +27,7 @@ from .._errors import Corrupt, Error, OutOfSpace
 from . import gather, sample, storage, tasks
 from .engine import Cluster, Node, Outcome, ThisMachine
 from .job import Job
-from .journal import Journal, Sliced
+from .journal import Journal, Sliced, in_folder
 from .manifest import NAME, Manifest, Part
 from .tasks import InputChanged, NodeFull, SlicesLost, Stopped
 
@@ -37,12 +38,17 @@ LOOK_SECONDS = 0.5  # between looks at which nodes there are
 NODES_SECONDS = 120.0  # that it waits for one
 STRAGGLER_SECONDS = 5.0  # a task of less is no straggler
 STOP_SECONDS = 15.0
+OWNER_SECONDS = 10.0  # between looks at whether the job is still this driver's
 MODULUS = 1 << 128
 PEAKS = ("peak_bytes", "spilled_bytes", "rss_bytes")
 
 
 class TaskLost(Error, RuntimeError):
     """A task's process was killed again and again, or all nodes have gone."""
+
+
+class TakenOver(Error, RuntimeError):
+    """Another driver goes on with the job, by resume(), or has ended it."""
 
 
 @dataclass
@@ -160,15 +166,20 @@ class Driver:
         self._stage_seconds["sample"] = time.monotonic() - begin
 
     def go(self, resumed: bool = False) -> Manifest:
-        try:
+        self._shared = self.engine.share(self.job)
+        if resumed:
             self.journal.begin()
-            self._shared = self.engine.share(self.job)
+        else:
+            self._claim()
+        try:
             if resumed:
                 self._take_over()
             self._work()
             manifest = self._publish()
-        except BaseException:
-            self._stop()
+        except BaseException as error:
+            if not self._stop() and isinstance(error, Exception):
+                message = f"another driver goes on with the job of {self.job.journal}, or has ended it"
+                raise TakenOver(message) from (None if isinstance(error, TakenOver) else error)
             raise
         try:
             self._sweep()
@@ -176,6 +187,22 @@ class Driver:
             self._sweep()
             raise
         return manifest
+
+    def _claim(self) -> None:
+        """From here on others see the journal. Of two jobs that begin at the same time at most one goes on."""
+        try:
+            self.journal.begin()
+            check_output_is_new(self.job.output, self.job.hidden)
+        except BaseException:
+            storage.remove(self.job.journal)
+            raise
+
+    def _is_owner(self) -> bool:
+        return not self.journal.is_taken_over() and not self.journal.is_closed()
+
+    def _check_owner(self) -> None:
+        if not self._is_owner():
+            raise TakenOver  # go() says it
 
     def _take_over(self) -> None:
         for number in range(len(self.job.groups)):
@@ -203,8 +230,12 @@ class Driver:
     def _work(self) -> None:
         began: dict[str, float] = {}
         total = sum(group.bytes for group in self.job.groups)
+        looked = time.monotonic()
         while len(self._parts) < self.job.parts:
             self._need_nodes()
+            if time.monotonic() - looked > OWNER_SECONDS:
+                looked = time.monotonic()
+                self._check_owner()
             missing = self._missing_groups()
             kind, todo = ("distribute", missing) if missing else ("gather", [part for part in range(self.job.parts) if part not in self._parts])
             began.setdefault(kind, time.monotonic())
@@ -348,6 +379,7 @@ class Driver:
             self._full[key][running.node] = error
             return
         if isinstance(error, SlicesLost):
+            self._check_owner()  # another driver's end takes them away
             gone = [group for group, sliced in self._groups.items()
                     if sliced.path in error.paths and (sliced.node == error.node or error.node == running.node)]
             for group in gone:
@@ -374,6 +406,7 @@ class Driver:
 
     def _publish(self) -> Manifest:
         job = self.job
+        self._check_owner()
         tell = [self._parts[part] for part in range(job.parts)]
         total = sum(self._checksums) % MODULUS
         if job.operation != "group" and sum(int(each["checksum"], 16) for each in tell) % MODULUS != total:
@@ -384,7 +417,11 @@ class Driver:
                 path = job.part_path(part)
                 named.append(path)
                 if told["path"] != path:
-                    os.replace(told["path"], path)
+                    try:
+                        os.replace(told["path"], path)
+                    except FileNotFoundError:  # the driver before this one had not gone, and gave it its name
+                        if storage.look(path).bytes != told["bytes"]:
+                            raise
                 parts.append(Part(path, told["items"] if told["groups"] is None else told["groups"], told["bytes"], told["checksum"],
                                   told["first"], told["last"]))
             storage.sync(job.folder)
@@ -399,20 +436,24 @@ class Driver:
             manifest.save(job.journal)
             self._tell("gather", sum(group.bytes for group in job.groups), sum(group.bytes for group in job.groups))
         except BaseException:
-            for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
-                storage.remove(path)
+            if self._is_owner():
+                for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
+                    storage.remove(path)
             raise
         return manifest
 
-    def _stop(self) -> None:
-        """All tasks end, and nothing is left."""
+    def _stop(self) -> bool:
+        """All tasks end, and nothing is left, if the job still is this driver's: whether it is."""
         for handle in self._running:
             self.engine.cancel(handle, False)
         self._wait_for_tasks()
-        if not storage.is_local(self.job.output):
+        is_owner = self._is_owner()
+        if is_owner and not storage.is_local(self.job.output):
             for part in range(self.job.parts):
                 storage.remove(self.job.part_path(part))
-        self._sweep()
+        if is_owner or self.journal.is_closed():  # what these tasks left when the other driver had swept
+            self._sweep()
+        return is_owner
 
     def _wait_for_tasks(self) -> None:
         """That were told to end. One that does not hear it, as its disk hangs, is killed, and soon no longer waited for; a thread has to be."""
@@ -437,10 +478,14 @@ class Driver:
                 storage.remove(storage.join(self.job.folder, name))
 
 
-def check_output_is_new(output: str) -> None:
-    """No part of another job is there. Errors: FileExistsError."""
+def check_output_is_new(output: str, own: str = "") -> None:
+    """No part of another job is there, and no journal but `own` of one that goes on. Errors: FileExistsError."""
     folder, last = storage.folder_of(output), output.rpartition("/")[2]
     pattern = re.compile(re.escape(last).replace(re.escape("{}"), r"\d+") + "$")
     found = [name for name in storage.names(folder) if pattern.match(name) or name == NAME]
     if found:
         raise FileExistsError(f"{storage.join(folder, found[0])} is there already: give another folder, or remove what is in this one")
+    for name, is_open in in_folder(folder):
+        if is_open and name != own:
+            raise FileExistsError(f"{storage.join(folder, name)} is of a job that has not ended: wait for it; if its driver was lost, resume() goes on "
+                                  "with it, or remove it")

@@ -126,9 +126,6 @@ def _fetched(node: str, pieces: list[tuple[str, int, int]], object: Any, begin: 
 def _add_slices(job: Job, files: _penstock.FilesOptions, slices: list[Here], header: bytes) -> Iterator[Any] | None:
     here = tasks.node_name()
     if all(file.node == here for file in slices):
-        for file in slices:
-            if not os.path.exists(file.path):
-                raise SlicesLost(here, [file.path], "it is not there")
         files.add_source(_penstock.stretches(header, [(os.fsencode(file.path), offset, size) for file in slices
                                                       for offset, size in file.stretches]))
         return None
@@ -192,6 +189,9 @@ def group_options(aggregates: dict[str, Any]) -> _penstock.GroupFilesOptions:
 def gather(job: Job, part: int, attempt: str, slices: list[Here]) -> dict[str, Any]:
     """One part of the output, complete and on the disk, under a name that nobody else uses."""
     tasks.reach(job, f"gather-{part}", attempt)
+    for file in slices:  # before an object is begun
+        if file.node == tasks.node_name() and not os.path.exists(file.path):
+            raise SlicesLost(file.node, [file.path], "it is not there")
     folder = tasks.root_for(job, 0, part)
     path = job.hidden_path(part, attempt)
     try:

@@ -15,7 +15,7 @@ import json
 import re
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Iterator
 
 import numpy as np
 
@@ -92,24 +92,44 @@ class Journal:
                                              **dict(told, missing=frozenset(told["missing"])))
         return groups, parts
 
+    def _has(self, name: str) -> bool:
+        try:
+            storage.look(storage.join(self._job.journal, name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_taken_over(self) -> bool:
+        """By a driver that began later: the job is its own."""
+        return self._has(f"run-{self.run + 1}")
+
+    def is_closed(self) -> bool:
+        """By a driver that has ended the job."""
+        return not self._has("job.json")
+
     def close(self) -> None:
         """From here on there is nothing to go on with: what is left of it may be removed in any order."""
         storage.remove(storage.join(self._job.journal, "job.json"))
 
 
+def in_folder(folder: str) -> Iterator[tuple[str, bool]]:
+    """Names of journals, and whether each is of a job that has begun and not ended."""
+    for name in storage.names(folder):
+        if re.fullmatch(r"\.penstock-[0-9a-f]{12}", name):
+            yield name, "job.json" in storage.names(storage.join(folder, name))
+
+
 def find(path: str) -> str:
     """The journal itself, or the only one of the folder that a job writes to. One without job.json, of a driver that was lost before
     its job began or behind its end, is removed."""
-    names = storage.names(path)
-    if "job.json" in names:
+    if "job.json" in storage.names(path):
         return path
     found = []
-    for name in names:
-        if re.fullmatch(r"\.penstock-[0-9a-f]{12}", name):
-            if "job.json" in storage.names(storage.join(path, name)):
-                found.append(name)
-            else:
-                storage.remove(storage.join(path, name))
+    for name, is_open in in_folder(path):
+        if is_open:
+            found.append(name)
+        else:
+            storage.remove(storage.join(path, name))
     if len(found) != 1:
         raise FileNotFoundError(f"{path} has {'no journal' if not found else 'several journals: name one of ' + ', '.join(found)}")
     return storage.join(path, found[0])
