@@ -309,10 +309,11 @@ void ProcessStreamCore::wait_for_process(uint32_t seen) noexcept {
 void ProcessStreamCore::notice_death() noexcept {
   MutexLock lock(mutex_);
   const size_t others = index_of(other(side_));
-  const os::ProcessId process =
-      process_of(shared_.identity[others].load(std::memory_order_relaxed));
+  // Before its identity: what says that it is failing has one.
   Phase now = phase(other(side_));
   if (now == Phase::finished || now == Phase::failed) return;
+  const os::ProcessId process =
+      process_of(shared_.identity[others].load(std::memory_order_relaxed));
   char reason[64];
   if (process.pid == 0) {
     if (attach_ms_max_ == 0 ||

@@ -427,9 +427,9 @@ void TwoSidedCore::fail(Side side, Error error) {
   const ErrorCode code = error.code;
   MutexLock lock(mutex_);
   Phase active = Phase::active;
-  // relaxed: nothing is told yet; write_failure() does.
-  if (!sides_.phase[index_of(side)].compare_exchange_strong(active, Phase::failing,
-                                                            std::memory_order_relaxed))
+  // release: who finds a process failing finds its identity, too (ProcessStreamCore::notice_death()).
+  if (!sides_.phase[index_of(side)].compare_exchange_strong(
+          active, Phase::failing, std::memory_order_release, std::memory_order_relaxed))
     return;
   (void)leave(side, behind_all(), released());
   error_[index_of(side)] = std::move(error);
