@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/check.h"
-#include "base/random.h"
 #include "record/codec.h"
-#include "record/hash.h"
 
 namespace penstock::bowtie {
 namespace {
@@ -209,52 +206,28 @@ bool scatter(Streams& streams, const record::Format& format, const Items& items,
   return true;
 }
 
-// An output that no item may go to.
-constexpr uint32_t none = ~uint32_t{0};
-
-Status distribute_all(Streams& streams, const record::Format& format, const ToOutput& to_output,
-                      std::span<const uint32_t> output_of) {
-  std::vector<uint32_t> targets(batch_items_max);
-  for (uint32_t i = 0; i < streams.inputs(); ++i) {
-    auto status = for_each_batch(
-        streams.input(i), format, streams.window_bytes_max(), [&](const Items& items) -> Status {
-          to_output(items, targets.data());
-          for (size_t k = 0; k < items.size(); ++k) {
-            if (targets[k] >= output_of.size() || output_of[targets[k]] == none) {
-              return failure(ErrorCode::invalid_argument,
-                             fmt::format("put an item into output {}", targets[k]), "distribute");
-            }
-            targets[k] = output_of[targets[k]];
-          }
-          if (!scatter(streams, format, items, [&](size_t k) { return targets[k]; }))
-            return streams.status();
-          return {};
-        });
-    if (!status) return status;
-  }
-  return {};
-}
-
 }  // namespace
 
 Computation distribute(const record::Format& format, ToOutput to_output) {
-  return [format, to_output = std::move(to_output)](Streams& streams) {
-    std::vector<uint32_t> output_of(streams.outputs());
-    std::iota(output_of.begin(), output_of.end(), 0u);
-    return distribute_all(streams, format, to_output, output_of);
-  };
-}
-
-ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed) {
-  PENSTOCK_CHECK(outputs > 0, "items go somewhere");
-  return [order = record::ItemOrder(format), outputs, seed](const Items& items, uint32_t* to) {
-    for (size_t i = 0; i < items.size(); ++i) {
-      const std::string_view key = key_of(order.format(), items[i]);
-      const uint64_t hash = mix64(
-          seed ^ record::hash_bytes(reinterpret_cast<const std::byte*>(key.data()), key.size()));
-      constexpr unsigned high_half = 32;
-      to[i] = static_cast<uint32_t>(((hash >> high_half) * outputs) >> high_half);
+  return [format, to_output = std::move(to_output)](Streams& streams) -> Status {
+    std::vector<uint32_t> targets(batch_items_max);
+    auto put = [&](const Items& items) -> Status {
+      to_output(items, targets.data());
+      for (size_t k = 0; k < items.size(); ++k) {
+        if (targets[k] >= streams.outputs()) {
+          return failure(ErrorCode::invalid_argument,
+                         fmt::format("put an item into output {}", targets[k]), "distribute");
+        }
+      }
+      if (!scatter(streams, format, items, [&](size_t k) { return targets[k]; }))
+        return streams.status();
+      return {};
+    };
+    for (uint32_t i = 0; i < streams.inputs(); ++i) {
+      auto status = for_each_batch(streams.input(i), format, streams.window_bytes_max(), put);
+      if (!status) return status;
     }
+    return {};
   };
 }
 
@@ -286,20 +259,6 @@ ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> b
       });
       to[i] = static_cast<uint32_t>(at - bounds.begin());
     }
-  };
-}
-
-// ---- In several passes.
-
-SteppedComputation stepped_distribute(const record::Format& format, ToOutput to_output) {
-  return [format, to_output = std::move(to_output)](
-             Streams& streams, std::span<const OutputRange> ranges, Pass::Kind) {
-    uint32_t outputs = 0;
-    for (const OutputRange& range : ranges) outputs = std::max(outputs, range.last);
-    std::vector<uint32_t> output_of(outputs, none);
-    for (uint32_t j = 0; j < ranges.size(); ++j)
-      std::fill(output_of.begin() + ranges[j].first, output_of.begin() + ranges[j].last, j);
-    return distribute_all(streams, format, to_output, output_of);
   };
 }
 

@@ -115,8 +115,6 @@ uint64_t merge_memory_bytes(const record::Format& format);
 using ToOutput = std::function<void(const Items& items, uint32_t* outputs)>;
 Computation distribute(const record::Format& format, ToOutput to_output);
 
-// An even spread whatever the keys are; equal keys go to the same output.
-ToOutput by_hash(const record::Format& format, uint32_t outputs, uint64_t seed = 0);
 // `bits` bits of the key, of which the first `skip_bits` are left out: the first bits of the key as
 // it is ordered (of numbers their encoded key). 2^bits outputs. REQUIRES:
 // skip_bits + bits <= 64 (32 for keys of 32 bits), bits <= 31.
@@ -128,7 +126,5 @@ ToOutput by_range(const record::ItemOrder& order, std::vector<record::ItemKey> b
 
 // ---- In several passes.
 SteppedComputation stepped_merge(const record::Format& format, const MergeOptions& options = {});
-// `to_output` says the final output.
-SteppedComputation stepped_distribute(const record::Format& format, ToOutput to_output);
 
 }  // namespace penstock::bowtie
