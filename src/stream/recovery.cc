@@ -78,10 +78,6 @@ void set_stopping(Stopping stopping) noexcept {
   stopping_of_program = stopping;
 }
 
-bool has_recovery_point() noexcept {
-  return innermost != nullptr;
-}
-
 void report(const Failure& failure, const char* hint) noexcept {
   char text[768];
   const char* reason = failure.system_errno != 0 ? strerrordesc_np(failure.system_errno) : nullptr;

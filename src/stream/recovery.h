@@ -23,9 +23,6 @@ struct Failure {
   int system_errno = 0;
 };
 
-// Whether this thread is inside RecoveryPoint::run().
-bool has_recovery_point() noexcept;
-
 // Does what `policy` says about `failure`.
 //   stop     ends the process with the message (abort, so that a core shows the access).
 //   recover  returns true, and the thread will be at its recovery point once the handler has
