@@ -1,5 +1,3 @@
-#include "sort/records/record_sort.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -11,15 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "penstock/base.h"
+#include "penstock/sort.h"
 #include "scatter/bucket_map.h"
 #include "sort/cache/cache_sort.h"
 #include "sort/in_place/choose_map.h"
 #include "sort/in_place/chunk_space.h"
-#include "sort/in_place/in_place_sort.h"
 #include "sort/item.h"
 #include "sort/on_all_threads.h"
 #include "sort/records/cycle_sort.h"
@@ -554,22 +551,6 @@ bool sort_monotone(std::byte* records, size_t count, const Keys& keys, bool stab
 }
 
 }  // namespace
-
-uint64_t record_extra_bytes(size_t count, const RecordLayout& layout, const SortOptions& options) {
-  const size_t bytes = layout.record_bytes;
-  const unsigned threads = record_threads(count, bytes, options.threads);
-  if (bytes >= cycle_record_bytes_min && options.threads <= 1) {
-    return count * sizeof(KeyValue) + bytes +
-           extra_bytes<KeyValue>(count, {.order = {}, .stable = true});
-  }
-  const RecordPlan plan = plan_records(count, bytes, threads, options.stable);
-  const uint64_t worker = CacheSort<KeyValue>::bytes_needed(plan.bucket_records_max) +
-                          plan.bucket_records_max * sizeof(KeyValue);
-  if (plan.buckets == 0) return worker + count * bytes;
-  const size_t chunk_bytes = plan.chunk_records * bytes;
-  return threads * (worker + chunk_bytes + uint64_t{plan.buckets} * 64) +
-         uint64_t{plan.spare_chunks} * chunk_bytes + ceil_div(count, plan.chunk_records) * 48;
-}
 
 }  // namespace penstock::sorting
 
