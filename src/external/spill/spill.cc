@@ -45,11 +45,9 @@ std::string Spill::path_of(const std::string& directory, const std::string& name
 
 // What a block does not use is never written, and takes no space on the disk.
 stream::Extent Spill::place(uint32_t bytes) {
-  const uint64_t used_bytes = round_up(uint64_t{bytes}, file::sector_bytes);
-  placed_bytes_.fetch_add(used_bytes, std::memory_order_relaxed);
   const stream::Extent extent = {files_[next_].get(), ends_[next_], bytes};
   const bool dense = unit_bytes_ != block_bytes_;
-  ends_[next_] += dense ? used_bytes : block_bytes_;
+  ends_[next_] += dense ? round_up(uint64_t{bytes}, file::sector_bytes) : block_bytes_;
   next_ = (next_ + 1) % files_.size();
   PENSTOCK_CHECK(extent.offset / unit_bytes_ < ~uint32_t{0} / files_.size(),
                  "a block's number has 32 bits, which is for 16 TiB of sectors");
@@ -138,7 +136,6 @@ SpillSet::Place SpillSet::place_of(uint32_t number) const {
 void SpillSet::release(uint32_t part) {
   PENSTOCK_CHECK(parts_[part].kept > 0, "a part is released as often as it is kept");
   if (--parts_[part].kept != 0) return;
-  placed_bytes_ += parts_[part].spill->placed_bytes();
   close_aside(std::move(parts_[part].spill));
 }
 
@@ -150,12 +147,6 @@ void SpillSet::close_aside(std::unique_ptr<Spill> spill) {
   if (closer_.joinable()) closer_.join();
   // (Where there is no thread to be had, it is closed here.)
   (void)start_thread(closer_, [closing = std::move(spill)]() mutable { closing.reset(); });
-}
-
-uint64_t SpillSet::placed_bytes() const {
-  uint64_t bytes = placed_bytes_;
-  for (const Part& part : parts_) bytes += part.spill != nullptr ? part.spill->placed_bytes() : 0;
-  return bytes;
 }
 
 Status SpillSet::sync() const {

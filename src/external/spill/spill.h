@@ -13,7 +13,6 @@
 // Thread safety: all members from any thread, but place(), which is for one at a time, open() and
 // the destructor. Invariant: an extent belongs to one taker; extents never overlap.
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -66,7 +65,6 @@ class Spill {
 
   // The directories, for messages.
   const char* name() const { return name_.c_str(); }
-  uint64_t placed_bytes() const { return placed_bytes_.load(std::memory_order_relaxed); }
 
  private:
   std::string name_;
@@ -76,7 +74,6 @@ class Spill {
   std::vector<std::unique_ptr<file::File>> files_;  // of each directory; nullptr: not wanted
   std::vector<uint64_t> ends_;                      // of these: where the next block goes
   size_t next_ = 0;                                 // the file whose turn it is
-  std::atomic<uint64_t> placed_bytes_{0};
 };
 
 // Where the temporaries of a split go, and how they are called.
@@ -123,7 +120,6 @@ class SpillSet {
   void release(uint32_t part);
   // All that was written is on the disk.
   Status sync() const;
-  uint64_t placed_bytes() const;
   const char* name() const { return name_.c_str(); }
 
  private:
@@ -136,8 +132,7 @@ class SpillSet {
   std::string name_;
   std::vector<std::string> directories_;
   size_t block_bytes_ = 0;
-  size_t unit_bytes_ = 0;      // as a spill's
-  uint64_t placed_bytes_ = 0;  // of parts that are closed
+  size_t unit_bytes_ = 0;  // as a spill's
   std::vector<Part> parts_;
   std::jthread closer_;  // of the part that was released last
 };

@@ -39,7 +39,6 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
     EXPECT_FALSE(exists(0));
     EXPECT_FALSE(exists(1));
     EXPECT_TRUE(exists(2));
-    EXPECT_EQ(spills.placed_bytes(), 3 * 64 * KiB) << "those that are closed count";
     spills.release(2);
   }
   EXPECT_FALSE(exists(2));
@@ -66,7 +65,6 @@ TEST_F(Spills, DenseBlocksLieOneBehindTheOther) {
     EXPECT_EQ(again.offset, extent.offset);
   }
   ASSERT_EQ(ends.size(), folders.size());
-  EXPECT_EQ((*spill)->placed_bytes(), ends.begin()->second + ends.rbegin()->second);
 }
 
 TEST_F(Spills, WhereABlockLiesIsKnownWhenItsPartIsClosed) {

@@ -5,7 +5,6 @@
 //
 // key_place.h finds a key in its line, key_bytes.h makes bytes of it, key_words.h reads what a command line says.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,10 +58,6 @@ class TextOrder final : public KeyOrder {
   const Locale* locale() const { return locale_.get(); }
   // Where each key begins: of rows its column. From 0 on.
   std::vector<size_t> fields() const;
-  // Other seeds, other orders.
-  bool is_random() const {
-    return std::ranges::find(keys_, TextCompare::random, &TextKey::compare) != keys_.end();
-  }
 
  private:
   TextOrder(const TextOptions& options, bool reverse);
