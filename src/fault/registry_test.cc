@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "os/alt_stack.h"
+#include "os/alt_stack_fixture.h"
 #include "os/memory.h"
 
 namespace penstock::fault {
@@ -184,7 +184,7 @@ TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
   const auto registration = Registration::add(region.memory.begin(), page_bytes, where);
   std::thread([&] {
     const os::AltStack stack;
-    ASSERT_TRUE(stack.status());
+    ASSERT_TRUE(stack.in_use());
     *region.at(0) = 1;
   }).join();
   EXPECT_TRUE(where.on_alternate_stack);

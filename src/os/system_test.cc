@@ -18,11 +18,11 @@
 #include <memory>
 #include <utility>
 
-#include "os/alt_stack.h"
 #include "os/cpu.h"
 #include "os/fault_context.h"
 #include "os/generation.h"
 #include "os/limits.h"
+#include "os/memory.h"
 #include "os/process.h"
 #include "os/sanitizer.h"
 #include "penstock/base.h"
@@ -148,24 +148,6 @@ TEST(FaultContext, TellsReadsFromWrites) {
   *word = 1;
   EXPECT_EQ(access_seen, static_cast<int>(FaultAccess::write));
   sigaction(SIGSEGV, &before, nullptr);
-}
-
-TEST(AltStack, IsInUseWhileItLivesAndGivesTheOldOneBack) {
-  stack_t before, inside, after;
-  sigaltstack(nullptr, &before);
-  {
-    const AltStack stack;
-    ASSERT_TRUE(stack.status());
-    sigaltstack(nullptr, &inside);
-    EXPECT_EQ(inside.ss_flags & SS_DISABLE, 0);
-    EXPECT_GE(inside.ss_size, AltStack::bytes_default);
-    const AltStack larger(size_t{1} << 20);
-    sigaltstack(nullptr, &after);
-    EXPECT_GE(after.ss_size, size_t{1} << 20);
-  }
-  sigaltstack(nullptr, &after);
-  EXPECT_EQ(after.ss_flags & SS_DISABLE, before.ss_flags & SS_DISABLE);
-  EXPECT_EQ(after.ss_sp, before.ss_sp);
 }
 
 // A process that waits until it is killed, and what it says of itself.

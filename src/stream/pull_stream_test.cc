@@ -13,7 +13,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "fault/registry.h"
-#include "os/alt_stack.h"
+#include "os/alt_stack_fixture.h"
 #include "os/sanitizer.h"
 #include "penstock/stream.h"
 
@@ -318,7 +318,7 @@ TEST_P(PullStreamOn, ProducersMayUseOtherStreamsAndRecoverFromTheirErrors) {
 TEST_P(PullStreamOn, ErrnoIsTheConsumersAndTheAlternateStackSuffices) {
   std::jthread([&] {
     const os::AltStack stack;
-    ASSERT_TRUE(stack.status());
+    ASSERT_TRUE(stack.in_use());
     PullStream stream = open({.bytes = 10 * block}, [](Block to, uint64_t offset) {
       std::string allocated(20000, 'x');
       EXPECT_EQ(allocated.back(), 'x');
