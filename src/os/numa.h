@@ -15,7 +15,4 @@ uint32_t numa_nodes_max();
 // through any view. 0 or an errno (ENOSYS: the kernel knows of no nodes).
 [[nodiscard]] int prefer_node(std::byte* address, size_t bytes, uint32_t node) noexcept;
 
-// The node on which the page at `address` is, or -1. Gives it memory when it has none.
-int node_of(const std::byte* address) noexcept;
-
 }  // namespace penstock::os

@@ -40,12 +40,4 @@ int prefer_node(std::byte* address, size_t bytes, uint32_t node) noexcept {
   });
 }
 
-int node_of(const std::byte* address) noexcept {
-  const KeepErrno keep;
-  int node = -1;
-  if (syscall(SYS_get_mempolicy, &node, nullptr, 0ul, address, MPOL_F_NODE | MPOL_F_ADDR) != 0)
-    node = -1;
-  return node;
-}
-
 }  // namespace penstock::os
