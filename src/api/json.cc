@@ -272,6 +272,36 @@ std::string to_json(const JoinLinesStats& stats) {
       stats);
 }
 
+const char* name_of(SortMethod method) {
+  switch (method) {
+    case SortMethod::empty:
+      return "empty";
+    case SortMethod::in_memory:
+      return "in_memory";
+    case SortMethod::distribute:
+      return "distribute";
+    case SortMethod::merge:
+      return "merge";
+    case SortMethod::top:
+      return "top";
+  }
+  return "?";
+}
+
+const char* name_of(PhaseBound bound) {
+  switch (bound) {
+    case PhaseBound::unknown:
+      return "unknown";
+    case PhaseBound::disk:
+      return "disk";
+    case PhaseBound::processor:
+      return "processor";
+    case PhaseBound::memory:
+      return "memory";
+  }
+  return "?";
+}
+
 const char* name_of(PartitionFilesBy by) {
   switch (by) {
     case PartitionFilesBy::range:

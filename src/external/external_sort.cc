@@ -595,37 +595,3 @@ Result<file::File> sort_to_temporary(const SortOptions& given) {
 }
 
 }  // namespace penstock::external
-
-namespace penstock {
-
-const char* name_of(PhaseBound bound) {
-  switch (bound) {
-    case PhaseBound::unknown:
-      return "unknown";
-    case PhaseBound::disk:
-      return "disk";
-    case PhaseBound::processor:
-      return "processor";
-    case PhaseBound::memory:
-      return "memory";
-  }
-  return "?";
-}
-
-const char* name_of(SortMethod method) {
-  switch (method) {
-    case SortMethod::empty:
-      return "empty";
-    case SortMethod::in_memory:
-      return "in_memory";
-    case SortMethod::distribute:
-      return "distribute";
-    case SortMethod::merge:
-      return "merge";
-    case SortMethod::top:
-      return "top";
-  }
-  return "?";
-}
-
-}  // namespace penstock
