@@ -348,6 +348,7 @@ bool Execution::submit_write(uint32_t output) {
   transfer.busy = true;
   transfer.stream = output;
   transfer.block = block;
+  if (outputs_[output].whole_sectors) bytes = round_up(from + bytes, file::sector_bytes) - from;
   transfer.request = {.operation = file::Operation::write,
                       .file = place.file,
                       .offset = place.file_offset + number * block_bytes_ + from,

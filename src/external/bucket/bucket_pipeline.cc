@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/bits.h"
 #include "base/mutex.h"
 #include "base/seconds.h"
 #include "base/thread.h"
@@ -308,14 +309,21 @@ class Pipeline {
     return job;
   }
 
-  // Requests end at multiples of their size in the output.
+  // Requests end at multiples of their size in the output. What does not fill a sector is one of its
+  // own, as in output_blocks.cc.
   void submit_write(BucketJob& job, std::span<std::byte> made, uint64_t& done_bytes) {
     const bool is_made = job.kind == Kind::make;
     const uint64_t request_bytes =
         is_made ? made.size() - file::sector_bytes : input_.plan.output_block_bytes;
     const uint64_t offset = job.offset + done_bytes;
-    const uint64_t bytes =
+    uint64_t bytes =
         std::min<uint64_t>(request_bytes - offset % request_bytes, job.bytes - done_bytes);
+    const uint64_t to_sector = round_up(offset, file::sector_bytes) - offset;
+    if (to_sector > 0) {
+      bytes = std::min(bytes, to_sector);
+    } else if (bytes > file::sector_bytes) {
+      bytes = round_down(bytes, file::sector_bytes);
+    }
     std::byte* data = is_made ? made.data() + offset % file::sector_bytes
                               : job.region + job.lead_bytes + done_bytes;
     writes_.submit(job, {.operation = file::Operation::write,

@@ -30,12 +30,15 @@ void OutputBlocks::begin(const Target& target) {
   begin_block();
 }
 
-// From the place in it that the output's offset has.
+// From the place in it that the output's offset has. What lies in front of the first whole sector is a
+// request of its own, since the system takes it by another way: the second step of a request is
+// submitted behind those that come after it, and the disk would go back for it.
 void OutputBlocks::begin_block() {
   finish(block_);
   const size_t inside = target_.offset % block_bytes_;
   start_ = at_ = memory_.begin() + block_ * block_bytes_ + inside;
-  room_ = block_bytes_ - inside;
+  const size_t to_sector = round_up(inside, file::sector_bytes) - inside;
+  room_ = to_sector > 0 ? to_sector : block_bytes_ - inside;
 }
 
 void OutputBlocks::flush() {
