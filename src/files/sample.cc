@@ -23,12 +23,12 @@ constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
 // What the jumps of a sample may take, of the time of reading the input once; and how many looks
-// there are at least. Of a small input there are fewer: what lies between two of them fits in any
-// memory.
+// there are at least: what lies between two of them is a quarter of the memory. (Of a large input
+// there are enough.)
 constexpr double seek_share_max = 1.0 / 32;
-constexpr uint64_t looks_min = 8;
+constexpr uint64_t looks_min = 4;
 constexpr uint64_t looks_enough = 32;
-constexpr uint64_t bytes_between_looks = 8 * MiB;
+constexpr uint64_t looks_per_memory = 4;
 constexpr size_t stretch_bytes_max = 256 * KiB;
 
 // Keys of whole items inside a stretch of the file, whose first byte is at `offset` of the data.
@@ -200,7 +200,7 @@ uint32_t sample_places(uint64_t bytes) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / bytes_per_place, 1, places_max));
 }
 
-SamplePlan plan_sample(uint64_t bytes, const bowtie::DeviceProfile* device) {
+SamplePlan plan_sample(uint64_t bytes, uint64_t memory_bytes, const bowtie::DeviceProfile* device) {
   SamplePlan plan{.places = sample_places(bytes)};
   const double seek_seconds = device != nullptr ? device->switch_seconds.at(1, 0) : 0;
   if (seek_seconds <= 0) return plan;
@@ -209,8 +209,9 @@ SamplePlan plan_sample(uint64_t bytes, const bowtie::DeviceProfile* device) {
   const auto places = static_cast<uint32_t>(affordable);
   if (places >= plan.places) return plan;
   const uint32_t usual_places = plan.places;
+  const uint64_t between_bytes = std::max<uint64_t>(1, memory_bytes / looks_per_memory);
   const auto least =
-      static_cast<uint32_t>(std::clamp(bytes / bytes_between_looks, looks_min, looks_enough));
+      static_cast<uint32_t>(std::clamp(bytes / between_bytes, looks_min, looks_enough));
   plan.places = std::min(usual_places, std::max(places, least));
   plan.items_per_stretch = plan.items_per_stretch * usual_places / plan.places;
   // Reading on for half as long as it took to come here, and in all not more than another share.

@@ -38,8 +38,8 @@ struct SamplePlan {
   // What it takes, at most.
   uint64_t bytes() const { return uint64_t{places} * stretch_bytes; }
 };
-// `device`: nullptr where nothing is known.
-SamplePlan plan_sample(uint64_t bytes, const bowtie::DeviceProfile* device);
+// For a run with so much memory. `device`: nullptr where nothing is known.
+SamplePlan plan_sample(uint64_t bytes, uint64_t memory_bytes, const bowtie::DeviceProfile* device);
 
 // Reads up to `places` stretches. Pieces must not be pipes.
 Result<Sample> take_sample(RunContext& context, const record::ItemOrder& order,

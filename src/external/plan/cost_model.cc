@@ -348,6 +348,14 @@ PhaseWork Costs::merge_work() const {
               merge_share * items_.sort_seconds_per_byte * static_cast<double>(input_.bytes)};
 }
 
+bool Costs::pays_to_try_compression(uint64_t spilled_bytes) const {
+  // To a half, say.
+  const uint64_t spared_bytes = spilled_bytes / 2;
+  return external::seconds_of({.seeks = compression_trial_places}, *device_, 1, 0) <=
+         external::seconds_of({.bytes_read = spared_bytes, .bytes_written = spared_bytes}, *device_,
+                              1, 1);
+}
+
 double Costs::seconds_of(Step step) const {
   predict(step, machine_);
   return step.phase.seconds;

@@ -172,7 +172,8 @@ Status Look::sample_files() {
     if (!piece.in_order) files.push_back(piece);
   }
   if (files.empty()) return {};
-  const SamplePlan looks = plan_sample(bytes_of(files), device_ ? &*device_ : nullptr);
+  const SamplePlan looks =
+      plan_sample(bytes_of(files), input_.usable_bytes, device_ ? &*device_ : nullptr);
   auto sample = take_sample(context_, options_.order(), files, looks);
   if (!sample) return std::unexpected(sample.error());
   add_sample(std::move(*sample));

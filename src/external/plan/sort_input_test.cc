@@ -202,10 +202,12 @@ TEST_F(InputTest, TooLittleMemorySaysHowMuchIsEnough) {
 TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
   const bowtie::DeviceProfile disk = *bowtie::find_profile("hard-disk");
   bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
+  const uint64_t memory_bytes = 64 * MiB;
   for (const uint64_t bytes : {uint64_t{64} * MiB, 1 * GiB, 8 * GiB, 1 * TiB}) {
-    const SamplePlan usual = plan_sample(bytes, nullptr);
-    const SamplePlan slow = plan_sample(bytes, &disk);
-    EXPECT_EQ(plan_sample(1 * TiB, &fast).places, plan_sample(1 * TiB, nullptr).places);
+    const SamplePlan usual = plan_sample(bytes, memory_bytes, nullptr);
+    const SamplePlan slow = plan_sample(bytes, memory_bytes, &disk);
+    EXPECT_EQ(plan_sample(1 * TiB, memory_bytes, &fast).places,
+              plan_sample(1 * TiB, memory_bytes, nullptr).places);
     EXPECT_LE(slow.places, usual.places);
     EXPECT_GE(slow.stretch_bytes, usual.stretch_bytes);
     const uint64_t keys = uint64_t{usual.places} * usual.items_per_stretch;
@@ -215,6 +217,15 @@ TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
                                 static_cast<double>(slow.bytes()) / disk.read_bytes_per_s;
     EXPECT_LT(look_seconds, (bytes >= 8 * GiB ? 0.1 : 0.5) * read_seconds);
   }
+}
+
+// What is unknown between two looks does not decide how large a bucket is.
+TEST(SamplePlan, LooksFourTimesWithinTheMemoryWhereItSeeksSlowly) {
+  const bowtie::DeviceProfile disk = *bowtie::find_profile("hard-disk");
+  EXPECT_EQ(plan_sample(32 * MiB, 64 * MiB, &disk).places, 4u);
+  EXPECT_EQ(plan_sample(128 * MiB, 64 * MiB, &disk).places, 8u);
+  EXPECT_EQ(plan_sample(128 * MiB, 16 * MiB, &disk).places, 32u);
+  EXPECT_EQ(plan_sample(512 * MiB, 16 * MiB, &disk).places, 32u);
 }
 
 }  // namespace

@@ -517,6 +517,7 @@ void Planner::decide_compression(std::vector<Step>& splits, Step& sorted, uint64
   plan_.compresses = always;
   if (!input_.known || spilled == 0 || input_.any_in_order()) return;
   if (!always && (!plan_.device || splits.size() > 1)) return;
+  if (!always && !costs_.pays_to_try_compression(spilled)) return;
   if (tries_) {
     auto trial = options_.format.numeric()
                      ? try_packing(context_, input_.pieces, input_.sample.numbers, plan.buckets,

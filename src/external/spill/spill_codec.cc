@@ -31,13 +31,10 @@
 namespace penstock::external {
 namespace {
 
-constexpr size_t trial_bytes = 1 * MiB;
 constexpr size_t stretch_bytes = 128 * KiB;
 
 // Packing is tried on so many bytes.
 constexpr size_t packed_bytes = 256 * KiB;
-// Values are looked at in so many places.
-constexpr uint64_t value_places = 8;
 
 using Clock = std::chrono::steady_clock;
 
@@ -78,8 +75,9 @@ Result<unsigned> value_bits(const std::vector<Piece>& pieces, uint64_t apart_byt
   alignas(file::sector_bytes) std::array<uint64_t, file::sector_bytes / sizeof(uint64_t)> words;
   std::vector<uint64_t> values;
   const uint64_t bytes = std::min(piece->bytes - file::sector_bytes, apart_bytes);
-  for (uint64_t i = 0; i < value_places; ++i) {
-    const uint64_t inside = round_down(bytes * i / (value_places - 1), file::sector_bytes);
+  for (uint64_t i = 0; i < compression_trial_places; ++i) {
+    const uint64_t inside =
+        round_down(bytes * i / (compression_trial_places - 1), file::sector_bytes);
     if (auto status = file::read_exactly(*piece->file, piece->offset + inside,
                                          reinterpret_cast<std::byte*>(words.data()), sizeof(words));
         !status)
@@ -135,7 +133,7 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   double compress_seconds = 0;
   double inflate_seconds = 0;
   uint64_t piece_start = 0;
-  constexpr size_t stretches = trial_bytes / stretch_bytes;
+  constexpr size_t stretches = compression_trial_places;
   for (const Piece& piece : pieces) {
     if (piece.file == nullptr || piece.in_order) continue;
     for (size_t i = 0; i < stretches; ++i) {

@@ -36,6 +36,8 @@ struct CompressionTrial {
   double compress_bytes_per_s = 0;
   double inflate_bytes_per_s = 0;
 };
+// At so many places of the input, of numbers without values at none.
+inline constexpr uint32_t compression_trial_places = 8;
 // Reads about a MiB of files. Nothing to try gives a ratio of 1.
 Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces);
 // Of numbers in so many buckets: the sample tells what their keys share, and a few looks at the input
