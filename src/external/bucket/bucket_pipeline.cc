@@ -35,12 +35,17 @@
 //                   to seek slowly, since sorters that write at several places would make it jump
 //                   for every block. All sorters have one output, and fill it when it is their turn
 //
+// On such a disk reading and writing take turns (bucket_reader.cc): the reader fills the arena, then
+// all of that is written, one bucket behind the other, numbers, too. While one of them is at it the
+// sorters go on.
+//
 // A bucket is stored when its region is not needed any more, that is, when it is written, or copied
 // to the blocks of an output; with `resume`, when it is written.
 //
 // Who waits for whom. The recorder waits for stored buckets, and nobody for it. The reader waits
 // for room, that is, for buckets to be stored; sorters wait for the reader, and in order for those
-// with earlier buckets; the writer waits for sorters. Regions are given out, and buckets taken, in
+// with earlier buckets; the writer waits for sorters; and whose turn it is to write, for the reader
+// to rest, which it does before it waits for room. Regions are given out, and buckets taken, in
 // the order of the buckets, so what the reader waits for has been read in full, will be sorted, and
 // will be stored: never for itself. The one whose turn it is is being sorted, or appends.
 //
@@ -61,11 +66,11 @@ class Pipeline {
       : context_(context),
         input_(input),
         numeric_(context.options.format.numeric()),
-        in_order_(in_order(context.options, input.target) ||
-                  (!numeric_ && seeks_slowly(known_device(context.options)))),
+        in_turns_(seeks_slowly(known_device(context.options))),
+        in_order_(in_order(context.options, input.target) || (!numeric_ && in_turns_)),
         from_arena_(numeric_ && !in_order_),
         reader_(context, input.buckets, input.arena, input.spills, input.target,
-                input.resume == nullptr),
+                {.releases = input.resume == nullptr, .in_turns = in_turns_}),
         progress_(input.buckets.size()) {
     for (const BucketJob& job : reader_.jobs()) ++progress_[job.bucket].jobs_left;
   }
@@ -182,8 +187,9 @@ class Pipeline {
     {
       MutexLock lock(mutex_);
       while (turn_ != job.number && !context_.failed()) changed_.wait(mutex_);
-      if (context_.failed()) return {};
     }
+    reader_.wait_for_turn();
+    if (context_.failed()) return {};
     job.offset = output_.offset();
     const bool is_last = job.number + 1 == reader_.jobs().size();
     return emit(job, sorter, output_, is_last || input_.resume != nullptr);
@@ -264,6 +270,7 @@ class Pipeline {
       if (auto status = context_.pulse(); !status) return status;
       if (job == nullptr) {
         job = take_sorted(writes_.idle());
+        if (job != nullptr) reader_.wait_for_turn();
         if (job != nullptr && job->kind == Kind::make) {
           // One at a time: there is one buffer.
           while (makes_in_flight_ > 0) {
@@ -297,16 +304,24 @@ class Pipeline {
     return {};
   }
 
-  // The least that was sorted, so that the output is written about in order.
+  // The least that was sorted, so that the output is written about in order; in turns, in order.
   BucketJob* take_sorted(bool wait) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
-    while (wait && sorted_.empty() && !context_.failed()) changed_.wait(mutex_);
-    if (sorted_.empty()) return nullptr;
-    auto least = std::min_element(sorted_.begin(), sorted_.end());
+    auto least = next_sorted();
+    for (; wait && least == sorted_.end() && !context_.failed(); least = next_sorted())
+      changed_.wait(mutex_);
+    if (least == sorted_.end()) return nullptr;
     BucketJob* job = *least;
     sorted_.erase(least);
+    ++taken_to_write_;
     job->submitted = false;
     return job;
+  }
+
+  std::vector<BucketJob*>::iterator next_sorted() REQUIRES_LOCK(mutex_) {
+    const auto least = std::min_element(sorted_.begin(), sorted_.end());
+    const bool waits = in_turns_ && least != sorted_.end() && (*least)->number != taken_to_write_;
+    return waits ? sorted_.end() : least;
   }
 
   // Requests end at multiples of their size in the output. What does not fill a sector is one of its
@@ -347,6 +362,7 @@ class Pipeline {
   Context& context_;
   const PipelineInput& input_;  // releasing of its spills is the reader's, or the recorder's
   const bool numeric_;
+  const bool in_turns_;
   const bool in_order_;
   const bool from_arena_;
   BucketReader reader_;
@@ -359,6 +375,7 @@ class Pipeline {
   Condition changed_;
   size_t turn_ GUARDED_BY(mutex_) = 0;
   std::vector<BucketJob*> sorted_ GUARDED_BY(mutex_);
+  size_t taken_to_write_ GUARDED_BY(mutex_) = 0;  // from these
   std::vector<Progress> progress_ GUARDED_BY(mutex_);
   std::vector<uint32_t> finished_ GUARDED_BY(mutex_);  // buckets that are stored, not recorded
   Stored stored_ GUARDED_BY(mutex_);

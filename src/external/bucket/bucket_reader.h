@@ -73,15 +73,23 @@ class JobRequests {
   std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
 };
 
-// Thread safety: read() in one thread; take(), release() and wake() in any. Invariants: jobs are
-// given regions, and are taken, in order; a job's region is the reader's until it is taken, and the
-// taker's until it is released.
+struct BucketReaderOptions {
+  // The buckets' parts of the spills, as soon as they have been read; otherwise that is the caller's
+  // business.
+  bool releases = true;
+  // Takes turns with those who write: it reads until there is no more room, and goes on when all of
+  // that has been released.
+  bool in_turns = false;
+};
+
+// Thread safety: read() in one thread; take(), wait_for_turn(), release() and wake() in any.
+// Invariants: jobs are given regions, and are taken, in order; a job's region is the reader's until
+// it is taken, and the taker's until it is released.
 class BucketReader {
  public:
-  // What was kept is put where the first regions are. `releases`: the buckets' parts of the spills,
-  // as soon as they have been read; otherwise that is the caller's business.
+  // What was kept is put where the first regions are.
   BucketReader(Context& context, std::span<const SplitBucket> buckets, BlockArena& arena,
-               SpillSet& spills, const Target& target, bool releases);
+               SpillSet& spills, const Target& target, const BucketReaderOptions& options);
 
   const std::vector<BucketJob>& jobs() const { return jobs_; }
 
@@ -90,6 +98,8 @@ class BucketReader {
   Status read() EXCLUDES_LOCK(mutex_);
   // The next one, when it is there. nullptr: there are no more, or the run has failed.
   BucketJob* take() EXCLUDES_LOCK(mutex_);
+  // Until the reader rests, if it takes turns, or the run has failed: now what was read is written.
+  void wait_for_turn() EXCLUDES_LOCK(mutex_);
   // Its region is free.
   void release(const BucketJob& job) EXCLUDES_LOCK(mutex_);
   // The run has failed.
@@ -105,13 +115,14 @@ class BucketReader {
   void submit(BucketJob& job, size_t& block);
   bool allocate(BucketJob& job) EXCLUDES_LOCK(mutex_);
   void wait_for_room(const BucketJob& job) EXCLUDES_LOCK(mutex_);
+  void end_turn() EXCLUDES_LOCK(mutex_);
   void loaded(BucketJob& job) EXCLUDES_LOCK(mutex_);
 
   Context& context_;
   const std::span<const SplitBucket> buckets_;
   BlockArena& arena_;
   SpillSet& spills_;
-  const bool releases_;
+  const BucketReaderOptions options_;
   std::vector<BucketJob> jobs_;       // never moves when it is built
   std::vector<uint32_t> loads_left_;  // of each bucket
   std::vector<uint32_t> kept_;        // blocks, in the order in which the ring begins
@@ -122,6 +133,7 @@ class BucketReader {
   Mutex mutex_;
   Condition changed_;
   RegionRing ring_ GUARDED_BY(mutex_);
+  bool reads_ GUARDED_BY(mutex_);       // it is the reader's turn
   size_t next_ GUARDED_BY(mutex_) = 0;  // to be taken
 };
 

@@ -93,8 +93,10 @@ TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
     SCOPED_TRACE(seed);
     make(seed);
     const bool releases = seed % 2 == 0;
+    const bool in_turns = seed % 3 == 0;
     constexpr uint64_t start = 100;
-    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, start}, releases);
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, start},
+                        {.releases = releases, .in_turns = in_turns});
     ASSERT_TRUE(reader.open());
     std::vector<std::atomic<uint64_t>> arrived(buckets_.size());
     std::atomic<uint64_t> wrong{0};
@@ -103,11 +105,14 @@ TEST_F(BucketReaderTest, EveryByteArrivesInARegionOfItsOwn) {
         const uint64_t begin = start_of(*job);
         wrong += std::memcmp(job->region, &contents_[job->bucket][begin], job->bytes) != 0;
         wrong += job->offset != start + offsets_[job->bucket] + begin;
+        reader.wait_for_turn();
+        const uint64_t requests_before = file::traffic().requests;
         std::fill_n(job->region, job->region_bytes, mark);
         std::this_thread::yield();
         wrong += job->region_bytes - static_cast<uint64_t>(std::count(
                                          job->region, job->region + job->region_bytes, mark));
         arrived[job->bucket] += job->bytes;
+        wrong += in_turns && job->region_bytes > 0 && file::traffic().requests != requests_before;
         reader.release(*job);
       }
     };
@@ -134,7 +139,7 @@ TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
     std::optional<Status> status;
     size_t taken = 0, jobs = 0;
     {
-      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true);
+      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, {});
       jobs = reader.jobs().size();
       ASSERT_TRUE(reader.open());
       std::thread taker([&] {
@@ -160,7 +165,7 @@ TEST_F(BucketReaderTest, ReaderThatWaitsForRoomIsWokenWhenATakerFails) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
-    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, true);
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, {});
     ASSERT_TRUE(reader.open());
     std::thread taker([&] {
       if (reader.take() == nullptr) return;

@@ -154,7 +154,7 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   plan.arena_bytes = plan.region_bytes_max = blocks * plan.block_bytes;
   if (plan.arena_bytes > room_bytes) return false;
   plan.fits = true;
-  plan.kept_bytes = needs.input.bytes;
+  plan.held_bytes = plan.kept_bytes = needs.input.bytes;
   // A block is cleared as a whole, however little is read into it.
   const size_t enough_bytes = block_within(std::bit_ceil(std::max<uint64_t>(needs.input.bytes, 1)));
   if (enough_bytes < plan.read_block_bytes) {
@@ -217,9 +217,9 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
   // (What is being written when the distribution ends has room beside pairs.)
   const uint64_t unkept =
       (needs.numeric() ? plan.write_blocks : 0) + plan.buckets + plan.buckets / 2;
-  const uint64_t kept_bytes = blocks > unkept ? (blocks - unkept) * plan.block_bytes : 0;
+  plan.held_bytes = blocks > unkept ? (blocks - unkept) * plan.block_bytes : 0;
   plan.kept_bytes =
-      std::min(static_cast<uint64_t>(static_cast<double>(kept_bytes) / needs.region_share),
+      std::min(static_cast<uint64_t>(static_cast<double>(plan.held_bytes) / needs.region_share),
                needs.input.bytes);
 }
 
@@ -244,6 +244,7 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
     plan.output_block_bytes = std::min<size_t>(block_within(memory_bytes / 128), 1 * MiB);
     plan.output_blocks = 4;
   }
+  plan.region_share = needs.region_share;
   if (!input.known || !plan_to_keep(plan, needs)) plan_to_spill(plan, needs);
   return plan;
 }

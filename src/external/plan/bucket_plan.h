@@ -44,8 +44,15 @@ struct BucketPlan {
   // suffice for them, nothing may begin.
   uint64_t lists_bytes = 0;
   bool holds = true;
-  // What it expects to stay in memory between the phases.
+  // What memory holds of the input while it is distributed, and what it expects to stay between the
+  // phases, where there is less room: while it is sorted an item takes so much more of it.
+  uint64_t held_bytes = 0;
   uint64_t kept_bytes = 0;
+  double region_share = 1;
+  // Of the input, what is sorted in the arena at a time.
+  uint64_t bytes_in_arena() const {
+    return static_cast<uint64_t>(static_cast<double>(arena_bytes) / region_share);
+  }
 };
 
 // What is sorted.

@@ -357,7 +357,9 @@ void Planner::plan_in_memory() {
             .outputs = 0};
   read.work = costs_.split_work(read.phase, plan);
   plan_step(std::move(read));
-  BucketTraffic traffic{.output_bytes = input_.bytes, .buckets = 1};
+  BucketTraffic traffic{.output_bytes = input_.bytes,
+                        .buckets = 1,
+                        .turn_bytes = seeks_slowly(plan_.device) ? input_.bytes : 0};
   if (options_.format.numeric()) {
     if (!input.in_order) traffic.buckets = plan.buckets;
   } else {
@@ -408,16 +410,18 @@ void Planner::decide_distribution(uint64_t bytes) {
                        .request_bytes = plan.output_block_bytes,
                        .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max,
                        .writers = writers(plan)};
+  if (seeks_slowly(plan_.device)) sorted.turn_bytes = plan.bytes_in_arena();
   if (!options_.format.numeric())
     sorted.in_flight_bytes = plan.output_blocks * plan.output_block_bytes;
   plan_.buckets = plan.buckets;
   plan_.passes = 1 + std::max(1u, splits_of(options_, plan, input));
-  if (options_.resume) plan.kept_bytes = 0;
+  if (options_.resume) plan.held_bytes = plan.kept_bytes = 0;
   uint64_t spilled = bytes - std::min(bytes, plan.kept_bytes);  // at once, at most
   const uint32_t spill_files = std::min(spill_parts_max, plan.buckets);
   SplitTraffic traffic{.input_bytes = bytes,
                        .input_files = static_cast<uint32_t>(input_.pieces.size()),
                        .spilled_bytes = spilled,
+                       .held_bytes = plan.held_bytes,
                        .kept_bytes = plan.kept_bytes,
                        .read_block_bytes = plan.read_block_bytes,
                        .write_block_bytes = plan.block_bytes,
@@ -430,7 +434,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   };
   std::vector<Step> splits = {split_step()};
   traffic.input_bytes = traffic.spilled_bytes = bytes;
-  traffic.kept_bytes = 0;
+  traffic.held_bytes = traffic.kept_bytes = 0;
   traffic.read_block_bytes = plan.block_bytes;
   while (splits.size() + 1 < plan_.passes) {
     spilled = bytes;

@@ -22,7 +22,8 @@
 //             another of the spill files than the one before. Where a bucket stays in memory until
 //             that is full (numbers), what it holds then is written in one run: when t bytes have
 //             been read, M of them kept, 1 - M / t of the buckets are on disk, and in all
-//             M ln(N / M) bytes went there so.
+//             M ln(N / M) bytes went there so. Where memory holds all that is read, and only their
+//             sort takes more, the last buckets are written in the end, each in one run.
 //
 //   buckets   Of a spill file that several buckets share, blocks of one bucket lie apart, so that
 //             each is a seek; of one's own they follow each other. Reader and writer submit a
@@ -30,7 +31,8 @@
 //             they take turns, and each request seeks. Several writers at several places (texts, on
 //             a disk where it costs nothing) are nobody's plan: a request of one may come after any
 //             of another, or none ever does. Then what is counted is the most, all requests: that
-//             it is more than one is what the plan has to tell.
+//             it is more than one is what the plan has to tell. Where reader and writer take turns
+//             (bucket_pipeline.cc), each turn of the writer is a seek, and so is each run that is read.
 //
 // The test compares with what a run on an emulated device does.
 
@@ -54,6 +56,11 @@ SortPhase predict_split(const char* name, const SplitTraffic& traffic) {
                   .bytes_written = traffic.spilled_bytes,
                   .seeks = traffic.input_files};
   if (traffic.spilled_bytes == 0) return phase;
+  if (traffic.input_bytes <= traffic.held_bytes) {
+    phase.seeks += ceil_div(traffic.spilled_bytes * traffic.buckets,
+                            std::max<uint64_t>(1, traffic.input_bytes));
+    return phase;
+  }
   double in_one_run = 0;
   if (traffic.kept_bytes > 0 && traffic.kept_bytes < traffic.input_bytes) {
     in_one_run = static_cast<double>(traffic.kept_bytes) *
@@ -89,6 +96,13 @@ SortPhase predict_buckets(const char* name, const BucketTraffic& traffic) {
   if (traffic.writers > 1) {
     // A bucket begins and ends within a block of the output.
     phase.seeks += static_cast<uint64_t>(std::ceil(reads + writes)) + traffic.buckets;
+    return phase;
+  }
+  if (traffic.turn_bytes > 0) {
+    const double spilled_buckets =
+        std::ceil(divided(traffic.spilled_bytes * traffic.buckets, traffic.output_bytes));
+    phase.seeks = static_cast<uint64_t>(std::ceil(
+        spilled_buckets + apart * blocks + divided(traffic.output_bytes, traffic.turn_bytes)));
     return phase;
   }
   const double turns = in_turns * std::min(reads, writes);

@@ -17,7 +17,8 @@ struct SplitTraffic {
   uint64_t input_bytes = 0;
   uint32_t input_files = 1;
   uint64_t spilled_bytes = 0;
-  uint64_t kept_bytes = 0;  // what memory holds before it writes, and in the end
+  uint64_t held_bytes = 0;  // what memory holds before it writes
+  uint64_t kept_bytes = 0;  // and in the end
   uint64_t read_block_bytes = 1;
   uint64_t write_block_bytes = 1;
   uint32_t spill_files = 1;  // to whose ends the blocks go
@@ -37,6 +38,9 @@ struct BucketTraffic {
   uint64_t in_flight_bytes = 0;  // of reads, and as many of writes
   // Side by side, each with requests of its own at a place of its own.
   uint32_t writers = 1;
+  // Of the output, what is read before it is written, where the disk goes from reading to writing
+  // in turns (bucket_pipeline.cc). 0: side by side.
+  uint64_t turn_bytes = 0;
 };
 SortPhase predict_buckets(const char* name, const BucketTraffic& traffic);
 

@@ -181,16 +181,70 @@ TEST_F(PredictionTest, TheUsualDistributionSeeksAsPredicted) {
 
 TEST_F(PredictionTest, WhatFitsIsReadAndWrittenInOneRun) {
   for (const Format& format : {u64, records, lines}) {
-    generate("in", format, 2 * MiB);
+    for (const uint64_t bytes : {2 * MiB, 16 * MiB}) {
+      generate("in", format, bytes);
+      SortOptions chosen = options(format);
+      chosen.memory_bytes += 2 * bytes;
+      chosen.threads = 4;
+      chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+      auto stats = sort_files(chosen);
+      ASSERT_TRUE(stats) << stats.error().message();
+      ASSERT_EQ(stats->method, Method::in_memory);
+      EXPECT_EQ(find(stats->predicted.phases, "sort and write")->seeks, 1u);
+      expect_as_predicted(*stats, "read", 1);
+      EXPECT_EQ(find(stats->phases, "sort and write")->seeks, 1u);
+    }
+  }
+}
+
+// What memory does not hold is read as far as there is room, and then all of that is written. (Of a
+// sort that cuts its output nothing is distributed by the executor.)
+TEST_F(PredictionTest, ReadingAndWritingTakeTurnsOnADiskThatSeeksSlowly) {
+  file::emulate(file::EmulatedDevice{
+      .read_bytes_per_s = 2e9, .write_bytes_per_s = 2e9, .switch_seconds = 1.1e-3});
+  for (const Format& format : {u64, Format{Type::kv64, 16}, records, lines}) {
+    SCOPED_TRACE(record::name_of(format.type));
+    generate("in", format, 40 * MiB);
+    const uint64_t items = check(format, read(path("in"))).count;
     SortOptions chosen = options(format);
-    chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+    chosen.top = items - 1;
     auto stats = sort_files(chosen);
     ASSERT_TRUE(stats) << stats.error().message();
-    EXPECT_EQ(stats->method, Method::in_memory);
-    EXPECT_EQ(find(stats->predicted.phases, "sort and write")->seeks, 1u);
-    expect_as_predicted(*stats, "read", 1);
-    expect_as_predicted(*stats, "sort and write", 1);
+    ASSERT_EQ(stats->method, Method::distribute);
+    EXPECT_FALSE(stats->predicted.long_runs);
+    const auto sorted = check(format, read(chosen.output));
+    EXPECT_TRUE(sorted.sorted());
+    EXPECT_EQ(sorted.count, items - 1);
+    const SortPhase* planned = find(stats->predicted.phases, "sort");
+    const SortPhase* done = find(stats->phases, "sort");
+    ASSERT_TRUE(planned != nullptr && done != nullptr);
+    EXPECT_LE(static_cast<double>(done->seeks), 1.2 * static_cast<double>(planned->seeks) + 4);
+    EXPECT_LE(planned->seeks, 2 * done->seeks);
   }
+}
+
+// What a sort takes beside its items goes to a temporary, and not all of them.
+TEST_F(PredictionTest, ALittleMoreThanMemoryStaysThereOnADiskThatSeeksSlowly) {
+  SortOptions chosen = options(lines);
+  chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+  Result<SortPlan> plan;
+  // A little more than fits.
+  for (uint64_t bytes = 10 * MiB; bytes < 32 * MiB; bytes += 2 * MiB) {
+    generate("in", lines, bytes);
+    plan = plan_sort(chosen);
+    ASSERT_TRUE(plan) << plan.error().message();
+    if (plan->spilled_bytes > 2 * MiB) break;
+  }
+  ASSERT_GT(plan->spilled_bytes, 2 * MiB);
+  EXPECT_FALSE(plan->long_runs);
+  auto stats = sort_files(chosen);
+  ASSERT_TRUE(stats) << stats.error().message();
+  ASSERT_EQ(stats->method, Method::distribute);
+  expect_sorted(chosen);
+  EXPECT_LT(3 * stats->spilled_bytes, stats->bytes);
+  EXPECT_LE(stats->seeks, 24u);
+  expect_at_most_as_predicted(*stats, "distribute", 1.5);
+  expect_at_most_as_predicted(*stats, "sort", 1.5);
 }
 
 // Buckets of numbers are written when they become sorted, unless a place depends on what is dropped

@@ -183,9 +183,7 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
     if (other.seconds() < plan.seconds()) plan = other;
   }
   plan.heavy_bytes = is_heavy ? static_cast<uint64_t>(heaviest * bytes) : 0;
-  // Of numbers several sorters write parts of a bucket, and overtake each other now and then.
-  plan.sort_switches = (options.format.numeric() ? 4 : 2) * static_cast<uint64_t>(wanted) +
-                       2 * plan.heavy_bytes / block_bytes_min;
+  plan.sort_switches = 2 * static_cast<uint64_t>(wanted) + 2 * plan.heavy_bytes / block_bytes_min;
   const double moved = bytes + static_cast<double>(plan.heavy_bytes);
   plan.sort_seconds = bowtie::seconds_of({.read_bytes = moved,
                                           .written_bytes = moved,
