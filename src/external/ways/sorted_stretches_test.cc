@@ -92,6 +92,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
   Random random(seed_of_run());
   for (const Format& format : {u64, i32, records, lines}) {
     for (const bool descending : {false, true}) {
+      if (!tried()) continue;
       SCOPED_TRACE(fmt::format("seed {}, {}, descending {}", seed_of_run(),
                                record::name_of(format.type), descending));
       SortOptions chosen = options(format);
@@ -99,7 +100,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
       const record::ItemOrder order = chosen.order();
       std::vector<Piece> pieces, expected;
       uint64_t items = 0, bytes = 0, longest = 0;
-      for (const size_t count : {200'000, 1, 3000}) {
+      for (const size_t count : {50'000, 1, 3000}) {
         const Items some = in_stretches(random, chosen, count, 1 + random.below(8));
         // What lies in front of the piece is none of it.
         pieces.push_back(put("12345678" + joined(some), 8));
@@ -160,7 +161,7 @@ TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
       SCOPED_TRACE(
           fmt::format("seed {}, {}, {}", seed_of_run(), record::name_of(format.type), in_order));
       const SortOptions chosen = options(format);
-      Items items = in_stretches(random, chosen, 300'000, 1);
+      Items items = in_stretches(random, chosen, 60'000, 1);
       if (!in_order) std::swap(items[items.size() - 2], items.front());
       std::vector<Piece> pieces;
       const size_t third = items.size() / 3;
@@ -194,7 +195,7 @@ TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
 TEST_F(StretchesTest, WhatIsInTheOppositeOrderIsCopiedFromItsEndOn) {
   Random random(seed_of_run());
   for (const Format& format : {u64, i32}) {
-    for (const size_t count : {size_t{1}, size_t{1000}, size_t{700'001}}) {
+    for (const size_t count : {size_t{1}, size_t{1000}, size_t{200'001}}) {
       SCOPED_TRACE(
           fmt::format("seed {}, {}, {}", seed_of_run(), record::name_of(format.type), count));
       SortOptions chosen = options(format);
@@ -237,7 +238,7 @@ TEST_F(StretchesTest, AMergeGivesWhatAStableSortGives) {
       if (round == 2) chosen.top = 1234;
       SCOPED_TRACE(fmt::format("seed {}, {}, round {}, descending {}", seed_of_run(),
                                record::name_of(format.type), round, chosen.descending));
-      Items items = in_stretches(random, chosen, 20'000, 5);
+      Items items = in_stretches(random, chosen, 5'000, 5);
       const Piece piece = put(joined(items));
       Context context(chosen);
       const auto found = find_stretches(context, {piece}, memory_bytes, many, nullptr);
