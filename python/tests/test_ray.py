@@ -5,11 +5,13 @@ import dataclasses
 import errno
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -428,6 +430,40 @@ def test_a_driver_that_was_killed_while_it_sent_leaves_no_upload_in_s3(store, tm
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] == 1
 
 
+def test_of_two_drivers_the_one_that_began_last_has_the_job(tmp_path):
+    job = types.SimpleNamespace(folder=str(tmp_path), journal=str(tmp_path / ".penstock-0123456789ab"), to_json=lambda: b"{}")
+    first, second, third, late = (penstock.ray.driver.Journal(job) for _ in range(4))
+    first.begin(resumed=False)
+    assert not first.is_taken_over() and not first.is_closed()
+    second.begin(resumed=True)
+    assert first.is_taken_over() and not second.is_taken_over()
+    (tmp_path / ".penstock-0123456789ab/run-1").unlink()  # not seen by one that takes its number at the same time
+    third.begin(resumed=True)
+    assert (second.run, third.run) == (1, 1) and second.mark != third.mark
+    assert second.is_taken_over() and not third.is_taken_over()
+    third.close()
+    penstock.ray.storage.remove(job.journal)
+    late.begin(resumed=True)
+    assert late.is_closed()
+
+
+def test_a_driver_lost_before_it_looked_for_others_takes_nothing_from_them(tmp_path, monkeypatch):
+    def copy_and_check(output, own="", check=penstock.ray.driver.check_output_is_new):
+        if own:
+            shutil.copytree(tmp_path / "out" / own, tmp_path / "lost" / own)
+        check(output, own)
+
+    monkeypatch.setattr(penstock.ray.driver, "check_output_is_new", copy_and_check)
+    manifest = penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["zipf"]), tmp_path / "out", **SMALL, **LOCAL)
+    monkeypatch.undo()
+    [journal] = (tmp_path / "lost").iterdir()
+    journal = pathlib.Path(shutil.move(journal, tmp_path / "out"))
+    with pytest.raises(FileExistsError, match="is there already"):
+        penstock.ray.resume(tmp_path / "out", address="local")
+    shutil.rmtree(journal)
+    check_numbers(manifest, NUMBERS["zipf"])
+
+
 @pytest.mark.parametrize("output", ["folder", "memory", "s3"])
 @pytest.mark.parametrize("outlives", [True, False])
 def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, output, outlives):
@@ -447,7 +483,7 @@ def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, outpu
         if phase == "gather" and done > total // 2:
             half.set()
             if outlives:
-                over.wait(60)
+                over.wait(600)
 
     def first():
         try:
@@ -460,11 +496,11 @@ def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, outpu
 
     def tell_second(phase, done, total):
         if not outlives:
-            thread.join(60)
+            thread.join(600)
             assert raised
 
     thread.start()
-    assert half.wait(60)
+    assert half.wait(600)
     manifest = penstock.ray.resume(output, address="local", progress=tell_second)
     over.set()
     thread.join()
@@ -666,7 +702,7 @@ def test_a_task_that_hears_nothing_holds_up_neither_an_end_nor_a_stop(nodes, tmp
         real(self, handle, force) if killed or not force else spared.append(handle)
 
     def tell(phase, done, total):
-        looks.extend((tmp_path / "out").glob(".penstock-*-part-00005-0.0") if done > total * 7 // 8 else ())
+        looks.extend((tmp_path / "out").glob(".penstock-*-part-00005-0.0-*") if done > total * 7 // 8 else ())
         if not killed and len(looks) == 2:  # it alone is left, and has been hanging since the first look
             raise KeyboardInterrupt
 

@@ -167,10 +167,7 @@ class Driver:
 
     def go(self, resumed: bool = False) -> Manifest:
         self._shared = self.engine.share(self.job)
-        if resumed:
-            self.journal.begin()
-        else:
-            self._claim()
+        self._claim(resumed)
         try:
             if resumed:
                 self._take_over()
@@ -188,21 +185,29 @@ class Driver:
             raise
         return manifest
 
-    def _claim(self) -> None:
-        """From here on others see the journal. Of two jobs that begin at the same time at most one goes on."""
+    def _claim(self, resumed: bool) -> None:
+        """From here on others see the journal. Of two jobs that begin at the same time at most one goes on. (A driver that was lost before
+        it had anything may not have looked.)"""
         try:
-            self.journal.begin()
-            check_output_is_new(self.job.output, self.job.hidden)
+            self.journal.begin(resumed)
+            if not resumed or not any(self.journal.read()):
+                check_output_is_new(self.job.output, self.job.hidden)
         except BaseException:
-            storage.remove(self.job.journal)
+            if not resumed:
+                storage.remove(self.job.journal)
             raise
 
     def _is_owner(self) -> bool:
-        return not self.journal.is_taken_over() and not self.journal.is_closed()
+        return not self.journal.is_closed() and not self.journal.is_taken_over()
 
     def _check_owner(self) -> None:
         if not self._is_owner():
             raise TakenOver  # go() says it
+
+    def _look_for_other_drivers(self) -> None:
+        """As soon as it can be told: before it publishes it has to be."""
+        with contextlib.suppress(OSError):
+            self._check_owner()
 
     def _take_over(self) -> None:
         for number in range(len(self.job.groups)):
@@ -235,7 +240,7 @@ class Driver:
             self._need_nodes()
             if time.monotonic() - looked > OWNER_SECONDS:
                 looked = time.monotonic()
-                self._check_owner()
+                self._look_for_other_drivers()
             missing = self._missing_groups()
             kind, todo = ("distribute", missing) if missing else ("gather", [part for part in range(self.job.parts) if part not in self._parts])
             began.setdefault(kind, time.monotonic())
@@ -296,7 +301,7 @@ class Driver:
                     break
 
     def _start(self, kind: str, number: int, node: str) -> None:
-        attempt = f"{self.journal.run}.{self._attempts[kind, number]}"
+        attempt = f"{self.journal.run}.{self._attempts[kind, number]}-{self.journal.mark}"
         self._attempts[kind, number] += 1
         function: Callable[..., Any]
         if kind == "distribute":
@@ -379,7 +384,7 @@ class Driver:
             self._full[key][running.node] = error
             return
         if isinstance(error, SlicesLost):
-            self._check_owner()  # another driver's end takes them away
+            self._look_for_other_drivers()  # whose end takes them away
             gone = [group for group, sliced in self._groups.items()
                     if sliced.path in error.paths and (sliced.node == error.node or error.node == running.node)]
             for group in gone:
@@ -436,23 +441,27 @@ class Driver:
             manifest.save(job.journal)
             self._tell("gather", sum(group.bytes for group in job.groups), sum(group.bytes for group in job.groups))
         except BaseException:
-            if self._is_owner():
-                for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
-                    storage.remove(path)
+            with contextlib.suppress(OSError):  # cannot be told, or taken away: what ended the job counts
+                if self._is_owner():
+                    for path in [storage.join(job.folder, NAME), *named]:  # no manifest of parts that are gone
+                        storage.remove(path)
             raise
         return manifest
 
     def _stop(self) -> bool:
-        """All tasks end, and nothing is left, if the job still is this driver's: whether it is."""
+        """All tasks end, and nothing is left, if the job still is this driver's: whether it is, as far as that can be told."""
         for handle in self._running:
             self.engine.cancel(handle, False)
         self._wait_for_tasks()
-        is_owner = self._is_owner()
+        try:
+            is_owner, is_closed = self._is_owner(), self.journal.is_closed()
+        except OSError:
+            return True
         if is_owner and not storage.is_local(self.job.output):
             for part in range(self.job.parts):
                 storage.remove(self.job.part_path(part))
-        if is_owner or self.journal.is_closed():  # what these tasks left when the other driver had swept
-            self._sweep()
+        if is_owner or is_closed:  # what these tasks left when the other driver had swept
+            self._sweep(is_owner)
         return is_owner
 
     def _wait_for_tasks(self) -> None:
@@ -467,10 +476,10 @@ class Driver:
                     del self._running[handle]
         self._running.clear()
 
-    def _sweep(self) -> None:
+    def _sweep(self, ends_uploads: bool = True) -> None:
         self._wait_for_tasks()  # losers
         self.on_each_node(tasks.sweep)
-        if not storage.is_local(self.job.output):
+        if ends_uploads and not storage.is_local(self.job.output):
             storage.end_uploads([self.job.part_path(part) for part in range(self.job.parts)])
         self.journal.close()
         for name in storage.names(self.job.folder):
@@ -481,11 +490,11 @@ class Driver:
 def check_output_is_new(output: str, own: str = "") -> None:
     """No part of another job is there, and no journal but `own` of one that goes on. Errors: FileExistsError."""
     folder, last = storage.folder_of(output), output.rpartition("/")[2]
+    others = [name for name, is_open in in_folder(folder) if is_open and name != own]  # first: one that closes has published
     pattern = re.compile(re.escape(last).replace(re.escape("{}"), r"\d+") + "$")
     found = [name for name in storage.names(folder) if pattern.match(name) or name == NAME]
     if found:
         raise FileExistsError(f"{storage.join(folder, found[0])} is there already: give another folder, or remove what is in this one")
-    for name, is_open in in_folder(folder):
-        if is_open and name != own:
-            raise FileExistsError(f"{storage.join(folder, name)} is of a job that has not ended: wait for it; if its driver was lost, resume() goes on "
-                                  "with it, or remove it")
+    if others:
+        raise FileExistsError(f"{storage.join(folder, others[0])} is of a job that has not ended: wait for it; if its driver was lost, resume() goes on "
+                              "with it, or remove it")

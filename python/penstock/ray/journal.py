@@ -1,7 +1,7 @@
 """The journal of a job: a folder beside its output, by which another driver goes on when the first one is lost.
 
     out/.penstock-NAME/job.json            what the job is (job.py), when its cuts are chosen
-    out/.penstock-NAME/run-R               one for each driver; attempts are "R.N", so that no two have one name
+    out/.penstock-NAME/run-R               one for each driver, with its mark; attempts are "R.N-mark", so that no two have one name
     out/.penstock-NAME/group-G.json        where the slices of group G lie: the last word on it counts
     out/.penstock-NAME/part-P.json         what part P is, and its hidden name
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import secrets
 import zlib
 from dataclasses import dataclass
 from typing import Any, Iterator
@@ -53,19 +54,25 @@ class Journal:
     def __init__(self, job: Job) -> None:
         self._job = job
         self.run = 0
+        self.mark = secrets.token_hex(4)
 
     def _write(self, name: str, told: dict[str, Any]) -> None:
         storage.write(storage.join(self._job.journal, name), json.dumps(told).encode())
 
-    def begin(self) -> None:
-        """This driver's run gets a number of its own."""
+    def begin(self, resumed: bool) -> None:
+        """This driver's run gets the next number. Of two that take the same one at once, it is the later one's."""
         storage.make_folder(self._job.journal)
         storage.sync(self._job.folder)  # its name
         runs = [int(name[4:]) for name in storage.names(self._job.journal) if name.startswith("run-")]
         self.run = max(runs, default=-1) + 1
-        self._write(f"run-{self.run}", {})
-        if self.run == 0:
+        self._write(f"run-{self.run}", {"mark": self.mark})
+        if not resumed:  # one that was closed meanwhile stays closed
             storage.write(storage.join(self._job.journal, "job.json"), self._job.to_json())
+
+    def _read(self, name: str) -> dict[str, Any]:
+        path = storage.join(self._job.journal, name)
+        told: dict[str, Any] = json.loads(storage.read(path, 0, storage.look(path).bytes))
+        return told
 
     def add_group(self, group: int, sliced: Sliced) -> None:
         told = dict(vars(sliced), missing=sorted(sliced.missing),
@@ -82,8 +89,7 @@ class Journal:
             kind, _, number = name.removesuffix(".json").partition("-")
             if kind not in ("group", "part") or not name.endswith(".json"):
                 continue
-            path = storage.join(self._job.journal, name)
-            told = json.loads(storage.read(path, 0, storage.look(path).bytes))
+            told = self._read(name)
             if kind == "part":
                 parts[int(number)] = told
             else:
@@ -100,11 +106,11 @@ class Journal:
         return True
 
     def is_taken_over(self) -> bool:
-        """By a driver that began later: the job is its own."""
-        return self._has(f"run-{self.run + 1}")
+        """Whether a later driver has the job."""
+        return self._has(f"run-{self.run + 1}") or self._read(f"run-{self.run}")["mark"] != self.mark
 
     def is_closed(self) -> bool:
-        """By a driver that has ended the job."""
+        """Whether a driver has ended the job."""
         return not self._has("job.json")
 
     def close(self) -> None:
