@@ -57,8 +57,8 @@ struct Output {
   // The most that may come: address space. 0: the bytes of all inputs (a TiB where they do not say
   // how many), as far as addresses go round.
   uint64_t bytes_max = 0;
-  // Of a temporary, whose end its reader knows: the last request is of whole sectors, too, whatever
-  // stands behind what was written. Otherwise what does not fill a sector goes behind other requests.
+  // For a temporary whose reader knows its end: the last request is rounded up to whole sectors, with
+  // whatever stands there. Otherwise what does not fill a sector goes behind other requests.
   bool whole_sectors = false;
 };
 

@@ -23,8 +23,8 @@ constexpr uint64_t kept_bytes_max = 2 * MiB;
 constexpr uint64_t places_max = 2048;
 constexpr uint64_t bytes_per_place = 64 * KiB;
 // What the jumps of a sample may take, of the time of reading the input once; and how many looks
-// there are at least: what lies between two of them is a quarter of the memory. (Of a large input
-// there are enough.)
+// there are at least: what lies between two of them is a quarter of the memory, up to 8 times the
+// memory.
 constexpr double seek_share_max = 1.0 / 32;
 constexpr uint64_t looks_min = 4;
 constexpr uint64_t looks_enough = 32;

@@ -36,16 +36,16 @@
 //                   for every block. All sorters have one output, and fill it when it is their turn
 //
 // On such a disk reading and writing take turns (bucket_reader.cc): the reader fills the arena, then
-// all of that is written, one bucket behind the other, numbers, too. While one of them is at it the
-// sorters go on.
+// all of that is written, one bucket behind the other, numbers, too. Numbers are sorted meanwhile; of
+// records and lines each sorter has one bucket that waits to be written, and sorts the next one then.
 //
 // A bucket is stored when its region is not needed any more, that is, when it is written, or copied
 // to the blocks of an output; with `resume`, when it is written.
 //
 // Who waits for whom. The recorder waits for stored buckets, and nobody for it. The reader waits
 // for room, that is, for buckets to be stored; sorters wait for the reader, and in order for those
-// with earlier buckets; the writer waits for sorters; and whose turn it is to write, for the reader
-// to rest, which it does before it waits for room. Regions are given out, and buckets taken, in
+// with earlier buckets; the writer waits for sorters; and the thread that is to write waits until the
+// reader rests, which it does before it waits for room. Regions are given out, and buckets taken, in
 // the order of the buckets, so what the reader waits for has been read in full, will be sorted, and
 // will be stored: never for itself. The one whose turn it is is being sorted, or appends.
 //
@@ -66,7 +66,7 @@ class Pipeline {
       : context_(context),
         input_(input),
         numeric_(context.options.format.numeric()),
-        in_turns_(seeks_slowly(known_device(context.options))),
+        in_turns_(seeks_slowly(known_device(context.options)) && input.target.file->seekable()),
         in_order_(in_order(context.options, input.target) || (!numeric_ && in_turns_)),
         from_arena_(numeric_ && !in_order_),
         reader_(context, input.buckets, input.arena, input.spills, input.target,
@@ -325,7 +325,7 @@ class Pipeline {
   }
 
   // Requests end at multiples of their size in the output. What does not fill a sector is one of its
-  // own, as in output_blocks.cc.
+  // own, for the reason in output_blocks.cc.
   void submit_write(BucketJob& job, std::span<std::byte> made, uint64_t& done_bytes) {
     const bool is_made = job.kind == Kind::make;
     const uint64_t request_bytes =

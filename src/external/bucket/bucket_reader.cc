@@ -26,9 +26,9 @@
 // first item is read.
 //
 // In turns. On a disk that seeks slowly a read beside a write costs two seeks. There read() fills the
-// arena, and rests until all of that has been released; who writes waits for it to rest. So the disk
-// goes from reading to writing once for as much as memory holds. The price is that it rests while the
-// last bucket that was read is sorted, which takes less than the seeks that are saved.
+// arena, and rests until all of that has been released; the writers wait until it rests. So the disk
+// goes from reading to writing once for as much as memory holds. The price is that it rests while
+// what was read last is sorted: a bucket of numbers, or most of a turn's records and lines.
 //
 // Who waits for whom. read() waits for room, that is, for those who take jobs to release them; they
 // wait for read(). Regions are given out, and jobs are taken, in one order: so what read() waits

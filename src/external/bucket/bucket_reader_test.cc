@@ -139,11 +139,15 @@ TEST_F(BucketReaderTest, WhoWaitsIsWokenWhenAReadFails) {
     std::optional<Status> status;
     size_t taken = 0, jobs = 0;
     {
-      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, {});
+      BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0},
+                          {.in_turns = seed % 2 == 0});
       jobs = reader.jobs().size();
       ASSERT_TRUE(reader.open());
       std::thread taker([&] {
-        for (; BucketJob* job = reader.take(); ++taken) reader.release(*job);
+        for (; BucketJob* job = reader.take(); ++taken) {
+          reader.wait_for_turn();
+          reader.release(*job);
+        }
       });
       status = reader.read();
       if (!*status) {
@@ -165,7 +169,8 @@ TEST_F(BucketReaderTest, ReaderThatWaitsForRoomIsWokenWhenATakerFails) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     SCOPED_TRACE(seed);
     make(seed);
-    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0}, {});
+    BucketReader reader(*context_, buckets_, arena_, spills_, {nullptr, 0},
+                        {.in_turns = seed % 2 == 0});
     ASSERT_TRUE(reader.open());
     std::thread taker([&] {
       if (reader.take() == nullptr) return;

@@ -216,7 +216,7 @@ std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& 
                    .sorted_bytes = static_cast<double>(more->bytes) / 4};
 }
 
-// The best of some looks; another one is taken as long as that was worth it.
+// The best of some looks; another one is taken while each is a fifth faster than the best before.
 template <class Look, class Seconds>
 auto best_of(unsigned looks_left, Look look, Seconds seconds) -> decltype(look()) {
   auto best = look();

@@ -76,8 +76,8 @@ class Costs {
   PhaseWork sort_work(const SortPhase& phase, const BucketPlan& plan) const;
   PhaseWork look_work() const;
   PhaseWork merge_work() const;
-  // Whether it may save more than the looks at the input take, each of which is a seek. REQUIRES: a
-  // device.
+  // Whether compression may save more time than its looks at the input take, each of which is a seek.
+  // REQUIRES: a device.
   bool pays_to_try_compression(uint64_t spilled_bytes) const;
 
   // Fills in what the resources take, what bounds the phase, and its seconds. REQUIRES: a device.

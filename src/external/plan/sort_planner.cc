@@ -82,6 +82,7 @@ class Planner {
   bool first_items_fit() const;
   bool decide_top();
   void plan_in_memory();
+  bool takes_turns() const;
   bool writes_in_order() const { return distributed(options_, input_, 0).in_order; }
   uint32_t writers(const BucketPlan& plan) const;
   void decide_output();
@@ -357,9 +358,8 @@ void Planner::plan_in_memory() {
             .outputs = 0};
   read.work = costs_.split_work(read.phase, plan);
   plan_step(std::move(read));
-  BucketTraffic traffic{.output_bytes = input_.bytes,
-                        .buckets = 1,
-                        .turn_bytes = seeks_slowly(plan_.device) ? input_.bytes : 0};
+  BucketTraffic traffic{
+      .output_bytes = input_.bytes, .buckets = 1, .turn_bytes = takes_turns() ? input_.bytes : 0};
   if (options_.format.numeric()) {
     if (!input.in_order) traffic.buckets = plan.buckets;
   } else {
@@ -370,6 +370,11 @@ void Planner::plan_in_memory() {
   Step sorted{.phase = predict_buckets("sort and write", traffic), .inputs = 0};
   sorted.work = costs_.sort_work(sorted.phase, plan);
   plan_step(std::move(sorted));
+}
+
+// Whether buckets are read and written in turns: a pipe has no place to seek to.
+bool Planner::takes_turns() const {
+  return seeks_slowly(plan_.device) && (decision_.cuts || file::names_a_file(options_.output));
 }
 
 // Sorters of records and lines write each at its place, unless in order (bucket_pipeline.cc).
@@ -398,8 +403,7 @@ void Planner::decide_output() {
   const double first_bytes = static_cast<double>(*options_.top) * input_.sample.item_bytes;
   const uint64_t copied = std::min(decision_.output_bytes_max, static_cast<uint64_t>(first_bytes));
   ++plan_.passes;
-  plan_phase(
-      {.name = "write", .bytes_read = copied, .bytes_written = copied, .seeks = 2 * copied / MiB});
+  plan_phase({.name = "write", .bytes_read = copied, .bytes_written = copied, .seeks = 1});
 }
 
 void Planner::decide_distribution(uint64_t bytes) {
@@ -410,7 +414,7 @@ void Planner::decide_distribution(uint64_t bytes) {
                        .request_bytes = plan.output_block_bytes,
                        .in_flight_bytes = JobRequests::depth * JobRequests::bytes_max,
                        .writers = writers(plan)};
-  if (seeks_slowly(plan_.device)) sorted.turn_bytes = plan.bytes_in_arena();
+  if (takes_turns()) sorted.turn_bytes = plan.bytes_in_arena();
   if (!options_.format.numeric())
     sorted.in_flight_bytes = plan.output_blocks * plan.output_block_bytes;
   plan_.buckets = plan.buckets;
