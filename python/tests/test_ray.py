@@ -430,6 +430,12 @@ def test_a_driver_that_was_killed_while_it_sent_leaves_no_upload_in_s3(store, tm
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] == 1
 
 
+def test_a_machine_of_many_processors_has_addresses_for_each_of_its_tasks(tmp_path):
+    manifest = penstock.ray.sort(write_numbers(tmp_path / "in", NUMBERS["uniform"]), tmp_path / "out", tasks_per_node=16,
+                                 **SMALL | {"parts": 32}, **LOCAL)
+    check_numbers(manifest, NUMBERS["uniform"])
+
+
 def test_of_two_drivers_the_one_that_began_last_has_the_job(tmp_path):
     job = types.SimpleNamespace(folder=str(tmp_path), journal=str(tmp_path / ".penstock-0123456789ab"), to_json=lambda: b"{}")
     first, second, third, late = (penstock.ray.driver.Journal(job) for _ in range(4))
@@ -500,10 +506,12 @@ def test_a_driver_that_lives_is_taken_over(tmp_path, monkeypatch, request, outpu
             assert raised
 
     thread.start()
-    assert half.wait(600)
-    manifest = penstock.ray.resume(output, address="local", progress=tell_second)
-    over.set()
-    thread.join()
+    try:
+        assert half.wait(600)
+        manifest = penstock.ray.resume(output, address="local", progress=tell_second)
+    finally:
+        over.set()
+        thread.join()
     assert [type(error) for error in raised] == [penstock.ray.TakenOver] and ".penstock-" in str(raised[0])
     assert manifest.stages["distribute"]["attempts"] == 0 and manifest.stages["gather"]["attempts"] < 9
     names = sorted(part.path.rpartition("/")[2] for part in manifest.parts)

@@ -2,10 +2,31 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
 #include "bowtie/addresses.h"
+#include "os/memory.h"
 #include "source/in_order.h"
 
 namespace penstock::files {
+
+namespace {
+
+// Streams of unknown length are opened one at a time, each after a look at what is free.
+Mutex opening;
+
+// How many addresses a stream gets that could need `wanted`: these, where little else has any, or a
+// part of what is free, so that a program with many of them at once has some for each. (A stream takes
+// two views.)
+uint64_t addresses_to_take(uint64_t wanted) REQUIRES_LOCK(opening) {
+  constexpr uint64_t least = 64 * GiB;
+  constexpr uint64_t alone = 6;
+  constexpr uint64_t beside_others = 32;
+  if (os::Reservation::reserve(alone * wanted)) return wanted;
+  while (wanted > least && !os::Reservation::reserve(beside_others * wanted)) wanted /= 2;
+  return wanted;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
     const file::File& file, const FilesOptions& options, size_t block_bytes,
@@ -13,11 +34,12 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
   auto bytes = source::source_of(file, source::within_memory(options.source, options.memory_bytes),
                                  options.cancel);
   if (!bytes) return std::unexpected(bytes.error());
+  MutexLock lock(opening);
   auto stream = SourceStream::open(std::move(*bytes), file.path(),
                                    {.block_bytes = block_bytes,
                                     .read_ahead_blocks = read_ahead_blocks,
                                     .comeback_blocks = comeback_blocks,
-                                    .bytes_max = bytes_max,
+                                    .bytes_max = addresses_to_take(bytes_max),
                                     .policy = ErrorPolicy::recover});
   if (!stream) return std::unexpected(stream.error());
   return std::make_shared<PieceReader>(std::move(*stream));
