@@ -190,7 +190,7 @@ class Driver:
         it had anything may not have looked.)"""
         try:
             self.journal.begin(resumed)
-            if not resumed or not any(self.journal.read()):
+            if not resumed or self.journal.is_empty():
                 check_output_is_new(self.job.output, self.job.hidden)
         except BaseException:
             if not resumed:
@@ -454,7 +454,8 @@ class Driver:
             self.engine.cancel(handle, False)
         self._wait_for_tasks()
         try:
-            is_owner, is_closed = self._is_owner(), self.journal.is_closed()
+            is_closed = self.journal.is_closed()
+            is_owner = not is_closed and not self.journal.is_taken_over()
         except OSError:
             return True
         if is_owner and not storage.is_local(self.job.output):

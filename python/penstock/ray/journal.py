@@ -82,13 +82,20 @@ class Journal:
     def add_part(self, part: int, told: dict[str, Any]) -> None:
         self._write(f"part-{part}.json", told)
 
+    def _done(self) -> Iterator[tuple[str, str, str]]:
+        """Names of what was added: with "group" or "part", and its number."""
+        for name in storage.names(self._job.journal):
+            kind, _, number = name.removesuffix(".json").partition("-")
+            if kind in ("group", "part") and name.endswith(".json"):
+                yield name, kind, number
+
+    def is_empty(self) -> bool:
+        return not any(self._done())
+
     def read(self) -> tuple[dict[int, Sliced], dict[int, dict[str, Any]]]:
         groups: dict[int, Sliced] = {}
         parts: dict[int, dict[str, Any]] = {}
-        for name in storage.names(self._job.journal):
-            kind, _, number = name.removesuffix(".json").partition("-")
-            if kind not in ("group", "part") or not name.endswith(".json"):
-                continue
+        for name, kind, number in self._done():
             told = self._read(name)
             if kind == "part":
                 parts[int(number)] = told
