@@ -74,6 +74,15 @@ class SortFixture : public testing::Test {
     generate(format, distribution, bytes, [&](std::string_view piece) { data += piece; });
     return data;
   }
+  void generate(const std::string& name, const record::Format& format, uint64_t bytes,
+                record::Distribution distribution = record::Distribution::uniform) const {
+    std::ofstream file(path(name), std::ios::binary);
+    generate(format, distribution, bytes, [&](std::string_view piece) { file << piece; });
+  }
+  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
+    const auto found = std::ranges::find(phases, name, &SortPhase::name);
+    return found == phases.end() ? nullptr : &*found;
+  }
   static record::CheckResult check(const record::Format& format, const std::string& data,
                                    bool descending = false) {
     record::Checker checker({.format = format, .descending = descending});

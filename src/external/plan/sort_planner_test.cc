@@ -40,20 +40,10 @@ class PlannerTest : public SortFixture {
     SortFixture::SetUp();
     if (os::shadowed) GTEST_SKIP() << "a sanitizer keeps memory that a plan reckons with";
   }
-  void generate(const std::string& name, const Format& format, uint64_t bytes,
-                Distribution distribution = Distribution::uniform) const {
-    std::ofstream file(path(name), std::ios::binary);
-    SortFixture::generate(format, distribution, bytes,
-                          [&](std::string_view piece) { file << piece; });
-  }
   SortOptions options(const Format& format) const {
     SortOptions options = SortFixture::options(format);
     options.memory_bytes = budget_bytes();
     return options;
-  }
-  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
-    const auto found = std::ranges::find(phases, name, &SortPhase::name);
-    return found == phases.end() ? nullptr : &*found;
   }
 };
 

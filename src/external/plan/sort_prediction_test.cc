@@ -41,12 +41,6 @@ bowtie::DeviceProfile hard_disk() {
 
 class PredictionTest : public SortFixture {
  protected:
-  void generate(const std::string& name, const Format& format, uint64_t bytes,
-                Distribution distribution = Distribution::uniform) const {
-    std::ofstream file(path(name), std::ios::binary);
-    SortFixture::generate(format, distribution, bytes,
-                          [&](std::string_view piece) { file << piece; });
-  }
   SortOptions options(const Format& format) const {
     ::malloc_trim(0);
     // A 32nd of a budget is kept back.
@@ -61,10 +55,6 @@ class PredictionTest : public SortFixture {
     EXPECT_TRUE(after.sorted());
     EXPECT_EQ(after.count, before.count);
     EXPECT_EQ(after.checksum_hex(), before.checksum_hex());
-  }
-  static const SortPhase* find(const std::vector<SortPhase>& phases, const std::string& name) {
-    const auto found = std::ranges::find(phases, name, &SortPhase::name);
-    return found == phases.end() ? nullptr : &*found;
   }
   // Bytes within a twentieth, seeks within a factor.
   static void expect_as_predicted(const SortStats& stats, const std::string& name,
