@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t record_bucket_bytes_wanted = MiB;  // with pairs and slots, in a second-level cache
 constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
+// As many as this are still gathered at once: a distribution begins to pay when the second-level
+// cache has been too small several times.
+constexpr uint64_t gathered_buckets_max = 4;
 constexpr uint64_t bucket_bytes_max = 4 * MiB;
 constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
 constexpr size_t record_chunk_bytes_min = 2 * KiB;
@@ -24,7 +27,7 @@ RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, b
   const uint64_t bytes = count * record_bytes;
   const uint64_t wanted =
       std::max<uint64_t>(record_bucket_bytes_wanted / (record_bytes + pair_bytes), 16);
-  if (count <= wanted) {
+  if (count <= gathered_buckets_max * wanted) {
     plan.bucket_records_max = count;
     return plan;
   }

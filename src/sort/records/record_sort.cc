@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "penstock/base.h"
@@ -150,34 +152,39 @@ class RecordSort {
     if (!space) return std::unexpected(space.error());
     space_ = std::move(*space);
     for (unsigned i = 0; i < threads_; ++i) {
-      if (auto status = open_worker(); !status) return status;
+      auto cache = CacheSort<KeyValue>::open(plan_.bucket_records_max, {});
+      if (!cache) return std::unexpected(cache.error());
+      if (auto status = open_worker(std::move(*cache)); !status) return status;
     }
     return {};
   }
 
-  Status open_worker() {
-    auto cache = CacheSort<KeyValue>::open(plan_.bucket_records_max, {});
-    if (!cache) return std::unexpected(cache.error());
+  Status open_worker(CacheSort<KeyValue> cache) {
     std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[plan_.bucket_records_max]);
     if (pairs == nullptr)
       return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
     workers_.push_back(std::make_unique<Worker>(static_cast<unsigned>(workers_.size()),
-                                                std::move(*cache), std::move(pairs)));
+                                                std::move(cache), std::move(pairs)));
     return {};
   }
 
-  // Few records: their pairs are sorted, and they are gathered in memory of their own.
+  // Few records: their pairs are sorted, and they are gathered in memory of their own. It is of
+  // malloc(), which has it again for the next sort: new pages cost more than to sort 256 records.
   Status sort_small() {
-    if (auto status = open_worker(); !status) return status;
     const size_t bytes = count_ * record_bytes_;
-    std::unique_ptr<std::byte[]> gathered(new (std::nothrow) std::byte[bytes]);
-    if (gathered == nullptr)
+    const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
+    const std::unique_ptr<void, decltype(&std::free)> memory(
+        std::aligned_alloc(line_bytes, scratch_bytes + round_up(bytes, line_bytes)), &std::free);
+    if (memory == nullptr)
       return failure(ErrorCode::out_of_memory, "get memory to sort in", "records");
+    auto* const scratch = static_cast<std::byte*>(memory.get());
+    std::byte* const gathered = scratch + scratch_bytes;
+    if (auto status = open_worker({scratch, count_, {}}); !status) return status;
     Worker& worker = *workers_.front();
     worker.pieces = {{records_, count_}};
     sort_pairs(worker, count_, 0);
-    gather_pairs(worker, count_, gathered.get());
-    std::memcpy(records_, gathered.get(), bytes);
+    gather_pairs(worker, count_, gathered);
+    std::memcpy(records_, gathered, bytes);
     return {};
   }
 
