@@ -289,45 +289,6 @@ TEST_P(TableOf, AChildIsToldWhoseTableItIs) {
   EXPECT_EQ(read(table.begin<uint64_t>()), 5u);
 }
 
-// Whatever the parent's threads held at the fork.
-TEST_P(TableOf, AChildIsNeverStuck) {
-  if (os::shadowed) GTEST_SKIP() << "a sanitizer does not fork with threads";
-  const PagePool pool = pool_of(32);
-  std::optional<RewiredTable> table = open_table(
-      pool,
-      {.bytes = 8 * page_bytes(), .detection = GetParam().detection, .guarantee_copies = true});
-  const Snapshot snapshot = take(*table);
-  std::atomic<bool> stop = false;
-  std::jthread parent([&] {
-    while (!stop) {
-      (void)take(*table);
-      for (uint64_t page = 0; page < 8; ++page)
-        write(table->begin<uint64_t>() + page * page_items(), 1);
-    }
-  });
-  for (int i = 0; i < 100 && !HasFailure(); ++i) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
-      const auto is_refused = [](const auto& result) {
-        return !result && result.error().code == ErrorCode::unsupported;
-      };
-      bool right = table->epoch() >= 1 && !table->latest();
-      (void)table->counts();
-      right &= is_refused(table->snapshot()) && is_refused(table->merge_equal_pages());
-      right &= is_refused(table->changes());
-      right &= is_refused(table->prepare_write(table->begin(), 1));
-      right &= is_refused(snapshot.keep_while(getpid()));
-      table.reset();
-      _exit(right ? 0 : 1);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  }
-  stop = true;
-}
-
 TEST_P(TableOf, KeepingForNobodyIsAnError) {
   const PagePool pool = pool_of(12);
   RewiredTable table = table_of(pool, 1);

@@ -978,40 +978,6 @@ TEST(RewiredVector, CopiesWhereMappingsAreUsedUp) {
   }
 }
 
-// Other threads' locks are copied as they are at the moment of the fork, and nobody is there to
-// give them back.
-TEST(RewiredVector, AForkedChildReadsAndIsToldThatItCannotGrow) {
-  if (os::shadowed) GTEST_SKIP() << "a sanitizer's runtime is not for children of many threads";
-  const PagePool pool = open_pool(small, 4000);
-  auto busy = open_vector<uint64_t>(pool), calm = open_vector<uint64_t>(pool);
-  calm.append(items_of<uint64_t>(0, 1000));
-  const uint64_t* const first = busy.data();
-  std::atomic<bool> done{false};
-  std::jthread writer([&] {
-    while (!done) {
-      volatile uint64_t* const window = busy.append_window().value();
-      for (uint64_t page = 0; page < 3000; page += 512) window[page * small / 8] = 1;
-      (void)busy.append_end(first);
-      busy.shrink_to_fit();
-    }
-  });
-  for (int round = 0; round < 100; ++round) {
-    const pid_t child = fork();
-    if (child == 0) {
-      alarm(10);
-      const bool is_right = equal(calm, items_of<uint64_t>(0, 1000)) &&
-                            calm.try_reserve(5000).error().code == ErrorCode::unsupported &&
-                            !busy.try_reserve(4000 * small / 8);
-      _exit(is_right ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status << " in round " << round;
-    if (HasFailure()) break;
-  }
-  done = true;
-}
-
 TEST(RewiredVector, AForkedChildThatRunsPastTheEndIsToldWhoseVectorItIs) {
   GTEST_FLAG_SET(death_test_style, "fast");  // in a forked child
   const PagePool pool = open_pool(small, 8);

@@ -77,7 +77,7 @@ inline uint64_t mappings_of_files_in_memory() {
 // kernel's own limit, which whatever else is in a process may use up.
 class MappingsUsedUp {
  public:
-  // Why it cannot be tried here, for GTEST_SKIP().
+  // Why a test has to be skipped.
   static std::optional<std::string> impossible() {
     if (os::shadowed) return "a sanitizer needs mappings of its own";
     if (limit() == 0 || limit() > 200'000) return "vm.max_map_count is " + std::to_string(limit());
