@@ -306,8 +306,9 @@ Contender contender_of(Bench<T>& bench, const BlockPool& pool, const Method& met
 }
 
 Result<BlockPool> touched_pool(uint64_t bytes, uint64_t ends) {
-  auto pool = BlockPool::open({.block_bytes = block_bytes,
-                               .blocks = static_cast<uint32_t>(bytes / block_bytes + ends + 64)});
+  auto pool = BlockPool::open(
+      {.block_bytes = block_bytes,
+       .blocks = static_cast<uint32_t>(bytes / block_bytes + ends + ends / 16 + 64)});
   if (!pool) return pool;
   std::vector<BlockPool::Block> touched;
   for (uint32_t i = 0; i < pool->blocks(); ++i) {

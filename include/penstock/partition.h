@@ -11,10 +11,12 @@
 // Buckets lie in contiguous memory, made of blocks that were brought into a row, so that nothing is
 // copied to join them (but for the little that PartitionStats::copied_bytes tells).
 //
-// Each bucket ends in a block that is not full: with 2^b buckets, at most so many blocks are unused
-// in part, and where several threads keep the order, as many for each thread. Otherwise, until the
-// gaps are closed, each of several threads may also leave a piece of each bucket unused: together
-// an eighth of a block per bucket, or 256 bytes per bucket and thread if that is more.
+// Each bucket begins in the first eighth of a block, at one of sixteen places, so that buckets which
+// grow alike do not meet in the caches; and it ends in a block that is not full. With 2^b buckets, at
+// most so many blocks, and a sixteenth more, are unused in part; where several threads keep the order,
+// as many for each thread. Otherwise, until the gaps are closed, each of several threads may also
+// leave a piece of each bucket unused: together an eighth of a block per bucket, or 256 bytes per
+// bucket and thread if that is more.
 //
 // This is the method that A. Labbane, "Memory-Efficient Multi-Threaded Streaming Partitioning
 // Algorithm" (Texas A&M University, 2022) asks for and leaves open.

@@ -23,6 +23,7 @@ struct Chain {
     uint64_t from, to;  // bytes from the beginning of the first block
   };
   std::vector<pool::BlockId> blocks;
+  uint64_t begin_bytes = 0;  // where its items begin in the first block
   uint64_t extent_bytes = 0;
   std::vector<Hole> holes;  // in order, apart, within the extent
 };
@@ -32,6 +33,7 @@ struct MemoryOptions {
   unsigned workers = 1;
   uint64_t bytes_max = 0;  // of all buckets together
   bool stable = false;     // worker 0 has the first part of the input, worker 1 the next
+  bool staggered = true;   // buckets may begin within their first blocks
   std::string name;
 };
 

@@ -49,13 +49,14 @@ uint64_t move_up(JoinedRow& row, const Chain& chain) {
   return copied;
 }
 
-uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t bytes) {
+// `new_end`: of the items, when the holes are closed.
+uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t new_end) {
   const auto& holes = chain.holes;
-  uint64_t from = bytes;  // what lies behind belongs into the holes in front
+  uint64_t from = new_end;  // what lies behind belongs into the holes in front
   size_t behind = 0;
   uint64_t copied = 0;
   for (const Chain::Hole& hole : holes) {
-    const uint64_t end = std::min(hole.to, bytes);
+    const uint64_t end = std::min(hole.to, new_end);
     for (uint64_t to = hole.from; to < end;) {
       while (behind < holes.size() && holes[behind].from <= from) {
         from = std::max(from, holes[behind].to);
@@ -75,8 +76,13 @@ uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t bytes) {
 }  // namespace
 
 void append(Chain& chain, Chain more, size_t block_bytes) {
+  if (more.blocks.empty()) return;
   const uint64_t begin = chain.blocks.size() * block_bytes;
-  if (chain.extent_bytes < begin) chain.holes.push_back({chain.extent_bytes, begin});
+  if (chain.blocks.empty()) {
+    chain.begin_bytes = more.begin_bytes;
+  } else if (chain.extent_bytes < begin + more.begin_bytes) {
+    chain.holes.push_back({chain.extent_bytes, begin + more.begin_bytes});
+  }
   chain.blocks.insert(chain.blocks.end(), more.blocks.begin(), more.blocks.end());
   for (const Chain::Hole& hole : more.holes)
     chain.holes.push_back({begin + hole.from, begin + hole.to});
@@ -85,16 +91,17 @@ void append(Chain& chain, Chain more, size_t block_bytes) {
 
 uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
                      std::vector<pool::BlockId>& unused) {
-  uint64_t bytes = chain.extent_bytes;
-  for (const Chain::Hole& hole : chain.holes) bytes -= hole.to - hole.from;
+  uint64_t end = chain.extent_bytes;
+  for (const Chain::Hole& hole : chain.holes) end -= hole.to - hole.from;
   uint64_t copied = 0;
   if (!chain.holes.empty()) {
     JoinedRow row(pool, chain);
-    copied = stable ? move_up(row, chain) : fill_from_end(row, chain, bytes);
+    copied = stable ? move_up(row, chain) : fill_from_end(row, chain, end);
     chain.holes.clear();
   }
-  chain.extent_bytes = bytes;
-  const uint64_t used = ceil_div(bytes, pool.block_bytes());
+  if (end == chain.begin_bytes) chain.begin_bytes = end = 0;
+  chain.extent_bytes = end;
+  const uint64_t used = ceil_div(end, pool.block_bytes());
   unused.insert(unused.end(), chain.blocks.begin() + static_cast<ptrdiff_t>(used),
                 chain.blocks.end());
   chain.blocks.resize(used);

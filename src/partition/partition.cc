@@ -63,7 +63,8 @@ std::unexpected<Error> no_blocks_left(uint64_t blocks, const std::string& name) 
 class Core {
  public:
   struct Row {
-    std::byte* begin = nullptr;
+    std::byte* begin = nullptr;  // of the first block
+    uint64_t start = 0;          // of the items in it
     uint64_t bytes = 0;
     std::vector<pool::BlockId> blocks;
     size_t mapped = 0;  // of them; the others are at home
@@ -109,7 +110,8 @@ class Core {
     uint64_t blocks_to_map = 0;
     for (uint32_t bucket = 0; bucket < rows_.size(); ++bucket) {
       Row& row = rows_[bucket];
-      row.bytes = chains[bucket].extent_bytes;
+      row.start = chains[bucket].begin_bytes;
+      row.bytes = chains[bucket].extent_bytes - row.start;
       row.blocks = std::move(chains[bucket].blocks);
       stats.blocks += static_cast<uint32_t>(row.blocks.size());
       if (is_row_at_home(row.blocks)) {
@@ -365,7 +367,7 @@ uint32_t Partitions<T>::buckets() const {
 template <Sortable T>
 std::span<T> Partitions<T>::bucket(uint32_t index) const {
   const Core::Row& row = core_->rows()[index];
-  return {reinterpret_cast<T*>(row.begin), row.bytes / sizeof(T)};
+  return {reinterpret_cast<T*>(row.begin + row.start), row.bytes / sizeof(T)};
 }
 template <Sortable T>
 void Partitions<T>::release(uint32_t index) {

@@ -29,6 +29,20 @@ TEST(Partition, ManyBucketsOfASmallInputTakeLittleMemory) {
       [](auto items, const PartitionOptions& how) { return partition(items, how); });
 }
 
+// Those that grow alike are written at different places of their blocks.
+TEST(Partition, BucketsBeginAtSixteenPlaces) {
+  const auto items = make_items<uint64_t>(1 << 20, Keys::uniform, seed);
+  for (const unsigned threads : {1u, 3u}) {
+    const auto parts = partition(std::span<const uint64_t>(items),
+                                 {.by = ByHash{5}, .threads = threads, .block_bytes = 2 * MiB});
+    ASSERT_TRUE(parts) << parts.error().message();
+    for (uint32_t i = 0; i < parts->buckets(); ++i) {
+      const auto at = reinterpret_cast<uintptr_t>(parts->bucket(i).data()) % (2 * MiB);
+      EXPECT_EQ(at, i % 16 * 16 * KiB) << i;
+    }
+  }
+}
+
 TEST(Partition, ARangeEndsWithTheGreatestKeyOfTheType) {
   const auto items = make_items<uint32_t>(10'000, Keys::uniform, seed);
   auto parts = partition(std::span<const uint32_t>(items), {.by = ByRange{.buckets = 4}});

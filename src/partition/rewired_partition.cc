@@ -257,6 +257,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
                                       .workers = options.threads,
                                       .bytes_max = bytes,
                                       .stable = options.stable,
+                                      .staggered = false,
                                       .name = options.name},
                                      0);
   if (!memory) return std::unexpected(std::move(memory.error()));
