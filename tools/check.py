@@ -64,7 +64,7 @@ NOBODY = 65534
 # A case that is left out under a sanitizer. (Where one only tries less often, the other builds see enough.)
 LEAVES_OUT = re.compile(r"shadowed\) GTEST_SKIP|if \([^)]*!os::shadowed\)|GTEST_SKIP\(\)[^;]*sanitizer"
                        r"|MappingsUsedUp::impossible\(\)")
-# But where it is the thread sanitizer's alone, the address sanitizer has looked.
+# Not a case that the thread sanitizer alone leaves out: the address sanitizer looks at it.
 LEFT_OUT_BY_THREADS = "is_thread_sanitized)"
 
 # What makes random tests short enough for the gate; ./check full leaves their own measure.
@@ -189,7 +189,7 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
     results.mkdir()
     summary = build / "ctest.xml"
     summary.unlink(missing_ok=True)
-    # Many wait for a disk or for each other; but beside what measures itself, in the first build, two are enough.
+    # Many tests wait for a disk or for each other. In the first build some measure: two at a time there.
     jobs = "-j2" if preset == "dev" else "-j3"
     words = ["ctest", "--test-dir", build, jobs, "--output-on-failure", "--no-tests=error", "--output-junit", summary]
     words += selection

@@ -35,11 +35,11 @@
 // unfilled piece per thread. These holes are closed in the end by items from the bucket's end
 // (join.cc): threads * 2^b * piece_bytes / 2 on average, some per cent of the input.
 //
-// Where a bucket begins. Buckets grow alike. If each began with a block, then after so many items all
-// of them would be written at about the same place of a block: of 2 MiB, at addresses whose low 21
-// bits are nearly the same, which share a few sets of each cache. (1024 buckets: 3.0 ns a key, and
-// 1.5 with places for each bucket that are 4 KiB further on, preallocated.) Sixteen places are
-// enough, a 128th of a block from one to the next.
+// Where a bucket begins. Buckets of uniform keys grow alike. If each began with a block, all of them
+// would be written at nearly the same place of their blocks. With blocks of 2 MiB these are addresses
+// whose low 21 bits are nearly equal, and they share a few sets of each cache: 3.0 ns a key for 1024
+// buckets, instead of 1.5. So buckets begin at sixteen places, each a 128th of a block behind the one
+// before.
 //
 // One thread takes whole blocks: there is nobody to share them with, and its order is kept. So
 // where several are to keep the order, each has pieces of its own, and of each bucket the first
@@ -65,10 +65,11 @@ size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
 }
 
 constexpr uint64_t starts = 16;
+// From one place to the next.
 size_t start_unit(size_t block_bytes) {
   return round_down(block_bytes / 128, scatter::small_line_bytes);
 }
-// What lies in front of all of them, or of the last of the sixteen for each of `used` if that is less.
+// The most that lies unused in front of the buckets, of which at most `used` get items.
 uint64_t bytes_before(uint32_t buckets, uint64_t used, size_t block_bytes) {
   const uint64_t rest = buckets % starts;
   const uint64_t units = buckets / starts * (starts * (starts - 1) / 2) + rest * (rest - 1) / 2;
@@ -130,7 +131,8 @@ class SharedPieces final : public BucketMemory {
     room = worker.all->claim(worker, bucket);
   }
   Room claim(Worker& worker, uint32_t bucket);
-  // At a piece, where pieces are smaller than a block.
+  // In bytes of its first block. Pieces that are smaller than a block do not cross one, so that they
+  // begin at multiples of their size.
   uint64_t start_of(uint32_t bucket) const {
     const uint64_t start = bucket % starts * start_unit_;
     return piece_bytes_ < block_bytes_ ? round_down(start, piece_bytes_) : start;
@@ -183,7 +185,7 @@ Room SharedPieces::claim(Worker& worker, uint32_t bucket) {
   // Relaxed: the addition only divides the row among the workers; the entry brings the memory.
   std::atomic<uint64_t>& claimed_bytes = cursors_[bucket].claimed_bytes;
   size_t bytes = piece_bytes_;
-  if (bytes == block_bytes_)  // of one worker alone: the first is shorter
+  if (bytes == block_bytes_)  // one worker: its first piece begins within a block
     bytes -= claimed_bytes.load(std::memory_order_relaxed) % block_bytes_;
   const uint64_t at = claimed_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const uint64_t index = at / block_bytes_;
@@ -276,8 +278,8 @@ class PrivatePieces final : public BucketMemory {
 
 class Pieces final : public Method {
  public:
-  // Every bucket may end in a block that is not full and begin behind the others, and every worker
-  // may leave a piece of each bucket unfilled, if there are items for so many.
+  // Every bucket may begin within a block and end in one that is not full, and every worker may leave
+  // a piece of each bucket unfilled, if there are items for so many.
   uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) const override {
     const uint64_t items = options.bytes_max / 4;  // at most
     const uint64_t of_workers = std::min(uint64_t{options.buckets} * options.workers, items);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <memory>
 #include <optional>
 #include <thread>
 #include <tuple>

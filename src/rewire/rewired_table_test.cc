@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "os/sanitizer.h"
 #include "penstock/rewire.h"
 #include "penstock/stream.h"
 #include "rewire/table_fixture.h"

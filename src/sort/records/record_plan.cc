@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t record_bucket_bytes_wanted = MiB;  // with pairs and slots, in a second-level cache
 constexpr size_t pair_bytes = 3 * sizeof(KeyValue);  // of a record: a pair, and its share of slots
-// As many as this are still gathered at once: a distribution begins to pay when the second-level
-// cache has been too small several times.
+// Up to so many buckets' records are sorted as one, without a distribution, which does not pay before
+// they are several times the second-level cache.
 constexpr uint64_t gathered_buckets_max = 4;
 constexpr uint64_t bucket_bytes_max = 4 * MiB;
 constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again

@@ -168,8 +168,8 @@ class RecordSort {
     return {};
   }
 
-  // Few records: their pairs are sorted, and they are gathered in memory of their own. It is of
-  // malloc(), which has it again for the next sort: new pages cost more than to sort 256 records.
+  // Few records: their pairs are sorted, and they are gathered in other memory. It comes from malloc(),
+  // which keeps it for the next sort: new pages cost more than the sort of 256 records.
   Status sort_small() {
     const size_t bytes = count_ * record_bytes_;
     const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
