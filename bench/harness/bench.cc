@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -57,6 +58,13 @@ double median(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
   size_t middle = samples.size() / 2;
   return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+}
+
+std::vector<unsigned> thread_counts() {
+  std::vector<unsigned> counts = {1, 2};
+  while (2 * counts.back() <= std::thread::hardware_concurrency())
+    counts.push_back(2 * counts.back());
+  return counts;
 }
 
 }  // namespace penstock::bench

@@ -44,6 +44,7 @@ constexpr size_t line_bytes = scatter::small_line_bytes;
 constexpr size_t block_bytes = 2 * MiB;
 constexpr size_t chained_block_bytes = 256 * KiB;
 constexpr unsigned bits_max = 10;
+constexpr unsigned threaded_bits = 8;  // with several threads
 
 Result<os::Reservation> touched_memory(uint64_t bytes) {
   auto memory = os::Reservation::reserve(round_up(bytes, os::huge_page_bytes));
@@ -322,7 +323,10 @@ Result<Report> run_partition(const Options& options) {
   const uint64_t items = options.quick ? 1 << 24 : 1 << 27;
   const unsigned runs = options.runs_or(9);
   Report report;
-  auto pool = touched_pool(items * sizeof(uint64_t), 1 << bits_max);
+  // With several threads, each can end a block in every bucket.
+  const uint64_t ends =
+      std::max(uint64_t{1} << bits_max, uint64_t{thread_counts().back()} << threaded_bits);
+  auto pool = touched_pool(items * sizeof(uint64_t), ends);
   if (!pool) return std::unexpected(pool.error());
 
   {
@@ -352,12 +356,17 @@ Result<Report> run_partition(const Options& options) {
                  {(*medians)[0] / (*medians)[ours]});
     }
 
-    bench->choose(8);
-    std::vector<Contender> contenders;
-    for (const Method& method : methods)
-      contenders.push_back(contender_of(*bench, *pool, method, 2));
-    const auto medians = measure(contenders, runs, "u64, b = 8, 2 threads: ", report);
-    if (!medians) return std::unexpected(medians.error());
+    bench->choose(threaded_bits);
+    for (const unsigned threads : thread_counts()) {
+      if (threads == 1) continue;
+      std::vector<Contender> contenders;
+      for (const Method& method : methods)
+        contenders.push_back(contender_of(*bench, *pool, method, threads));
+      const auto medians =
+          measure(contenders, runs,
+                  fmt::format("u64, b = {}, {} threads: ", threaded_bits, threads), report);
+      if (!medians) return std::unexpected(medians.error());
+    }
     // In 1B each thread has buckets of its own, and the thesis leaves it to their reader to go from
     // one to the next. So of 1B only dealing out is counted, without closing the gaps between them
     // and bringing blocks into rows; of M3, all of it.
@@ -377,16 +386,18 @@ Result<Report> run_partition(const Options& options) {
 
   auto bench = Bench<uint32_t>::open(2 * items);
   if (!bench) return std::unexpected(bench.error());
-  bench->choose(8);
+  bench->choose(threaded_bits);
   std::vector<Contender> contenders;
-  for (const unsigned threads : {1u, 2u}) {
+  const std::vector<unsigned> counts = thread_counts();
+  for (const unsigned threads : counts) {
     contenders.push_back(contender_of(*bench, *pool, pieces, threads));
     contenders.back().what += fmt::format(", {} threads", threads);
   }
   const auto medians = measure(contenders, runs, "u32, b = 8: ", report);
   if (!medians) return std::unexpected(medians.error());
   report.hash(bench->hash());
-  report.ratio("speedup_2t_u32", (*medians)[0] / (*medians)[1]);
+  for (size_t i = 1; i < counts.size(); ++i)
+    report.ratio(fmt::format("speedup_{}t_u32", counts[i]), medians->front() / (*medians)[i]);
   return report;
 }
 

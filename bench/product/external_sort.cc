@@ -13,7 +13,8 @@
 // external-sort-memory: 2 GiB of u64, kv64, records and lines, with 32 MiB to 4 GiB. More memory must not
 // make it slower, and each run must stay within what it was given.
 //
-// external-sort-fast: a quarter of the numbers and records on /dev/shm, as a disk of many GB/s, without the databases.
+// external-sort-fast: a quarter of the numbers and records on /dev/shm, as a disk of many GB/s, without the databases;
+// the numbers also with one, two and, where there are more processors, four threads and so on.
 //
 // Every program, ours and theirs, runs as a child, so that its memory is seen from outside, and
 // finds memory that the machine has touched just before.
@@ -46,7 +47,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned threads = 2;
+constexpr unsigned usual_threads = 2;  // ours and the rivals'
 constexpr uint64_t record_bytes = 100;
 
 struct Sizes {
@@ -73,7 +74,7 @@ Result<record::Format> record_format() {
 uint64_t least_memory_bytes(const record::Format& format) {
   external::SortOptions options;
   options.format = format;
-  options.threads = threads;
+  options.threads = usual_threads;
   return external::minimum_memory_bytes(options) + (os::shadowed ? 16 * MiB : 0);
 }
 
@@ -113,6 +114,7 @@ class Bench {
   Status numbers();
   Status times();
   Status records();
+  Status speedups();
   Status memory_sweeps();
   Report take_report() { return std::move(report_); }
 
@@ -123,11 +125,13 @@ class Bench {
     return run_child(words);
   }
   Result<ChildRun> sort(const std::string& input, const std::string& output,
-                        std::vector<std::string> format, uint64_t memory_bytes) const;
+                        std::vector<std::string> format, uint64_t memory_bytes,
+                        unsigned threads = usual_threads) const;
   Result<nlohmann::json> check(const std::string& path, std::vector<std::string> format) const;
   // Sorts items whose check said `before`, has the output verified, and removes it.
   Result<ChildRun> sort_and_check(const std::string& input, const std::vector<std::string>& format,
-                                  uint64_t memory_bytes, const nlohmann::json& before) const;
+                                  uint64_t memory_bytes, const nlohmann::json& before,
+                                  unsigned threads = usual_threads) const;
   Result<nlohmann::json> make_input(const std::string& path, const std::vector<std::string>& format,
                                     uint64_t bytes) const;
   // Sorts numbers that lie there, and tells how far that is from the disk's bound. With their rivals.
@@ -152,7 +156,8 @@ class Bench {
 };
 
 Result<ChildRun> Bench::sort(const std::string& input, const std::string& output,
-                             std::vector<std::string> format, uint64_t memory_bytes) const {
+                             std::vector<std::string> format, uint64_t memory_bytes,
+                             unsigned threads) const {
   std::vector<std::string> words = {"sort", input, "-o", output, "-S", in_bytes(memory_bytes)};
   words.insert(words.end(),
                {"-T", scratch_.folder(), "--parallel", std::to_string(threads), "--json"});
@@ -184,7 +189,7 @@ void Bench::rivals(const std::string& input, const nlohmann::json& checked, doub
                      .folder = scratch_.folder(),
                      // None of them works with what a quick run gives us.
                      .memory_bytes = std::max(sizes_.u64_memory_bytes, 256 * MiB),
-                     .threads = threads,
+                     .threads = usual_threads,
                      .seconds_max = options_.quick ? 60u : 600u,
                      .verify = [&](const std::string& path) -> Status {
                        Result<nlohmann::json> after = check(path, u64_words);
@@ -223,9 +228,10 @@ Result<nlohmann::json> Bench::make_input(const std::string& path,
 
 Result<ChildRun> Bench::sort_and_check(const std::string& input,
                                        const std::vector<std::string>& format,
-                                       uint64_t memory_bytes, const nlohmann::json& before) const {
+                                       uint64_t memory_bytes, const nlohmann::json& before,
+                                       unsigned threads) const {
   const std::string output = scratch_.file("sorted");
-  Result<ChildRun> sorted = sort(input, output, format, memory_bytes);
+  Result<ChildRun> sorted = sort(input, output, format, memory_bytes, threads);
   if (!sorted) return sorted;
   Result<nlohmann::json> after = check(output, format);
   if (!after) return std::unexpected(after.error());
@@ -324,8 +330,8 @@ Status Bench::records() {
   for (unsigned run = 0; run < runs(); ++run) {
     if (Status ready = prepare_machine(sizes_.records_memory_bytes, input); !ready) return ready;
     Result<ChildRun> gnu = run_child(
-        {"sort", "-S", in_bytes(sizes_.records_memory_bytes), fmt::format("--parallel={}", threads),
-         "-T", scratch_.folder(), "-o", theirs, input},
+        {"sort", "-S", in_bytes(sizes_.records_memory_bytes),
+         fmt::format("--parallel={}", usual_threads), "-T", scratch_.folder(), "-o", theirs, input},
         {"LC_ALL=C"});
     if (!gnu) return std::unexpected(gnu.error());
     Result<ChildRun> sorted = sort(input, ours, format, sizes_.records_memory_bytes);
@@ -348,6 +354,31 @@ Status Bench::records() {
   report_.add("ASCII records, penstock sort", "s", seconds);
   report_.ratio("vs_gnu_sort_ascii", median(ratios));
   hash_checksum(*checked);
+  return {};
+}
+
+// The numbers with more and more threads, by turns.
+Status Bench::speedups() {
+  const std::string input = scratch_.file("input");
+  Result<nlohmann::json> before = make_input(input, u64_words, sizes_.u64_bytes);
+  if (!before) return std::unexpected(before.error());
+  const std::vector<unsigned> counts = thread_counts();
+  std::vector<std::vector<double>> seconds(counts.size());
+  for (unsigned run = 0; run < runs(); ++run) {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      Result<ChildRun> sorted =
+          sort_and_check(input, u64_words, sizes_.u64_memory_bytes, *before, counts[i]);
+      if (!sorted) return std::unexpected(sorted.error());
+      seconds[i].push_back(sorted->seconds);
+    }
+  }
+  fs::remove(input);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    report_.add(fmt::format("u64, penstock sort, --parallel {}", counts[i]), "s", seconds[i]);
+    if (i > 0)
+      report_.ratio(fmt::format("speedup_{}t_u64", counts[i]),
+                    median(seconds[0]) / median(seconds[i]));
+  }
   return {};
 }
 
@@ -418,6 +449,9 @@ Result<Report> run(const Options& options, bool sweeps, bool in_memory) {
   if (Status done = bench.numbers(); !done) return std::unexpected(done.error());
   if (Status done = bench.times(); !done) return std::unexpected(done.error());
   if (Status done = bench.records(); !done) return std::unexpected(done.error());
+  if (in_memory || options.quick) {
+    if (Status done = bench.speedups(); !done) return std::unexpected(done.error());
+  }
   return bench.take_report();
 }
 

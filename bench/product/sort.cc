@@ -1,8 +1,9 @@
 // How fast are arrays sorted, beside every other sort that this machine can have?
 //
 // For u64, u32, pairs of u64 and records of 100 bytes:
-//   large          2^27 uniform items (records: 2^23), one and two threads, on huge pages; with one
-//                  thread also, once, with the set-up done before, and on pages of 4 KiB
+//   large          2^27 uniform items (records: 2^23), one, two and, where there are more processors,
+//                  four threads and so on, on huge pages; with one thread also, once, with the
+//                  set-up done before, and on pages of 4 KiB
 //   huge           2^30 uniform items (u64 and u32), one thread, the three fastest rivals
 //   distributions  2^24 items (pairs: 2^23, records: 2^20) of each distribution of `gen`, one thread
 //   small          2^8 to 2^20 items (records: 2^18), one thread: many different arrays that lie
@@ -487,7 +488,9 @@ Status Bench<T>::large() {
     if (!course) return std::unexpected(course.error());
     report_.add(row(power(items), "share of the array on huge pages"), "",
                 {course->work.huge_share()});
-    for (unsigned threads : {2u, 1u}) {
+    std::vector<unsigned> counts = thread_counts();
+    std::ranges::reverse(counts);  // one thread last: `fast` is of it
+    for (unsigned threads : counts) {
       const std::string suffix = fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
       auto standings = run_with_pilot(*course, uniform, threads);
       if (!standings) return std::unexpected(standings.error());
@@ -500,7 +503,10 @@ Status Bench<T>::large() {
       our_seconds[threads] = standings->ours().median_seconds();
       fast = within(*standings, field_factor, 4);
     }
-    report_.ratio(with_type("speedup_2t"), our_seconds[1] / our_seconds[2]);
+    for (const auto& [threads, seconds] : our_seconds) {
+      if (threads > 1)
+        report_.ratio(with_type(fmt::format("speedup_{}t", threads)), our_seconds[1] / seconds);
+    }
 
     const KeepFreedMemory keep_freed_memory;
     auto race = race_of(*course, uniform, items, 1);

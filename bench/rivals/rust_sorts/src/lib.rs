@@ -1,7 +1,8 @@
 // The sorts of Rust's world behind C calls: NAME_TYPE(items, count, threads).
 use rdst::{RadixKey, RadixSort};
 use std::cmp::Ordering;
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use voracious_radix_sort::{RadixSort as VoraciousSort, Radixable};
 
 #[repr(C)]
@@ -78,14 +79,12 @@ impl Radixable<u128> for Record {
     }
 }
 
-// Two threads, made once.
-fn pool(threads: usize) -> &'static rayon::ThreadPool {
-    static POOL: OnceLock<rayon::ThreadPool> = OnceLock::new();
-    let pool = POOL.get_or_init(|| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads")
-    });
-    assert_eq!(pool.current_num_threads(), threads);
-    pool
+// As many threads, made once for each number of them.
+fn pool(threads: usize) -> Arc<rayon::ThreadPool> {
+    static POOLS: Mutex<BTreeMap<usize, Arc<rayon::ThreadPool>>> = Mutex::new(BTreeMap::new());
+    let mut pools = POOLS.lock().expect("no thread that holds it ends");
+    let make = || rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+    pools.entry(threads).or_insert_with(|| Arc::new(make())).clone()
 }
 
 fn sort_by_rdst<T: RadixKey + Copy + Send + Sync>(items: &mut [T], threads: usize) {
