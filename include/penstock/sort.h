@@ -13,9 +13,9 @@
 // files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (item.h), keys of 128
 // bits, records of any fixed size with a key of bytes, and views of strings.
 //
-// Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 64 MiB from 1
-// GiB up, and n below, or 3 MiB where that is more; threads for which that does not suffice are
-// not started. What takes more says so.
+// Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 32 MiB, and 32
+// MiB for each thread, from 1 GiB up; n below, or 3 MiB where that is more. Threads for which that
+// does not suffice are not started. What takes more says so.
 //
 // Time: O(n), with one pass over memory per level, two levels up to 2^31 items; items that are in
 // order already, or backwards, or all equal, are found in one pass, and those in order but for one of 64

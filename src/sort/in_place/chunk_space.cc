@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -37,14 +38,28 @@
 // any case, and a copy of that chunk slower. Input that must be read in order (stable sorts) is the
 // extreme: about every chunk is copied once.
 //
-// Invariants, under the lock: every chunk is in one State. A `taken` or `reading` chunk is
-// owner->chunks[index]. Free chunks are in the list of their region, each once (a list may also
-// hold chunks that have become `output` since; pop() drops them). Chunks that hold items, and
-// partly filled ones, are never more than the array's and spare_chunks together: spare_chunks must
-// be at least what is partly filled at one time (threads * buckets), plus a few that are read.
+// Several threads. One lock over all chunks would be taken for each of them, by every thread: with 16
+// threads, a GiB of numbers took longer than by the best of other sorts, on which a single thread
+// gains twice. But a thread that distributes needs nobody. It fills as many chunks as it reads, and
+// at most one more for each bucket. So it takes what it has read itself, and begins with a share of
+// the spare chunks; and as it reads all regions at one pace, too, it finds its own chunks free in
+// the region that it wants. Only their numbers change hands there, in lists of the thread's own; what
+// is known of the chunks themselves is written at the end, from the buckets' lists (join()).
+// From then on, when buckets are finished, chunks that hold items may be moved by anybody; a bucket
+// takes the lock three times, and what is moved is copied without it.
 //
-// Who waits for whom: clear() waits for chunks that another thread is reading. Reading never waits
-// but for the lock, so there is no cycle.
+// Invariants, under the lock, when all shares are joined: every chunk is in one State. A `taken` or
+// `reading` chunk is owner->chunks[index]. Free chunks are in the list of their region, each once (a
+// list may also hold chunks that have become `output` since; take() drops them). Chunks that hold
+// items, and partly filled ones, are never more than the array's and spare_chunks together:
+// spare_chunks must be at least what is partly filled at one time (threads * buckets), plus a few
+// that are read. A share's part of them must be at least its buckets, and one more for input that
+// lies in no chunk.
+//
+// Who waits for whom: clear() waits for chunks that another thread is reading, and begins to wait
+// when it is moving none. begin_reading() waits for chunks that are being moved, and then reads none:
+// a thread has released what it read before it begins to read, or clears, again. So nobody waits for
+// one who waits.
 
 namespace penstock::sorting {
 
@@ -65,9 +80,11 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
   // Small ones would take a huge page for little.
   if (spare_bytes >= 8 * os::huge_page_bytes)
     (void)os::advise_huge(space->spare_.begin(), spare_bytes, true);
-  State first = options.array_is_input ? State::input : State::free;
-  space->chunks_.assign(space->chunks_total_, Chunk{nullptr, 0, none, 0, State::free});
-  for (uint32_t i = 0; i < space->array_chunks_; ++i) space->chunks_[i].state = first;
+  space->chunks_.resize(space->chunks_total_);
+  const State first = options.array_is_input ? State::input : State::free;
+  for (Chunk& chunk : std::span(space->chunks_).first(space->array_chunks_)) chunk.state = first;
+  for (Chunk& chunk : std::span(space->chunks_).subspan(space->array_chunks_))
+    chunk.state = State::free;
   uint64_t everything = 1;
   space->divide({&everything, 1}, 0);
   return space;
@@ -86,87 +103,160 @@ void ChunkSpace::divide(std::span<const uint64_t> shares, uint32_t shift_chunks)
   region_starts_.push_back(array_chunks_);
   MutexLock lock(mutex_);
   // What lies before the first region is used last: one region more.
-  auto regions = static_cast<uint32_t>(shares.size()) + 1;
-  free_heads_.assign(regions, none);
-  free_regions_.assign(ceil_div(regions, 64), 0);
-  for (uint32_t region = 0; region + 1 < regions; ++region) {
+  PENSTOCK_CHECK(spare_region() <= std::numeric_limits<uint16_t>::max(), "too many regions");
+  const auto shares_end = static_cast<uint16_t>(shares.size());
+  for (uint16_t region = 0; region < shares_end; ++region) {
     for (uint32_t i = region_starts_[region]; i < region_starts_[region + 1]; ++i)
       chunks_[i].region = region;
   }
-  for (uint32_t i = 0; i < region_starts_[0]; ++i) chunks_[i].region = regions - 1;
-  for (uint32_t i = array_chunks_; i < chunks_total_; ++i) chunks_[i].region = regions - 2;
-  spare_next_ = array_chunks_;
-  for (uint32_t i = array_chunks_; i-- > 0;) {
+  for (uint32_t i = 0; i < region_starts_[0]; ++i) chunks_[i].region = shares_end;
+  for (uint32_t i = array_chunks_; i < chunks_total_; ++i)
+    chunks_[i].region = static_cast<uint16_t>(spare_region());
+  const bool array_is_free = array_chunks_ > 0 && chunks_[0].state == State::free;
+  free_.open(spare_region(), chunks_total_ - (array_is_free ? 0 : array_chunks_));
+  for (uint32_t i = chunks_total_; i-- > 0;) {
     if (chunks_[i].state == State::free) put(i);
   }
 }
 
-std::vector<uint32_t> ChunkSpace::interleaved() const {
-  // A chunk that is the k-th of m in its region comes at (k + 1/2) / m of the way: counting sort.
-  std::vector<uint32_t> places(array_chunks_);
-  std::vector<uint32_t> starts(array_chunks_ + 1, 0);
-  auto place_region = [&](uint32_t begin, uint32_t end) {
-    for (uint32_t i = begin; i < end; ++i) {
-      places[i] = static_cast<uint32_t>((2 * uint64_t{i - begin} + 1) * array_chunks_ /
-                                        (2 * uint64_t{end - begin}));
-      ++starts[places[i] + 1];
-    }
+uint32_t ChunkSpace::rounds(unsigned threads) const {
+  constexpr uint32_t rounds_each = 8;
+  const auto regions = static_cast<uint32_t>(region_starts_.size() - 1);
+  return std::max(array_chunks_ / regions, rounds_each * threads);
+}
+
+void ChunkSpace::list_round(uint32_t round, uint32_t rounds, std::vector<uint32_t>& chunks) const {
+  chunks.clear();
+  auto add = [&](uint32_t begin, uint32_t end) {
+    const uint64_t count = end - begin;
+    const uint64_t last = count * (round + 1) / rounds;
+    for (uint64_t i = count * round / rounds; i < last; ++i)
+      chunks.push_back(begin + static_cast<uint32_t>(i));
   };
-  place_region(0, region_starts_[0]);
+  add(0, region_starts_[0]);
   for (size_t i = 0; i + 1 < region_starts_.size(); ++i)
-    place_region(region_starts_[i], region_starts_[i + 1]);
-  for (uint32_t i = 0; i < array_chunks_; ++i) starts[i + 1] += starts[i];
-  std::vector<uint32_t> order(array_chunks_);
-  for (uint32_t i = 0; i < array_chunks_; ++i) order[starts[places[i]]++] = i;
-  return order;
+    add(region_starts_[i], region_starts_[i + 1]);
 }
 
-void ChunkSpace::put(uint32_t chunk) {
-  Chunk& freed = chunks_[chunk];
-  freed.state = State::free;
-  freed.owner = nullptr;
-  freed.next_free = free_heads_[freed.region];
-  free_heads_[freed.region] = chunk;
-  free_regions_[freed.region / 64] |= uint64_t{1} << (freed.region % 64);
+// ---- numbers of free chunks
+
+void ChunkSpace::Numbers::open(uint32_t regions, size_t expected) {
+  heads_.assign(regions + 1, none);
+  filled_.assign(ceil_div(regions, 64), 0);
+  nodes_.clear();
+  nodes_.reserve(expected);
+  unused_ = none;
 }
 
-uint32_t ChunkSpace::pop(uint32_t region) {
-  while (free_heads_[region] != none) {
-    uint32_t chunk = free_heads_[region];
-    free_heads_[region] = chunks_[chunk].next_free;
-    if (chunks_[chunk].state == State::free) return chunk;
+void ChunkSpace::Numbers::put(uint32_t region, uint32_t chunk) {
+  uint32_t node = unused_;
+  if (node != none) {
+    unused_ = nodes_[node].next;
+    nodes_[node] = {chunk, heads_[region]};
+  } else {
+    node = static_cast<uint32_t>(nodes_.size());
+    nodes_.push_back({chunk, heads_[region]});
   }
-  free_regions_[region / 64] &= ~(uint64_t{1} << (region % 64));
-  return none;
+  heads_[region] = node;
+  if (region + 1 < regions()) filled_[region / 64] |= uint64_t{1} << (region % 64);
 }
 
-uint32_t ChunkSpace::take(uint32_t region) {
-  if (uint32_t chunk = pop(region); chunk != none) return chunk;
-  if (spare_next_ < chunks_total_) return spare_next_++;
+uint32_t ChunkSpace::Numbers::pop(uint32_t region) {
+  const uint32_t node = heads_[region];
+  if (node == none) return none;
+  heads_[region] = nodes_[node].next;
+  nodes_[node].next = unused_;
+  unused_ = node;
+  if (heads_[region] == none && region + 1 < regions())
+    filled_[region / 64] &= ~(uint64_t{1} << (region % 64));
+  return nodes_[node].chunk;
+}
+
+uint32_t ChunkSpace::Numbers::take(uint32_t region) {
+  const uint32_t spare = regions() - 1;
+  for (uint32_t wanted : {region, spare}) {
+    if (uint32_t chunk = pop(wanted); chunk != none) return chunk;
+  }
   // Further on first: what lies there is in nobody's way for longer.
-  auto regions = static_cast<uint32_t>(free_heads_.size());
   for (uint32_t turn = 0; turn < 2; ++turn) {
     uint32_t at = turn == 0 ? region + 1 : 0;
-    uint32_t end = turn == 0 ? regions : region + 1;
+    const uint32_t end = turn == 0 ? spare : region;
     while (at < end) {
-      uint64_t bits = free_regions_[at / 64] >> (at % 64);
+      const uint64_t bits = filled_[at / 64] >> (at % 64);
       if (bits == 0) {
         at = static_cast<uint32_t>(round_down(at, 64)) + 64;
         continue;
       }
       at += static_cast<uint32_t>(std::countr_zero(bits));
-      if (at >= end) break;
-      if (uint32_t chunk = pop(at); chunk != none) return chunk;
-      ++at;
+      if (at < end) return pop(at);
     }
   }
-  PENSTOCK_CHECK(false, "a sort in place has no free chunk");
   return none;
 }
 
-std::byte* ChunkSpace::append_after(List& list, bool stays, std::span<const uint32_t> read) {
+// ---- shares
+
+ChunkSpace::Share ChunkSpace::share(unsigned threads) {
+  Share share;
+  share.space_ = this;
+  const uint32_t spare = (chunks_total_ - array_chunks_) / threads;
+  share.free_.open(spare_region(), 2 * size_t{spare});
   MutexLock lock(mutex_);
-  for (uint32_t chunk : read) put(chunk);
+  std::vector<uint32_t> chunks(spare);
+  for (uint32_t& chunk : chunks) chunk = free_.pop(spare_region());
+  for (size_t i = spare; i-- > 0;) share.free_.put(spare_region(), chunks[i]);
+  return share;
+}
+
+std::byte* ChunkSpace::Share::append(List& list) {
+  const uint32_t chunk = free_.take(list.region);
+  PENSTOCK_CHECK(chunk != none, "a thread that sorts in place has no free chunk");
+  list.chunks.push_back(chunk);
+  return space_->address(chunk);
+}
+
+void ChunkSpace::join(Share& share, std::span<List> lists) {
+  for (List& list : lists) {
+    for (uint32_t i = 0; i < list.chunks.size(); ++i) {
+      Chunk& chunk = chunks_[list.chunks[i]];
+      chunk.state = State::taken;
+      chunk.owner = &list;
+      chunk.index = i;
+    }
+  }
+  MutexLock lock(mutex_);
+  for (uint32_t region = 0; region < share.free_.regions(); ++region) {
+    for (uint32_t chunk = share.free_.pop(region); chunk != none; chunk = share.free_.pop(region))
+      put(chunk);
+  }
+}
+
+// ---- what anybody may do with any chunk
+
+void ChunkSpace::put(uint32_t chunk) {
+  chunks_[chunk].state = State::free;
+  chunks_[chunk].owner = nullptr;
+  free_.put(chunks_[chunk].region, chunk);
+}
+
+uint32_t ChunkSpace::take(uint32_t region) {
+  for (;;) {
+    const uint32_t chunk = free_.take(region);
+    PENSTOCK_CHECK(chunk != none, "a sort in place has no free chunk");
+    if (chunks_[chunk].state == State::free) return chunk;
+  }
+}
+
+// Before the lock is taken: what is known of chunks was written by other threads, mostly.
+void ChunkSpace::fetch(uint64_t first, uint64_t end) const {
+  constexpr size_t line_bytes = 64;
+  const auto* from = reinterpret_cast<const std::byte*>(chunks_.data() + first);
+  const auto* to = reinterpret_cast<const std::byte*>(chunks_.data() + end);
+  for (; from < to; from += line_bytes) __builtin_prefetch(from, 1);
+}
+
+std::byte* ChunkSpace::append(List& list, bool stays) {
+  MutexLock lock(mutex_);
   uint32_t chunk = take(list.region);
   chunks_[chunk].state = stays ? State::reading : State::taken;
   chunks_[chunk].owner = &list;
@@ -175,39 +265,50 @@ std::byte* ChunkSpace::append_after(List& list, bool stays, std::span<const uint
   return address(chunk);
 }
 
-void ChunkSpace::release_input(std::span<const uint32_t> chunks) {
-  MutexLock lock(mutex_);
-  for (uint32_t chunk : chunks) put(chunk);
-}
-
 std::byte* ChunkSpace::begin_reading(List& list, size_t index) {
   MutexLock lock(mutex_);
+  while (chunks_[list.chunks[index]].state == State::moving) changed_.wait(mutex_);
   chunks_[list.chunks[index]].state = State::reading;
   return address(list.chunks[index]);
 }
 
-void ChunkSpace::begin_reading(List& list) {
+void ChunkSpace::begin_reading(std::span<List* const> lists) {
+  // Where most of theirs are.
+  const uint32_t region = lists.front()->region;
+  if (region + 1 < region_starts_.size()) fetch(region_starts_[region], region_starts_[region + 1]);
   MutexLock lock(mutex_);
-  for (uint32_t chunk : list.chunks) chunks_[chunk].state = State::reading;
+  // It waits before it has begun with any.
+  auto moves = [this](uint32_t chunk) { return chunks_[chunk].state == State::moving; };
+  auto some_move = [&](const List* list) { return std::ranges::any_of(list->chunks, moves); };
+  while (std::ranges::any_of(lists, some_move)) changed_.wait(mutex_);
+  for (List* list : lists) {
+    for (uint32_t chunk : list->chunks) chunks_[chunk].state = State::reading;
+  }
 }
 
-void ChunkSpace::end_reading(List& list) {
+void ChunkSpace::end_reading(std::span<List* const> lists) {
   MutexLock lock(mutex_);
-  for (uint32_t chunk : list.chunks) chunks_[chunk].state = State::taken;
-  read_.notify_all();
+  for (List* list : lists) {
+    for (uint32_t chunk : list->chunks) {
+      if (chunks_[chunk].state == State::reading) chunks_[chunk].state = State::taken;
+    }
+  }
+  changed_.notify_all();
 }
 
 void ChunkSpace::release(List& list, size_t index) {
   MutexLock lock(mutex_);
   put(list.chunks[index]);
-  read_.notify_all();
+  changed_.notify_all();
 }
 
-void ChunkSpace::release(List& list) {
+void ChunkSpace::release(std::span<List* const> lists) {
   MutexLock lock(mutex_);
-  for (uint32_t chunk : list.chunks) put(chunk);
-  list.chunks.clear();
-  read_.notify_all();
+  for (List* list : lists) {
+    for (uint32_t chunk : list->chunks) put(chunk);
+    list->chunks.clear();
+  }
+  changed_.notify_all();
 }
 
 void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
@@ -215,26 +316,51 @@ void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
   auto first = from <= array_ ? 0 : static_cast<uint64_t>(from - array_) / chunk_bytes_;
   auto end =
       std::min<uint64_t>(array_chunks_, ceil_div(static_cast<uint64_t>(to - array_), chunk_bytes_));
+  fetch(first, end);
+  Move memory[moves_max];
+  for (;;) {
+    const std::span<const Move> moves = std::span(memory).first(begin_moves(first, end, memory));
+    if (moves.empty()) return;
+    for (const Move& move : moves) std::memcpy(address(move.to), address(move.from), chunk_bytes_);
+    end_moves(moves);
+  }
+}
+
+// Their new places are `reading` until the chunks are there, so that nobody moves them on.
+size_t ChunkSpace::begin_moves(uint64_t first, uint64_t end, std::span<Move> moves) {
   MutexLock lock(mutex_);
-  // What is free in the range must not become the new place of what is moved out of it.
-  for (uint64_t i = first; i < end; ++i) {
-    if (chunks_[i].state == State::free) chunks_[i].state = State::output;
-  }
-  for (uint64_t i = first; i < end; ++i) {
-    Chunk& chunk = chunks_[i];
-    while (chunk.state == State::reading) read_.wait(mutex_);
-    if (chunk.state == State::taken) {
-      chunk.state = State::output;  // not to be taken for its own new place
-      uint32_t to_chunk = take(chunk.owner->region);
-      std::memcpy(address(to_chunk), address(static_cast<uint32_t>(i)), chunk_bytes_);
-      chunks_[to_chunk].state = State::taken;
-      chunks_[to_chunk].owner = chunk.owner;
-      chunks_[to_chunk].index = chunk.index;
-      chunk.owner->chunks[chunk.index] = to_chunk;
-      ++moved_;
+  for (;;) {
+    // What is free in the range must not become the new place of what is moved out of it.
+    bool used = false;
+    for (Chunk& chunk : std::span(chunks_).subspan(first, end - first)) {
+      if (chunk.state == State::free) chunk.state = State::output;
+      used = used || chunk.state != State::output;
     }
-    chunk.state = State::output;
+    if (!used) return 0;
+    size_t count = 0;
+    for (uint64_t i = first; i < end && count < moves.size(); ++i) {
+      Chunk& chunk = chunks_[i];
+      if (chunk.state != State::taken) continue;
+      chunk.state = State::moving;
+      const uint32_t to = take(chunk.owner->region);
+      chunks_[to] = {chunk.owner, chunk.index, chunks_[to].region, State::reading};
+      moves[count++] = {static_cast<uint32_t>(i), to};
+    }
+    if (count > 0) return count;
+    changed_.wait(mutex_);
   }
+}
+
+void ChunkSpace::end_moves(std::span<const Move> moves) {
+  MutexLock lock(mutex_);
+  for (const Move& move : moves) {
+    Chunk& from = chunks_[move.from];
+    from.owner->chunks[from.index] = move.to;
+    from.state = State::output;
+    chunks_[move.to].state = State::taken;
+  }
+  moved_ += moves.size();
+  changed_.notify_all();
 }
 
 }  // namespace penstock::sorting

@@ -43,29 +43,29 @@ class ChunkSpace {
   // Region i is about where the output of bucket i will be: it takes the share shares[i] of the
   // array, moved towards the end by `shift_chunks`.
   void divide(std::span<const uint64_t> shares, uint32_t shift_chunks);
-  // The chunks of the array in an order that frees all regions at the same pace.
-  std::vector<uint32_t> interleaved() const;
+  // The array in rounds, each with some chunks of every region, so that all of them get free at the
+  // same pace. A thread reads a round at a time: the chunks it has free are where its items go.
+  uint32_t rounds(unsigned threads) const;
+  void list_round(uint32_t round, uint32_t rounds, std::vector<uint32_t>& chunks) const;
+
+  // Between divide() and what follows below, an array that is input is distributed by threads with a
+  // share of the space each. Call join() for all shares, from one thread or several.
+  class Share;
+  Share share(unsigned threads) EXCLUDES_LOCK(mutex_);
+  void join(Share& share, std::span<List> lists) EXCLUDES_LOCK(mutex_);
 
   // All of these are thread-safe, but for two calls about one list at a time.
   //
   // Appends a free chunk to the list and returns its address. `stays`: as after begin_reading(). A
   // chunk must, as long as it is written while other threads may call clear().
-  std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_) {
-    return append_after(list, stays, {});
-  }
-  // The same, when these chunks of the input have been read and are free again: one lock for both,
-  // which waits for all stores before it.
-  std::byte* append_after(List& list, bool stays, std::span<const uint32_t> read)
-      EXCLUDES_LOCK(mutex_);
-  // Chunks of the input have been read.
-  void release_input(std::span<const uint32_t> chunks) EXCLUDES_LOCK(mutex_);
+  std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_);
   // From now on the chunk stays where it is until release().
   std::byte* begin_reading(List& list, size_t index) EXCLUDES_LOCK(mutex_);
-  void begin_reading(List& list) EXCLUDES_LOCK(mutex_);  // all of them
+  void begin_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);  // all of them
   // The chunks still hold items, and may be moved again.
-  void end_reading(List& list) EXCLUDES_LOCK(mutex_);
+  void end_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
   void release(List& list, size_t index) EXCLUDES_LOCK(mutex_);
-  void release(List& list) EXCLUDES_LOCK(mutex_);
+  void release(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
   // Makes [from, to) of the array free for output, for good: moves what lies there elsewhere, waits
   // for what is being read.
   void clear(const std::byte* from, const std::byte* to) EXCLUDES_LOCK(mutex_);
@@ -74,19 +74,50 @@ class ChunkSpace {
 
  private:
   static constexpr uint32_t none = ~uint32_t{0};
-  enum class State : uint8_t { input, free, taken, reading, output };
+  enum class State : uint8_t { input, free, taken, reading, moving, output };
   struct Chunk {
-    List* owner;     // taken, reading
-    uint32_t index;  // in owner->chunks
-    uint32_t next_free;
-    uint32_t region;
-    State state;
+    List* owner = nullptr;  // taken, reading, moving
+    uint32_t index = 0;     // in owner->chunks
+    uint16_t region = 0;
+    State state = State::input;
   };
 
+  // Numbers of chunks, in a list for each region. Thread safety: none.
+  class Numbers {
+   public:
+    // The region behind the last is that of spare chunks.
+    void open(uint32_t regions, size_t expected);
+    void put(uint32_t region, uint32_t chunk);
+    // Of this region, of the spare ones, of those further on, or any; none: there are none.
+    uint32_t take(uint32_t region);
+    uint32_t pop(uint32_t region);
+    uint32_t regions() const { return static_cast<uint32_t>(heads_.size()); }
+
+   private:
+    struct Node {
+      uint32_t chunk;
+      uint32_t next;
+    };
+    std::vector<uint32_t> heads_;   // nodes, one for each region
+    std::vector<uint64_t> filled_;  // a bit for each region that has some
+    std::vector<Node> nodes_;
+    uint32_t unused_ = none;  // nodes
+  };
+
+  struct Move {
+    uint32_t from;
+    uint32_t to;
+  };
+  static constexpr size_t moves_max = 64;  // at a time
+
   ChunkSpace() = default;
+  uint32_t spare_region() const { return static_cast<uint32_t>(region_starts_.size()); }
   uint32_t take(uint32_t region) REQUIRES_LOCK(mutex_);
   void put(uint32_t chunk) REQUIRES_LOCK(mutex_);
-  uint32_t pop(uint32_t region) REQUIRES_LOCK(mutex_);
+  // Some of what is to be moved out of the range: how many. It waits for what is being read there.
+  size_t begin_moves(uint64_t first, uint64_t end, std::span<Move> moves) EXCLUDES_LOCK(mutex_);
+  void end_moves(std::span<const Move> moves) EXCLUDES_LOCK(mutex_);
+  void fetch(uint64_t first, uint64_t end) const;
 
   std::byte* array_ = nullptr;
   uint32_t array_chunks_ = 0;
@@ -96,12 +127,24 @@ class ChunkSpace {
   std::vector<uint32_t> region_starts_;  // chunk of the array where each region begins, and an end
 
   Mutex mutex_;
-  Condition read_;
+  Condition changed_;  // a state, from reading or moving
   std::vector<Chunk> chunks_;
-  std::vector<uint32_t> free_heads_ GUARDED_BY(mutex_);    // one of each region
-  std::vector<uint64_t> free_regions_ GUARDED_BY(mutex_);  // a bit for each that is not empty
-  uint32_t spare_next_ GUARDED_BY(mutex_) = 0;             // the first that was never used
+  Numbers free_ GUARDED_BY(mutex_);  // beside these, some that are output by now
   uint64_t moved_ = 0;
+};
+
+// What one thread has of the space while it distributes: its part of the spare chunks, and those of
+// the input that it has read. Thread safety: one thread; several shares at the same time.
+class ChunkSpace::Share {
+ public:
+  std::byte* append(List& list);
+  // The chunk of the input has been read.
+  void release_input(uint32_t chunk) { free_.put(space_->chunks_[chunk].region, chunk); }
+
+ private:
+  friend class ChunkSpace;
+  const ChunkSpace* space_ = nullptr;
+  Numbers free_;
 };
 
 }  // namespace penstock::sorting

@@ -79,18 +79,32 @@ TEST(ChunkSpaceDeathTest, StopsWhereNoChunkIsFree) {
   EXPECT_DEATH(fixture.space->append(list), "no free chunk");
 }
 
-TEST(ChunkSpace, InterleavedOrderIsAPermutationThatVisitsAllRegionsAtOnePace) {
+// All rounds, one behind the other.
+std::vector<uint32_t> in_rounds(const ChunkSpace& space, uint32_t rounds) {
+  std::vector<uint32_t> order, round_chunks;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    space.list_round(round, rounds, round_chunks);
+    order.insert(order.end(), round_chunks.begin(), round_chunks.end());
+  }
+  return order;
+}
+
+TEST(ChunkSpace, RoundsHaveEachChunkOnceAndVisitAllRegionsAtOnePace) {
   Fixture fixture(1000, 8, true);
   const uint64_t shares[] = {10, 0, 50, 1, 39};
   fixture.space->divide(shares, 7);
-  const std::vector<uint32_t> order = fixture.space->interleaved();
-  std::vector<uint32_t> sorted = order;
-  std::ranges::sort(sorted);
-  for (uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(sorted[i], i);
-  // Of the first half of the order, half lies in the first region: chunks 7 to 106.
-  const auto in_first = std::count_if(order.begin(), order.begin() + 500,
-                                      [](uint32_t chunk) { return chunk >= 7 && chunk < 107; });
-  EXPECT_NEAR(static_cast<double>(in_first), 50, 2);
+  for (const uint32_t rounds : {1u, 7u, 100u, 3000u, fixture.space->rounds(3)}) {
+    const std::vector<uint32_t> order = in_rounds(*fixture.space, rounds);
+    std::vector<uint32_t> sorted = order;
+    std::ranges::sort(sorted);
+    ASSERT_EQ(sorted.size(), 1000u);
+    for (uint32_t i = 0; i < 1000; ++i) ASSERT_EQ(sorted[i], i);
+    if (rounds < 100) continue;
+    // Of the first half of the order, half lies in the first region: chunks 7 to 106.
+    const auto in_first = std::count_if(order.begin(), order.begin() + 500,
+                                        [](uint32_t chunk) { return chunk >= 7 && chunk < 107; });
+    EXPECT_NEAR(static_cast<double>(in_first), 50, 10) << rounds << " rounds";
+  }
 }
 
 TEST(ChunkSpace, ClearMovesWhatLiesThereAndFreesItForGood) {
@@ -103,7 +117,8 @@ TEST(ChunkSpace, ClearMovesWhatLiesThereAndFreesItForGood) {
   EXPECT_EQ(fixture.space->chunks_moved(), 3u);
   std::memset(array + chunk_bytes, 0xee, 3 * chunk_bytes);
   for (uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(holds(fixture.space->begin_reading(list, i), i));
-  fixture.space->release(list);
+  List* const lists[] = {&list};
+  fixture.space->release(lists);
   List next;
   for (int i = 0; i < 13; ++i) fixture.space->append(next);
   for (uint32_t chunk : next.chunks) EXPECT_TRUE(chunk < 1 || chunk > 3) << chunk;
@@ -141,7 +156,8 @@ TEST(ChunkSpace, ChunksThatStayAreNotMovedBeforeTheirEndOfReading) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_FALSE(cleared);
   write_chunk(first, 5);
-  fixture.space->end_reading(list);
+  List* const lists[] = {&list};
+  fixture.space->end_reading(lists);
   other.join();
   std::memset(array, 0xee, 2 * chunk_bytes);
   EXPECT_GE(fixture.space->chunks_moved(), 1u);
@@ -168,6 +184,7 @@ class Actor {
   void act() {
     const size_t l = random_.below(lists_.size());
     List& list = lists_[l];
+    List* const one[] = {&list};
     std::vector<uint64_t>& marks = marks_[l];
     ChunkSpace& space = *fixture_.space;
     switch (random_.below(8)) {
@@ -176,21 +193,21 @@ class Actor {
       case 2:  // append; while others may clear, a chunk stays until it is written
         if (!take(1)) break;
         write_chunk(space.append(list, true), mark_);
-        space.end_reading(list);
+        space.end_reading(one);
         marks.push_back(mark_++);
         break;
       case 3: {  // read one, and keep it
         if (marks.empty()) break;
         const size_t i = random_.below(marks.size());
         ASSERT_TRUE(holds(space.begin_reading(list, i), marks[i]));
-        space.end_reading(list);
+        space.end_reading(one);
         break;
       }
       case 4: {  // read all, give back all
-        space.begin_reading(list);
+        space.begin_reading(one);
         for (size_t i = 0; i < marks.size(); ++i)
           ASSERT_TRUE(holds(space.address(list.chunks[i]), marks[i]));
-        space.release(list);
+        space.release(one);
         free_ += static_cast<int64_t>(marks.size());
         marks.clear();
         break;
@@ -252,7 +269,9 @@ void act_by_threads(unsigned threads, uint64_t seed) {
   Fixture fixture(array_chunks, spare_chunks, true);
   const uint64_t shares[] = {2, 5, 3};
   fixture.space->divide(shares, 5);
-  for (uint32_t chunk : fixture.space->interleaved()) fixture.space->release_input({&chunk, 1});
+  ChunkSpace::Share share = fixture.space->share(1);
+  for (uint32_t chunk = 0; chunk < array_chunks; ++chunk) share.release_input(chunk);
+  fixture.space->join(share, {});
   std::atomic<int64_t> free = array_chunks + spare_chunks;
   std::vector<std::unique_ptr<Actor>> actors;
   for (unsigned t = 0; t < threads; ++t) {
@@ -283,9 +302,9 @@ TEST(ChunkSpace, AgreesWithAModelByTwoThreads) {
 
 // A distribution as the sort does it, of chunks that belong to one bucket each: input chunk i
 // belongs to bucket_of(i), and what is in the array afterwards must be the buckets in order.
-uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool interleaved) {
+uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool in_order) {
   constexpr uint32_t array_chunks = 1024;
-  const uint32_t shift = interleaved ? 8 : 0;
+  const uint32_t shift = in_order ? 0 : 8;
   Fixture fixture(array_chunks, buckets + shift + 4, true);
   ChunkSpace& space = *fixture.space;
   std::vector<uint64_t> shares(buckets, 0);
@@ -297,23 +316,26 @@ uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool interleave
   space.divide(shares, shift);
   std::vector<uint32_t> order(array_chunks);
   std::iota(order.begin(), order.end(), 0u);
-  if (interleaved) order = space.interleaved();
+  if (!in_order) order = in_rounds(space, space.rounds(1));
   std::vector<List> lists(buckets);
   for (uint32_t j = 0; j < buckets; ++j) lists[j].region = j;
+  ChunkSpace::Share share = space.share(1);
   for (uint32_t i : order) {
     const uint32_t bucket = bucket_of(i);
-    std::byte* to = space.append(lists[bucket]);
+    std::byte* to = share.append(lists[bucket]);
     std::memcpy(to, space.address(i), chunk_bytes);
     expected[bucket].push_back(i);
-    space.release_input({&i, 1});
+    share.release_input(i);
   }
+  space.join(share, lists);
   auto* out = reinterpret_cast<std::byte*>(fixture.words.data());
   for (uint32_t j = 0; j < buckets; ++j) {
     std::vector<std::byte> items;
-    space.begin_reading(lists[j]);
+    List* const one[] = {&lists[j]};
+    space.begin_reading(one);
     for (uint32_t chunk : lists[j].chunks)
       items.insert(items.end(), space.address(chunk), space.address(chunk) + chunk_bytes);
-    space.release(lists[j]);
+    space.release(one);
     space.clear(out, out + items.size());
     out = std::copy(items.begin(), items.end(), out);
   }
@@ -327,21 +349,164 @@ uint64_t moved_by_distribution(uint32_t buckets, auto bucket_of, bool interleave
   return space.chunks_moved();
 }
 
+// Threads distribute random words, each with a share; then they finish buckets, as they come, and
+// clear what stands in the way of these.
+class Distribution {
+ public:
+  Distribution(unsigned threads, bool in_order, uint64_t seed)
+      : threads_(threads),
+        buckets_(static_cast<uint32_t>(2 + Random(seed).below(40))),
+        array_chunks_(static_cast<uint32_t>(threads * 60 + Random(seed + 1).below(500))),
+        in_order_(in_order),
+        shift_(in_order ? 0 : 4),
+        fixture_(array_chunks_, threads * (buckets_ + 2) + shift_, true),
+        random_(seed + 2) {
+    std::vector<uint64_t> shares(buckets_, 1);
+    for (uint64_t& word : fixture_.words) {
+      word = random_.next();
+      ++shares[bucket_of(word)];
+    }
+    expected_ = fixture_.words;
+    std::ranges::sort(expected_);
+    space().divide(shares, shift_);
+    for (unsigned t = 0; t < threads; ++t) {
+      workers_.push_back({space().share(threads), std::vector<List>(buckets_), {}});
+      for (uint32_t j = 0; j < buckets_; ++j) workers_[t].lists[j].region = j;
+      workers_[t].counts.resize(buckets_);
+    }
+  }
+
+  void run() {
+    in_threads([this](unsigned t) { distribute(workers_[t]); });
+    uint64_t start = 0;
+    for (uint32_t j = 0; j < buckets_; ++j) {
+      starts_.push_back(start);
+      for (const Worker& worker : workers_) start += worker.counts[j];
+    }
+    ASSERT_EQ(start, expected_.size());
+    in_threads([this](unsigned) { finish(); });
+    EXPECT_EQ(fixture_.words, expected_);
+  }
+
+ private:
+  struct Worker {
+    ChunkSpace::Share share;
+    std::vector<List> lists;
+    std::vector<uint64_t> counts;
+  };
+
+  ChunkSpace& space() { return *fixture_.space; }
+  uint32_t bucket_of(uint64_t word) const {
+    return static_cast<uint32_t>((word >> 32) * buckets_ >> 32);
+  }
+  template <class Work>
+  void in_threads(Work work) {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < threads_; ++t) threads.emplace_back([&work, t] { work(t); });
+  }
+
+  // The thread that comes takes the next round, however few the others get.
+  void distribute(Worker& worker) {
+    std::vector<uint64_t*> rooms(buckets_, nullptr);
+    const uint32_t rounds = space().rounds(threads_);
+    std::vector<uint32_t> chunks;
+    for (uint32_t round = next_++; round < rounds; round = next_++) {
+      space().list_round(round, rounds, chunks);
+      if (in_order_) {
+        chunks.resize(array_chunks_ * (round + 1) / rounds - array_chunks_ * round / rounds);
+        std::iota(chunks.begin(), chunks.end(), array_chunks_ * round / rounds);
+      }
+      for (uint32_t i : chunks) {
+        uint64_t words[chunk_words];
+        std::memcpy(words, space().address(i), chunk_bytes);
+        for (uint64_t word : words) {
+          const uint32_t bucket = bucket_of(word);
+          if (worker.counts[bucket]++ % chunk_words == 0) {
+            rooms[bucket] = reinterpret_cast<uint64_t*>(worker.share.append(worker.lists[bucket]));
+            std::memset(rooms[bucket], 0xee, chunk_bytes);
+          }
+          *rooms[bucket]++ = word;
+        }
+        worker.share.release_input(i);
+      }
+    }
+    space().join(worker.share, worker.lists);
+  }
+
+  void finish() {
+    for (uint32_t j = next_bucket_++; j < buckets_; j = next_bucket_++) {
+      std::vector<List*> lists;
+      std::vector<uint64_t> words;
+      for (Worker& worker : workers_) lists.push_back(&worker.lists[j]);
+      space().begin_reading(lists);
+      for (Worker& worker : workers_) {
+        uint64_t left = worker.counts[j];
+        for (uint32_t chunk : worker.lists[j].chunks) {
+          const auto* from = reinterpret_cast<const uint64_t*>(space().address(chunk));
+          const uint64_t here = std::min<uint64_t>(left, chunk_words);
+          words.insert(words.end(), from, from + here);
+          left -= here;
+        }
+      }
+      space().release(lists);
+      std::ranges::sort(words);
+      uint64_t* const to = fixture_.words.data() + starts_[j];
+      space().clear(reinterpret_cast<std::byte*>(to),
+                    reinterpret_cast<std::byte*>(to + words.size()));
+      std::ranges::copy(words, to);
+    }
+  }
+
+  unsigned threads_;
+  uint32_t buckets_;
+  uint32_t array_chunks_;
+  bool in_order_;
+  uint32_t shift_;
+  Fixture fixture_;
+  Random random_;
+  std::vector<uint64_t> expected_;
+  std::vector<Worker> workers_;
+  std::vector<uint64_t> starts_;
+  std::atomic<uint32_t> next_ = 0;
+  std::atomic<uint32_t> next_bucket_ = 0;
+};
+
+TEST(ChunkSpace, ThreadsWithSharesSortAsOneWould) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const unsigned threads : {1u, 2u, 5u}) {
+      SCOPED_TRACE(testing::Message() << threads << " threads, seed " << seed);
+      Distribution(threads, seed % 2 == 0, seed).run();
+    }
+  }
+}
+
+TEST(ChunkSpaceDeathTest, AShareHasNoMoreThanItsPartAndWhatItHasRead) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Fixture fixture(8, 4, true);
+  ChunkSpace::Share share = fixture.space->share(2);
+  List list;
+  for (int i = 0; i < 2; ++i) share.append(list);
+  share.release_input(3);
+  share.append(list);
+  EXPECT_EQ(list.chunks.back(), 3u);
+  EXPECT_DEATH(share.append(list), "no free chunk");
+}
+
 TEST(ChunkSpace, MovesFewChunksOfRandomInput) {
   const auto random = [](uint32_t i) { return static_cast<uint32_t>(mix64(i) % 32); };
-  EXPECT_LT(moved_by_distribution(32, random, true), 1024u / 4);
+  EXPECT_LT(moved_by_distribution(32, random, false), 1024u / 4);
 }
 
 TEST(ChunkSpace, MovesChunksThatLieInTheWrongPlace) {
   const auto backwards = [](uint32_t i) { return 31 - i / 32; };
   const auto shuffled = [](uint32_t i) { return i / 32 * 37 % 32; };
   const auto small_first = [](uint32_t i) { return i < 512 ? i % 2 : i / 32; };
-  EXPECT_GT(moved_by_distribution(32, backwards, false), 0u);
-  EXPECT_GT(moved_by_distribution(32, shuffled, false), 0u);
-  EXPECT_GT(moved_by_distribution(32, small_first, false), 0u);
-  moved_by_distribution(32, small_first, true);
-  moved_by_distribution(32, backwards, true);
-  moved_by_distribution(32, shuffled, true);
+  EXPECT_GT(moved_by_distribution(32, backwards, true), 0u);
+  EXPECT_GT(moved_by_distribution(32, shuffled, true), 0u);
+  EXPECT_GT(moved_by_distribution(32, small_first, true), 0u);
+  moved_by_distribution(32, small_first, false);
+  moved_by_distribution(32, backwards, false);
+  moved_by_distribution(32, shuffled, false);
 }
 
 }  // namespace

@@ -27,6 +27,6 @@ struct InPlacePlan {
 InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, bool in_order);
 
 // What sort.h promises: memory beside `bytes` of items, at most.
-uint64_t extra_bytes_promised(uint64_t bytes);
+uint64_t extra_bytes_promised(uint64_t bytes, unsigned threads);
 
 }  // namespace penstock::sorting

@@ -49,11 +49,8 @@
 namespace penstock::sorting {
 namespace {
 
-// Chunks that a thread takes at a time: about 2 MiB of the default size.
-constexpr uint32_t job_chunks = 128;
-constexpr size_t read_chunks_max = 4;           // kept by a thread until it needs a free chunk
 constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
-constexpr size_t chunk_table_bytes = 48;        // of ChunkSpace, lists and orders, for each chunk
+constexpr size_t chunk_table_bytes = 32;        // of ChunkSpace and lists, for each chunk
 constexpr size_t nested_sample_items = 8192;
 
 template <class T>
@@ -75,7 +72,8 @@ InPlacePlan plan_for(uint64_t items, const InPlaceOptions& options) {
       std::clamp<uint64_t>(bytes / thread_bytes_min, 1, std::max(options.threads, 1u)));
   for (;; --threads) {
     InPlacePlan plan = plan_in_place(items, sizeof(T), threads, options.stable);
-    if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes)) return plan;
+    if (threads == 1 || extra_bytes_of<T>(plan, items) <= extra_bytes_promised(bytes, threads))
+      return plan;
   }
 }
 
@@ -120,6 +118,7 @@ class InPlaceSort {
     unsigned index;
     CacheSort<T> cache;
     LineScatter<T> scatter;
+    ChunkSpace::Share share;  // in place
     std::vector<List> lists;
     std::vector<uint64_t> counts;  // of items, by bucket
     std::vector<Piece<T>> pieces;
@@ -176,12 +175,7 @@ class InPlaceSort {
       worker->chunk.resize(chunk_items_);
     }
     if (!in_place()) return;
-    if (!in_order_) {
-      order_ = space_->interleaved();
-    } else {
-      order_.resize(space_->array_chunks());
-      for (uint32_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    }
+    for (auto& worker : workers_) worker->share = space_->share(threads_);
   }
 
   void open_lists(LineScatter<T>& scatter, std::vector<List>& lists, const BucketMap& map) {
@@ -193,27 +187,18 @@ class InPlaceSort {
   struct Appender {
     InPlaceSort* sort;
     std::vector<List>* lists;
-    bool stays;  // other threads may call clear() at the same time
-    // Chunks of the input that were read, and are not yet free for others.
-    uint32_t read[read_chunks_max] = {};
-    size_t read_count = 0;
+    ChunkSpace::Share* share = nullptr;  // of the thread's own
+    bool stays = false;                  // other threads may call clear() at the same time
 
     static void make_room(void* self, uint32_t bucket, Room& room, const std::byte*) {
       auto* appender = static_cast<Appender*>(self);
-      std::byte* chunk = appender->sort->space_->append_after(
-          (*appender->lists)[bucket], appender->stays, {appender->read, appender->read_count});
-      appender->read_count = 0;
+      List& list = (*appender->lists)[bucket];
+      std::byte* chunk = appender->share != nullptr
+                             ? appender->share->append(list)
+                             : appender->sort->space_->append(list, appender->stays);
       room = {chunk, chunk + appender->sort->plan_.chunk_bytes};
     }
     RoomMaker maker() { return {make_room, this}; }
-    void release(uint32_t chunk) {
-      if (read_count == read_chunks_max) release_all();
-      read[read_count++] = chunk;
-    }
-    void release_all() {
-      sort->space_->release_input({read, read_count});
-      read_count = 0;
-    }
   };
 
   // Writes what lines still hold, and counts.
@@ -224,7 +209,8 @@ class InPlaceSort {
 
   // From here on items are on their way: what throws stops the program.
   void distribute(Worker& worker) noexcept {
-    Appender appender = {.sort = this, .lists = &worker.lists, .stays = false};
+    Appender appender = {
+        .sort = this, .lists = &worker.lists, .share = in_place() ? &worker.share : nullptr};
     worker.scatter.ask_for_room(appender.maker());
     auto add = [&](const T* items, size_t count, const T* ahead) {
       worker.scatter.add(items, count, map_, options_.order, ahead);
@@ -233,24 +219,23 @@ class InPlaceSort {
       distribute_from_outside(worker, add);
     } else {
       if (worker.index == 0) add(in_, head_items_, in_);
-      auto chunks = static_cast<uint32_t>(order_.size());
-      auto read = [&](uint32_t place) {
-        uint32_t chunk = order_[place];
-        uint32_t next = order_[std::min(place + 1, chunks - 1)];
+      auto read = [&](uint32_t chunk, uint32_t next) {
         add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
             reinterpret_cast<const T*>(space_->address(next)));
-        appender.release(chunk);
+        worker.share.release_input(chunk);
       };
       if (in_order_) {
-        auto share = [&](unsigned part) {
-          return static_cast<uint32_t>(uint64_t{chunks} * part / threads_);
-        };
-        for (uint32_t i = share(worker.index); i < share(worker.index + 1); ++i) read(i);
+        const uint64_t chunks = space_->array_chunks();
+        const auto end = static_cast<uint32_t>(chunks * (worker.index + 1) / threads_);
+        for (auto i = static_cast<uint32_t>(chunks * worker.index / threads_); i < end; ++i)
+          read(i, i + 1);
       } else {
-        for (;;) {
-          uint32_t first = next_.fetch_add(job_chunks, std::memory_order_relaxed);
-          if (first >= chunks) break;
-          for (uint32_t i = first; i < std::min(first + job_chunks, chunks); ++i) read(i);
+        const uint32_t rounds = space_->rounds(threads_);
+        std::vector<uint32_t> chunks;
+        for (uint32_t round = next_++; round < rounds; round = next_++) {
+          space_->list_round(round, rounds, chunks);
+          for (size_t i = 0; i < chunks.size(); ++i)
+            read(chunks[i], chunks[std::min(i + 1, chunks.size() - 1)]);
         }
       }
       if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
@@ -258,7 +243,7 @@ class InPlaceSort {
     for (uint32_t j = 0; j < map_.buckets; ++j)
       worker.counts[j] = close_list(worker.scatter, j, worker.lists[j]);
     finish_stores();
-    appender.release_all();
+    if (in_place()) space_->join(worker.share, worker.lists);
   }
 
   template <class Add>
@@ -327,9 +312,9 @@ class InPlaceSort {
 
   void list_pieces(Worker& worker, Bucket& bucket) {
     worker.pieces.clear();
+    space_->begin_reading(bucket.lists);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];
-      space_->begin_reading(*bucket.lists[l]);
       for (uint32_t chunk : bucket.lists[l]->chunks) {
         uint64_t here = std::min<uint64_t>(left, chunk_items_);
         worker.pieces.push_back({reinterpret_cast<const T*>(space_->address(chunk)), here});
@@ -342,7 +327,7 @@ class InPlaceSort {
     list_pieces(worker, bucket);
     if (bucket.open_ended) bucket.keys = range_of(worker.pieces);
     worker.cache.load(worker.pieces, bucket.count, bucket.keys);
-    for (List* list : bucket.lists) space_->release(*list);
+    space_->release(bucket.lists);
     clear(start, bucket.count);
     worker.cache.store(out_ + start);
   }
@@ -366,10 +351,8 @@ class InPlaceSort {
   // their low ones, and their place is now an array of its own.
   void store_one_key(Worker& worker, Bucket& bucket, uint64_t start) {
     if constexpr (std::is_integral_v<T>) {
-      for (List* list : bucket.lists) {
-        space_->begin_reading(*list);
-        space_->release(*list);
-      }
+      space_->begin_reading(bucket.lists);
+      space_->release(bucket.lists);
       clear(start, bucket.count);
       std::fill_n(out_ + start, bucket.count,
                   decode(static_cast<T>(bucket.keys.low), options_.order));
@@ -436,7 +419,9 @@ class InPlaceSort {
     std::vector<uint64_t> counts(map.buckets);
     for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
     finish_stores();
-    for (List& list : lists) space_->end_reading(list);
+    std::vector<List*> all;
+    for (List& list : lists) all.push_back(&list);
+    space_->end_reading(all);
     for (uint32_t j = 0; j < map.buckets; ++j) {
       Bucket part;
       part.lists = {&lists[j]};
@@ -460,7 +445,7 @@ class InPlaceSort {
       kernels_.encode(piece.items, piece.count, options_.order, to);
       to += piece.count;
     }
-    for (List* list : bucket.lists) space_->release(*list);
+    space_->release(bucket.lists);
     clear(start, bucket.count);
     quick_sort_to(items.get(), bucket.count, out_ + start);
     kernels_.decode(out_ + start, bucket.count, options_.order);
@@ -484,7 +469,6 @@ class InPlaceSort {
   std::unique_ptr<ChunkSpace> space_;
   std::vector<std::unique_ptr<Worker>> workers_;
   BucketMap map_;
-  std::vector<uint32_t> order_;  // of the input's chunks
   std::atomic<uint32_t> next_{0};
   std::vector<uint64_t> starts_;
 };

@@ -216,7 +216,7 @@ void expect_promised_memory() {
     for (unsigned threads : {1, 2, 3, 16, 64}) {
       for (bool stable : {false, true}) {
         EXPECT_LE(extra_bytes<T>(bytes / sizeof(T), {.stable = stable, .threads = threads}),
-                  extra_bytes_promised(bytes))
+                  extra_bytes_promised(bytes, threads))
             << bytes << " bytes, " << threads << " threads";
       }
     }

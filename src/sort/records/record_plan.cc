@@ -19,6 +19,7 @@ constexpr uint64_t bucket_growth_max = 8;  // larger buckets are divided again
 constexpr size_t record_chunk_bytes_min = 2 * KiB;
 constexpr size_t nested_bytes = 2 * MiB;  // of chunks, at most, that a distribution leaves unfilled
 constexpr uint64_t bytes_per_thread_min = 8 * MiB;
+constexpr uint64_t records_per_thread_min = 256;
 
 }  // namespace
 
@@ -31,7 +32,8 @@ RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, b
     plan.bucket_records_max = count;
     return plan;
   }
-  const uint64_t allowed = std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 8, 24 * MiB));
+  const uint64_t allowed =
+      std::max<uint64_t>(bytes / 100, std::min<uint64_t>(bytes / 8, 16 * MiB + threads * 8 * MiB));
   uint64_t buckets = std::clamp<uint64_t>(ceil_div(count, wanted), 4, 1024);
   if (count / buckets > 4 * wanted) buckets = 2048;
   // A chunk holds a record at least.
@@ -68,7 +70,9 @@ RecordPlan plan_records(uint64_t count, size_t record_bytes, unsigned threads, b
 }
 
 unsigned record_threads(size_t count, size_t record_bytes, unsigned threads) {
-  const uint64_t most = uint64_t{count} * record_bytes / bytes_per_thread_min;
+  const uint64_t each =
+      std::max<uint64_t>(bytes_per_thread_min, records_per_thread_min * record_bytes);
+  const uint64_t most = uint64_t{count} * record_bytes / each;
   return static_cast<unsigned>(std::clamp<uint64_t>(most, 1, std::max(threads, 1u)));
 }
 

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,7 +68,6 @@ namespace penstock::sorting {
 namespace {
 
 constexpr size_t nested_sample_records = 8192;
-constexpr size_t job_bytes = 2 * MiB;
 constexpr size_t read_ahead_bytes = 2048;
 constexpr size_t numbers_max = 256;   // records whose buckets are computed before any is stored
 constexpr size_t places_ahead = 8;    // records
@@ -118,6 +116,7 @@ class RecordSort {
     unsigned index;
     CacheSort<KeyValue> cache;
     std::unique_ptr<KeyValue[]> pairs;
+    ChunkSpace::Share share;
     std::vector<List> lists;
     std::vector<uint64_t> counts;  // records in each list
     std::vector<Piece> pieces;
@@ -212,7 +211,7 @@ class RecordSort {
     std::vector<uint64_t> shares(map_.buckets, 0);
     for (uint64_t key : sample) ++shares[map_(key)];
     space_->divide(shares, plan_.shift_chunks);
-    if (!in_order_) order_ = space_->interleaved();
+    for (auto& worker : workers_) worker->share = space_->share(threads_);
     return true;
   }
 
@@ -252,18 +251,21 @@ class RecordSort {
     PrefixLoad prefix;
     std::vector<List>& lists;
     std::vector<Destination> destinations;
-    bool stays;  // others may clear places meanwhile
+    ChunkSpace::Share* share;  // nullptr: others may clear places meanwhile
 
     Scatter(RecordSort* owner, const BucketMap& bucket_map, size_t pos, std::vector<List>& to,
-            std::optional<uint32_t> region)
+            ChunkSpace::Share* own)
         : sort(owner),
           map(bucket_map),
           prefix(owner->keys_, pos),
           lists(to),
           destinations(bucket_map.buckets),
-          stays(region.has_value()) {
+          share(own) {
       lists.resize(map.buckets);
-      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = region ? *region : j;
+      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
+    }
+    std::byte* append(List& list) {
+      return share != nullptr ? share->append(list) : sort->space_->append(list, true);
     }
 
     void add(const std::byte* records, size_t count, const std::byte* ahead) {
@@ -289,7 +291,7 @@ class RecordSort {
           }
           Destination& destination = destinations[numbers[i]];
           if (destination.next == destination.limit) [[unlikely]] {
-            destination.next = sort->space_->append(lists[numbers[i]], stays);
+            destination.next = append(lists[numbers[i]]);
             destination.limit = destination.next + sort->chunk_bytes();
           }
           copy_record(destination.next, records, bytes);
@@ -309,31 +311,29 @@ class RecordSort {
   };
 
   void distribute(Worker& worker) {
-    Scatter scatter(this, map_, pos_, worker.lists, {});
-    const uint32_t chunks = space_->array_chunks();
-    auto read = [&](uint32_t place) {
-      const uint32_t chunk = in_order_ ? place : order_[place];
-      const uint32_t next_place = std::min(place + 1, chunks - 1);
-      const uint32_t next = in_order_ ? next_place : order_[next_place];
+    Scatter scatter(this, map_, pos_, worker.lists, &worker.share);
+    auto read = [&](uint32_t chunk, uint32_t next) {
       scatter.add(space_->address(chunk), plan_.chunk_records, space_->address(next));
-      space_->release_input({&chunk, 1});
+      worker.share.release_input(chunk);
     };
     if (in_order_) {
-      auto share = [&](unsigned part) {
-        return static_cast<uint32_t>(uint64_t{chunks} * part / threads_);
-      };
-      for (uint32_t i = share(worker.index); i < share(worker.index + 1); ++i) read(i);
+      const uint64_t chunks = space_->array_chunks();
+      const auto end = static_cast<uint32_t>(chunks * (worker.index + 1) / threads_);
+      for (auto i = static_cast<uint32_t>(chunks * worker.index / threads_); i < end; ++i)
+        read(i, i + 1);
     } else {
-      const auto job_chunks = static_cast<uint32_t>(std::max<size_t>(job_bytes / chunk_bytes(), 1));
-      for (;;) {
-        const uint32_t first = next_.fetch_add(job_chunks, std::memory_order_relaxed);
-        if (first >= chunks) break;
-        for (uint32_t i = first; i < std::min(first + job_chunks, chunks); ++i) read(i);
+      const uint32_t rounds = space_->rounds(threads_);
+      std::vector<uint32_t> chunks;
+      for (uint32_t round = next_++; round < rounds; round = next_++) {
+        space_->list_round(round, rounds, chunks);
+        for (size_t i = 0; i < chunks.size(); ++i)
+          read(chunks[i], chunks[std::min(i + 1, chunks.size() - 1)]);
       }
     }
     if (worker.index + 1 == threads_)
       scatter.add(records_ + tail_start_ * record_bytes_, count_ - tail_start_, nullptr);
     worker.counts = scatter.counts();
+    space_->join(worker.share, worker.lists);
   }
 
   void place_buckets() {
@@ -382,9 +382,9 @@ class RecordSort {
 
   void list_pieces(Worker& worker, Bucket& bucket) {
     worker.pieces.clear();
+    space_->begin_reading(bucket.lists);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.records[l];
-      space_->begin_reading(*bucket.lists[l]);
       for (uint32_t chunk : bucket.lists[l]->chunks) {
         const uint64_t here = std::min<uint64_t>(left, plan_.chunk_records);
         worker.pieces.push_back({space_->address(chunk), here});
@@ -440,7 +440,7 @@ class RecordSort {
     list_pieces(worker, bucket);
     sort_pairs(worker, bucket.count, pos);
     gather_pairs(worker, bucket.count, records_ + start * record_bytes_);
-    for (List* list : bucket.lists) space_->release(*list);
+    space_->release(bucket.lists);
   }
 
   void clear(uint64_t start, uint64_t count) {
@@ -477,12 +477,13 @@ class RecordSort {
     }
     if (common == keys_.bytes()) {
       // What is read would stand in the way of its own output.
-      for (List* list : bucket.lists) space_->end_reading(*list);
+      space_->end_reading(bucket.lists);
       return copy_out(worker, bucket, start);
     }
     const BucketMap map = nested_map(worker, bucket, start, common);
     std::vector<List> lists;
-    Scatter scatter(this, map, common, lists, bucket.lists.front()->region);
+    Scatter scatter(this, map, common, lists, nullptr);
+    for (List& list : lists) list.region = bucket.lists.front()->region;
     size_t piece = 0;
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       const size_t chunks = bucket.lists[l]->chunks.size();
@@ -495,7 +496,9 @@ class RecordSort {
       bucket.lists[l]->chunks.clear();
     }
     const std::vector<uint64_t> counts = scatter.counts();
-    for (List& list : lists) space_->end_reading(list);
+    std::vector<List*> all;
+    for (List& list : lists) all.push_back(&list);
+    space_->end_reading(all);
     for (uint32_t j = 0; j < map.buckets; ++j) {
       Bucket part;
       part.lists = {&lists[j]};
@@ -533,7 +536,6 @@ class RecordSort {
   std::vector<std::unique_ptr<Worker>> workers_;
   size_t pos_ = 0;  // bytes that all keys have in common
   BucketMap map_;
-  std::vector<uint32_t> order_;  // of the input's chunks
   std::atomic<uint32_t> next_{0};
   std::vector<uint64_t> starts_;
 };

@@ -277,18 +277,18 @@ uint64_t planned_extra_bytes(size_t count, size_t bytes, unsigned threads_max, b
   if (plan.buckets == 0) return worker + count * bytes;
   const size_t chunk_bytes = plan.chunk_records * bytes;
   return threads * (worker + chunk_bytes + uint64_t{plan.buckets} * 64) +
-         uint64_t{plan.spare_chunks} * chunk_bytes + ceil_div(count, plan.chunk_records) * 48;
+         uint64_t{plan.spare_chunks} * chunk_bytes + ceil_div(count, plan.chunk_records) * 32;
 }
 
 TEST(RecordSort, TakesNoMoreMemoryThanPromised) {
   for (size_t record_bytes : {8, 16, 100, 300, 2000, 65536}) {
-    for (unsigned threads : {1u, 2u, 4u}) {
+    for (unsigned threads : {1u, 2u, 4u, 16u}) {
       for (bool stable : {false, true}) {
         for (uint64_t bytes = 1 << 10; bytes <= uint64_t{1} << 40; bytes *= 4) {
           const uint64_t extra =
               planned_extra_bytes(bytes / record_bytes, record_bytes, threads, stable);
-          const uint64_t allowed = bytes >= uint64_t{1} << 30 ? bytes / 50 + (uint64_t{64} << 20)
-                                                              : std::max<uint64_t>(bytes, 8 << 20);
+          const uint64_t allowed = bytes >= GiB ? bytes / 50 + (threads + 1) * 32 * MiB
+                                                : std::max<uint64_t>(bytes, 8 * MiB);
           EXPECT_LE(extra, allowed) << "record " << record_bytes << ", threads " << threads
                                     << ", stable " << stable << ", bytes " << bytes;
         }
