@@ -177,21 +177,21 @@ uint32_t ChunkSpace::Numbers::take(uint32_t region) {
   for (uint32_t wanted : {region, spare}) {
     if (uint32_t chunk = pop(wanted); chunk != none) return chunk;
   }
-  // Further on first: what lies there is in nobody's way for longer.
-  for (uint32_t turn = 0; turn < 2; ++turn) {
-    uint32_t at = turn == 0 ? region + 1 : 0;
-    const uint32_t end = turn == 0 ? spare : region;
-    while (at < end) {
-      const uint64_t bits = filled_[at / 64] >> (at % 64);
-      if (bits == 0) {
-        at = static_cast<uint32_t>(round_down(at, 64)) + 64;
-        continue;
-      }
-      at += static_cast<uint32_t>(std::countr_zero(bits));
-      if (at < end) return pop(at);
-    }
-  }
-  return none;
+  // Further on first: what lies there is in nobody's way for longer. Then the nearest in front, which
+  // will be written last of these: as a rule when the bucket is finished. At last the array's start.
+  uint64_t word = region / 64;
+  uint64_t bits = filled_[word] & (~uint64_t{0} << (region % 64));
+  while (bits == 0 && ++word < filled_.size()) bits = filled_[word];
+  const auto next =
+      static_cast<uint32_t>(word * 64 + static_cast<unsigned>(std::countr_zero(bits)));
+  if (bits != 0 && next + 1 < spare) return pop(next);
+  word = region / 64;
+  bits = filled_[word] & ~(~uint64_t{0} << (region % 64));
+  while (bits == 0 && word-- > 0) bits = filled_[word];
+  if (bits != 0)
+    return pop(
+        static_cast<uint32_t>(word * 64 + 63 - static_cast<unsigned>(std::countl_zero(bits))));
+  return pop(spare - 1);
 }
 
 // ---- shares

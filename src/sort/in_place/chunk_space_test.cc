@@ -71,6 +71,21 @@ TEST(ChunkSpace, TakesFreeChunksOfTheListsOwnRegionFirst) {
   EXPECT_EQ(chunks.size(), 72u);
 }
 
+TEST(ChunkSpace, TakesSpareChunksNextAndThenTheNearestRegion) {
+  Fixture fixture(400, 2, true);
+  const std::vector<uint64_t> shares(200, 1);  // two chunks each, but for the first two
+  fixture.space->divide(shares, 4);
+  ChunkSpace::Share share = fixture.space->share(1);
+  auto region = [](uint32_t number) { return 4 + 2 * number; };  // its first chunk
+  for (const uint32_t number : {3u, 70u, 99u, 130u, 197u}) share.release_input(region(number));
+  share.release_input(1);  // in front of all regions
+  List list = {.chunks = {}, .region = 99};
+  for (int i = 0; i < 8; ++i) share.append(list);
+  const std::vector<uint32_t> expected = {region(99),  400,        401,       region(130),
+                                          region(197), region(70), region(3), 1};
+  EXPECT_EQ(list.chunks, expected);
+}
+
 TEST(ChunkSpaceDeathTest, StopsWhereNoChunkIsFree) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Fixture fixture(4, 1, false);

@@ -38,8 +38,8 @@
 //       large                              distribute it again, and so on
 //
 // Memory beside the array: the spare chunks of ChunkSpace, and for each thread a line per bucket
-// and the slots of one bucket. Threads share the chunks and nothing else: the first pass hands out
-// chunks of input, the second one buckets.
+// and the slots of one bucket. Threads share the array and nothing else: the first pass hands out
+// rounds of its chunks, which stay the thread's, the second one buckets.
 //
 // Order and speed. Items of equal keys keep their order when input is read in order: then a thread
 // reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.

@@ -46,8 +46,9 @@
 //    way ahead are prefetched for writing: 44 ns a record of 100 bytes for the whole sort instead
 //    of 51.
 // 2. A bucket's own place is cleared first and its records go there straight from the chunks where
-//    they lie. For that the regions of ChunkSpace are shifted by a bucket more, so that few chunks
-//    are in their own bucket's way. (Stores past the caches gained nothing here.)
+//    they lie. For that the regions of ChunkSpace are shifted by a bucket more for each thread, so
+//    that few chunks are in the way of their own bucket, or of those that others write. (Stores
+//    past the caches gained nothing here.)
 //
 // Prefixes. At a position `pos` of the key, the prefix of a record is the 8 bytes from there, as a
 // big-endian number, filled with zeros beyond the key's end. What all records of a bucket have in
