@@ -85,7 +85,7 @@ double seconds_of(Work&& work) {
 // The middle one; the mean of the two middle ones when their number is even. REQUIRES: not empty.
 double median(std::vector<double> samples);
 
-// One thread, two, and twice as many each time up to this machine's processors.
+// One thread, two, and then twice as many each time up to this machine's processors.
 std::vector<unsigned> thread_counts();
 
 // Keeps a value that nobody reads from being optimized away.

@@ -125,8 +125,8 @@ struct RecordLayout {
 };
 inline constexpr size_t record_bytes_max = size_t{64} << 10;
 
-// In place: `count` records, one behind the other. Memory beside them as above (2 MiB are 8 MiB
-// here); 16 bytes a record more for those that share so many prefixes of their keys that two more
+// In place: `count` records, one behind the other. Memory beside them as above, with 8 MiB for the 3;
+// 16 bytes a record more for those that share so many prefixes of their keys that two more
 // distributions do not part them, and for records from 2 KiB up where one thread sorts.
 // Errors: invalid_argument (a size of 0, a key outside of the record, records too large);
 // out_of_memory (mostly before anything was moved; all records are there still in any case).

@@ -38,9 +38,8 @@
 // any case, and a copy of that chunk slower. Input that must be read in order (stable sorts) is the
 // extreme: about every chunk is copied once.
 //
-// Several threads. One lock over all chunks would be taken for each of them, by every thread: with 16
-// threads, a GiB of numbers took longer than by the best of other sorts, on which a single thread
-// gains twice. But a thread that distributes needs nobody. It fills as many chunks as it reads, and
+// Several threads. One lock over all chunks would be taken for each of them, by every thread: one
+// thread was twice as fast as the best other sort, sixteen were half as fast. But a thread that distributes needs nobody. It fills as many chunks as it reads, and
 // at most one more for each bucket. So it takes what it has read itself, and begins with a share of
 // the spare chunks; and as it reads all regions at one pace, too, it finds its own chunks free in
 // the region that it wants. Only their numbers change hands there, in lists of the thread's own; what
@@ -48,8 +47,9 @@
 // From then on, when buckets are finished, chunks that hold items may be moved by anybody; a bucket
 // takes the lock three times, and what is moved is copied without it.
 //
-// Invariants, under the lock, when all shares are joined: every chunk is in one State. A `taken` or
-// `reading` chunk is owner->chunks[index]. Free chunks are in the list of their region, each once (a
+// Invariants, under the lock, when all shares are joined: every chunk is in one State. A taken,
+// reading or moving chunk is owner->chunks[index], but for the new place of a move (reading), which
+// comes into the list when the copy is done. Free chunks are in the list of their region, each once (a
 // list may also hold chunks that have become `output` since; take() drops them). Chunks that hold
 // items, and partly filled ones, are never more than the array's and spare_chunks together:
 // spare_chunks must be at least what is partly filled at one time (threads * buckets), plus a few
@@ -57,9 +57,9 @@
 // lies in no chunk.
 //
 // Who waits for whom: clear() waits for chunks that another thread is reading, and begins to wait
-// when it is moving none. begin_reading() waits for chunks that are being moved, and then reads none:
-// a thread has released what it read before it begins to read, or clears, again. So nobody waits for
-// one who waits.
+// when it is moving none. begin_reading() waits for chunks that are being moved. A thread that holds
+// chunks it reads neither clears nor waits: what it begins to read again is `reading` already. So
+// nobody waits for one who waits.
 
 namespace penstock::sorting {
 
@@ -112,8 +112,7 @@ void ChunkSpace::divide(std::span<const uint64_t> shares, uint32_t shift_chunks)
   for (uint32_t i = 0; i < region_starts_[0]; ++i) chunks_[i].region = shares_end;
   for (uint32_t i = array_chunks_; i < chunks_total_; ++i)
     chunks_[i].region = static_cast<uint16_t>(spare_region());
-  const bool array_is_free = array_chunks_ > 0 && chunks_[0].state == State::free;
-  free_.open(spare_region(), chunks_total_ - (array_is_free ? 0 : array_chunks_));
+  free_.open(spare_region(), chunks_total_);  // each is there once at most
   for (uint32_t i = chunks_total_; i-- > 0;) {
     if (chunks_[i].state == State::free) put(i);
   }
@@ -145,13 +144,13 @@ void ChunkSpace::Numbers::open(uint32_t regions, size_t expected) {
   filled_.assign(ceil_div(regions, 64), 0);
   nodes_.clear();
   nodes_.reserve(expected);
-  unused_ = none;
+  free_node_ = none;
 }
 
 void ChunkSpace::Numbers::put(uint32_t region, uint32_t chunk) {
-  uint32_t node = unused_;
+  uint32_t node = free_node_;
   if (node != none) {
-    unused_ = nodes_[node].next;
+    free_node_ = nodes_[node].next;
     nodes_[node] = {chunk, heads_[region]};
   } else {
     node = static_cast<uint32_t>(nodes_.size());
@@ -165,8 +164,8 @@ uint32_t ChunkSpace::Numbers::pop(uint32_t region) {
   const uint32_t node = heads_[region];
   if (node == none) return none;
   heads_[region] = nodes_[node].next;
-  nodes_[node].next = unused_;
-  unused_ = node;
+  nodes_[node].next = free_node_;
+  free_node_ = node;
   if (heads_[region] == none && region + 1 < regions())
     filled_[region / 64] &= ~(uint64_t{1} << (region % 64));
   return nodes_[node].chunk;
@@ -203,7 +202,10 @@ ChunkSpace::Share ChunkSpace::share(unsigned threads) {
   share.free_.open(spare_region(), 2 * size_t{spare});
   MutexLock lock(mutex_);
   std::vector<uint32_t> chunks(spare);
-  for (uint32_t& chunk : chunks) chunk = free_.pop(spare_region());
+  for (uint32_t& chunk : chunks) {
+    chunk = free_.pop(spare_region());
+    PENSTOCK_CHECK(chunk != none, "more shares than threads");
+  }
   for (size_t i = spare; i-- > 0;) share.free_.put(spare_region(), chunks[i]);
   return share;
 }
@@ -229,6 +231,7 @@ void ChunkSpace::join(Share& share, std::span<List> lists) {
     for (uint32_t chunk = share.free_.pop(region); chunk != none; chunk = share.free_.pop(region))
       put(chunk);
   }
+  share.free_ = {};
 }
 
 // ---- what anybody may do with any chunk
@@ -248,7 +251,7 @@ uint32_t ChunkSpace::take(uint32_t region) {
 }
 
 // Before the lock is taken: what is known of chunks was written by other threads, mostly.
-void ChunkSpace::fetch(uint64_t first, uint64_t end) const {
+void ChunkSpace::prefetch_table(uint64_t first, uint64_t end) const {
   constexpr size_t line_bytes = 64;
   const auto* from = reinterpret_cast<const std::byte*>(chunks_.data() + first);
   const auto* to = reinterpret_cast<const std::byte*>(chunks_.data() + end);
@@ -275,7 +278,12 @@ std::byte* ChunkSpace::begin_reading(List& list, size_t index) {
 void ChunkSpace::begin_reading(std::span<List* const> lists) {
   // Where most of theirs are.
   const uint32_t region = lists.front()->region;
-  if (region + 1 < region_starts_.size()) fetch(region_starts_[region], region_starts_[region + 1]);
+  if (region + 1 < region_starts_.size()) {
+    uint64_t count = 0;
+    for (const List* list : lists) count += list->chunks.size();
+    const uint64_t start = region_starts_[region];
+    prefetch_table(start, std::min<uint64_t>(start + count, region_starts_[region + 1]));
+  }
   MutexLock lock(mutex_);
   // It waits before it has begun with any.
   auto moves = [this](uint32_t chunk) { return chunks_[chunk].state == State::moving; };
@@ -316,7 +324,8 @@ void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
   auto first = from <= array_ ? 0 : static_cast<uint64_t>(from - array_) / chunk_bytes_;
   auto end =
       std::min<uint64_t>(array_chunks_, ceil_div(static_cast<uint64_t>(to - array_), chunk_bytes_));
-  fetch(first, end);
+  if (first >= end) return;
+  prefetch_table(first, end);
   Move memory[moves_max];
   for (;;) {
     const std::span<const Move> moves = std::span(memory).first(begin_moves(first, end, memory));
@@ -327,16 +336,15 @@ void ChunkSpace::clear(const std::byte* from, const std::byte* to) {
 }
 
 // Their new places are `reading` until the chunks are there, so that nobody moves them on.
-size_t ChunkSpace::begin_moves(uint64_t first, uint64_t end, std::span<Move> moves) {
+size_t ChunkSpace::begin_moves(uint64_t& first, uint64_t end, std::span<Move> moves) {
   MutexLock lock(mutex_);
   for (;;) {
     // What is free in the range must not become the new place of what is moved out of it.
-    bool used = false;
     for (Chunk& chunk : std::span(chunks_).subspan(first, end - first)) {
       if (chunk.state == State::free) chunk.state = State::output;
-      used = used || chunk.state != State::output;
     }
-    if (!used) return 0;
+    while (first < end && chunks_[first].state == State::output) ++first;  // for good
+    if (first == end) return 0;
     size_t count = 0;
     for (uint64_t i = first; i < end && count < moves.size(); ++i) {
       Chunk& chunk = chunks_[i];

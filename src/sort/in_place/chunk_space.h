@@ -48,16 +48,16 @@ class ChunkSpace {
   uint32_t rounds(unsigned threads) const;
   void list_round(uint32_t round, uint32_t rounds, std::vector<uint32_t>& chunks) const;
 
-  // Between divide() and what follows below, an array that is input is distributed by threads with a
-  // share of the space each. Call join() for all shares, from one thread or several.
+  // Distribution of an array that is input: each thread gets a share(), after divide() and before any
+  // append(). When all have been joined, the calls below are allowed.
   class Share;
   Share share(unsigned threads) EXCLUDES_LOCK(mutex_);
   void join(Share& share, std::span<List> lists) EXCLUDES_LOCK(mutex_);
 
   // All of these are thread-safe, but for two calls about one list at a time.
   //
-  // Appends a free chunk to the list and returns its address. `stays`: as after begin_reading(). A
-  // chunk must, as long as it is written while other threads may call clear().
+  // Appends a free chunk to the list and returns its address. `stays`: nobody moves it before
+  // end_reading(). Needed where other threads may call clear() while it is written.
   std::byte* append(List& list, bool stays = false) EXCLUDES_LOCK(mutex_);
   // From now on the chunk stays where it is until release().
   std::byte* begin_reading(List& list, size_t index) EXCLUDES_LOCK(mutex_);
@@ -101,7 +101,7 @@ class ChunkSpace {
     std::vector<uint32_t> heads_;   // nodes, one for each region
     std::vector<uint64_t> filled_;  // a bit for each region that has some
     std::vector<Node> nodes_;
-    uint32_t unused_ = none;  // nodes
+    uint32_t free_node_ = none;  // the first of those that hold nothing
   };
 
   struct Move {
@@ -114,10 +114,11 @@ class ChunkSpace {
   uint32_t spare_region() const { return static_cast<uint32_t>(region_starts_.size()); }
   uint32_t take(uint32_t region) REQUIRES_LOCK(mutex_);
   void put(uint32_t chunk) REQUIRES_LOCK(mutex_);
-  // Some of what is to be moved out of the range: how many. It waits for what is being read there.
-  size_t begin_moves(uint64_t first, uint64_t end, std::span<Move> moves) EXCLUDES_LOCK(mutex_);
+  // Some of what is to be moved out of the range: how many. It waits for what is being read there, and
+  // steps over what is cleared.
+  size_t begin_moves(uint64_t& first, uint64_t end, std::span<Move> moves) EXCLUDES_LOCK(mutex_);
   void end_moves(std::span<const Move> moves) EXCLUDES_LOCK(mutex_);
-  void fetch(uint64_t first, uint64_t end) const;
+  void prefetch_table(uint64_t first, uint64_t end) const;
 
   std::byte* array_ = nullptr;
   uint32_t array_chunks_ = 0;
@@ -130,7 +131,7 @@ class ChunkSpace {
   Condition changed_;  // a state, from reading or moving
   std::vector<Chunk> chunks_;
   Numbers free_ GUARDED_BY(mutex_);  // beside these, some that are output by now
-  uint64_t moved_ = 0;
+  uint64_t moved_ = 0;               // changed under the lock, read when all threads have ended
 };
 
 // What one thread has of the space while it distributes: its part of the spare chunks, and those of

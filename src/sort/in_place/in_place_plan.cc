@@ -44,8 +44,8 @@ InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, b
   plan.nested_buckets = std::clamp(plan.buckets, nested_buckets_min, nested_buckets_max);
 
   // Chunks: those that may be partly filled at one time (for each bucket and thread, and once more
-  // for each bucket, for the input's pace is not exactly the buckets') within a hundredth of the
-  // items, or 24 MiB and 8 MiB for each thread: with less, sixteen threads had chunks of 1 KiB.
+  // for each bucket, for the input's pace is not exactly the buckets'; a thread's share needs its buckets
+  // and one more) within a hundredth of the items, or 24 MiB and 8 MiB for each thread: with less, sixteen threads had chunks of 1 KiB.
   uint64_t partly_filled = (uint64_t{threads} + 1) * plan.buckets +
                            uint64_t{threads} * (nested_levels * plan.nested_buckets + 8) + 8;
   uint64_t allowed =
@@ -59,8 +59,9 @@ InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, b
   plan.sample_items = static_cast<uint32_t>(std::clamp<uint64_t>(items / 256, 1024, sample_max));
   uint64_t chunks = bytes / plan.chunk_bytes;
   double error = 1.25 / std::sqrt(static_cast<double>(plan.sample_items));
-  // Behind what the others are reading, too.
-  const auto others = static_cast<uint32_t>((threads - 1) * ceil_div(chunks, plan.buckets));
+  // Behind what the others are reading, too, as far as memory goes.
+  const auto others = static_cast<uint32_t>(std::min<uint64_t>(
+      (threads - 1) * ceil_div(chunks, plan.buckets), allowed / 2 / plan.chunk_bytes));
   plan.shift_chunks =
       in_order ? 0 : static_cast<uint32_t>(static_cast<double>(chunks) * error) + others + 1;
   plan.spare_chunks = static_cast<uint32_t>(partly_filled) + plan.shift_chunks;

@@ -92,8 +92,12 @@ class RecordSort {
 
   Status run() {
     if (plan_.buckets == 0) return sort_small();
-    if (auto status = open(); !status) return status;
-    if (!choose_buckets()) return {};
+    try {
+      if (auto status = open(); !status) return status;
+      if (!choose_buckets()) return {};
+    } catch (const std::bad_alloc&) {
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
+    }
     on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
     on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
@@ -209,6 +213,7 @@ class RecordSort {
     for (size_t i = 0; i < sample.size(); ++i) sample[i] = prefix(sampled[i]);
     sort_sample(sample);
     map_ = map_for(sample, plan_.buckets, count_);
+    PENSTOCK_CHECK(plan_.spare_chunks / threads_ > map_.buckets, "too few spare chunks");
     std::vector<uint64_t> shares(map_.buckets, 0);
     for (uint64_t key : sample) ++shares[map_(key)];
     space_->divide(shares, plan_.shift_chunks);
@@ -311,7 +316,8 @@ class RecordSort {
     }
   };
 
-  void distribute(Worker& worker) {
+  // From here on records are on their way: what throws stops the program.
+  void distribute(Worker& worker) noexcept {
     Scatter scatter(this, map_, pos_, worker.lists, &worker.share);
     auto read = [&](uint32_t chunk, uint32_t next) {
       scatter.add(space_->address(chunk), plan_.chunk_records, space_->address(next));
@@ -352,7 +358,7 @@ class RecordSort {
     return keys.low == keys.high;
   }
 
-  void finish_buckets(Worker& worker) {
+  void finish_buckets(Worker& worker) noexcept {
     for (;;) {
       const uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
       if (j >= map_.buckets) return;

@@ -277,7 +277,8 @@ uint64_t planned_extra_bytes(size_t count, size_t bytes, unsigned threads_max, b
   if (plan.buckets == 0) return worker + count * bytes;
   const size_t chunk_bytes = plan.chunk_records * bytes;
   return threads * (worker + chunk_bytes + uint64_t{plan.buckets} * 64) +
-         uint64_t{plan.spare_chunks} * chunk_bytes + ceil_div(count, plan.chunk_records) * 32;
+         uint64_t{plan.spare_chunks} * chunk_bytes +
+         (ceil_div(count, plan.chunk_records) + plan.spare_chunks) * 40;
 }
 
 TEST(RecordSort, TakesNoMoreMemoryThanPromised) {
