@@ -53,17 +53,21 @@ InPlacePlan plan_in_place(uint64_t items, size_t item_bytes, unsigned threads, b
   plan.chunk_bytes =
       std::clamp<size_t>(std::bit_floor(std::max<uint64_t>(allowed / partly_filled, 1)),
                          chunk_bytes_min, chunk_bytes_max);
-  // How much lies in front of a bucket is known from the sample. Somewhere in the array it is more by
-  // 1.25 / sqrt(sample) of all items, in one of 23 sorts.
   const uint64_t sample_max = std::max<uint64_t>(65536, std::min<uint64_t>(items / 2048, 262144));
   plan.sample_items = static_cast<uint32_t>(std::clamp<uint64_t>(items / 256, 1024, sample_max));
-  uint64_t chunks = bytes / plan.chunk_bytes;
-  double error = 1.25 / std::sqrt(static_cast<double>(plan.sample_items));
-  // Behind what the others are reading, too, as far as memory goes.
-  const auto others = static_cast<uint32_t>(std::min<uint64_t>(
-      (threads - 1) * ceil_div(chunks, plan.buckets), allowed / 2 / plan.chunk_bytes));
-  plan.shift_chunks =
-      in_order ? 0 : static_cast<uint32_t>(static_cast<double>(chunks) * error) + others + 1;
+  // How much lies in front of a bucket is known from the sample. Somewhere in the array it is more by
+  // 1.25 / sqrt(sample) of all items in one of 23 sorts, by 0.75 in one of three. And what is written
+  // should lie behind what the other threads are reading, as far as memory goes. Of few items there
+  // is less to move than memory to save.
+  const uint64_t chunks = bytes / plan.chunk_bytes;
+  const bool many = bytes >= 64 * MiB;
+  const double error = (many ? 1.25 : 0.75) / std::sqrt(static_cast<double>(plan.sample_items));
+  const uint64_t others = many ? std::min<uint64_t>((threads - 1) * ceil_div(chunks, plan.buckets),
+                                                    allowed / 2 / plan.chunk_bytes)
+                               : 0;
+  plan.shift_chunks = in_order ? 0
+                               : static_cast<uint32_t>(static_cast<double>(chunks) * error) +
+                                     static_cast<uint32_t>(others) + 1;
   plan.spare_chunks = static_cast<uint32_t>(partly_filled) + plan.shift_chunks;
   return plan;
 }

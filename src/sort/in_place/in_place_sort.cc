@@ -50,7 +50,8 @@ namespace penstock::sorting {
 namespace {
 
 constexpr uint64_t thread_bytes_min = 4 << 20;  // below, a thread is not worth its start
-constexpr size_t chunk_table_bytes = 40;        // of ChunkSpace, shares and lists, for each chunk
+constexpr size_t chunk_table_bytes = 32;        // of ChunkSpace and lists, for each chunk
+constexpr size_t spare_table_bytes = 40;        // of shares, too
 constexpr size_t nested_sample_items = 8192;
 
 template <class T>
@@ -59,7 +60,8 @@ uint64_t extra_bytes_of(const InPlacePlan& plan, uint64_t items) {
   if (plan.buckets == 0) return bytes;
   bytes += uint64_t{plan.spare_chunks} * plan.chunk_bytes;
   bytes += plan.threads * LineScatter<T>::bytes_needed(plan.buckets);
-  bytes += (ceil_div(items * sizeof(T), plan.chunk_bytes) + plan.spare_chunks) * chunk_table_bytes;
+  bytes += ceil_div(items * sizeof(T), plan.chunk_bytes) * chunk_table_bytes +
+           plan.spare_chunks * spare_table_bytes;
   if (std::is_integral_v<T>) bytes += plan.threads * sizeof(HeavyTally) + sizeof(HeavyKeys);
   return bytes;
 }
