@@ -116,7 +116,8 @@ class MemoryOfACall : public testing::Test {
                 static_cast<double>(stats.peak_bytes) / MiB, static_cast<double>(*growth) / MiB,
                 stats.seconds);
     EXPECT_LE(*growth, stats.peak_bytes + tolerance_bytes);
-    EXPECT_GE(*growth, stats.peak_bytes / 4) << "what is measured is the call";
+    // A reader that others keep from the processors has few blocks at a time.
+    EXPECT_GE(*growth, stats.peak_bytes / 8) << "what is measured is the call";
   }
 
   const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
