@@ -60,9 +60,9 @@ double median(std::vector<double> samples) {
   return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
 }
 
-std::vector<unsigned> thread_counts() {
+std::vector<unsigned> thread_counts(const Options& options) {
   std::vector<unsigned> counts = {1, 2};
-  while (2 * counts.back() <= std::thread::hardware_concurrency())
+  while (!options.quick && 2 * counts.back() <= std::thread::hardware_concurrency())
     counts.push_back(2 * counts.back());
   return counts;
 }

@@ -85,8 +85,9 @@ double seconds_of(Work&& work) {
 // The middle one; the mean of the two middle ones when their number is even. REQUIRES: not empty.
 double median(std::vector<double> samples);
 
-// One thread, two, and then twice as many each time up to this machine's processors.
-std::vector<unsigned> thread_counts();
+// One thread, two, and then twice as many each time up to this machine's processors; a quick run, no
+// more than two.
+std::vector<unsigned> thread_counts(const Options& options);
 
 // Keeps a value that nobody reads from being optimized away.
 template <class T>

@@ -325,7 +325,7 @@ Result<Report> run_partition(const Options& options) {
   Report report;
   // With several threads, each can end a block in every bucket.
   const uint64_t ends =
-      std::max(uint64_t{1} << bits_max, uint64_t{thread_counts().back()} << threaded_bits);
+      std::max(uint64_t{1} << bits_max, uint64_t{thread_counts(options).back()} << threaded_bits);
   auto pool = touched_pool(items * sizeof(uint64_t), ends);
   if (!pool) return std::unexpected(pool.error());
 
@@ -357,7 +357,7 @@ Result<Report> run_partition(const Options& options) {
     }
 
     bench->choose(threaded_bits);
-    for (const unsigned threads : thread_counts()) {
+    for (const unsigned threads : thread_counts(options)) {
       if (threads == 1) continue;
       std::vector<Contender> contenders;
       for (const Method& method : methods)
@@ -388,7 +388,7 @@ Result<Report> run_partition(const Options& options) {
   if (!bench) return std::unexpected(bench.error());
   bench->choose(threaded_bits);
   std::vector<Contender> contenders;
-  const std::vector<unsigned> counts = thread_counts();
+  const std::vector<unsigned> counts = thread_counts(options);
   for (const unsigned threads : counts) {
     contenders.push_back(contender_of(*bench, *pool, pieces, threads));
     contenders.back().what += fmt::format(", {} threads", threads);

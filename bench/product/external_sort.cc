@@ -362,7 +362,7 @@ Status Bench::speedups() {
   const std::string input = scratch_.file("input");
   Result<nlohmann::json> before = make_input(input, u64_words, sizes_.u64_bytes);
   if (!before) return std::unexpected(before.error());
-  const std::vector<unsigned> counts = thread_counts();
+  const std::vector<unsigned> counts = thread_counts(options_);
   std::vector<std::vector<double>> seconds(counts.size());
   for (unsigned run = 0; run < runs(); ++run) {
     for (size_t i = 0; i < counts.size(); ++i) {

@@ -488,7 +488,7 @@ Status Bench<T>::large() {
     if (!course) return std::unexpected(course.error());
     report_.add(row(power(items), "share of the array on huge pages"), "",
                 {course->work.huge_share()});
-    std::vector<unsigned> counts = thread_counts();
+    std::vector<unsigned> counts = thread_counts(options_);
     std::ranges::reverse(counts);  // one thread last: `fast` is of it
     for (unsigned threads : counts) {
       const std::string suffix = fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
