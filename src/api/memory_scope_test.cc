@@ -106,7 +106,11 @@ class MemoryOfACall : public testing::Test {
   void expect_kept(const char* what, const Operation& operation) const {
     SCOPED_TRACE(what);
     decltype(operation()) done;
-    const auto growth = growth_of([&] { done = operation(); });
+    auto growth = growth_of([&] { done = operation(); });
+    auto is_little = [&] { return done && growth && *growth < stats_of(*done).peak_bytes / 4; };
+    // A reader that others keep from the processors has few blocks at a time: then it is called again.
+    for (int again = 0; again < 3 && is_little(); ++again)
+      growth = growth_of([&] { done = operation(); });
     ASSERT_TRUE(done) << done.error().message();
     const auto& stats = stats_of(*done);
     EXPECT_EQ(stats.memory_scope, MemoryScope::call);
@@ -116,8 +120,7 @@ class MemoryOfACall : public testing::Test {
                 static_cast<double>(stats.peak_bytes) / MiB, static_cast<double>(*growth) / MiB,
                 stats.seconds);
     EXPECT_LE(*growth, stats.peak_bytes + tolerance_bytes);
-    // A reader that others keep from the processors has few blocks at a time.
-    EXPECT_GE(*growth, stats.peak_bytes / 8) << "what is measured is the call";
+    EXPECT_GE(*growth, stats.peak_bytes / 4) << "what is measured is the call";
   }
 
   const std::filesystem::path folder_ = std::filesystem::temp_directory_path() /
