@@ -4,6 +4,8 @@
 //
 // See chunk_space.cc for the idea.
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +54,17 @@ class ChunkSpace {
   // append(). When all have been joined, the calls below are allowed.
   class Share;
   Share share(unsigned threads) EXCLUDES_LOCK(mutex_);
+  // One of several threads that read the array.
+  struct Reader {
+    unsigned index;
+    unsigned threads;
+    bool in_order;
+    std::atomic<uint32_t>& next_round;  // begins with 0, for all of them
+  };
+  // Calls read(chunk, next) for its chunks, which are the share's then: in order for its part of the
+  // array, otherwise for rounds as they come. `next` will be read after it.
+  template <class Read>
+  void read_array(const Reader& reader, Share& share, Read read) const;
   void join(Share& share, std::span<List> lists) EXCLUDES_LOCK(mutex_);
 
   // All of these are thread-safe, but for two calls about one list at a time.
@@ -147,5 +160,27 @@ class ChunkSpace::Share {
   const ChunkSpace* space_ = nullptr;
   Numbers free_;
 };
+
+template <class Read>
+void ChunkSpace::read_array(const Reader& reader, Share& share, Read read) const {
+  if (reader.in_order) {
+    const uint64_t chunks = array_chunks_;
+    const auto end = static_cast<uint32_t>(chunks * (reader.index + 1) / reader.threads);
+    for (auto i = static_cast<uint32_t>(chunks * reader.index / reader.threads); i < end; ++i) {
+      read(i, i + 1);
+      share.release_input(i);
+    }
+    return;
+  }
+  const uint32_t all = rounds(reader.threads);
+  std::vector<uint32_t> chunks;
+  for (uint32_t round = reader.next_round++; round < all; round = reader.next_round++) {
+    list_round(round, all, chunks);
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      read(chunks[i], chunks[std::min(i + 1, chunks.size() - 1)]);
+      share.release_input(chunks[i]);
+    }
+  }
+}
 
 }  // namespace penstock::sorting

@@ -392,7 +392,7 @@ class Distribution {
   }
 
   void run() {
-    in_threads([this](unsigned t) { distribute(workers_[t]); });
+    in_threads([this](unsigned t) { distribute(workers_[t], t); });
     uint64_t start = 0;
     for (uint32_t j = 0; j < buckets_; ++j) {
       starts_.push_back(start);
@@ -421,30 +421,22 @@ class Distribution {
   }
 
   // The thread that comes takes the next round, however few the others get.
-  void distribute(Worker& worker) {
+  void distribute(Worker& worker, unsigned index) {
     std::vector<uint64_t*> rooms(buckets_, nullptr);
-    const uint32_t rounds = space().rounds(threads_);
-    std::vector<uint32_t> chunks;
-    for (uint32_t round = next_++; round < rounds; round = next_++) {
-      space().list_round(round, rounds, chunks);
-      if (in_order_) {
-        chunks.resize(array_chunks_ * (round + 1) / rounds - array_chunks_ * round / rounds);
-        std::iota(chunks.begin(), chunks.end(), array_chunks_ * round / rounds);
-      }
-      for (uint32_t i : chunks) {
-        uint64_t words[chunk_words];
-        std::memcpy(words, space().address(i), chunk_bytes);
-        for (uint64_t word : words) {
-          const uint32_t bucket = bucket_of(word);
-          if (worker.counts[bucket]++ % chunk_words == 0) {
-            rooms[bucket] = reinterpret_cast<uint64_t*>(worker.share.append(worker.lists[bucket]));
-            std::memset(rooms[bucket], 0xee, chunk_bytes);
+    space().read_array(
+        {index, threads_, in_order_, next_}, worker.share, [&](uint32_t chunk, uint32_t) {
+          uint64_t words[chunk_words];
+          std::memcpy(words, space().address(chunk), chunk_bytes);
+          for (uint64_t word : words) {
+            const uint32_t bucket = bucket_of(word);
+            if (worker.counts[bucket]++ % chunk_words == 0) {
+              rooms[bucket] =
+                  reinterpret_cast<uint64_t*>(worker.share.append(worker.lists[bucket]));
+              std::memset(rooms[bucket], 0xee, chunk_bytes);
+            }
+            *rooms[bucket]++ = word;
           }
-          *rooms[bucket]++ = word;
-        }
-        worker.share.release_input(i);
-      }
-    }
+        });
     space().join(worker.share, worker.lists);
   }
 

@@ -222,25 +222,11 @@ class InPlaceSort {
       distribute_from_outside(worker, add);
     } else {
       if (worker.index == 0) add(in_, head_items_, in_);
-      auto read = [&](uint32_t chunk, uint32_t next) {
-        add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
-            reinterpret_cast<const T*>(space_->address(next)));
-        worker.share.release_input(chunk);
-      };
-      if (in_order_) {
-        const uint64_t chunks = space_->array_chunks();
-        const auto end = static_cast<uint32_t>(chunks * (worker.index + 1) / threads_);
-        for (auto i = static_cast<uint32_t>(chunks * worker.index / threads_); i < end; ++i)
-          read(i, i + 1);
-      } else {
-        const uint32_t rounds = space_->rounds(threads_);
-        std::vector<uint32_t> chunks;
-        for (uint32_t round = next_++; round < rounds; round = next_++) {
-          space_->list_round(round, rounds, chunks);
-          for (size_t i = 0; i < chunks.size(); ++i)
-            read(chunks[i], chunks[std::min(i + 1, chunks.size() - 1)]);
-        }
-      }
+      space_->read_array({worker.index, threads_, in_order_, next_}, worker.share,
+                         [&](uint32_t chunk, uint32_t next) {
+                           add(reinterpret_cast<const T*>(space_->address(chunk)), chunk_items_,
+                               reinterpret_cast<const T*>(space_->address(next)));
+                         });
       if (worker.index + 1 == threads_) add(in_ + tail_start_, count_ - tail_start_, in_);
     }
     for (uint32_t j = 0; j < map_.buckets; ++j)

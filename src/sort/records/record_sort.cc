@@ -319,24 +319,11 @@ class RecordSort {
   // From here on records are on their way: what throws stops the program.
   void distribute(Worker& worker) noexcept {
     Scatter scatter(this, map_, pos_, worker.lists, &worker.share);
-    auto read = [&](uint32_t chunk, uint32_t next) {
-      scatter.add(space_->address(chunk), plan_.chunk_records, space_->address(next));
-      worker.share.release_input(chunk);
-    };
-    if (in_order_) {
-      const uint64_t chunks = space_->array_chunks();
-      const auto end = static_cast<uint32_t>(chunks * (worker.index + 1) / threads_);
-      for (auto i = static_cast<uint32_t>(chunks * worker.index / threads_); i < end; ++i)
-        read(i, i + 1);
-    } else {
-      const uint32_t rounds = space_->rounds(threads_);
-      std::vector<uint32_t> chunks;
-      for (uint32_t round = next_++; round < rounds; round = next_++) {
-        space_->list_round(round, rounds, chunks);
-        for (size_t i = 0; i < chunks.size(); ++i)
-          read(chunks[i], chunks[std::min(i + 1, chunks.size() - 1)]);
-      }
-    }
+    space_->read_array({worker.index, threads_, in_order_, next_}, worker.share,
+                       [&](uint32_t chunk, uint32_t next) {
+                         scatter.add(space_->address(chunk), plan_.chunk_records,
+                                     space_->address(next));
+                       });
     if (worker.index + 1 == threads_)
       scatter.add(records_ + tail_start_ * record_bytes_, count_ - tail_start_, nullptr);
     worker.counts = scatter.counts();
