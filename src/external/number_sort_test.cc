@@ -20,8 +20,9 @@ namespace {
 constexpr uint64_t memory_bytes = 14 * MiB;
 constexpr uint64_t input_bytes = 20 * MiB;
 
-// With temporaries that are packed, and as they are.
-class NumberSortTest : public SortFixture, public testing::WithParamInterface<bool> {
+// With temporaries that are packed, and as they are; distributed by one thread, and by several.
+class NumberSortTest : public SortFixture,
+                       public testing::WithParamInterface<std::tuple<bool, unsigned>> {
  protected:
   // Sorts `items` by this sample of encoded keys, and compares with a plain sort.
   template <class T>
@@ -33,9 +34,14 @@ class NumberSortTest : public SortFixture, public testing::WithParamInterface<bo
     auto in = file::File::open_read(path("in"));
     auto out = file::File::create_output(path("out"));
     EXPECT_TRUE(in && out);
+    const auto [packs, threads] = GetParam();
+    options.threads = threads;
     Context context(options);
-    BucketSort sort(context, memory_bytes, {path("temporaries")}, GetParam());
+    BucketSort sort(context, memory_bytes, {path("temporaries")}, packs);
     uint64_t bytes = items.size() * sizeof(T);
+    const bool side_by_side = threads > 1 && !(options.unique && sizeof(T) == 16);
+    EXPECT_EQ(plan_buckets(options, memory_bytes, {.bytes = bytes}).split_threads,
+              side_by_side ? threads : 1);
     const std::vector<Piece> pieces = {{.file = &*in, .bytes = bytes}};
     auto stored = sort.run({.pieces = pieces,
                             .bytes = bytes,
@@ -182,8 +188,13 @@ TEST_P(NumberSortTest, AnEmptySampleIsNoObstacle) {
   sort_and_compare(options_of(record::Type::f64), items, {});
 }
 
-INSTANTIATE_TEST_SUITE_P(, NumberSortTest, testing::Bool(),
-                         [](const auto& packs) { return packs.param ? "Packed" : "Plain"; });
+INSTANTIATE_TEST_SUITE_P(, NumberSortTest,
+                         testing::Values(std::tuple(false, 1u), std::tuple(true, 1u),
+                                         std::tuple(false, 4u)),
+                         [](const auto& given) {
+                           return std::string(std::get<0>(given.param) ? "Packed" : "Plain") +
+                                  std::to_string(std::get<1>(given.param));
+                         });
 
 class PackingTest : public SortFixture {
  protected:

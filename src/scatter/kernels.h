@@ -56,6 +56,8 @@ struct Kernels {
   // REQUIRES: `order` is plain, or the map is by range or by splitters.
   void (*scatter_lines)(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,
                         Lines& lines, const T* ahead);
+  // Adds to counts[bucket] how many of the items belong to it. REQUIRES: as above, and `order` is plain.
+  void (*count)(const T* items, size_t count, const BucketMap& map, uint32_t* counts);
   // Items go, encoded, to slots. False when more than an eighth of all so far did not fit: give up.
   // REQUIRES: `map` is by range; T is not KeyValue32.
   bool (*scatter_slots)(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,

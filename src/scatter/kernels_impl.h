@@ -354,6 +354,40 @@ void scatter_lines(const T* items, size_t count, const BucketMap& map, const Key
   scatter_in_order<true>(items, count, map, order, lines, ahead);
 }
 
+// ---- counted only
+
+template <size_t group, class T, class Number>
+[[gnu::always_inline]] inline void count_numbered(const T* items, size_t count, uint32_t* counts,
+                                                  Number number) {
+  alignas(64) uint32_t numbers[group];
+  for (size_t i = 0; i < count; i += group) {
+    const size_t here = std::min(group, count - i);
+    number(items + i, here, numbers);
+    asm volatile("" : : "r"(numbers) : "memory");  // stored, not taken from vectors one by one
+    for (size_t k = 0; k < here; ++k) ++counts[numbers[k]];
+  }
+}
+
+template <class T>
+void count_items(const T* items, size_t count, const BucketMap& map, uint32_t* counts) {
+  const KeyOrder plain;
+  if (map.searches()) {
+    const auto tree = tree_of<KeyWord<T>>(map);
+    count_numbered<32>(items, count, counts,
+                       [&](const T* in, size_t n, uint32_t* numbers)
+                           __attribute__((always_inline)) {
+                             number_items_by_search<true>(in, n, tree, plain, numbers);
+                           });
+  } else {
+    const RangeNumbers range(map);
+    count_numbered<32>(items, count, counts,
+                       [&](const T* in, size_t n, uint32_t* numbers)
+                           __attribute__((always_inline)) {
+                             number_items_by_range<true, true>(in, n, range, plain, numbers);
+                           });
+  }
+}
+
 // ---- to slots
 
 template <bool plain, class T>
@@ -401,10 +435,11 @@ bool scatter_slots(const T* items, size_t count, const BucketMap& map, const Key
 }
 
 template <class T>
-constexpr Kernels<T> table = {scatter_lines<T>, scatter_slots<T>};
+constexpr Kernels<T> table = {scatter_lines<T>, count_items<T>, scatter_slots<T>};
 // Of pairs of 32 bits the sort makes words.
 template <>
-constexpr Kernels<KeyValue32> table<KeyValue32> = {scatter_lines<KeyValue32>, nullptr};
+constexpr Kernels<KeyValue32> table<KeyValue32> = {scatter_lines<KeyValue32>,
+                                                   count_items<KeyValue32>, nullptr};
 
 }  // namespace
 

@@ -73,6 +73,13 @@ class LineScatter {
     rooms_[array] = {line, nullptr};
   }
 
+  // The array continues so many bytes inside a line. When that is full it asks for room; what the line
+  // holds in front of them is not the array's.
+  void begin_within(uint32_t array, size_t bytes) {
+    at_[array] = static_cast<uint32_t>(array * line_bytes_ + bytes);
+    rooms_[array] = {};
+  }
+
   // `ahead`: what will be added next; it is fetched into the cache.
   // REQUIRES: `order` is plain, or the map is by range or by splitters.
   void add(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,

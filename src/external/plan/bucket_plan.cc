@@ -117,13 +117,41 @@ uint64_t buckets_within(uint64_t blocks) {
   return blocks * 3 / 4;
 }
 
+// Numbers that several threads distribute are read twice, to be counted first (split/number_window.h).
+// That pays from a few threads on, and where each bucket gets more of a window than its edges. More
+// threads than these wait for each other (16 took twice as long as 8, and as much as one).
+void set_split_threads(BucketPlan& plan, const Needs& needs) {
+  constexpr unsigned threads_max = 8, number_threads_min = 4;
+  constexpr uint64_t bytes_per_bucket = 512, bytes_per_thread = 64 * KiB;
+  constexpr uint64_t stretch_bytes_min = 1 * KiB;
+  constexpr uint64_t memory_share = 32;
+  const unsigned threads = std::clamp(needs.options.threads, 1u, threads_max);
+  const uint64_t bytes = plan.buckets * bytes_per_bucket;
+  const uint64_t bytes_of_all = threads * (bytes + bytes_per_thread);
+  plan.split_threads = 1;
+  plan.split_bytes = bytes;
+  if (!needs.numeric()) {
+    plan.split_threads = threads;
+    return;
+  }
+  // Where repeats of a key are dropped, it matters which pair is the first.
+  const bool first_matters =
+      needs.options.unique && needs.options.format.record_bytes == sizeof(sorting::KeyValue);
+  if (threads < number_threads_min || first_matters ||
+      bytes_of_all > needs.memory_bytes / memory_share ||
+      plan.read_block_bytes / threads < plan.buckets * stretch_bytes_min)
+    return;
+  plan.split_threads = threads;
+  plan.split_bytes = bytes_of_all;
+}
+
 // What the two phases leave for the arena.
 uint64_t arena_bytes_for(const BucketPlan& plan, const Needs& needs, uint64_t region_bytes) {
   const uint64_t reader_bytes = (plan.read_blocks + 1) * plan.read_block_bytes;
   const uint64_t requests_bytes = needs.memory_bytes / block_bytes_min * sizeof(file::Request);
-  const uint64_t taken = fixed_bytes + requests_bytes +
-                         std::max(reader_bytes + plan.buckets * distributor_bytes_per_bucket,
-                                  sorters_bytes(plan, needs, region_bytes));
+  const uint64_t taken =
+      fixed_bytes + requests_bytes +
+      std::max(reader_bytes + plan.split_bytes, sorters_bytes(plan, needs, region_bytes));
   return needs.memory_bytes > taken ? needs.memory_bytes - taken : 0;
 }
 
@@ -146,6 +174,7 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   const unsigned threads = needs.options.threads;
   plan.buckets = static_cast<uint32_t>(
       std::clamp<uint64_t>(needs.input.bytes / needs.bucket_bytes_min(), 1, buckets_min));
+  set_split_threads(plan, needs);
   set_sorters(plan, std::min(threads, plan.buckets), threads);
   const uint64_t room_bytes = arena_bytes_for(
       plan, needs, std::min(region_bytes_expected(plan, needs), needs.sorted_bytes));
@@ -182,6 +211,7 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
   plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(
       static_cast<uint64_t>(size_error * static_cast<double>(needs.sorted_bytes)) / share_bytes,
       std::min(buckets_min, most), most));
+  set_split_threads(plan, needs);
   const uint64_t expected_bytes = region_bytes_expected(plan, needs);
   if (expected_bytes > share_bytes) {
     set_sorters(plan, std::clamp<uint64_t>(about_bytes / expected_bytes, 2, plan.sorters + 1) - 1,
@@ -207,6 +237,9 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
       plan.buckets,
       std::max<uint64_t>(1,
                          buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
+  // A window that comes to the end of every block has another one for each.
+  if (blocks < 2 * plan.buckets + 2 * ceil_div(split_window_bytes_max, plan.block_bytes))
+    plan.split_threads = 1;
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
   plan.region_bytes_max = std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
   plan.splits = 1;

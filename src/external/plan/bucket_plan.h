@@ -16,8 +16,8 @@ namespace penstock::external {
 // (split.h), and its check and how long it is, 8 (StoredBlock, or file/block_checks.h). What lists
 // have in reserve while they grow is a quarter of that (append_to_list()).
 inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
-// Lines and tables of the distribution.
-inline constexpr uint64_t distributor_bytes_per_bucket = 512;
+// What a thread that distributes has of numbers at a time, at most.
+inline constexpr size_t split_window_bytes_max = 1 * MiB;
 // Lists of so much are planned for in any case.
 inline constexpr uint64_t lists_free_bytes = 64 * KiB;
 
@@ -30,6 +30,8 @@ struct BucketPlan {
   size_t read_block_bytes = 0;  // of the input
   uint32_t read_blocks = 8;
   uint64_t item_bytes_max = 0;  // which the reader can come back to
+  unsigned split_threads = 1;   // that distribute side by side
+  uint64_t split_bytes = 0;     // their lines and tables
   // The second phase: sorts side by side, each by so many threads.
   unsigned sorters = 1;
   unsigned sorter_threads = 1;

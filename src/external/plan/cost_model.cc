@@ -301,7 +301,7 @@ double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes
   return machine_.request_seconds * std::max(requests, static_cast<double>(phase.seeks));
 }
 
-// A thread that distributes numbers has nobody beside it but the one that uses memory first. Texts
+// A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Texts
 // are looked up by all, and put in turn.
 PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
   const bool numeric = options_.format.numeric();
@@ -309,7 +309,8 @@ PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) cons
   if (!numeric) rate *= growth(text_split_growth, plan.buckets, trial_buckets);
   return {.processor_seconds = rate * static_cast<double>(phase.bytes_read) +
                                seconds_of_requests(phase, plan.read_block_bytes),
-          .lanes = lanes(numeric ? 1 : std::min<double>(options_.threads, split_lanes_max)),
+          .lanes = lanes(numeric ? plan.split_threads
+                                 : std::min<double>(plan.split_threads, split_lanes_max)),
           .touched_bytes = std::min(plan.arena_bytes, phase.bytes_read)};
 }
 

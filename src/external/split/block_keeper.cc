@@ -100,17 +100,25 @@ std::byte* BlockKeeper::next_block(uint32_t bucket) {
 }
 
 uint32_t BlockKeeper::take_block() {
-  while (spilled_from_ > 0 && arena_.blocks_free() + in_flight_ < options_.write_blocks)
+  while (spilled_from_ > 0 &&
+         arena_.blocks_free() + in_flight_ + leaving_.size() < options_.write_blocks)
     spill_down_to(spilled_from_ - 1);
+  provide(1);
+  return arena_.take();
+}
+
+void BlockKeeper::provide(uint32_t blocks) {
   for (;;) {
-    const uint32_t block = arena_.take();
-    if (block != no_block) return block;
+    write_filled();
+    if (arena_.blocks_free() >= blocks) return;
     if (in_flight_ > 0) {
       finish_write();
-      continue;
+    } else if (!leaving_.empty()) {
+      fills_.wait_for(leaving_.front().fills);
+    } else {
+      PENSTOCK_CHECK(spilled_from_ > 0, "every bucket has a block, and some are left over");
+      spill_down_to(spilled_from_ - 1);
     }
-    PENSTOCK_CHECK(spilled_from_ > 0, "every bucket has a block, and some are left over");
-    spill_down_to(spilled_from_ - 1);
   }
 }
 
@@ -151,6 +159,7 @@ void BlockKeeper::spill_rest(uint32_t bucket) {
 // What memory does not hold goes as a whole: a bucket too large to be sorted there and what follows
 // it; then what there is no room for, each bucket in blocks of its own.
 Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
+  write_filled();
   for (uint32_t bucket = 0; bucket < spilled_from_; ++bucket) {
     if (!region_bytes(bucket)) spill_down_to(bucket);
   }
@@ -182,6 +191,19 @@ Result<Split> BlockKeeper::finish(const RegionBytes& region_bytes) {
 
 // The block is free again when it is written.
 void BlockKeeper::write(uint32_t bucket, uint32_t block, uint64_t bytes) {
+  leaving_.push_back({bucket, block, bytes, fills_.begun()});
+  write_filled();
+}
+
+void BlockKeeper::write_filled() {
+  while (!leaving_.empty() && leaving_.front().fills <= fills_.ended()) {
+    const Leaving next = leaving_.front();
+    leaving_.pop_front();
+    start_write(next.bucket, next.block, next.bytes);
+  }
+}
+
+void BlockKeeper::start_write(uint32_t bucket, uint32_t block, uint64_t bytes) {
   if (!error_ && spills_.empty()) {
     if (auto status = open_spills(); !status) error_ = status.error();
   }

@@ -4,6 +4,7 @@
 // the rest goes to temporaries, the last buckets first. What a block holds is the caller's
 // business: numbers or bytes of items that span blocks.
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "external/context.h"
 #include "external/spill/block_arena.h"
+#include "external/split/fills.h"
 #include "external/split/split.h"
 #include "file/engine.h"
 
@@ -25,7 +27,7 @@ struct BlockKeeperOptions {
   uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
 };
 
-// Thread safety: one thread. Invariants: each bucket fills one block at most; buckets from
+// Thread safety: one thread at a time. Invariants: each bucket fills one block at most; buckets from
 // spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
 class BlockKeeper {
  public:
@@ -41,6 +43,16 @@ class BlockKeeper {
   void close(uint32_t bucket, uint64_t block_bytes);
   // The same, and what it holds is not wanted.
   void drop(uint32_t bucket);
+
+  // Who gives a block's room to threads that fill it later says so before they are given any, and each of
+  // them when it has: what is full is written when all fills that have begun have ended.
+  // REQUIRES: provide() was called for the blocks that it is given.
+  uint64_t begin_fill() { return fills_.begin(); }
+  // Thread safety: any thread.
+  void end_fill(uint64_t fill) { fills_.end(fill); }
+  // So many blocks are free. Waits for the disk, and for those who fill what goes there. REQUIRES: each
+  // bucket can fill a block beside them.
+  void provide(uint32_t blocks);
   uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
 
   // What a bucket takes of the arena while it is sorted; nothing: more than there is, so that it is
@@ -62,12 +74,21 @@ class BlockKeeper {
     std::vector<StoredBlock> stored_blocks;
   };
 
+  // A block on its way to a temporary that may still be being filled.
+  struct Leaving {
+    uint32_t bucket, block;
+    uint64_t bytes;
+    uint64_t fills;  // until so many have ended
+  };
+
   uint64_t lists_bytes() const;
   uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
   uint32_t take_block();
   void spill_down_to(uint32_t bucket);
   void spill_rest(uint32_t bucket);
   void write(uint32_t bucket, uint32_t block, uint64_t bytes);
+  void write_filled();
+  void start_write(uint32_t bucket, uint32_t block, uint64_t bytes);
   uint32_t compress(uint32_t block, uint64_t bytes, uint64_t* stored_bytes);
   void finish_write();
   Status open_spills();
@@ -84,6 +105,8 @@ class BlockKeeper {
   uint64_t stored_bytes_ = 0;            // of these, on the disk
   std::vector<file::Request> requests_;  // one for each block
   uint32_t in_flight_ = 0;
+  Fills fills_;
+  std::deque<Leaving> leaving_;           // in the order in which they are written
   std::optional<Error> error_;            // the first
   std::unique_ptr<file::Engine> engine_;  // goes first: it waits for what is in flight
 };

@@ -17,6 +17,8 @@ namespace penstock::external {
 struct ItemWindow {
   static constexpr size_t items_max = 8192;
 
+  virtual ~ItemWindow() = default;
+
   const std::byte* begin = nullptr;
   std::vector<size_t> ends;     // of the items, behind `begin`
   bool lacks_line_end = false;  // the last one
@@ -26,15 +28,19 @@ struct ItemWindow {
   ItemSum sum;                // of all
   // Of the item behind them, at which the run ends.
   std::optional<record::RowFault> fault;
-  std::string key;  // room for one
+  std::string key;           // room for one
+  uint64_t fill_number = 0;  // what the keeper calls it, where it is filled behind its turn
 
   const std::byte* end() const { return ends.empty() ? begin : begin + ends.back(); }
 };
 
-// A window is found, looked at and put, in this order. Thread safety: find() and put() by one thread at a
-// time, for windows in the order of the input; look() by any, for windows of their own.
+// A window is found, looked at, put and filled, in this order. Thread safety: find() and put() by one
+// thread at a time, for windows in the order of the input; look() and fill() by any, for windows of their
+// own.
 class Distributor {
  public:
+  static constexpr size_t window_bytes_min = 64 * KiB;
+
   // `number_bytes`: of an item; 0: no numbers.
   Distributor(const SplitInput& input, uint32_t buckets, size_t number_bytes = 0)
       : keeper({.buckets = buckets,
@@ -46,12 +52,15 @@ class Distributor {
                input.place, input.arena) {}
   virtual ~Distributor() = default;
 
-  // What look() does is worth other threads.
-  virtual bool looks() const = 0;
+  // Of a window that one of so many threads takes, at most.
+  virtual size_t window_bytes_max() const { return window_bytes_min; }
+  virtual std::unique_ptr<ItemWindow> new_window() const { return std::make_unique<ItemWindow>(); }
   // Whole items from [at, end): none, where the first one does not end there. `last`: nothing follows `end`.
   virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
   virtual void look(ItemWindow& window) const = 0;
-  virtual void put(const ItemWindow& window) = 0;
+  virtual void put(ItemWindow& window) = 0;
+  // What put() has left to do.
+  virtual void fill(ItemWindow&) {}
   // Nothing more comes: what buckets' present blocks hold is told to the keeper.
   virtual void close() = 0;
   // What there is to say of a bucket, beside where it lies: its items, what these take that are

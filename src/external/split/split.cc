@@ -1,6 +1,8 @@
 #include "external/split/split.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -18,9 +20,6 @@
 namespace penstock::external {
 namespace {
 
-// Of the input, between two looks at errors and progress; at most a block of any reader.
-constexpr size_t window_bytes = 64 * KiB;
-
 // Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
 // to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
 // which are counted, that is more than is used.)
@@ -33,40 +32,43 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
 }
 
 // Whole items of a piece, window by window: each thread takes the next one, looks at its items, and puts
-// them to their buckets when the windows before have been put.
+// them to their buckets when the windows before have been put; or is given room for them then, and fills
+// it beside the others.
 //
-// Windows that were taken and not put lie within a block, as far back as any reader lets its user come
-// back. A line may be longer than any window: the pointer goes on behind it, and while such a window is
+// Windows that were taken and not filled lie within a block, as far back as any reader lets its user come
+// back: who is ahead waits. A line may be longer than any window: the pointer goes on behind it, and while such a window is
 // on its way no other one is taken.
 //
 // Thread safety: split() by any number of threads, which ends in each when all is taken.
 class PieceSplit {
  public:
-  PieceSplit(Context& context, const std::string& name, PieceReader& reader, size_t item_bytes_max,
+  PieceSplit(Context& context, const std::string& name, PieceReader& reader, const BucketPlan& plan,
              Distributor& distributor)
       : context_(context),
         name_(name),
         reader_(reader),
-        item_bytes_max_(item_bytes_max),
+        plan_(plan),
         distributor_(distributor),
+        window_bytes_(
+            std::clamp(round_down(reader.block_bytes() / plan.split_threads, window_bytes_min),
+                       window_bytes_min, distributor.window_bytes_max())),
+        windows_max_(std::max<uint64_t>(reader.block_bytes() / window_bytes_, 1)),
         items_before_(distributor.read.items),
         at_(reader.begin()) {}
 
-  // So many threads may be of use.
-  static size_t threads_for(const Context& context, const SplitInput& input, const Piece& piece,
-                            const PieceReader& reader, const Distributor& distributor) {
-    if (!distributor.looks()) return 1;
-    size_t windows = std::min(reader.block_bytes() / window_bytes, windows_max);
-    const bool is_known = !piece.in_order || input.plan.fits;
-    if (is_known) windows = std::min(windows, ceil_div(piece.bytes, window_bytes));
-    return std::clamp<size_t>(windows, 1, std::max(context.options.threads, 1u));
+  // So many threads are of use for what is known of the piece.
+  size_t threads_for(const Piece& piece) const {
+    size_t windows = windows_max_;
+    const bool is_known = !piece.in_order || plan_.fits;
+    if (is_known) windows = std::min(windows, ceil_div(piece.bytes, window_bytes_));
+    return std::clamp<size_t>(windows, 1, plan_.split_threads);
   }
 
   void split() EXCLUDES_LOCK(taking_, mutex_) {
-    ItemWindow window;
-    while (const std::optional<uint64_t> turn = take(window)) {
-      distributor_.look(window);
-      put(window, *turn);
+    const std::unique_ptr<ItemWindow> window = distributor_.new_window();
+    while (const std::optional<uint64_t> turn = take(*window)) {
+      distributor_.look(*window);
+      put(*window, *turn);
     }
   }
   Status status() EXCLUDES_LOCK(mutex_) {
@@ -75,12 +77,12 @@ class PieceSplit {
   }
 
  private:
-  static constexpr size_t windows_max = 8;
+  static constexpr size_t window_bytes_min = Distributor::window_bytes_min;
 
   // The number of the window that was taken. Nothing: there are no more.
   std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
     MutexLock lock(taking_);
-    while (!ended_ && status()) {
+    while (!ended_ && wait_for_passed(taken_)) {
       Result<bool> found = find(window);
       if (!found || window.ends.empty()) {
         ended_ = true;
@@ -98,7 +100,7 @@ class PieceSplit {
 
   // The next window; none is the end. True: it is a large one.
   Result<bool> find(ItemWindow& window) REQUIRES_LOCK(taking_) {
-    for (size_t bytes_wanted = window_bytes;;) {
+    for (size_t bytes_wanted = window_bytes_;;) {
       if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
       const size_t bytes = reader_.available(at_, bytes_wanted);
       window.ends.clear();
@@ -108,28 +110,26 @@ class PieceSplit {
       }
       const bool last = bytes < bytes_wanted;
       distributor_.find(at_, at_ + bytes, last, window);
-      if (!window.ends.empty()) return bytes_wanted > window_bytes;
+      if (!window.ends.empty()) return bytes_wanted > window_bytes_;
       if (last) {
         return failure(ErrorCode::corrupt,
                        "read the last " + std::to_string(bytes) + " bytes as an item", name_,
                        "another --format or --record");
       }
-      if (bytes_wanted >= item_bytes_max_) {
+      if (bytes_wanted >= plan_.item_bytes_max) {
         return failure(ErrorCode::out_of_memory,
                        "hold the item at byte " + std::to_string(at_ - reader_.begin()) +
                            ": it is longer than " + std::to_string(bytes_wanted) + " bytes",
                        name_, "a larger -S");
       }
-      bytes_wanted = std::min<size_t>(2 * bytes_wanted, item_bytes_max_);
+      bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
       wait_for_turn(taken_);
     }
   }
 
-  void put(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
+  void put(ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
     if (!wait_for_turn(turn)) return;
     distributor_.put(window);
-    // Those before were put, too.
-    reader_.passed(window.end());
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
       status = bad_row(
@@ -138,12 +138,32 @@ class PieceSplit {
           reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
     }
     finish_turn(turn, std::move(status));
+    distributor_.fill(window);
+    pass(window, turn);
+  }
+
+  // Nobody comes back to what lies in front of the first window that is not filled.
+  void pass(const ItemWindow& window, uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    filled_.emplace(turn, window.end());
+    const std::byte* at = nullptr;
+    for (; !filled_.empty() && filled_.begin()->first == passed_; ++passed_)
+      at = filled_.extract(filled_.begin()).mapped();
+    if (at == nullptr) return;
+    reader_.passed(at);
+    has_passed_.notify_all();
+  }
+  // Until one more fits the block that the reader lets its user come back to. False: as below.
+  bool wait_for_passed(uint64_t turn) EXCLUDES_LOCK(mutex_) {
+    MutexLock lock(mutex_);
+    while (turn - passed_ >= windows_max_ && status_) has_passed_.wait(mutex_);
+    return status_.has_value();
   }
 
   // False: the run has ended with an error.
   bool wait_for_turn(uint64_t turn) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
-    while (turn_ != turn && status_) changed_.wait(mutex_);
+    while (turn_ != turn && status_) waiter_of(turn).wait(mutex_);
     return status_.has_value();
   }
   // With an error none comes after it.
@@ -152,14 +172,20 @@ class PieceSplit {
     MutexLock lock(mutex_);
     ++turn_;
     if (status_) status_ = std::move(status);
-    changed_.notify_all();
+    if (status_) return waiter_of(turn_).notify_all();
+    for (Condition& waiter : has_turn_) waiter.notify_all();
+    has_passed_.notify_all();
   }
+  // Each has its own: to wake all for every window takes longer than the window. Fewer than these wait.
+  Condition& waiter_of(uint64_t turn) { return has_turn_[turn % has_turn_.size()]; }
 
   Context& context_;
   const std::string& name_;
   PieceReader& reader_;
-  const size_t item_bytes_max_;
+  const BucketPlan& plan_;
   Distributor& distributor_;
+  const size_t window_bytes_;
+  const uint64_t windows_max_;  // that were taken and not passed
   const uint64_t items_before_;
 
   Mutex taking_;  // comes first
@@ -168,8 +194,11 @@ class PieceSplit {
   bool ended_ GUARDED_BY(taking_) = false;
 
   Mutex mutex_;
-  Condition changed_;
-  uint64_t turn_ GUARDED_BY(mutex_) = 0;  // which window is to be put
+  std::array<Condition, 16> has_turn_;
+  Condition has_passed_;
+  uint64_t turn_ GUARDED_BY(mutex_) = 0;                            // which window is to be put
+  uint64_t passed_ GUARDED_BY(mutex_) = 0;                          // the first that is not filled
+  std::map<uint64_t, const std::byte*> filled_ GUARDED_BY(mutex_);  // ends of later ones that are
   Status status_ GUARDED_BY(mutex_);
 };
 
@@ -195,7 +224,7 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
   const auto distributor = format.numeric()
                                ? number_distributor(context, input, std::move(sample.numbers))
                                : string_distributor(context, input, std::move(sample.strings));
-  const MemoryCharge tables(plan.buckets * distributor_bytes_per_bucket);
+  const MemoryCharge tables(plan.split_bytes);
   BlockKeeper& keeper = distributor->keeper;
   if (auto status = keeper.open(); !status) return std::unexpected(status.error());
   const size_t extent_bytes = input.pieces.front().extent_bytes;
@@ -217,9 +246,8 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
     if (!toucher.joinable()) toucher = touch_ahead(context, input.pieces, input.arena);
     const std::string name =
         piece.file != nullptr ? piece.file->path() : input.place.directories.front();
-    PieceSplit split(context, name, **reader, plan.item_bytes_max, *distributor);
-    in_threads(PieceSplit::threads_for(context, input, piece, **reader, *distributor),
-               [&split](size_t) { split.split(); });
+    PieceSplit split(context, name, **reader, plan, *distributor);
+    in_threads(split.threads_for(piece), [&split](size_t) { split.split(); });
     if (auto status = split.status(); !status) return std::unexpected(status.error());
   }
   distributor->close();

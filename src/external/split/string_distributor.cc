@@ -31,8 +31,7 @@ class StringDistributor final : public Distributor {
         ends_(splitters_.buckets()),
         rests_(unique_ || uneven_ ? splitters_.buckets() : 0) {}
 
-  bool looks() const override { return true; }
-
+  size_t window_bytes_max() const override { return 512 * KiB; }
   void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) override {
     window.begin = at;
     window.lacks_line_end = false;
@@ -63,7 +62,7 @@ class StringDistributor final : public Distributor {
     }
   }
 
-  void put(const ItemWindow& window) override {
+  void put(ItemWindow& window) override {
     const std::byte* item = window.begin;
     for (size_t i = 0; i < window.ends.size(); ++i) {
       const std::byte* next = window.begin + window.ends[i];
