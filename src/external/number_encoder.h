@@ -18,6 +18,8 @@ class NumberEncoder {
   // `is_plain`: they compare so as they are.
   NumberEncoder(record::Type type, bool descending, bool is_plain)
       : type_(type), descending_(descending), is_plain_(is_plain) {}
+  NumberEncoder(const NumberEncoder& other)
+      : NumberEncoder(other.type_, other.descending_, other.is_plain_) {}
   NumberEncoder(record::Type type, bool descending)
       : NumberEncoder(type, descending, record::keys_are_plain(type, descending)) {}
 

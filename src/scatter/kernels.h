@@ -56,12 +56,13 @@ struct Kernels {
   // REQUIRES: `order` is plain, or the map is by range or by splitters.
   void (*scatter_lines)(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,
                         Lines& lines, const T* ahead);
-  // Adds to counts[bucket] how many of the items belong to it. REQUIRES: as above, and `order` is plain.
-  void (*count)(const T* items, size_t count, const BucketMap& map, uint32_t* counts);
   // Items go, encoded, to slots. False when more than an eighth of all so far did not fit: give up.
   // REQUIRES: `map` is by range; T is not KeyValue32.
   bool (*scatter_slots)(const T* items, size_t count, const BucketMap& map, const KeyOrder& order,
                         Slots<T>& slots, const T* ahead);
+  // Adds to counts[bucket] how many of the items belong to it.
+  // REQUIRES: `map` is by range or by splitters; T is uint32_t, uint64_t or KeyValue64.
+  void (*count)(const T* items, size_t count, const BucketMap& map, uint32_t* counts) = nullptr;
 };
 
 // For uint32_t, uint64_t, KeyValue32, KeyValue64, Key128; of uint8_t and uint16_t scatter_lines

@@ -435,11 +435,12 @@ bool scatter_slots(const T* items, size_t count, const BucketMap& map, const Key
 }
 
 template <class T>
-constexpr Kernels<T> table = {scatter_lines<T>, count_items<T>, scatter_slots<T>};
+constexpr Kernels<T> table = {scatter_lines<T>, scatter_slots<T>, count_items<T>};
+template <>
+constexpr Kernels<Key128> table<Key128> = {scatter_lines<Key128>, scatter_slots<Key128>};
 // Of pairs of 32 bits the sort makes words.
 template <>
-constexpr Kernels<KeyValue32> table<KeyValue32> = {scatter_lines<KeyValue32>,
-                                                   count_items<KeyValue32>, nullptr};
+constexpr Kernels<KeyValue32> table<KeyValue32> = {scatter_lines<KeyValue32>, nullptr};
 
 }  // namespace
 

@@ -117,31 +117,34 @@ uint64_t buckets_within(uint64_t blocks) {
   return blocks * 3 / 4;
 }
 
+constexpr uint64_t split_bytes_per_bucket = 512;
+
+void split_numbers_alone(BucketPlan& plan, const Needs& needs) {
+  if (!needs.numeric()) return;
+  plan.split_threads = 1;
+  plan.split_bytes = plan.buckets * split_bytes_per_bucket;
+}
+
 // Numbers that several threads distribute are read twice, to be counted first (split/number_window.h).
 // That pays from a few threads on, and where each bucket gets more of a window than its edges. More
 // threads than these wait for each other (16 took twice as long as 8, and as much as one).
 void set_split_threads(BucketPlan& plan, const Needs& needs) {
   constexpr unsigned threads_max = 8, number_threads_min = 4;
-  constexpr uint64_t bytes_per_bucket = 512, bytes_per_thread = 64 * KiB;
+  constexpr uint64_t bytes_per_thread = 64 * KiB;
   constexpr uint64_t stretch_bytes_min = 1 * KiB;
   constexpr uint64_t memory_share = 32;
   const unsigned threads = std::clamp(needs.options.threads, 1u, threads_max);
-  const uint64_t bytes = plan.buckets * bytes_per_bucket;
-  const uint64_t bytes_of_all = threads * (bytes + bytes_per_thread);
-  plan.split_threads = 1;
-  plan.split_bytes = bytes;
-  if (!needs.numeric()) {
-    plan.split_threads = threads;
-    return;
-  }
+  plan.split_threads = threads;
+  plan.split_bytes = plan.buckets * split_bytes_per_bucket;
+  if (!needs.numeric()) return;
+  const uint64_t bytes_of_all = threads * (plan.split_bytes + bytes_per_thread);
   // Where repeats of a key are dropped, it matters which pair is the first.
   const bool first_matters =
       needs.options.unique && needs.options.format.record_bytes == sizeof(sorting::KeyValue);
   if (threads < number_threads_min || first_matters ||
       bytes_of_all > needs.memory_bytes / memory_share ||
       plan.read_block_bytes / threads < plan.buckets * stretch_bytes_min)
-    return;
-  plan.split_threads = threads;
+    return split_numbers_alone(plan, needs);
   plan.split_bytes = bytes_of_all;
 }
 
@@ -237,9 +240,9 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
       plan.buckets,
       std::max<uint64_t>(1,
                          buckets_within(blocks - std::min<uint64_t>(blocks, plan.write_blocks)))));
-  // A window that comes to the end of every block has another one for each.
-  if (blocks < 2 * plan.buckets + 2 * ceil_div(split_window_bytes_max, plan.block_bytes))
-    plan.split_threads = 1;
+  // A window of numbers may come to the end of every bucket's block, and then takes another one for each.
+  if (blocks < 2 * plan.buckets + ceil_div(split_window_bytes_max, plan.block_bytes))
+    split_numbers_alone(plan, needs);
   // A bucket that is larger than the sample said is still sorted, with more of the margin.
   plan.region_bytes_max = std::min(2 * largest_bytes, plan.arena_bytes - plan.arena_bytes / 64);
   plan.splits = 1;

@@ -16,8 +16,8 @@ namespace penstock::external {
 // (split.h), and its check and how long it is, 8 (StoredBlock, or file/block_checks.h). What lists
 // have in reserve while they grow is a quarter of that (append_to_list()).
 inline constexpr uint64_t list_bytes_per_block = (4 + 8) * 5 / 4;
-// What a thread that distributes has of numbers at a time, at most.
-inline constexpr size_t split_window_bytes_max = 1 * MiB;
+// What one of several threads that distribute takes of the input at a time, at most.
+inline constexpr size_t split_window_bytes_max = 512 * KiB;
 // Lists of so much are planned for in any case.
 inline constexpr uint64_t lists_free_bytes = 64 * KiB;
 

@@ -160,5 +160,37 @@ TEST(BucketPlan, SortsTheBucketsOfMuchInputAsTheyAre) {
   }
 }
 
+// Texts always. Numbers from four threads on, where the tables of all are little beside the memory, and a
+// window that comes to the end of every block finds another one for each.
+TEST(BucketPlan, SeveralThreadsDistributeWhereThatPays) {
+  for (uint64_t memory = planned_bytes_min; memory <= 4 * GiB; memory *= 2) {
+    SortOptions lines;
+    lines.format = {record::Type::lines, 1};
+    lines.threads = 6;
+    EXPECT_EQ(plan_buckets(lines, memory, {.bytes = GiB, .item_bytes = 20}).split_threads, 6u);
+    for (const uint64_t bytes : {memory / 4, 2 * memory, 100 * memory}) {
+      for (const unsigned threads : {1u, 2u, 3u, 4u, 8u, 100u}) {
+        const BucketPlan plan =
+            plan_buckets(options_for(record::Type::u64, threads), memory, {.bytes = bytes});
+        SCOPED_TRACE(testing::Message()
+                     << memory / MiB << " MiB, " << bytes / MiB << " MiB, " << threads);
+        EXPECT_TRUE(threads >= 4 || plan.split_threads == 1);
+        EXPECT_LE(plan.split_threads, 8u);
+        EXPECT_LE(plan.split_bytes, std::max<uint64_t>(memory / 32, 512 * plan.buckets));
+        if (plan.split_threads == 1) continue;
+        const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
+        EXPECT_GE(blocks, 2 * plan.buckets + split_window_bytes_max / plan.block_bytes);
+      }
+    }
+  }
+  const SortOptions eight = options_for(record::Type::u64, 8);
+  EXPECT_EQ(plan_buckets(eight, 512 * MiB, {.bytes = 4 * GiB}).split_threads, 8u);
+  EXPECT_EQ(plan_buckets(eight, 8 * GiB, {.bytes = 4 * GiB}).split_threads, 8u);
+  SortOptions pairs = options_for(record::Type::kv64, 8);
+  EXPECT_EQ(plan_buckets(pairs, 512 * MiB, {.bytes = 4 * GiB}).split_threads, 8u);
+  pairs.unique = true;
+  EXPECT_EQ(plan_buckets(pairs, 512 * MiB, {.bytes = 4 * GiB}).split_threads, 1u);
+}
+
 }  // namespace
 }  // namespace penstock::external

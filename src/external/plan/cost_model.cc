@@ -301,16 +301,15 @@ double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes
   return machine_.request_seconds * std::max(requests, static_cast<double>(phase.seeks));
 }
 
-// A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Texts
-// are looked up by all, and put in turn.
+// A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Several
+// wait for their turns, for each other's memory, and texts are put in turn.
 PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
   const bool numeric = options_.format.numeric();
   double rate = items_.split_seconds_per_byte;
   if (!numeric) rate *= growth(text_split_growth, plan.buckets, trial_buckets);
   return {.processor_seconds = rate * static_cast<double>(phase.bytes_read) +
                                seconds_of_requests(phase, plan.read_block_bytes),
-          .lanes = lanes(numeric ? plan.split_threads
-                                 : std::min<double>(plan.split_threads, split_lanes_max)),
+          .lanes = lanes(std::min<double>(plan.split_threads, split_lanes_max)),
           .touched_bytes = std::min(plan.arena_bytes, phase.bytes_read)};
 }
 

@@ -33,8 +33,12 @@
 // Waiting. A write gives its block back when it has ended. At least write_blocks are free or being
 // written while anything is spilled, so that the disk has enough to do; who asks for a block waits
 // only when none is free, and that is how the disk slows a distribution down. Blocks never run out
-// for good: each bucket fills one, the others are kept (and can be spilled), free, or being
-// written.
+// for good: each bucket fills one, the others are kept (and can be spilled), free, being
+// written, or about to be.
+//
+// Several threads. One at a time asks for blocks, but each fills what it was given later, beside the others.
+// So a block that leaves memory may still be being filled, and waits (leaving_) until all fills have ended
+// that had begun before. A fill needs nothing of the keeper, so it ends.
 //
 // Numbers are packed where they stand. Other compression takes a free block, fills it with what the
 // full one shrinks to, and gives that back at once: it needs no memory of its own. Where no block is

@@ -27,7 +27,7 @@ struct BlockKeeperOptions {
   uint64_t written_blocks_max = ~uint64_t{0};  // for more the plan has no lists
 };
 
-// Thread safety: one thread at a time. Invariants: each bucket fills one block at most; buckets from
+// Thread safety: one thread at a time. Invariants: each bucket gives room in one block at most; buckets from
 // spilled_from_ on keep no full block; a block that is being written belongs to nobody else.
 class BlockKeeper {
  public:
@@ -44,14 +44,14 @@ class BlockKeeper {
   // The same, and what it holds is not wanted.
   void drop(uint32_t bucket);
 
-  // Who gives a block's room to threads that fill it later says so before they are given any, and each of
-  // them when it has: what is full is written when all fills that have begun have ended.
+  // A thread begins a fill before it is given room in blocks, and ends it when it has filled that, while others
+  // fill theirs. A full block is written when all fills have ended that had begun by then.
   // REQUIRES: provide() was called for the blocks that it is given.
   uint64_t begin_fill() { return fills_.begin(); }
   // Thread safety: any thread.
   void end_fill(uint64_t fill) { fills_.end(fill); }
-  // So many blocks are free. Waits for the disk, and for those who fill what goes there. REQUIRES: each
-  // bucket can fill a block beside them.
+  // So many blocks are free afterwards. Waits for writes, and for fills of what is to be written.
+  // REQUIRES: the arena has these beside one for each bucket.
   void provide(uint32_t blocks);
   uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
 

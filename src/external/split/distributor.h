@@ -39,8 +39,6 @@ struct ItemWindow {
 // own.
 class Distributor {
  public:
-  static constexpr size_t window_bytes_min = 64 * KiB;
-
   // `number_bytes`: of an item; 0: no numbers.
   Distributor(const SplitInput& input, uint32_t buckets, size_t number_bytes = 0)
       : keeper({.buckets = buckets,
@@ -52,14 +50,12 @@ class Distributor {
                input.place, input.arena) {}
   virtual ~Distributor() = default;
 
-  // Of a window that one of so many threads takes, at most.
-  virtual size_t window_bytes_max() const { return window_bytes_min; }
   virtual std::unique_ptr<ItemWindow> new_window() const { return std::make_unique<ItemWindow>(); }
   // Whole items from [at, end): none, where the first one does not end there. `last`: nothing follows `end`.
   virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
   virtual void look(ItemWindow& window) const = 0;
   virtual void put(ItemWindow& window) = 0;
-  // What put() has left to do.
+  // Writes the items to the room that put() has given them, where put() has not written them itself.
   virtual void fill(ItemWindow&) {}
   // Nothing more comes: what buckets' present blocks hold is told to the keeper.
   virtual void close() = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "external/split/distributor.h"
@@ -218,9 +219,11 @@ template <class T>
 class SharedNumberDistributor final : public NumberDistributor<T> {
  public:
   SharedNumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
-      : NumberDistributor<T>(context, input, std::move(map)), ends_(map_.buckets) {}
+      : NumberDistributor<T>(context, input, std::move(map)), ends_(map_.buckets) {
+    PENSTOCK_CHECK(!(has_values && context.options.unique),
+                   "which of the pairs with one key is the first is one thread's to say");
+  }
 
-  size_t window_bytes_max() const override { return split_window_bytes_max; }
   std::unique_ptr<ItemWindow> new_window() const override {
     return std::make_unique<NumberWindow<T>>(map_, encoder_);
   }
@@ -258,6 +261,7 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
   }
 
  private:
+  using NumberDistributor<T>::has_values;
   using NumberDistributor<T>::keeper;
   using NumberDistributor<T>::map_;
   using NumberDistributor<T>::encoder_;

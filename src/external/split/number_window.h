@@ -39,7 +39,7 @@ class NumberWindow final : public ItemWindow {
          this});
   }
 
-  // And adds up.
+  // Counts the items of each bucket, and adds all up.
   void count() {
     counts_.assign(counts_.size(), 0);
     pieces_.clear();

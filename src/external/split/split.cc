@@ -36,8 +36,8 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
 // it beside the others.
 //
 // Windows that were taken and not filled lie within a block, as far back as any reader lets its user come
-// back: who is ahead waits. A line may be longer than any window: the pointer goes on behind it, and while such a window is
-// on its way no other one is taken.
+// back. Where the next one would lie behind that, the thread that takes it waits. A line may be longer than
+// any window: the pointer goes on behind it, and while such a window is on its way no other one is taken.
 //
 // Thread safety: split() by any number of threads, which ends in each when all is taken.
 class PieceSplit {
@@ -49,9 +49,7 @@ class PieceSplit {
         reader_(reader),
         plan_(plan),
         distributor_(distributor),
-        window_bytes_(
-            std::clamp(round_down(reader.block_bytes() / plan.split_threads, window_bytes_min),
-                       window_bytes_min, distributor.window_bytes_max())),
+        window_bytes_(window_bytes_for(reader.block_bytes(), plan.split_threads)),
         windows_max_(std::max<uint64_t>(reader.block_bytes() / window_bytes_, 1)),
         items_before_(distributor.read.items),
         at_(reader.begin()) {}
@@ -77,7 +75,13 @@ class PieceSplit {
   }
 
  private:
-  static constexpr size_t window_bytes_min = Distributor::window_bytes_min;
+  // One thread looks at errors and progress after a window; to hand over between several of them takes
+  // longer than what is short.
+  static size_t window_bytes_for(size_t block_bytes, unsigned threads) {
+    constexpr size_t least = 64 * KiB;
+    if (threads == 1) return least;
+    return std::clamp(round_down(block_bytes / threads, least), least, split_window_bytes_max);
+  }
 
   // The number of the window that was taken. Nothing: there are no more.
   std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
@@ -151,9 +155,10 @@ class PieceSplit {
       at = filled_.extract(filled_.begin()).mapped();
     if (at == nullptr) return;
     reader_.passed(at);
-    has_passed_.notify_all();
+    has_passed_.notify_one();  // it is the thread that takes
   }
-  // Until one more fits the block that the reader lets its user come back to. False: as below.
+  // Until one more fits the block that the reader lets its user come back to. False: the run has ended with
+  // an error.
   bool wait_for_passed(uint64_t turn) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
     while (turn - passed_ >= windows_max_ && status_) has_passed_.wait(mutex_);
@@ -176,7 +181,7 @@ class PieceSplit {
     for (Condition& waiter : has_turn_) waiter.notify_all();
     has_passed_.notify_all();
   }
-  // Each has its own: to wake all for every window takes longer than the window. Fewer than these wait.
+  // A window's own: to wake all threads for each window takes longer than the window.
   Condition& waiter_of(uint64_t turn) { return has_turn_[turn % has_turn_.size()]; }
 
   Context& context_;

@@ -31,7 +31,6 @@ class StringDistributor final : public Distributor {
         ends_(splitters_.buckets()),
         rests_(unique_ || uneven_ ? splitters_.buckets() : 0) {}
 
-  size_t window_bytes_max() const override { return 512 * KiB; }
   void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) override {
     window.begin = at;
     window.lacks_line_end = false;
