@@ -43,6 +43,21 @@ TEST(Occupancy, OfNothingIsEmpty) {
   for (const auto& bins : taken.stage_bytes) EXPECT_TRUE(bins.empty());
 }
 
+// An input that is read whole before any bucket: its memory counts, and the first bucket begins when it did.
+TEST(Occupancy, BeginsWithTheInputWhereThatIsRead) {
+  OccupancyRecord record;
+  const Clock::time_point before = Clock::now();
+  record.expect_input(200);
+  const Clock::time_point after = Clock::now();
+  while (Clock::now() == after) {
+  }
+  const Clock::time_point since = record.expect_buckets(100);
+  EXPECT_GE(since, before);
+  EXPECT_LE(since, after);
+  EXPECT_GT(record.expect_buckets(100), after);
+  EXPECT_EQ(record.taken().memory_bytes, 200u);
+}
+
 // Bytes times seconds come out as they went in, however long it takes, in memory that does not
 // grow.
 TEST(Occupancy, HasAllBytesOfAllStagesAndForgetsNoBucketsTime) {

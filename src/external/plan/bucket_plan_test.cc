@@ -84,6 +84,7 @@ TEST_P(NumberPlans, MoreMemoryKeepsNoLess) {
           plan_buckets(options_for(type, threads), memory, {.bytes = input, .in_order = in_order});
       EXPECT_GE(plan.kept_bytes, kept) << memory / MiB << " MiB for " << input / MiB;
       EXPECT_GE(plan.fits, fits);
+      EXPECT_EQ(plan.splits == 0, plan.fits);
       kept = plan.kept_bytes;
       fits = plan.fits;
     }
