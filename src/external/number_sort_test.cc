@@ -196,31 +196,18 @@ INSTANTIATE_TEST_SUITE_P(, NumberSortTest,
                                   std::to_string(std::get<1>(given.param));
                          });
 
-// While several threads fill what another one would write.
+// One thread writes blocks that others may still be filling.
 TEST_F(SortFixture, AnErrorOfSeveralThreadsEndsCleanly) {
   Random random(seed_of_run());
   std::vector<uint64_t> items(24 * MiB / 8);
   for (uint64_t& item : items) item = random.next();
   write(path("in"), {reinterpret_cast<const char*>(items.data()), items.size() * 8});
-  for (auto [error, operation] :
-       {std::pair{ENOSPC, file::Operation::write}, std::pair{EIO, file::Operation::read}}) {
-    int failures = 0;
-    for (uint64_t after = 0;; after += 1 + after / 2, ++failures) {
-      SCOPED_TRACE(testing::Message() << "number of requests " << after);
-      SortOptions chosen = options({record::Type::u64, 8, 0, 8});
-      chosen.memory_bytes = budget_bytes();
-      chosen.threads = 4;
-      file::inject(
-          {.seed = after, .error = error, .error_after = after, .error_operation = operation});
-      auto stats = sort_files(chosen);
-      file::inject({});
-      if (stats) break;
-      EXPECT_EQ(stats.error().system_errno, error) << stats.error().message();
-      EXPECT_FALSE(std::filesystem::exists(path("out")));
-    }
-    EXPECT_GE(failures, 6);
-    std::filesystem::remove(path("out"));
-  }
+  expect_clean_ends([&] {
+    SortOptions chosen = options({record::Type::u64, 8, 0, 8});
+    chosen.memory_bytes = budget_bytes();
+    chosen.threads = 4;
+    return sort_files(chosen);
+  });
 }
 
 class PackingTest : public SortFixture {

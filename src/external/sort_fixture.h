@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "external/external_sort.h"
@@ -90,6 +92,27 @@ class SortFixture : public testing::Test {
     auto result = checker.finish();
     EXPECT_TRUE(result) << result.error().message();
     return *result;
+  }
+  // Disks that are full and reads that fail, at one request after the other, until sort() makes fewer: each
+  // run ends with that error, and without an output.
+  template <class Sort>
+  void expect_clean_ends(Sort sort) const {
+    for (auto [error, operation] :
+         {std::pair{ENOSPC, file::Operation::write}, std::pair{EIO, file::Operation::read}}) {
+      int failures = 0;
+      for (uint64_t after = 0;; after += 1 + after / 2, ++failures) {
+        SCOPED_TRACE(testing::Message() << "number of requests " << after);
+        file::inject(
+            {.seed = after, .error = error, .error_after = after, .error_operation = operation});
+        auto stats = sort();
+        file::inject({});
+        if (stats) break;
+        EXPECT_EQ(stats.error().system_errno, error) << stats.error().message();
+        EXPECT_FALSE(std::filesystem::exists(path("out")));
+      }
+      EXPECT_GE(failures, 6);
+      std::filesystem::remove(path("out"));
+    }
   }
   static uint64_t budget_bytes() {
     ::malloc_trim(0);

@@ -327,24 +327,11 @@ TEST_F(StringSortTest, AnErrorAtAnyRequestEndsCleanly) {
   Random random(seed_of_run());
   write(path("in"), random_text(random, lines, {.least_bytes = 10}, 24 * MiB));
   for (Compression compression : {Compression::always, Compression::never}) {
-    for (auto [error, operation] :
-         {std::pair{ENOSPC, file::Operation::write}, std::pair{EIO, file::Operation::read}}) {
-      int failures = 0;
-      for (uint64_t after = 0;; after += 1 + after / 2, ++failures) {
-        SCOPED_TRACE(fmt::format("number of requests {}", after));
-        SortOptions chosen = options(lines);
-        chosen.compression = compression;
-        file::inject(
-            {.seed = after, .error = error, .error_after = after, .error_operation = operation});
-        auto stats = sort(chosen);
-        file::inject({});
-        if (stats) break;
-        EXPECT_EQ(stats.error().system_errno, error) << stats.error().message();
-        EXPECT_FALSE(std::filesystem::exists(path("out")));
-      }
-      EXPECT_GE(failures, 6);
-      std::filesystem::remove(path("out"));
-    }
+    expect_clean_ends([&] {
+      SortOptions chosen = options(lines);
+      chosen.compression = compression;
+      return sort(chosen);
+    });
   }
 }
 

@@ -126,8 +126,8 @@ void split_numbers_alone(BucketPlan& plan, const Needs& needs) {
 }
 
 // Numbers that several threads distribute are read twice, to be counted first (split/number_window.h).
-// That pays from a few threads on, and where each bucket gets more of a window than its edges. More
-// threads than these wait for each other (16 took twice as long as 8, and as much as one).
+// That pays from four threads on, and where each bucket gets a stretch of every window that is long beside
+// its edges. More than eight threads wait for each other: 16 took twice as long as 8.
 void set_split_threads(BucketPlan& plan, const Needs& needs) {
   constexpr unsigned threads_max = 8, number_threads_min = 4;
   constexpr uint64_t bytes_per_thread = 64 * KiB;

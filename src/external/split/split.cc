@@ -75,8 +75,8 @@ class PieceSplit {
   }
 
  private:
-  // One thread looks at errors and progress after a window; to hand over between several of them takes
-  // longer than what is short.
+  // After each window a thread looks at errors and progress. Several threads also hand over the turn, which
+  // takes longer than a short window.
   static size_t window_bytes_for(size_t block_bytes, unsigned threads) {
     constexpr size_t least = 64 * KiB;
     if (threads == 1) return least;
