@@ -5,11 +5,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <stop_token>
+#include <thread>
 
 #include "base/random.h"
 #include "base/trials.h"
@@ -38,6 +43,45 @@ const Format lines = {Type::lines, 1};
 bowtie::DeviceProfile hard_disk() {
   return *bowtie::find_profile("hard-disk");
 }
+
+// What the files of this process in `folder` take of the disk, from time to time: those without a name, too.
+class DiskWatch {
+ public:
+  explicit DiskWatch(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  // The most that was seen.
+  uint64_t finish() {
+    watch_.request_stop();
+    watch_.join();
+    return most_bytes_;
+  }
+
+ private:
+  void watch(const std::stop_token& stop) {
+    for (; !stop.stop_requested(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      most_bytes_ = std::max(most_bytes_, bytes());
+  }
+  // A file may have several descriptors.
+  uint64_t bytes() const {
+    std::map<ino_t, uint64_t> files;
+    for (int descriptor = 0; descriptor < descriptors_max; ++descriptor) {
+      struct stat file = {};
+      if (::fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode)) continue;
+      std::error_code closed;
+      const auto link =
+          std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), closed);
+      if (!closed && link.string().starts_with(folder_.string()) && link.filename() != "in")
+        files[file.st_ino] = static_cast<uint64_t>(file.st_blocks) * 512;
+    }
+    uint64_t sum = 0;
+    for (const auto& [inode, bytes] : files) sum += bytes;
+    return sum;
+  }
+
+  static constexpr int descriptors_max = 1024;
+  const std::filesystem::path folder_;
+  uint64_t most_bytes_ = 0;
+  std::jthread watch_{[this](const std::stop_token& stop) { watch(stop); }};
+};
 
 class PredictionTest : public SortFixture {
  protected:
@@ -314,6 +358,29 @@ TEST_F(PredictionTest, ADiskThatSeeksSlowlyIsGivenLongRuns) {
     expect_as_predicted(*stats, "distribute", 2);
     expect_as_predicted(*stats, "sort", 2);
     EXPECT_LT(4 * stats->seeks, usual->seeks);
+  }
+}
+
+// What was read is given back while the output grows.
+TEST_F(PredictionTest, OutputAndTemporariesTakeLittleMoreThanTheInput) {
+  for (const Format& format : {u64, records, lines}) {
+    generate("in", format, 96 * MiB);
+    const auto input_bytes = static_cast<double>(std::filesystem::file_size(path("in")));
+    for (const bool long_runs : {false, true}) {
+      SCOPED_TRACE(testing::Message() << record::name_of(format.type) << long_runs);
+      SortOptions chosen = options(format);
+      if (long_runs) chosen.device = std::make_shared<const bowtie::DeviceProfile>(hard_disk());
+      DiskWatch watch(directory_);
+      auto stats = sort_files(chosen);
+      const auto most_bytes = static_cast<double>(watch.finish());
+      ASSERT_TRUE(stats) << stats.error().message();
+      EXPECT_EQ(stats->predicted.long_runs, long_runs);
+      EXPECT_GT(static_cast<double>(stats->temp_bytes), 0.8 * input_bytes);
+      // Of long runs each bucket has a file, which is there until its output is.
+      const double a_bucket = long_runs ? 1.0 / stats->predicted.buckets : 0;
+      EXPECT_LE(most_bytes, (1.1 + a_bucket) * input_bytes);
+      EXPECT_GE(most_bytes, 0.9 * input_bytes) << "what there is was not seen";
+    }
   }
 }
 
