@@ -163,7 +163,7 @@ TEST_F(StringSortTest, RandomInputsGiveWhatAStableSortGives) {
     chosen.descending = random.below(2) == 0;
     chosen.unique = random.below(4) == 0;
     chosen.compression = random.below(2) == 0 ? Compression::always : Compression::never;
-    chosen.threads = 1 + static_cast<unsigned>(random.below(3));
+    chosen.threads = 1 + static_cast<unsigned>(random.below(6));
     const uint64_t bytes = 4 * MiB + random.below(os::shadowed ? 12 * MiB : 36 * MiB);
     const uint64_t more = random.below(2) * random.below(16 * MiB);
     SCOPED_TRACE(fmt::format(
@@ -417,6 +417,43 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
                                  times);
   ASSERT_FALSE(stored);
   EXPECT_EQ(stored.error().code, ErrorCode::corrupt) << stored.error().message();
+}
+
+// All buckets come to the end of their blocks at the same time, and there are no other blocks for all of them.
+TEST_F(SplitTest, ItemsThatGoRoundTheBucketsKeepTheirOrder) {
+  std::string data;
+  for (uint64_t i = 0; data.size() < 24 * MiB; ++i)
+    data += fmt::format("{:03}{:>60}\n", i % 100, i);
+  open(data);
+  chosen_.format = {.type = Type::record, .record_bytes = 64, .key_bytes = 3};
+  chosen_.threads = 4;
+  Context context(chosen_);
+  auto sample = take_sample(context, chosen_.order(), pieces_, sample_places(24 * MiB));
+  ASSERT_TRUE(sample);
+  BucketPlan plan =
+      plan_buckets(chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = 64});
+  ASSERT_EQ(plan.split_threads, 4u);
+  plan.buckets = 120;  // each key has one
+  plan.block_bytes = block_bytes_min;
+  const SpillPlace place{.directories = {path("temporaries")}};
+  BlockArena arena;
+  ASSERT_TRUE(arena.open(150 * plan.block_bytes, plan.block_bytes));
+  auto split =
+      split_items(context, {.pieces = pieces_, .plan = plan, .place = place, .arena = arena},
+                  std::move(*sample));
+  ASSERT_TRUE(split) << split.error().message();
+  EXPECT_GE(split->buckets.size(), 100u);
+  PipelineTimes times;
+  auto stored = sort_in_pipeline(context,
+                                 {.buckets = split->buckets,
+                                  .plan = plan,
+                                  .arena = arena,
+                                  .spills = split->spills,
+                                  .target = {&output_, 0}},
+                                 times);
+  ASSERT_TRUE(stored) << stored.error().message();
+  ASSERT_TRUE(output_.publish());
+  EXPECT_TRUE(read(path("out")) == sorted_by_model(chosen_, data));
 }
 
 TEST_F(SplitTest, ABucketThatIsTooLargeIsSplitAgainCompressedOrNot) {

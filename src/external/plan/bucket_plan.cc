@@ -125,6 +125,7 @@ void split_numbers_alone(BucketPlan& plan, const Needs& needs) {
   plan.split_bytes = plan.buckets * split_bytes_per_bucket;
 }
 
+// Texts are looked at by all threads anyway, and then it is known what a bucket gets of a window (split/text_window.h).
 // Numbers that several threads distribute are read twice, to be counted first (split/number_window.h).
 // That pays from four threads on, and where each bucket gets a stretch of every window that is long beside
 // its edges. More than eight threads wait for each other: 16 took twice as long as 8.
@@ -133,10 +134,14 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
   constexpr uint64_t bytes_per_thread = 64 * KiB;
   constexpr uint64_t stretch_bytes_min = 1 * KiB;
   constexpr uint64_t memory_share = 32;
+  constexpr uint64_t text_bytes_per_bucket = 64;  // of each thread
   const unsigned threads = std::clamp(needs.options.threads, 1u, threads_max);
   plan.split_threads = threads;
   plan.split_bytes = plan.buckets * split_bytes_per_bucket;
-  if (!needs.numeric()) return;
+  if (!needs.numeric()) {
+    plan.split_bytes += plan.buckets * threads * text_bytes_per_bucket;
+    return;
+  }
   const uint64_t bytes_of_all = threads * (plan.split_bytes + bytes_per_thread);
   // Where repeats of a key are dropped, it matters which pair is the first.
   const bool first_matters =

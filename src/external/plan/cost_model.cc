@@ -302,7 +302,7 @@ double Costs::seconds_of_requests(const SortPhase& phase, uint64_t request_bytes
 }
 
 // A thread that distributes numbers alone has nobody beside it but the one that uses memory first. Several
-// wait for their turns, for each other's memory, and texts are put in turn.
+// wait for their turns, and for each other's memory. (Texts that are copied side by side were measured with two alone.)
 PhaseWork Costs::split_work(const SortPhase& phase, const BucketPlan& plan) const {
   const bool numeric = options_.format.numeric();
   double rate = items_.split_seconds_per_byte;

@@ -40,9 +40,8 @@
 // So a block that leaves memory may still be being filled, and waits (leaving_) until all fills have ended
 // that had begun before. A fill needs nothing of the keeper, so it ends.
 //
-// Numbers are packed where they stand. Other compression takes a free block, fills it with what the
-// full one shrinks to, and gives that back at once: it needs no memory of its own. Where no block is
-// free, or the block does not shrink, it is written as it is.
+// Numbers are packed where they stand. Other compression fills a spare block, one that is always free, with what the
+// full one shrinks to, and that one is spare then. A block that does not shrink is written as it is.
 //
 // Where the sort shall be resumed (resume.h) nothing is kept: spilled_from_ is 0 from the start.
 //
@@ -111,10 +110,10 @@ uint32_t BlockKeeper::take_block() {
   return arena_.take();
 }
 
-void BlockKeeper::provide(uint32_t blocks) {
+void BlockKeeper::provide(uint64_t blocks) {
   for (;;) {
     write_filled();
-    if (arena_.blocks_free() >= blocks) return;
+    if (arena_.blocks_free() >= blocks + spare_blocks()) return;
     if (in_flight_ > 0) {
       finish_write();
     } else if (!leaving_.empty()) {
@@ -253,11 +252,7 @@ uint32_t BlockKeeper::compress(uint32_t block, uint64_t bytes, uint64_t* stored_
     if (packed > 0) *stored_bytes = packed;
     return block;
   }
-  uint32_t to = arena_.take();
-  if (to == no_block && in_flight_ > 0) {
-    finish_write();
-    to = arena_.take();
-  }
+  const uint32_t to = arena_.take();
   if (to == no_block) return block;
   const size_t compressed = compress_block(arena_.block(block), bytes, arena_.block(to));
   if (compressed == 0) {

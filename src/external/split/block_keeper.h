@@ -51,8 +51,12 @@ class BlockKeeper {
   // Thread safety: any thread.
   void end_fill(uint64_t fill) { fills_.end(fill); }
   // So many blocks are free afterwards. Waits for writes, and for fills of what is to be written.
-  // REQUIRES: the arena has these beside one for each bucket.
-  void provide(uint32_t blocks);
+  // REQUIRES: can_provide(blocks).
+  void provide(uint64_t blocks);
+  // Whether the arena has these beside one for each bucket.
+  bool can_provide(uint64_t blocks) const {
+    return blocks + spare_blocks() + options_.buckets <= arena_.blocks();
+  }
   uint64_t bytes(uint32_t bucket) const { return growing_[bucket].bytes; }
 
   // What a bucket takes of the arena while it is sorted; nothing: more than there is, so that it is
@@ -81,6 +85,7 @@ class BlockKeeper {
     uint64_t fills;  // until so many have ended
   };
 
+  uint32_t spare_blocks() const { return options_.compresses && options_.number_bytes == 0; }
   uint64_t lists_bytes() const;
   uint32_t spill_of(uint32_t bucket) const { return spills_.part_of(bucket, options_.buckets); }
   uint32_t take_block();

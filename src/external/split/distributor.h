@@ -22,14 +22,11 @@ struct ItemWindow {
   const std::byte* begin = nullptr;
   std::vector<size_t> ends;     // of the items, behind `begin`
   bool lacks_line_end = false;  // the last one
-  // What look() says of them.
-  std::vector<uint32_t> buckets;
-  std::vector<ItemSum> sums;  // of each, where they are asked for one by one
-  ItemSum sum;                // of all
+  ItemSum sum;                  // of all, when it was looked at
   // Of the item behind them, at which the run ends.
   std::optional<record::RowFault> fault;
-  std::string key;           // room for one
-  uint64_t fill_number = 0;  // what the keeper calls it, where it is filled behind its turn
+  // What the keeper calls it, where it is filled behind its turn.
+  std::optional<uint64_t> fill_number;
 
   const std::byte* end() const { return ends.empty() ? begin : begin + ends.back(); }
 };
@@ -50,7 +47,7 @@ class Distributor {
                input.place, input.arena) {}
   virtual ~Distributor() = default;
 
-  virtual std::unique_ptr<ItemWindow> new_window() const { return std::make_unique<ItemWindow>(); }
+  virtual std::unique_ptr<ItemWindow> new_window() const = 0;
   // Whole items from [at, end): none, where the first one does not end there. `last`: nothing follows `end`.
   virtual void find(const std::byte* at, const std::byte* end, bool last, ItemWindow& window) = 0;
   virtual void look(ItemWindow& window) const = 0;

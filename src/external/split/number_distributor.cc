@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "external/number_encoder.h"
 #include "external/number_type.h"
+#include "external/split/bucket_ends.h"
 #include "external/split/distributor.h"
 #include "external/split/number_window.h"
 #include "external/split/splitters.h"
@@ -124,6 +125,8 @@ class LoneNumberDistributor final : public NumberDistributor<T> {
       rests_.resize(map_.buckets);
   }
 
+  std::unique_ptr<ItemWindow> new_window() const override { return std::make_unique<ItemWindow>(); }
+
   void look(ItemWindow&) const override {}
 
   void put(ItemWindow& window) override {
@@ -219,7 +222,8 @@ template <class T>
 class SharedNumberDistributor final : public NumberDistributor<T> {
  public:
   SharedNumberDistributor(Context& context, const SplitInput& input, scatter::BucketMap map)
-      : NumberDistributor<T>(context, input, std::move(map)), ends_(map_.buckets) {
+      : NumberDistributor<T>(context, input, std::move(map)),
+        ends_(keeper, map_.buckets, block_bytes_) {
     PENSTOCK_CHECK(!(has_values && context.options.unique),
                    "which of the pairs with one key is the first is one thread's to say");
   }
@@ -234,31 +238,28 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
     NumberWindow<T>& numbers = this->numbers(window);
     uint64_t blocks = 0;
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) {
-      const uint64_t bytes = numbers.items(bucket) * sizeof(T);
-      if (bytes > ends_[bucket].room && !this->only_counted(bucket))
-        blocks += ceil_div(bytes - ends_[bucket].room, block_bytes_);
+      if (!this->only_counted(bucket))
+        blocks += ends_.blocks_for(bucket, numbers.items(bucket) * sizeof(T));
     }
-    keeper.provide(static_cast<uint32_t>(blocks));
+    keeper.provide(blocks);
     window.fill_number = keeper.begin_fill();
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) {
       if (this->only_counted(bucket)) {
         this->counted_[bucket] += numbers.items(bucket);
-      } else {
-        give_room(numbers, bucket);
+        continue;
       }
+      ends_.give(bucket, numbers.items(bucket) * sizeof(T),
+                 [&](std::byte* from, std::byte* to) { numbers.give(bucket, from, to); });
     }
     this->read += window.sum;
   }
 
   void fill(ItemWindow& window) override {
     numbers(window).fill();
-    keeper.end_fill(window.fill_number);
+    keeper.end_fill(*window.fill_number);
   }
 
-  void close() override {
-    for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket)
-      if (keeper.has_block(bucket)) keeper.close(bucket, block_bytes_ - ends_[bucket].room);
-  }
+  void close() override { ends_.close(); }
 
  private:
   using NumberDistributor<T>::has_values;
@@ -267,28 +268,11 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
   using NumberDistributor<T>::encoder_;
   using NumberDistributor<T>::block_bytes_;
 
-  // Where the next window's items of a bucket go.
-  struct End {
-    std::byte* at = nullptr;
-    uint64_t room = 0;
-  };
-
   static NumberWindow<T>& numbers(ItemWindow& window) {
     return static_cast<NumberWindow<T>&>(window);
   }
 
-  void give_room(NumberWindow<T>& window, uint32_t bucket) {
-    End& end = ends_[bucket];
-    for (uint64_t left = window.items(bucket) * sizeof(T); left > 0;) {
-      if (end.room == 0) end = {keeper.next_block(bucket), block_bytes_};
-      const uint64_t here = std::min(left, end.room);
-      window.give(bucket, end.at, end.at + here);
-      end = {end.at + here, end.room - here};
-      left -= here;
-    }
-  }
-
-  std::vector<End> ends_;
+  BucketEnds ends_;
 };
 
 }  // namespace

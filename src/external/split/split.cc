@@ -31,9 +31,8 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
   return arena.start_touching(bytes);
 }
 
-// Whole items of a piece, window by window: each thread takes the next one, looks at its items, and puts
-// them to their buckets when the windows before have been put; or is given room for them then, and fills
-// it beside the others.
+// Whole items of a piece, window by window: each thread takes the next one, looks at its items, is given
+// room for them in its turn, and fills that beside the others. (Or puts them to their buckets in its turn.)
 //
 // Windows that were taken and not filled lie within a block, as far back as any reader lets its user come
 // back. Where the next one would lie behind that, the thread that takes it waits. A line may be longer than
@@ -86,7 +85,7 @@ class PieceSplit {
   // The number of the window that was taken. Nothing: there are no more.
   std::optional<uint64_t> take(ItemWindow& window) EXCLUDES_LOCK(taking_, mutex_) {
     MutexLock lock(taking_);
-    while (!ended_ && wait_for_passed(taken_)) {
+    while (!ended_ && wait_for_passed(taken_, windows_max_)) {
       Result<bool> found = find(window);
       if (!found || window.ends.empty()) {
         ended_ = true;
@@ -127,7 +126,7 @@ class PieceSplit {
                        name_, "a larger -S");
       }
       bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
-      wait_for_turn(taken_);
+      wait_for_passed(taken_, 1);
     }
   }
 
@@ -157,11 +156,11 @@ class PieceSplit {
     reader_.passed(at);
     has_passed_.notify_one();  // it is the thread that takes
   }
-  // Until one more fits the block that the reader lets its user come back to. False: the run has ended with
-  // an error.
-  bool wait_for_passed(uint64_t turn) EXCLUDES_LOCK(mutex_) {
+  // Until fewer than so many are on their way: as many as fit the block that the reader lets its user come back
+  // to. False: the run has ended with an error.
+  bool wait_for_passed(uint64_t turn, uint64_t windows) EXCLUDES_LOCK(mutex_) {
     MutexLock lock(mutex_);
-    while (turn - passed_ >= windows_max_ && status_) has_passed_.wait(mutex_);
+    while (turn - passed_ >= windows && status_) has_passed_.wait(mutex_);
     return status_.has_value();
   }
 
