@@ -34,7 +34,7 @@ class Stage:
         self.folder.chmod(0o755)  # for those without rights
         streams = pathlib.Path(at_call).with_name("torture_streams")
         self.program, self.at_call, self.streams = (self.copied(path) for path in (program, at_call, streams))
-        self.python, self.package = python, package
+        self.python, self.package = python, package and os.path.abspath(package)  # each trial has a folder of its own
         self.deadline_s = deadline_s
         self.lock = threading.Lock()
         self.locks, self.made, self.outputs, self.runs, self.reasons = {}, {}, {}, {}, {}
