@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -14,9 +15,10 @@
 namespace penstock::external {
 namespace {
 
-// More keys with one beginning than are kept at a time, among others that have another one.
+// More keys with one beginning than are kept at a time, or longer ones, among others that have another one.
 TEST(ItemPairs, ManyMadeKeysWithOneBeginningAreDivided) {
-  for (const bool descending : {false, true}) {
+  for (const auto& [descending, more_bytes] :
+       {std::pair{false, 0}, std::pair{true, 0}, std::pair{false, 300}}) {
     const auto order = record::TextOrder::make({.keys = {descending ? "2,2r" : "2,2"}});
     ASSERT_TRUE(order) << order.error().message();
     SortOptions options;
@@ -26,7 +28,8 @@ TEST(ItemPairs, ManyMadeKeysWithOneBeginningAreDivided) {
     std::vector<std::string> lines;
     for (int i = 0; i < 9'000; ++i) {
       const char* const beginning = i % 3 == 0 ? "another" : "the-same-beginning";
-      lines.push_back(fmt::format("{} {}{}\n", i, beginning, random.below(5'000)));
+      lines.push_back(
+          fmt::format("{} {}{:x>{}}{}\n", i, beginning, "", more_bytes, random.below(5'000)));
     }
     std::string text;
     for (const std::string& line : lines) text += line;

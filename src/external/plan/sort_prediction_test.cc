@@ -675,6 +675,20 @@ TEST(BucketTraffic, OneWriterGoesOnWhereItWas) {
   EXPECT_EQ(predict_buckets("sort", traffic).bytes_written, 64 * MiB);
 }
 
+// As much as memory holds is read, bucket by bucket, and then written in one run.
+TEST(BucketTraffic, ReadingAndWritingInTurnsSeekOnceATurn) {
+  BucketTraffic traffic{.output_bytes = 64 * MiB,
+                        .spilled_bytes = 64 * MiB,
+                        .spilled_block_bytes = 1 * MiB,
+                        .buckets = 8,
+                        .request_bytes = 1 * MiB,
+                        .turn_bytes = 16 * MiB};
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 8u + 4);
+  // What stays in memory is written alone.
+  traffic.spilled_bytes = 32 * MiB;
+  EXPECT_EQ(predict_buckets("sort", traffic).seeks, 4u + 4);
+}
+
 // Each of them goes to a place of its own.
 TEST(BucketTraffic, EveryRequestOfSeveralWritersSeeks) {
   BucketTraffic traffic{.output_bytes = 64 * MiB, .buckets = 8, .request_bytes = 1 * MiB};
