@@ -134,7 +134,7 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
   constexpr uint64_t bytes_per_thread = 64 * KiB;
   constexpr uint64_t stretch_bytes_min = 1 * KiB;
   constexpr uint64_t memory_share = 32;
-  constexpr uint64_t text_bytes_per_bucket = 64;  // of each thread
+  constexpr uint64_t text_bytes_per_bucket = 80;  // of each thread
   const unsigned threads = std::clamp(needs.options.threads, 1u, threads_max);
   plan.split_threads = threads;
   plan.split_bytes = plan.buckets * split_bytes_per_bucket;

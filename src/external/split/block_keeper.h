@@ -53,7 +53,7 @@ class BlockKeeper {
   // So many blocks are free afterwards. Waits for writes, and for fills of what is to be written.
   // REQUIRES: can_provide(blocks).
   void provide(uint64_t blocks);
-  // Whether the arena has these beside one for each bucket.
+  // Whether the arena has these beside one for each bucket, and the spare one of compression.
   bool can_provide(uint64_t blocks) const {
     return blocks + spare_blocks() + options_.buckets <= arena_.blocks();
   }

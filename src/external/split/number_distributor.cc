@@ -241,6 +241,7 @@ class SharedNumberDistributor final : public NumberDistributor<T> {
       if (!this->only_counted(bucket))
         blocks += ends_.blocks_for(bucket, numbers.items(bucket) * sizeof(T));
     }
+    PENSTOCK_CHECK(keeper.can_provide(blocks), "the plan has two blocks for each bucket");
     keeper.provide(blocks);
     window.fill_number = keeper.begin_fill();
     for (uint32_t bucket = 0; bucket < map_.buckets; ++bucket) {

@@ -126,7 +126,7 @@ class PieceSplit {
                        name_, "a larger -S");
       }
       bytes_wanted = std::min<size_t>(2 * bytes_wanted, plan_.item_bytes_max);
-      wait_for_passed(taken_, 1);
+      if (!wait_for_passed(taken_, 1)) return false;
     }
   }
 

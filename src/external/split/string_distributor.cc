@@ -10,13 +10,14 @@
 // Which bucket an item belongs to, and what it adds to the sum, costs most: that is looked up window by
 // window, by all threads. In its turn a window is given room at the ends of its buckets, as much as it has
 // for each, so that items of one bucket keep the order of the input, which is what stable sorts build on. Then it is
-// copied there beside others (text_window.h). A turn takes about a microsecond then, beside the writes that begin in it;
-// to copy each item in turn took 40 ns a line, which is more than eight threads can look at meanwhile.
+// copied there beside others (text_window.h). A turn takes 1.4 us for a window of 5,500 lines, beside the writes that
+// begin in it. To copy them in turn took 40 ns a line, and no more than four threads were of use.
 //
 // A bucket is a string of bytes: an item may begin at the end of one block and end in the next, so that no
 // block has a gap. Where a block ends another is asked for, and there the disk is waited for (block_keeper.cc).
-// A window may come to the end of more blocks than there are others (of an input that goes round the buckets,
-// all of them fill at the same time), and one thread has nobody beside it: then items are copied in turn.
+// An input may go round the buckets, so that all of them fill at the same time: then a window asks for more
+// blocks than there are (BlockKeeper::can_provide), and its items are copied in turn, each to what is free
+// by then. So are those of one thread, which has nobody beside it.
 
 namespace penstock::external {
 namespace {

@@ -7,6 +7,8 @@
 // A bucket is a string of bytes: an item may begin at the end of one piece of room and end in the next.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -21,14 +23,12 @@
 namespace penstock::external {
 
 // Thread safety: one thread at a time. clear(), add() for each item in order, then give() for each of buckets(), then
-// fill(); or for_each_kept() alone, where somebody else copies.
+// fill(); or for_each_kept(), where the distributor copies. Either once.
 class TextWindow final : public ItemWindow {
  public:
   TextWindow(uint32_t buckets, char line_end) : line_end_(line_end), parts_(buckets) {}
 
-  std::string key;  // room for one
-
-  // What a bucket gets of it.
+  // A bucket's share of the window.
   struct Part {
     uint64_t bytes = 0;
     uint32_t items = 0;
@@ -37,6 +37,8 @@ class TextWindow final : public ItemWindow {
     scatter::Room room = {};  // in which the next item begins
     uint32_t next_piece = 0;  // of pieces_: where it goes on
   };
+
+  std::string key;  // room for one
 
   std::string_view item(size_t number) const {
     const size_t from = number == 0 ? 0 : ends[number - 1];
