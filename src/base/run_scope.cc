@@ -8,7 +8,10 @@
 namespace penstock {
 namespace {
 
-thread_local RunState current;
+const RunState no_run;
+// The innermost scope's. A pointer, because the C library ends the process where it has no memory to
+// remember that a thread's object is to be destroyed.
+constinit thread_local const RunState* current = &no_run;
 
 }  // namespace
 
@@ -29,17 +32,18 @@ uint64_t MemoryAccount::bytes() const noexcept {
 }
 
 const RunState& current_run() noexcept {
-  return current;
+  return *current;
 }
 
-RunScope::RunScope(RunState state) noexcept : before_(std::exchange(current, std::move(state))) {}
+RunScope::RunScope(RunState state) noexcept
+    : state_(std::move(state)), before_(std::exchange(current, &state_)) {}
 
 RunScope::~RunScope() {
-  current = std::move(before_);
+  current = before_;
 }
 
 MemoryCharge::MemoryCharge(uint64_t bytes, MemoryKind kind) noexcept
-    : account_(current.account), kind_(kind) {
+    : account_(current->account), kind_(kind) {
   set(bytes);
 }
 

@@ -82,7 +82,8 @@ class RunScope {
   RunScope& operator=(const RunScope&) = delete;
 
  private:
-  RunState before_;
+  const RunState state_;
+  const RunState* const before_;
 };
 
 // Around callbacks: as long as it lives, this thread works for no run.
