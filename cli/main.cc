@@ -198,6 +198,7 @@ int main(int argc, char** argv) {
   penstock::stream::set_stopping(end_for_stream);
   penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
+  penstock::os::write_on_after_signals(stdout);
   penstock::cli::take_file_limits_as_errors();
   // A merge opens all of its inputs at once. A traced program gets the limit that it would have.
   if (argc < 2 || std::string_view(argv[1]) != "trace") {
