@@ -374,11 +374,32 @@ class SplitTest : public StringSortTest {
     output_ = std::move(*output);
     pieces_ = {{.file = &input_, .bytes = data.size()}};
   }
+  Result<Split> split(Context& context, const BucketPlan& plan, Sample sample, bool compresses) {
+    return split_items(context,
+                       {.pieces = pieces_,
+                        .plan = plan,
+                        .compresses = compresses,
+                        .place = place_,
+                        .arena = arena_},
+                       std::move(sample));
+  }
+  Result<Stored> sort_buckets(Context& context, const BucketPlan& plan, Split& split) {
+    PipelineTimes times;
+    return sort_in_pipeline(context,
+                            {.buckets = split.buckets,
+                             .plan = plan,
+                             .arena = arena_,
+                             .spills = split.spills,
+                             .target = {&output_, 0}},
+                            times);
+  }
 
   SortOptions chosen_;
   file::File input_;
   file::File output_;
   std::vector<Piece> pieces_;
+  const SpillPlace place_{.directories = {path("temporaries")}};
+  BlockArena arena_;
 };
 
 TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
@@ -389,13 +410,8 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   ASSERT_TRUE(sample);
   const BucketPlan plan = plan_buckets(
       chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = sample->item_bytes});
-  const SpillPlace place{.directories = {path("temporaries")}};
-  BlockArena arena;
-  ASSERT_TRUE(arena.open(plan.arena_bytes, plan.block_bytes));
-  auto split = split_items(
-      context,
-      {.pieces = pieces_, .plan = plan, .compresses = true, .place = place, .arena = arena},
-      std::move(*sample));
+  ASSERT_TRUE(arena_.open(plan.arena_bytes, plan.block_bytes));
+  auto split = this->split(context, plan, std::move(*sample), true);
   ASSERT_TRUE(split) << split.error().message();
   const SplitBucket& bucket = split->buckets.back();
   ASSERT_FALSE(bucket.spilled.empty());
@@ -407,14 +423,7 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   std::vector<std::byte> noise(extent.bytes);
   for (std::byte& byte : noise) byte = static_cast<std::byte>(random.next());
   ASSERT_TRUE(file::write_exactly(*extent.file, extent.offset, noise.data(), noise.size()));
-  PipelineTimes times;
-  auto stored = sort_in_pipeline(context,
-                                 {.buckets = split->buckets,
-                                  .plan = plan,
-                                  .arena = arena,
-                                  .spills = split->spills,
-                                  .target = {&output_, 0}},
-                                 times);
+  auto stored = sort_buckets(context, plan, *split);
   ASSERT_FALSE(stored);
   EXPECT_EQ(stored.error().code, ErrorCode::corrupt) << stored.error().message();
 }
@@ -435,22 +444,11 @@ TEST_F(SplitTest, ItemsThatGoRoundTheBucketsKeepTheirOrder) {
   ASSERT_EQ(plan.split_threads, 4u);
   plan.buckets = 120;  // each key has one
   plan.block_bytes = block_bytes_min;
-  const SpillPlace place{.directories = {path("temporaries")}};
-  BlockArena arena;
-  ASSERT_TRUE(arena.open(150 * plan.block_bytes, plan.block_bytes));
-  auto split =
-      split_items(context, {.pieces = pieces_, .plan = plan, .place = place, .arena = arena},
-                  std::move(*sample));
+  ASSERT_TRUE(arena_.open(150 * plan.block_bytes, plan.block_bytes));
+  auto split = this->split(context, plan, std::move(*sample), false);
   ASSERT_TRUE(split) << split.error().message();
   EXPECT_GE(split->buckets.size(), 100u);
-  PipelineTimes times;
-  auto stored = sort_in_pipeline(context,
-                                 {.buckets = split->buckets,
-                                  .plan = plan,
-                                  .arena = arena,
-                                  .spills = split->spills,
-                                  .target = {&output_, 0}},
-                                 times);
+  auto stored = sort_buckets(context, plan, *split);
   ASSERT_TRUE(stored) << stored.error().message();
   ASSERT_TRUE(output_.publish());
   EXPECT_TRUE(read(path("out")) == sorted_by_model(chosen_, data));
