@@ -34,7 +34,8 @@ THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", 
                    "bowtie", "files", "external", "api", "trace")
 # Their tests that run no threads of ours.
 UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulator_test", "papers_theorems_test",
-                    "external_bucket_plan_test", "external_cost_model_test", "external_number_window_test", "external_text_window_test",
+                    "external_bucket_plan_test", "external_cost_model_test", "external_number_window_test",
+                    "external_text_window_test",
                     "external_journal_test", "external_resume_journal_test", "external_spill_test",
                     "external_splitters_test", "sort_cache_sort_test",
                     "trace_capture_test", "trace_convert_test", "trace_format_test", "trace_import_test",
