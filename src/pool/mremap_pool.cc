@@ -83,8 +83,10 @@ class MremapPool final : public ArenaPool {
     int error = os::move_pages(from, home(block), block_bytes());
     if (error == 0) {
       error = os::protect(home(block), block_bytes(), Protection::read_write);
-      PENSTOCK_CHECK(error == 0, "a block at home cannot be made accessible");
-      return 0;
+      if (error == 0) return 0;
+      PENSTOCK_CHECK(os::move_pages_leaving_source(home(block), from, block_bytes()) == 0,
+                     "a block that cannot be made accessible at home cannot go back either");
+      return error;
     }
     if (error == ENOMEM) error = os::protect(from, block_bytes(), Protection::read);
     return error == 0 ? copy_home(block, from) : error;

@@ -117,6 +117,8 @@ FileReaderCore::~FileReaderCore() {
   registration_ = {};
   if (is_inherited()) return;  // the requests in flight are the parent's
   MutexLock lock(mutex_);
+  // Nobody reads any more: the blocks go home in the way of which the system can refuse least.
+  options_.keeps_blocks = false;
   while (!slots_.empty()) {
     PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
   }

@@ -59,6 +59,8 @@ KNOWN = (
     "convert/small truncate@read:1",
     "find/large error=EIO@write:1",
     "find/large error=EINTR@write:88",
+    "find/large error=ENOMEM@mprotect:16",
+    "find/large error=ENOMEM@mprotect:17+",
     "sort-resume-lines/large error=ENOMEM@fcntl:9 rot=temporary:5820 container",
     "python-ray/few int@getdents64:15",
     "python-ray/few kill@rmdir:2",
