@@ -1,6 +1,7 @@
 #include "external/resume/resume_journal.h"
 
 #include <algorithm>
+#include <limits>
 
 // The journal's entries, by their kind; numbers are of 4 bytes where not said, a text is its length
 // and its bytes:
@@ -29,6 +30,7 @@ namespace penstock::external {
 namespace {
 
 constexpr size_t blocks_per_entry = 16384;
+constexpr uint64_t offset_max = std::numeric_limits<int64_t>::max();  // in a file
 
 enum Kind : uint32_t { begin = 1, split, bucket, blocks, split_end, done, complete, output };
 
@@ -160,7 +162,8 @@ class Replay {
       ResumeDone done;
       fields_of_done(reader, done);
       auto buckets = buckets_of_.find(done.id.split);
-      if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second)
+      if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second ||
+          done.offset > offset_max || done.stored.bytes > offset_max - done.offset)
         return false;
       told_.done[done.id] = done;
       told_.output_bytes = std::max(told_.output_bytes, done.offset + done.stored.bytes);

@@ -128,6 +128,24 @@ TEST_F(StepsTest, WhatContradictsItselfIsNotBelieved) {
   }
 }
 
+TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
+  write_split();
+  auto journal = Journal::open(path("journal"));
+  ASSERT_TRUE(journal) << journal.error().message();
+  Journal::Position end;
+  ASSERT_TRUE(read_steps(*journal, end));
+  ASSERT_TRUE(journal->cut(end));
+  // Their sum is small again.
+  const ResumeDone done{
+      .id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}};
+  ASSERT_TRUE(write_done(*journal, {&done, 1}));
+  *journal = Journal();
+  const ResumeTold told = told_by(entries());
+  EXPECT_EQ(told.done.size(), 1u);
+  EXPECT_TRUE(told.done.contains({0, 2}));
+  EXPECT_EQ(told.output_bytes, 5900u);
+}
+
 TEST_F(StepsTest, BucketsThatAreNowhereAreNotBelieved) {
   // Its second part, of one.
   write_split(3, 1);
