@@ -480,8 +480,8 @@ std::vector<Alternative> alternatives(const PlanRequest& request, const Plan& be
   add("k = 2", fixed(2, 2));
   add("k = n", fixed(std::max(2u, request.inputs), std::max(2u, request.outputs)));
 
-  const double blocks =
-      std::max(2.0, static_cast<double>(request.memory_bytes / stxxl_block_bytes));
+  const auto blocks =
+      static_cast<double>(std::max<uint64_t>(2, request.memory_bytes / stxxl_block_bytes));
   auto stxxl = [&](uint32_t files) {
     if (files < 2) return 2u;
     const double passes = std::max(1.0, std::ceil(std::log(files) / std::log(blocks) - 1e-9));

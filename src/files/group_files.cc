@@ -51,7 +51,6 @@
 namespace penstock::files {
 namespace {
 
-using bowtie::InputStream;
 using bowtie::ItemReader;
 using bowtie::OutputStream;
 using bowtie::Streams;

@@ -51,7 +51,7 @@ int PtraceCapture::run(int32_t root, const CaptureOptions& options) {
   while (true) {
     const Stop told = wait_for_stop(detaching_ ? nullptr : requests != nullptr ? requests : stop);
     if (told.kind == Stop::Kind::none_left) break;
-    if (told.kind == Stop::Kind::asked && filtered_) {
+    if (told.kind == Stop::Kind::asked && requests != nullptr) {
       // They cannot run on without us (see launch_options): they are asked to end, and then made.
       requests->store(false, std::memory_order_relaxed);
       for (const auto& [id, process] : processes_) end_process(id, has_asked);
