@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -12,9 +13,10 @@
 
 // Fuzzing the journal of a sort that can be resumed:
 //
-//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks, each of them
+//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks; modulo 4 it is 3: behind a first one that is
+//            right, without which nothing counts. Each of them
 //   byte     kind
-//   byte     bytes of the payload, in units of 4
+//   byte     bytes of the payload, in units of 4; 0: as many as such an entry has
 //   rest     payload
 //
 // What is read must make sense together, and nothing behind `end` may count.
@@ -46,12 +48,25 @@ class Scratch {
   const int fd_;
 };
 
-void write_entries(const std::string& path, std::string_view input) {
+// By kind, as resume_journal.cc has them; of one that differs in length the shortest.
+constexpr size_t usual_bytes[] = {0, 20, 52, 72, 8, 4, 56, 32, 8};
+
+void write_entries(const std::string& path, bool has_begin, std::string_view input) {
   auto journal = Journal::open(path);
   require(journal.has_value(), "a journal that is new");
+  if (has_begin) {
+    const ResumeTold begin{.version = ResumeTold::present_version,
+                           .purpose = "u64",
+                           .inputs = {{.path = "/a", .identity = {}}},
+                           .folders = {"/t"},
+                           .part = "/o"};
+    require(write_begin(*journal, begin).has_value(), "begin");
+  }
   while (input.size() >= 2) {
     const auto kind = static_cast<uint32_t>(static_cast<unsigned char>(input[0]));
-    const size_t bytes = size_t{4} * static_cast<unsigned char>(input[1]);
+    const auto units = static_cast<unsigned char>(input[1]);
+    const size_t bytes =
+        units == 0 && kind < std::size(usual_bytes) ? usual_bytes[kind] : size_t{4} * units;
     const std::string_view payload = input.substr(2, bytes);
     require(journal->append(kind, payload).has_value(), "append");
     input.remove_prefix(2 + payload.size());
@@ -81,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Scratch scratch;
   if (data[0] % 2 == 1) {
-    write_entries(scratch.path(), rest);
+    write_entries(scratch.path(), data[0] % 4 == 3, rest);
   } else {
     penstock::require(
         ::pwrite(scratch.fd(), rest.data(), rest.size(), 0) == static_cast<ssize_t>(rest.size()),

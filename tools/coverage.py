@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Which branches of each layer its own tests take.
+"""Which branches of each layer its own tests take, and which lines of each parser its fuzz target reaches.
 
-    tools/coverage.py [LAYER...]     all layers, unless some are named
+    tools/coverage.py [LAYER...]            all layers, unless some are named
+    tools/coverage.py --parsers [SECONDS]   each target for a minute, unless told otherwise
 
-Builds the tests of the layers with clang's coverage, in build/coverage, runs those of each layer, and prints a table: how many ways out
-of conditions (if, &&, ?:, loops, cases) the layer has, and how many of them its tests took. A way out counts once, however many
-instances a template has. Needs Debian's llvm-19 beside what ./check needs.
+Builds the tests of the layers, or the fuzz targets, with clang's coverage, in build/coverage, runs those of each, and prints a table.
+Of a layer: how many ways out of conditions (if, &&, ?:, loops, cases) it has, and how many of them its tests took. A way out counts
+once, however many instances a template has. Needs Debian's llvm-19 beside what ./check needs.
 """
 
 import json
@@ -15,22 +16,43 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/coverage"
 FLAGS = "-O1 -fprofile-instr-generate -fcoverage-mapping"
+
+# Of each fuzz target the files that read what others wrote (and, where these are one, write it).
+PARSERS = {
+    "keys": ("src/record/format.cc", "src/record/fields.cc", "src/record/field_order.cc", "src/record/text/key_words.cc",
+             "src/record/text/key_place.cc", "src/record/text/key_bytes.cc", "src/record/text/text_order.cc"),
+    "rows": ("src/record/rows.cc",),
+    "words": ("cli/common/size.cc", "cli/sort/gnu_options.cc", "cli/sort/sort_words.cc", "src/api/profile_json.cc",
+              "src/file/emulation.cc"),
+    "source": ("src/source/decompress.cc", "src/source/gzip.cc", "src/source/bzip2.cc", "src/source/lz4.cc", "src/source/xz.cc",
+               "src/source/zstd.cc"),
+    "journal": ("src/external/resume/journal.cc", "src/external/resume/resume_journal.cc"),
+    "trace": ("src/trace/format/format.cc", "src/trace/follow/convert.cc", "src/trace/follow/descriptors.cc"),
+    "import": ("src/trace/import/import.cc", "src/trace/import/import_iolog.cc", "src/trace/import/import_strace.cc",
+               "src/trace/import/log_source.cc", "src/trace/import/strace_calls.cc", "src/trace/import/strace_changes.cc",
+               "src/trace/import/strace_files.cc", "src/trace/import/strace_line.cc"),
+}
 
 
 def output_of(*words):
     return subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=True).stdout
 
 
-def build(layers):
-    subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS_DEBUG={FLAGS}",
+def configure(folder, *options):
+    subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS_DEBUG={FLAGS}",
                     "-DCMAKE_C_COMPILER=clang-19", "-DCMAKE_CXX_COMPILER=clang++-19", "-DPENSTOCK_UNITY=12", "-DPENSTOCK_BENCH=OFF",
-                    "-DPENSTOCK_PYTHON=OFF", "-DPENSTOCK_TEST_OPTIMIZATION=-O0",
+                    "-DPENSTOCK_PYTHON=OFF", *options,
                     *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else [])],
                    stdout=subprocess.DEVNULL, check=True)
+
+
+def build(layers):
+    configure(BUILD, "-DPENSTOCK_TEST_OPTIMIZATION=-O0")
     programs = {layer: [test["name"] for test in tests() if re.fullmatch(rf"{layer}_\w+_test", test["name"])] for layer in layers}
     subprocess.run(["cmake", "--build", BUILD, "--target", *sum(programs.values(), [])], stdout=subprocess.DEVNULL, check=True)
     commands = {test["name"]: test.get("command") for test in tests()}  # known once they are built
@@ -39,6 +61,44 @@ def build(layers):
 
 def tests():
     return json.loads(output_of("ctest", "--test-dir", BUILD, "--show-only=json-v1"))["tests"]
+
+
+def files_of(profile, raw, programs):
+    """What clang's tools say of each file of the programs, of which `raw` holds what they did."""
+    output_of("llvm-profdata-19", "merge", "-o", profile, *raw)
+    objects = sum((["-object", program] for program in programs), [])[1:]
+    return json.loads(output_of("llvm-cov-19", "export", "-summary-only", "-instr-profile", profile, *objects))["data"][0]["files"]
+
+
+def reached(folder, target, seconds):
+    """Lines of the parser, and how many of them its target reached; how many inputs it made for that."""
+    for old in folder.glob(f"{target}-*.profraw"):
+        old.unlink()
+    dictionary, seeds = ROOT / f"fuzz/{target}.dict", ROOT / f"fuzz/corpus/{target}"
+    program = folder / f"fuzz/{target}_fuzz"
+    with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as corpus:
+        done = subprocess.run([program, f"-max_total_time={seconds}", "-max_len=2000", "-print_final_stats=1", "-close_fd_mask=1",
+                               *([f"-dict={dictionary}"] if dictionary.exists() else []), corpus,
+                               *([seeds] if seeds.exists() else [])], cwd=corpus,
+                              env=dict(os.environ, LLVM_PROFILE_FILE=str(folder / f"{target}-%4m.profraw")),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode != 0:
+        raise SystemExit(f"coverage: {target}_fuzz failed\n{done.stderr[-2000:]}")
+    inputs = int(re.search(r"number_of_executed_units: *(\d+)", done.stderr).group(1))
+    files = files_of(folder / f"{target}.profile", folder.glob(f"{target}-*.profraw"), [program])
+    lines = [file["summary"]["lines"] for file in files if file["filename"] in {str(ROOT / name) for name in PARSERS[target]}]
+    return sum(each["count"] for each in lines), sum(each["covered"] for each in lines), inputs
+
+
+def print_parsers(seconds):
+    folder = BUILD.with_name("coverage-fuzz")
+    configure(folder, "-DPENSTOCK_FUZZ=ON", "-DPENSTOCK_UNITY=0")
+    subprocess.run(["cmake", "--build", folder, "--target", *(f"{target}_fuzz" for target in PARSERS)], stdout=subprocess.DEVNULL,
+                   check=True)
+    print("| target | inputs | lines of the parser | reached | |\n|---|---|---|---|---|")
+    for target in PARSERS:
+        count, covered, inputs = reached(folder, target, seconds)
+        print(f"| `{target}_fuzz` | {inputs:,} | {count} | {covered} | {100 * covered / count:.0f} % |", flush=True)
 
 
 def taken(layer, commands):
@@ -52,9 +112,7 @@ def taken(layer, commands):
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             print(f"coverage: {pathlib.Path(command[0]).name} failed\n{done.stdout.decode(errors='replace')[-2000:]}", file=sys.stderr)
-    output_of("llvm-profdata-19", "merge", "-o", profile, *BUILD.glob(f"{layer}-*.profraw"))
-    objects = sum((["-object", command[0]] for command in commands), [])[1:]
-    files = json.loads(output_of("llvm-cov-19", "export", "-summary-only", "-instr-profile", profile, *objects))["data"][0]["files"]
+    files = files_of(profile, BUILD.glob(f"{layer}-*.profraw"), [command[0] for command in commands])
     ours = [file["summary"]["branches"] for file in files if file["filename"].startswith(f"{ROOT}/src/{layer}/")
             and not re.search(r"_(test|fixture|suite)\.(cc|h)$|/target/", file["filename"])]
     return sum(branches["count"] for branches in ours), sum(branches["covered"] for branches in ours)
@@ -64,6 +122,8 @@ def main():
     missing = [tool for tool in ("clang++-19", "llvm-profdata-19", "llvm-cov-19") if not shutil.which(tool)]
     if missing:
         raise SystemExit(f"coverage: {', '.join(missing)} missing: apt-get install clang-19 llvm-19")
+    if sys.argv[1:2] == ["--parsers"]:
+        return print_parsers(int(sys.argv[2]) if len(sys.argv) > 2 else 60)
     layers = sys.argv[1:] or re.findall(r"^\| `src/(\w+)/`", (ROOT / "src/README.md").read_text(), re.M)
     print("| layer | branches | taken | |\n|---|---|---|---|")
     for layer, commands in build(layers).items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What OSS-Fuzz runs: all targets to $OUT, each with its dictionary, by $CXX with $CXXFLAGS, linked with $LIB_FUZZING_ENGINE.
+# What OSS-Fuzz runs: all targets to $OUT, each with its dictionary and what it begins with, by $CXX with $CXXFLAGS, linked with $LIB_FUZZING_ENGINE.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ -d "$root/../../fuzz" ] && root=$root/../.. || root=$SRC/penstock
@@ -15,4 +15,6 @@ for target in "${targets[@]}"; do
   cp "$build/fuzz/$target" "$OUT/"
   dictionary=$root/fuzz/${target%_fuzz}.dict
   if [ -e "$dictionary" ]; then cp "$dictionary" "$OUT/$target.dict"; fi
+  corpus=$root/fuzz/corpus/${target%_fuzz}
+  if [ -d "$corpus" ]; then (cd "$corpus" && python3 -m zipfile -c "$OUT/${target}_seed_corpus.zip" *); fi
 done
