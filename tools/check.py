@@ -6,7 +6,8 @@ Three builds, each for what it finds. The first two are ./check; continuous inte
               the tests of the library leave out under a sanitizer.
   asan-ubsan  every test of a module, under the address and undefined-behaviour sanitizers.
   tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`: it alone).
-`check.py full` runs every test in each build, all benches, and more seeds: nothing is left out for the sake of time.
+`check.py full` runs every test in each build, all benches, more seeds, and clang-tidy with the static analyser: nothing is left
+out for the sake of time.
 
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
 children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
@@ -388,6 +389,10 @@ def main():
     if asked_for != "threads":
         look_at_text(tally)
         clock.part("include directions, format", time.monotonic() - clock.start)
+    if full:
+        start = time.monotonic()
+        command(tally, "static analysis", "tools/analyze.py")
+        clock.part("static analysis", time.monotonic() - start)
     parts = [part for part in parts_of(full) if part[0] in ASKED_FOR[asked_for]]
     build = Build(*parts[0][:2])
     for i, (preset, _, selection) in enumerate(parts):
