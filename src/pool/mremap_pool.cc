@@ -86,6 +86,8 @@ class MremapPool final : public ArenaPool {
       if (error == 0) return 0;
       PENSTOCK_CHECK(os::move_pages_leaving_source(home(block), from, block_bytes()) == 0,
                      "a block that cannot be made accessible at home cannot go back either");
+      if (os::protect(from, block_bytes(), Protection::read_write) != 0)
+        (void)os::protect(from, block_bytes(), Protection::read);
       return error;
     }
     if (error == ENOMEM) error = os::protect(from, block_bytes(), Protection::read);

@@ -28,7 +28,8 @@
 //
 // Invariants: slots_ holds each block that has memory once; a slot is mapped, or reading, or (after
 // an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
-// nowhere else. What was given back is not visible any more: a shared pool that unmaps late is told
+// nowhere else. One that could not be taken back is stuck: it may be inaccessible where it is, and
+// whoever comes back there is refused. What was given back is not visible any more: a shared pool that unmaps late is told
 // to do it now, or a consumer that comes back would see another block's bytes.
 //
 // This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
@@ -117,7 +118,7 @@ FileReaderCore::~FileReaderCore() {
   registration_ = {};
   if (is_inherited()) return;  // the requests in flight are the parent's
   MutexLock lock(mutex_);
-  // Nobody reads any more: the blocks go home in the way of which the system can refuse least.
+  // Nobody reads any more: blocks go home without mprotect(), which the system may refuse.
   options_.keeps_blocks = false;
   while (!slots_.empty()) {
     PENSTOCK_CHECK(drop(slots_.back()), "a block can go home: vm.max_map_count is not reached");
@@ -144,8 +145,11 @@ FileReaderCore::Served FileReaderCore::refuse_failed(Refusal& refusal) noexcept 
 }
 
 FileReaderCore::Served FileReaderCore::serve_locked(uint64_t block, Refusal& refusal) noexcept {
-  if (Slot* slot = find(block); slot != nullptr && slot->mapped)
-    return ++slot->idle_faults > idle_faults_max ? Served::no : Served::yes;
+  if (Slot* slot = find(block); slot != nullptr && slot->mapped) {
+    if (slot->stuck == 0) return ++slot->idle_faults > idle_faults_max ? Served::no : Served::yes;
+    note(code_of_errno(slot->stuck), slot->stuck, extent_of(block), "make accessible again");
+    return refuse_failed(refusal);
+  }
   if (failed_ && options_.policy != ErrorPolicy::zeros) return refuse_failed(refusal);
   if (block >= blocks_) {
     std::snprintf(refusal.text, sizeof refusal.text,
@@ -217,14 +221,16 @@ FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noex
   return &slots_.back();
 }
 
-// The block goes back to the pool. False when it cannot be unmapped: out of mappings.
+// The block goes back to the pool. False when it cannot be unmapped: out of mappings, or of memory.
 bool FileReaderCore::drop(Slot& slot) noexcept {
   if (slot.mapped) {
     std::byte* const at = range_.begin() + slot.block * block_bytes_;
     if (const int error = options_.keeps_blocks ? io_.pool().unmap_in_use(slot.id, at)
                                                 : io_.pool().unmap(slot.id, at);
-        error != 0)
+        error != 0) {
+      slot.stuck = error;
       return false;
+    }
   }
   if (slot.reading) io_.wait_read(slot.id);
   io_.give(slot.id);

@@ -103,6 +103,7 @@ class FileReaderCore final : public StreamHandler {
     bool reading;              // started, and not waited for
     uint64_t wanted_at;        // the fault, by its number, in whose window it was last
     uint32_t idle_faults = 0;  // in this block, since it is mapped
+    int stuck = 0;  // the errno with which it could not be taken back: it may be inaccessible
   };
   struct Window {
     uint64_t first, last;

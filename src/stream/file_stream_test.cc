@@ -770,7 +770,9 @@ TEST_P(SharedReaderTest, AnyThreadsReadAnywhere) {
         for (uint64_t i = at; i < end; i += 1 + here.below(200))
           wrong += load_word(i) != word_at(i);
         at = in_order ? end % words : here.below(words);
-        if (here.below(10) == 0) EXPECT_TRUE(reader_->status());
+        if (here.below(10) == 0) {
+          EXPECT_TRUE(reader_->status());
+        }
       }
     };
     {
@@ -781,7 +783,9 @@ TEST_P(SharedReaderTest, AnyThreadsReadAnywhere) {
     EXPECT_EQ(wrong, 0u);
     const auto reads = reader_->reads();
     EXPECT_LE(reads.blocks - reads.again, blocks);
-    if (memory >= blocks + ahead) EXPECT_EQ(reads.again, 0u);
+    if (memory >= blocks + ahead) {
+      EXPECT_EQ(reads.again, 0u);
+    }
     reader_.reset();
     expect_all_blocks_free();
   }
