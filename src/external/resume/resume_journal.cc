@@ -158,13 +158,16 @@ class Replay {
   }
 
   bool take_done(PayloadReader& reader) {
+    std::vector<ResumeDone> all;  // which count together or not at all
     while (reader.left_bytes() > 0) {
-      ResumeDone done;
+      ResumeDone& done = all.emplace_back();
       fields_of_done(reader, done);
       auto buckets = buckets_of_.find(done.id.split);
       if (!reader.whole() || buckets == buckets_of_.end() || done.id.bucket >= buckets->second ||
           done.offset > offset_max || done.stored.bytes > offset_max - done.offset)
         return false;
+    }
+    for (const ResumeDone& done : all) {
       told_.done[done.id] = done;
       told_.output_bytes = std::max(told_.output_bytes, done.offset + done.stored.bytes);
     }

@@ -135,10 +135,11 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
   Journal::Position end;
   ASSERT_TRUE(read_steps(*journal, end));
   ASSERT_TRUE(journal->cut(end));
-  // Their sum is small again.
-  const ResumeDone done{
-      .id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}};
-  ASSERT_TRUE(write_done(*journal, {&done, 1}));
+  // The sum of the second is small again; and the first is told in the same breath.
+  const ResumeDone done[] = {
+      {.id = {0, 0}, .offset = 6000, .stored = {.bytes = 100, .items = 1}},
+      {.id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}}};
+  ASSERT_TRUE(write_done(*journal, done));
   *journal = Journal();
   const ResumeTold told = told_by(entries());
   EXPECT_EQ(told.done.size(), 1u);
