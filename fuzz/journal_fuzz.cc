@@ -13,10 +13,10 @@
 
 // Fuzzing the journal of a sort that can be resumed:
 //
-//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks; modulo 4 it is 3: behind a first one that is
-//            right, without which nothing counts. Each of them
+//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks. 3 modulo 4: a right `begin` stands in front
+//            of them; without one nothing counts. Of each entry
 //   byte     kind
-//   byte     bytes of the payload, in units of 4; 0: as many as such an entry has
+//   byte     bytes of the payload, in units of 4; 255: as many as such an entry has
 //   rest     payload
 //
 // What is read must make sense together, and nothing behind `end` may count.
@@ -49,12 +49,12 @@ class Scratch {
 };
 
 // By kind, as resume_journal.cc has them; of one that differs in length the shortest.
-constexpr size_t usual_bytes[] = {0, 20, 52, 72, 8, 4, 56, 32, 8};
+constexpr size_t usual_bytes[] = {0, 24, 52, 72, 8, 4, 56, 32, 8};
 
-void write_entries(const std::string& path, bool has_begin, std::string_view input) {
+void write_entries(const std::string& path, bool begins_right, std::string_view input) {
   auto journal = Journal::open(path);
   require(journal.has_value(), "a journal that is new");
-  if (has_begin) {
+  if (begins_right) {
     const ResumeTold begin{.version = ResumeTold::present_version,
                            .purpose = "u64",
                            .inputs = {{.path = "/a", .identity = {}}},
@@ -66,7 +66,7 @@ void write_entries(const std::string& path, bool has_begin, std::string_view inp
     const auto kind = static_cast<uint32_t>(static_cast<unsigned char>(input[0]));
     const auto units = static_cast<unsigned char>(input[1]);
     const size_t bytes =
-        units == 0 && kind < std::size(usual_bytes) ? usual_bytes[kind] : size_t{4} * units;
+        units == 255 && kind < std::size(usual_bytes) ? usual_bytes[kind] : size_t{4} * units;
     const std::string_view payload = input.substr(2, bytes);
     require(journal->append(kind, payload).has_value(), "append");
     input.remove_prefix(2 + payload.size());
@@ -119,5 +119,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                     "the same end");
   penstock::require(retold->splits.size() == told->splits.size() || told->version == 0,
                     "the same splits");
+  penstock::require(retold->done.size() == told->done.size() &&
+                        (retold->output_bytes == told->output_bytes || told->version == 0),
+                    "the same buckets that are done");
   return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """clang-tidy with the checks of .clang-tidy, clang's static analyser among them. What it finds is an error.
 
-    tools/analyze.py [PATH...]    files or folders; what users run, and papers/, unless some are named
+    tools/analyze.py [PATH...]    files or folders; without any the library, the program, papers/, and python/ where it is built
 
 Some ten seconds a file: a part of ./check full alone. Tests, benches and examples are looked at where they are named.
 """
@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/analysis"
 LOOKED_AT = ("src", "cli", "papers", "python")
-HEADERS = f"^{ROOT}/(src|include|cli|papers|bench|test|fuzz|examples|python)/"
+HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|papers|bench|test|fuzz|examples|python)/"
 
 
 def configure():

@@ -2,11 +2,12 @@
 """Which branches of each layer its own tests take, and which lines of each parser its fuzz target reaches.
 
     tools/coverage.py [LAYER...]            all layers, unless some are named
-    tools/coverage.py --parsers [SECONDS]   each target for a minute, unless told otherwise
+    tools/coverage.py --parsers [SECONDS]   each target but sort_fuzz, for a minute unless told otherwise
 
-Builds the tests of the layers, or the fuzz targets, with clang's coverage, in build/coverage, runs those of each, and prints a table.
-Of a layer: how many ways out of conditions (if, &&, ?:, loops, cases) it has, and how many of them its tests took. A way out counts
-once, however many instances a template has. Needs Debian's llvm-19 beside what ./check needs.
+Builds the tests of the layers (in build/coverage), or the fuzz targets (in build/coverage-fuzz), with clang's coverage, runs those of
+each, and prints a table. Of a layer: how many ways out of conditions (if, &&, ?:, loops, cases) it has, and how many of them its tests
+took; a way out counts once, however many instances a template has. Of a parser: its lines, and how many of them its target reached.
+Needs Debian's llvm-19 beside what ./check needs.
 """
 
 import json
@@ -71,13 +72,13 @@ def files_of(profile, raw, programs):
 
 
 def reached(folder, target, seconds):
-    """Lines of the parser, and how many of them its target reached; how many inputs it made for that."""
+    """Lines of the parser, how many of them its target reached, and with how many inputs."""
     for old in folder.glob(f"{target}-*.profraw"):
         old.unlink()
     dictionary, seeds = ROOT / f"fuzz/{target}.dict", ROOT / f"fuzz/corpus/{target}"
     program = folder / f"fuzz/{target}_fuzz"
     with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as corpus:
-        done = subprocess.run([program, f"-max_total_time={seconds}", "-max_len=2000", "-print_final_stats=1", "-close_fd_mask=1",
+        done = subprocess.run([program, f"-max_total_time={seconds}", "-max_len=3000", "-print_final_stats=1", "-close_fd_mask=1",
                                *([f"-dict={dictionary}"] if dictionary.exists() else []), corpus,
                                *([seeds] if seeds.exists() else [])], cwd=corpus,
                               env=dict(os.environ, LLVM_PROFILE_FILE=str(folder / f"{target}-%4m.profraw")),
