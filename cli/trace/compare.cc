@@ -163,14 +163,10 @@ std::string last_line(const std::string& path) {
 // program. What that writes is for its owner alone, wherever it writes.
 std::vector<std::string> wrapped(const std::vector<std::string>& words, const std::string& log,
                                  const std::string& processes_file) {
-  std::vector<std::string> all = {
-      "sh",
-      "-c",
+  constexpr const char* script =
       "umask 077; log=$1; group=$2; shift 2; [ -z \"$group\" ] || echo 0 >\"$group\" || exit 97; "
-      "exec \"$@\" >\"$log\" 2>&1 </dev/null",
-      "sh",
-      log,
-      processes_file};
+      "exec \"$@\" >\"$log\" 2>&1 </dev/null";
+  std::vector<std::string> all = {"sh", "-c", script, "sh", log, processes_file};
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }

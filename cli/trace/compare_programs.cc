@@ -46,7 +46,7 @@ std::optional<fs::path> find_program(const std::string& name) {
   while (!rest.empty()) {
     const std::string folder = rest.substr(0, rest.find(':'));
     rest.erase(0, folder.size() + 1);
-    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
+    fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
     const auto status = fs::status(candidate, error);
     if (fs::is_regular_file(status) &&
         (status.permissions() & fs::perms::others_exec) != fs::perms::none) {

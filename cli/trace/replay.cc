@@ -29,7 +29,6 @@ using report::grouped;
 using report::printable;
 using report::rate_text;
 using trace::Concurrency;
-using trace::ConvertedFile;
 using trace::ReplayFigures;
 using trace::ReplayOptions;
 using trace::ReplayPlan;

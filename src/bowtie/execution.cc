@@ -226,16 +226,12 @@ Status Execution::open_inputs() {
     if ((input.file == nullptr) == input.path.empty())
       return failure(ErrorCode::invalid_argument, "use an input that is not one file or one path",
                      fmt::format("input {}", i));
-    std::optional<file::File> opened;
+    Result<file::File> opened;
     if (input.file == nullptr) {
-      auto file = file::File::open_input(input.path, options_.caching);
-      if (!file) return std::unexpected(file.error());
-      opened = std::move(*file);
+      opened = file::File::open_input(input.path, options_.caching);
+      if (!opened) return std::unexpected(opened.error());
       // What cannot be opened again stays open.
-      if (!opened->seekable()) {
-        open_inputs_[i].file = std::move(opened);
-        input.file = &*open_inputs_[i].file;
-      }
+      if (!opened->seekable()) input.file = &open_inputs_[i].file.emplace(std::move(*opened));
     }
     const file::File& file = input.file != nullptr ? *input.file : *opened;
     const auto arrival = source::arrival_of(file, input.source);

@@ -3,7 +3,6 @@
 #include "penstock/stream.h"
 
 using namespace penstock;
-using c_api::code_of;
 using c_api::guarded;
 using c_api::opened;
 using c_api::options_of;

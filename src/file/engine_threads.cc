@@ -75,8 +75,9 @@ void ThreadEngine::start_workers(unsigned count) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   workers_.reserve(count);
-  std::thread worker;
-  while (workers_.size() < count && start_thread(worker, [this] { work(); })) {
+  while (workers_.size() < count) {
+    std::thread worker;
+    if (!start_thread(worker, [this] { work(); })) break;
     workers_.push_back(std::move(worker));
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

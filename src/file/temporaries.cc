@@ -31,7 +31,7 @@ bool lies_in_memory(const std::string& directory) {
 }
 
 std::string default_temp_directory(const std::string& output) {
-  const std::string usual = usual_directory();
+  std::string usual = usual_directory();
   if (!lies_in_memory(usual)) return usual;
   auto is_disk = [](const std::string& directory) {
     return ::access(directory.c_str(), W_OK | X_OK) == 0 && !lies_in_memory(directory);

@@ -177,7 +177,7 @@ Status FileRun::take_headers() {
 namespace {
 
 // `taken`, and what follows it.
-std::unique_ptr<Source> source_behind(std::string taken, std::shared_ptr<Source> rest) {
+std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<Source>& rest) {
   auto read = [taken = std::move(taken), rest,
                at = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
     if (at == taken.size()) return rest->read(into);

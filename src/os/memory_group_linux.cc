@@ -24,7 +24,7 @@ std::optional<fs::path> make_folder(const fs::path& parent) {
   constexpr int tries = 8;
   static int made = 0;
   for (int i = 0; i < tries; ++i) {
-    const fs::path folder = parent / fmt::format("penstock-{}-{}", ::getpid(), ++made);
+    fs::path folder = parent / fmt::format("penstock-{}-{}", ::getpid(), ++made);
     std::error_code error;
     if (fs::create_directory(folder, error)) return folder;
     if (error) return std::nullopt;  // not allowed, or no such parent

@@ -240,7 +240,7 @@ namespace {
 // `blocks_ahead`: so many that a method which takes blocks in a handler of faults, where it can
 // only stop the program when there is none, takes them before.
 template <class T>
-Result<std::unique_ptr<Core>> run(std::shared_ptr<pool::Pool> pool, Input<T>& input,
+Result<std::unique_ptr<Core>> run(const std::shared_ptr<pool::Pool>& pool, Input<T>& input,
                                   const Buckets& to, const Method& method,
                                   const MemoryOptions& options, uint64_t blocks_ahead) {
   const uint32_t buckets = to.map.buckets;

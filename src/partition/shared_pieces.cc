@@ -58,6 +58,7 @@ using scatter::RoomMaker;
 size_t piece_bytes_for(const MemoryOptions& options, size_t block_bytes) {
   if (options.workers == 1) return block_bytes;
   const uint64_t pieces_unfilled = uint64_t{options.workers} * options.buckets;
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero): there is a bucket, or nothing is partitioned
   const uint64_t square = 1600 * options.bytes_max / pieces_unfilled;
   size_t piece = scatter::small_line_bytes;
   while (4 * piece * piece <= square && 2 * piece * options.workers <= block_bytes / 8) piece *= 2;

@@ -1,5 +1,6 @@
 #include "record/sort_benchmark.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -114,7 +115,7 @@ void write_ascii(uint64_t index, __uint128_t state, std::byte* out) {
   write_base95(high, 8, out);
   write_base95(low, 2, out + 8);
   out[10] = out[11] = blank;
-  std::memset(out + 12, '0', 16);  // the upper half of a 128-bit record number
+  std::fill_n(out + 12, 16, std::byte{'0'});  // the upper half of a 128-bit record number
   for (unsigned i = 0; i < 16; ++i)
     out[28 + i] = hex_digit(static_cast<unsigned>(index >> (60 - 4 * i)));
   out[44] = out[45] = blank;

@@ -50,7 +50,7 @@ inline std::string plain(std::string text, bool unicode) {
 // A name in so many columns at most, its middle left out if it is longer. printable() does not
 // count the mark for that, which takes one, or three without UTF-8.
 inline std::string fitted(std::string_view name, size_t columns_max, bool unicode) {
-  const std::string whole = plain(printable(name, name.npos), unicode);
+  std::string whole = plain(printable(name, name.npos), unicode);
   const auto columns = static_cast<size_t>(std::ranges::count_if(
       whole, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
   if (columns <= columns_max) return whole;

@@ -191,7 +191,7 @@ TableCore::TableCore(std::shared_ptr<pool::PageStore> store, const Options& opti
   for (os::Semaphore& stripe : stripes_) stripe.release();
 }
 
-Result<std::shared_ptr<TableCore>> TableCore::open(std::shared_ptr<pool::PageStore> store,
+Result<std::shared_ptr<TableCore>> TableCore::open(const std::shared_ptr<pool::PageStore>& store,
                                                    const Options& options) {
   const auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "open a table", options.name, std::move(hint));

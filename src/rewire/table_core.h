@@ -66,7 +66,7 @@ class TableCore final : public stream::StreamHandler,
  public:
   using Options = RewiredTable::Options;
 
-  static Result<std::shared_ptr<TableCore>> open(std::shared_ptr<pool::PageStore> store,
+  static Result<std::shared_ptr<TableCore>> open(const std::shared_ptr<pool::PageStore>& store,
                                                  const Options& options);
   ~TableCore();
   // The table is gone; its snapshots stay. REQUIRES: nobody uses its pointer any more.

@@ -213,7 +213,7 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
       std::clamp<uint64_t>(needs.memory_bytes / (2 * usable_bytes_min), 1, std::max(threads, 1u)),
       threads);
   const uint64_t about_bytes = needs.memory_bytes - needs.memory_bytes / 8;
-  const uint64_t share_bytes = about_bytes / (plan.sorters + 3);
+  const uint64_t share_bytes = std::max<uint64_t>(about_bytes / (plan.sorters + 3), 1);
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(
       buckets_within(about_bytes / needs.block_bytes_least), 2, needs.buckets_max()));
   plan.buckets = static_cast<uint32_t>(std::clamp<uint64_t>(

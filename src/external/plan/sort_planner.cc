@@ -484,7 +484,7 @@ void Planner::decide_distribution(uint64_t bytes) {
                          .seeks = long_runs->again_switches + long_runs->sort_switches};
       plan_step(std::move(splits.front()));
       plan_step(std::move(sort_step));
-      decision_.long_runs = std::move(long_runs);
+      decision_.long_runs = long_runs;
       return;
     }
   }

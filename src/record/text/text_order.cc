@@ -77,7 +77,7 @@ Result<std::shared_ptr<const TextOrder>> TextOrder::make(const TextOptions& opti
     return misuse("sort by the order \"" + std::string(letters.substr(0, 1)) + "\"",
                   "letters " + options.letters, "some of bdfghiMnRrV");
   }
-  const std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
+  std::shared_ptr<TextOrder> order(new TextOrder(options, whole.key.reverse));
   for (const std::string& spec : options.keys) {
     auto written = options.csv ? read_column(spec, options.header) : read_key(spec);
     if (!written) return std::unexpected(written.error());

@@ -53,6 +53,7 @@ template <class T>
 size_t partition_by_pivot(const T* items, size_t count, const T& pivot, T* below, T* rest) {
   using Word = typename Lanes<T>::Word;
   constexpr size_t items_a_vector = sizeof(Vector) / sizeof(T);
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): an item may be one word
   constexpr size_t words_an_item = sizeof(T) / sizeof(Word);
   constexpr uint32_t all = (1u << sizeof(Vector) / sizeof(Word)) - 1;
   const Lanes<T> lanes(pivot);

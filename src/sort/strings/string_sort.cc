@@ -134,7 +134,7 @@ Status sort_by_number(std::span<std::string_view> strings, const SortOptions& op
     for (size_t i = begin; i < end; ++i) {
       if (i + moved_ahead < end) __builtin_prefetch(&strings[all[i + moved_ahead].value]);
       const std::string_view string = strings[all[i].value];
-      std::memcpy(static_cast<void*>(all + i), &string, sizeof(string));
+      std::memcpy(static_cast<void*>(all + i), &string, sizeof(std::string_view));
     }
   });
   for_parts(strings.size(), options, [&](size_t begin, size_t end) {

@@ -93,7 +93,7 @@ class FilterProgram {
     add(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
-  void if_argument(uint32_t number, size_t index, std::vector<uint32_t> values) {
+  void if_argument(uint32_t number, size_t index, const std::vector<uint32_t>& values) {
     // Over all of this where the number is another: the argument, two for each value, allow.
     add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 + 2 * values.size()));
     load(argument_at(index));
