@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """clang-tidy with the checks of .clang-tidy, clang's static analyser among them. What it finds is an error.
 
-    tools/analyze.py [PATH...]    files or folders; without any the library, the program, papers/, and python/ where it is built
+    tools/analyze.py [PATH...]    files or folders; without any the library and the program
 
-Some ten seconds a file: a part of ./check full alone. Tests, benches and examples are looked at where they are named.
+Some ten seconds a file: a part of ./check full alone. What else there is is looked at where it is named.
 """
 
 import concurrent.futures
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/analysis"
-LOOKED_AT = ("src", "cli", "papers", "python")
+LOOKED_AT = ("src", "cli")
 # Tests, and the programs that they look at, which do wrong by intent.
 LEFT_OUT = re.compile(r"_test\.cc$|/target/")
 HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|papers|bench|test|fuzz|examples|python)/"
