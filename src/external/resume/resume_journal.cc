@@ -82,6 +82,8 @@ class Replay {
   bool take(const Journal::Entry& entry) {
     PayloadReader reader(entry.payload);
     if ((told_.version == 0) != (entry.kind == Kind::begin)) return false;
+    // Between a split and its end stand its buckets, or it begins again.
+    if (split_ && entry.kind > Kind::split_end) return false;
     switch (entry.kind) {
       case Kind::begin:
         return take_begin(reader);

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "external/sort_fixture.h"
@@ -145,6 +146,23 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
   EXPECT_EQ(told.done.size(), 1u);
   EXPECT_TRUE(told.done.contains({0, 2}));
   EXPECT_EQ(told.output_bytes, 5900u);
+}
+
+TEST_F(StepsTest, WhatIsToldInTheMiddleOfASplitIsNotBelieved) {
+  write_split();
+  std::vector<Journal::Entry> all = entries();
+  // Behind the beginning, the output and the split's head: what is done, of which there is none so far.
+  std::rotate(all.begin() + 3, all.end() - 1, all.end());
+  const ResumeTold told = told_by(all);
+  EXPECT_EQ(told.part_inode, 77u);
+  EXPECT_TRUE(told.splits.empty());
+  // A whole split, the next one's head, and what is done of the first.
+  all = entries();
+  all.insert(all.end() - 1, all[2]);
+  const ResumeTold second = told_by(all);
+  EXPECT_EQ(second.splits.size(), 1u);
+  EXPECT_TRUE(second.done.empty());
+  EXPECT_EQ(second.output_bytes, 0u);
 }
 
 TEST_F(StepsTest, BucketsThatAreNowhereAreNotBelieved) {
