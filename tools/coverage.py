@@ -54,14 +54,14 @@ def configure(folder, *options):
 
 def build(layers):
     configure(BUILD, "-DPENSTOCK_TEST_OPTIMIZATION=-O0")
-    programs = {layer: [test["name"] for test in tests() if re.fullmatch(rf"{layer}_\w+_test", test["name"])] for layer in layers}
+    programs = {layer: [test["name"] for test in tests(BUILD) if re.fullmatch(rf"{layer}_\w+_test", test["name"])] for layer in layers}
     subprocess.run(["cmake", "--build", BUILD, "--target", *sum(programs.values(), [])], stdout=subprocess.DEVNULL, check=True)
-    commands = {test["name"]: test.get("command") for test in tests()}  # known once they are built
+    commands = {test["name"]: test.get("command") for test in tests(BUILD)}  # known once they are built
     return {layer: [commands[name] for name in names] for layer, names in programs.items()}
 
 
-def tests():
-    return json.loads(output_of("ctest", "--test-dir", BUILD, "--show-only=json-v1"))["tests"]
+def tests(folder):
+    return json.loads(output_of("ctest", "--test-dir", folder, "--show-only=json-v1"))["tests"]
 
 
 def files_of(profile, raw, programs):
@@ -71,34 +71,32 @@ def files_of(profile, raw, programs):
     return json.loads(output_of("llvm-cov-19", "export", "-summary-only", "-instr-profile", profile, *objects))["data"][0]["files"]
 
 
-def reached(folder, target, seconds):
+def reached(folder, target, command, seconds):
     """Lines of the parser, how many of them its target reached, and with how many inputs."""
     for old in folder.glob(f"{target}-*.profraw"):
         old.unlink()
-    dictionary, seeds = ROOT / f"fuzz/{target}.dict", ROOT / f"fuzz/corpus/{target}"
-    program = folder / f"fuzz/{target}_fuzz"
-    with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as corpus:
-        done = subprocess.run([program, f"-max_total_time={seconds}", "-max_len=3000", "-print_final_stats=1", "-close_fd_mask=1",
-                               *([f"-dict={dictionary}"] if dictionary.exists() else []), corpus,
-                               *([seeds] if seeds.exists() else [])], cwd=corpus,
+    with tempfile.TemporaryDirectory(prefix="penstock-fuzz-") as scratch:
+        done = subprocess.run([*command, "-runs=-1", f"-max_total_time={seconds}", "-print_final_stats=1"], cwd=scratch,
                               env=dict(os.environ, LLVM_PROFILE_FILE=str(folder / f"{target}-%4m.profraw")),
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
     if done.returncode != 0:
         raise SystemExit(f"coverage: {target}_fuzz failed\n{done.stderr[-2000:]}")
     inputs = int(re.search(r"number_of_executed_units: *(\d+)", done.stderr).group(1))
-    files = files_of(folder / f"{target}.profile", folder.glob(f"{target}-*.profraw"), [program])
+    files = files_of(folder / f"{target}.profile", folder.glob(f"{target}-*.profraw"), command[:1])
     lines = [file["summary"]["lines"] for file in files if file["filename"] in {str(ROOT / name) for name in PARSERS[target]}]
     return sum(each["count"] for each in lines), sum(each["covered"] for each in lines), inputs
 
 
 def print_parsers(seconds):
     folder = BUILD.with_name("coverage-fuzz")
-    configure(folder, "-DPENSTOCK_FUZZ=ON", "-DPENSTOCK_UNITY=0")
+    configure(folder, "-DPENSTOCK_FUZZ=ON")
     subprocess.run(["cmake", "--build", folder, "--target", *(f"{target}_fuzz" for target in PARSERS)], stdout=subprocess.DEVNULL,
                    check=True)
+    # As ctest runs them, with their dictionaries and examples.
+    commands = {test["name"]: test.get("command") for test in tests(folder)}
     print("| target | inputs | lines of the parser | reached | |\n|---|---|---|---|---|")
     for target in PARSERS:
-        count, covered, inputs = reached(folder, target, seconds)
+        count, covered, inputs = reached(folder, target, commands[f"{target}_fuzz"], seconds)
         print(f"| `{target}_fuzz` | {inputs:,} | {count} | {covered} | {100 * covered / count:.0f} % |", flush=True)
 
 
