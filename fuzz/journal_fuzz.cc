@@ -13,8 +13,8 @@
 
 // Fuzzing the journal of a sort that can be resumed:
 //
-//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks. 3 modulo 4: a right `begin` stands in front
-//            of them; without one nothing counts. Of each entry
+//   byte 0   even: the rest is a file as it stands. Odd: entries with right checks. 3 modulo 4: a
+//            right `begin` stands in front of them; without one nothing counts. Of each entry
 //   byte     kind
 //   byte     bytes of the payload, in units of 4; 255: as many as such an entry has
 //   rest     payload

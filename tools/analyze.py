@@ -3,7 +3,7 @@
 
     tools/analyze.py [PATH...]    files or folders; without any the library and the program
 
-Some ten seconds a file: a part of ./check full alone. What else there is is looked at where it is named.
+It takes some ten seconds a file, so only ./check full has it. Tests, benches and others are looked at where they are named.
 """
 
 import concurrent.futures
@@ -24,7 +24,7 @@ HEADERS = f"^{re.escape(str(ROOT))}/(src|include|cli|papers|bench|test|fuzz|exam
 
 
 def configure():
-    """What the compiler is told of each file, without sanitizers, several files at once, or headers that were compiled before."""
+    """The files that are compiled. How, is written down for clang-tidy: each alone, without sanitizers or compiled headers."""
     subprocess.run(["cmake", "--preset", "asan-ubsan", "-B", BUILD, "-DPENSTOCK_SANITIZE=", "-DPENSTOCK_UNITY=0", "-DPENSTOCK_BENCH=ON",
                     "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
     files = {pathlib.Path(each["file"]) for each in json.loads((BUILD / "compile_commands.json").read_text())}

@@ -29,8 +29,9 @@
 // Invariants: slots_ holds each block that has memory once; a slot is mapped, or reading, or (after
 // an error) empty. All blocks of slots_ are this reader's and go back to the pool in drop(),
 // nowhere else. One that could not be taken back is stuck: it may be inaccessible where it is, and
-// whoever comes back there is refused. What was given back is not visible any more: a shared pool that unmaps late is told
-// to do it now, or a consumer that comes back would see another block's bytes.
+// whoever comes back there is refused. What was given back is not visible any more: a shared pool
+// that unmaps late is told to do it now, or a consumer that comes back would see another block's
+// bytes.
 //
 // This is the fault path: nothing allocates (slots_ has room for all blocks of the pool), and
 // nothing locks what the consumer could hold: mutex_ is held in here alone.

@@ -68,7 +68,7 @@ class StuckPool final : public pool::Pool {
   pool::Pool& pool_;
 };
 
-// It may be inaccessible then. Whoever comes back is told, and does not fault for ever.
+// Such a block may be inaccessible. Whoever comes back to it gets an error, and does not fault for ever.
 TEST_P(FileReaderTest, ABlockThatCannotBeTakenBackIsToldOf) {
   open(block_bytes, 3);
   if (IsSkipped()) return;

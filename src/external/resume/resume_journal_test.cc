@@ -136,7 +136,7 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
   Journal::Position end;
   ASSERT_TRUE(read_steps(*journal, end));
   ASSERT_TRUE(journal->cut(end));
-  // The sum of the second is small again; and the first is told in the same breath.
+  // The end of the second wraps around. The first stands in the same entry.
   const ResumeDone done[] = {
       {.id = {0, 0}, .offset = 6000, .stored = {.bytes = 100, .items = 1}},
       {.id = {0, 1}, .offset = ~uint64_t{0} - 99, .stored = {.bytes = 200, .items = 2}}};
@@ -151,7 +151,7 @@ TEST_F(StepsTest, BucketsBehindTheEndOfAnyFileAreNotBelieved) {
 TEST_F(StepsTest, WhatIsToldInTheMiddleOfASplitIsNotBelieved) {
   write_split();
   std::vector<Journal::Entry> all = entries();
-  // Behind the beginning, the output and the split's head: what is done, of which there is none so far.
+  // What is done comes before the split's buckets.
   std::rotate(all.begin() + 3, all.end() - 1, all.end());
   const ResumeTold told = told_by(all);
   EXPECT_EQ(told.part_inode, 77u);
