@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import end_to_end  # noqa: E402
@@ -43,6 +44,19 @@ EXPECTED = {
 class Mutants(unittest.TestCase):
     def found(self):
         return sorted(places.Finder(HERE, {str(SAMPLE)}, set()).find(SAMPLE, []))
+
+    def test_a_source_that_does_not_parse_is_an_error(self):
+        # Not SystemExit: a pool waits for a process that ends so for ever.
+        with tempfile.NamedTemporaryFile("w", suffix=".cc") as broken:
+            broken.write("int main() { return missing; }")
+            broken.flush()
+            with self.assertRaises(ValueError):
+                places.Finder(HERE, set(), set()).find(broken.name, [])
+
+    def test_plans_of_networks_are_made(self):
+        # What takes the parser most steps of its own.
+        source = ROOT / "src/sort/leaf/leaf_avx2.cc"
+        places.Finder(ROOT, set(), set()).find(source, [f"-I{ROOT}/src", f"-I{ROOT}/include"])
 
     def test_places_are_found_and_changes_noticed(self):
         found = self.found()

@@ -40,7 +40,8 @@ SYMMETRIC = {"min", "max", "swap", "minmax"}
 WORDS = {"format", "failure", "system_error", "snprintf"}
 SAVES_TIME = {"reserve", "prefetch", "__builtin_prefetch", "advise_huge"}
 ON = "\0"
-FLAGS = ["-x", "c++", "-std=c++23", "-resource-dir", "/usr/lib/llvm-19/lib/clang/19", "-w"]
+FLAGS = ["-x", "c++", "-std=c++23", "-resource-dir", "/usr/lib/llvm-19/lib/clang/19", "-w",
+         "-fconstexpr-steps=50000000"]  # plans of sorting networks are made while compiling
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -67,7 +68,7 @@ class Finder:
         unit = clang.cindex.Index.create().parse(str(source), args=FLAGS + flags)
         errors = [str(d) for d in unit.diagnostics if d.severity >= 3]
         if errors:
-            raise SystemExit(f"{source}: {errors[0]}")
+            raise ValueError(f"{source}: {errors[0]}")  # not SystemExit: the pool would wait for its process for ever
         seen = set()
         for cursor in unit.cursor.get_children():
             file = cursor.location.file and str(pathlib.Path(cursor.location.file.name).resolve())
