@@ -55,7 +55,7 @@ std::string help_entry(std::string names, std::string_view help) {
 }
 
 // Whether its choices stand in the help anyway, with what each of them is.
-bool told(const OptionText& option) {
+bool says_choices(const OptionText& option) {
   return std::ranges::all_of(option.choices, [&](const std::string& choice) {
     return option.help.find(choice) != std::string::npos;
   });
@@ -67,7 +67,7 @@ std::string help_entry(const OptionText& option) {
   if (!names.empty() && !option.value.empty() && !option.optional_value) names += ' ';
   names += option.optional_value ? fmt::format("[={}]", option.value) : option.value;
   std::string help = option.help;
-  if (!told(option)) help += fmt::format(" ({})", fmt::join(option.choices, ", "));
+  if (!says_choices(option)) help += fmt::format(" ({})", fmt::join(option.choices, ", "));
   return help_entry(std::move(names), help);
 }
 
@@ -140,7 +140,7 @@ std::string option_entry(const OptionText& option) {
   }
   if (!option.value.empty()) names += (names.empty() ? "" : " ") + italic(option.value);
   std::string entry = ".TP\n" + names + "\n" + roff(option.help);
-  if (!told(option)) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
+  if (!says_choices(option)) entry += roff(fmt::format(": {}", fmt::join(option.choices, ", ")));
   return entry + "\n";
 }
 

@@ -18,8 +18,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr int exit_incomplete = 1;  // an input could not be read, or not to its end
-
 struct CatArguments {
   std::vector<std::string> inputs;
   std::string output = "-";

@@ -58,7 +58,7 @@ struct Phase {
   std::vector<std::string> notes;  // where the model does not hold
 };
 
-struct Choice {
+struct PartitioningChoice {
   std::string name;
   std::string factors;
   size_t passes = 0;
@@ -76,9 +76,9 @@ struct DeviceView {
   uint32_t outputs = 0;
   bool coarse = false;
   std::vector<Phase> phases;
-  Choice best;
+  PartitioningChoice best;
   double disk_bytes_max = 0;
-  std::vector<Choice> choices;
+  std::vector<PartitioningChoice> choices;
 };
 
 struct Plans {
@@ -171,7 +171,7 @@ Status plan_on_device(const Shape& shape, DeviceView& view) {
                              shape.buckets, shape.memory_bytes, device);
   }
   auto choice = [&](std::string name, const bowtie::Plan* plan) {
-    Choice made{.name = std::move(name)};
+    PartitioningChoice made{.name = std::move(name)};
     if (plan != nullptr) {
       made.factors = plan->factors();
       made.passes = plan->passes.size();
@@ -476,7 +476,7 @@ void print_view(const DeviceView& view) {
   if (view.choices.empty()) return;
   print("\n{:<24} {:>7} {:>12} {:>12} {:>10}\n", "other choices", "passes", "switches", "time",
         "of ours");
-  for (const Choice& choice : view.choices) {
+  for (const PartitioningChoice& choice : view.choices) {
     print("{:<24} {:>7} {:>12.0f} {:>12} {:>8.2f} x{}\n", choice.name, choice.passes,
           choice.switches, in_time(choice.seconds), choice.seconds / view.best.seconds,
           choice.exceeds_memory ? "  (more streams than fit the memory)" : "");
@@ -508,7 +508,7 @@ Json phase_json(const Phase& phase) {
           {"notes", phase.notes}};
 }
 
-Json choice_json(const Choice& choice, double best_seconds) {
+Json choice_json(const PartitioningChoice& choice, double best_seconds) {
   return {{"name", choice.name},
           {"factors", choice.factors},
           {"passes", choice.passes},
@@ -538,7 +538,7 @@ Json plans_json(const Plans& plans) {
                {"phases", Json::array()},
                {"alternatives", Json::array()}};
   for (const Phase& phase : view.phases) json["phases"].push_back(phase_json(phase));
-  for (const Choice& choice : view.choices) {
+  for (const PartitioningChoice& choice : view.choices) {
     json["alternatives"].push_back(choice_json(choice, view.best.seconds));
   }
   return json;

@@ -14,7 +14,7 @@
 namespace penstock::cli {
 namespace {
 
-using Json = nlohmann::json;
+using Statistics = nlohmann::json;  // of any depth: an ordered one needs stack for each level
 using report::SortRun;
 
 // Of a stranger's lists, as many as a page has rows and pictures for.
@@ -25,24 +25,24 @@ constexpr size_t staircases_max = 16;
 // A value of the file is looked at where it lies: to copy one takes a call for each level of it,
 // and whoever wrote it may have given it more levels than a stack has room for.
 
-std::optional<double> number_of(const Json& object, const char* key) {
+std::optional<double> number_of(const Statistics& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return std::nullopt;
   const auto value = found->get<double>();
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string text_of(const Statistics& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-const Json* list_of(const Json& object, const char* key) {
+const Statistics* list_of(const Statistics& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_array() ? &*found : nullptr;
 }
 
-SortRun::PhaseFigures figures_of(const Json& phase) {
+SortRun::PhaseFigures figures_of(const Statistics& phase) {
   return {.seconds = number_of(phase, "seconds"),
           .read_bytes = number_of(phase, "bytes_read"),
           .written_bytes = number_of(phase, "bytes_written"),
@@ -54,7 +54,7 @@ SortRun::PhaseFigures figures_of(const Json& phase) {
 
 // Each phase with its prediction beside it; then what threads did within them. A phase that was
 // planned and did not come has its row, too.
-void add_phases(const Json& object, const Json& predicted, SortRun& run) {
+void add_phases(const Statistics& object, const Statistics& predicted, SortRun& run) {
   auto named = [&](const std::string& name) -> SortRun::Phase* {
     const auto found = std::ranges::find(run.phases, name, &SortRun::Phase::name);
     if (found != run.phases.end()) return &*found;
@@ -62,9 +62,9 @@ void add_phases(const Json& object, const Json& predicted, SortRun& run) {
     return &run.phases.emplace_back(SortRun::Phase{.name = name, .predicted = {}, .measured = {}});
   };
   for (const bool planned : {false, true}) {
-    const Json* phases = list_of(planned ? predicted : object, "phases");
+    const Statistics* phases = list_of(planned ? predicted : object, "phases");
     if (phases == nullptr) continue;
-    for (const Json& one : *phases) {
+    for (const Statistics& one : *phases) {
       if (!one.is_object()) continue;
       if (SortRun::Phase* phase = named(text_of(one, "phase")))
         (planned ? phase->predicted : phase->measured) = figures_of(one);
@@ -83,28 +83,28 @@ void add_phases(const Json& object, const Json& predicted, SortRun& run) {
 }
 
 // Values that a picture can be made of, whoever wrote them: finite, and none below 0.
-double drawable(const Json& value) {
+double drawable(const Statistics& value) {
   constexpr double most = 1e18;
   return value.is_number() ? std::clamp(value.get<double>(), 0.0, most) : 0;
 }
 
-std::vector<double> numbers_of(const Json& object, const char* key) {
+std::vector<double> numbers_of(const Statistics& object, const char* key) {
   std::vector<double> numbers;
-  const Json* found = list_of(object, key);
+  const Statistics* found = list_of(object, key);
   if (found == nullptr) return numbers;
-  for (const Json& one : *found) {
+  for (const Statistics& one : *found) {
     if (one.is_number()) numbers.push_back(drawable(one));
   }
   return numbers;
 }
 
-double drawable_of(const Json& object, const char* key) {
+double drawable_of(const Statistics& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() ? drawable(*found) : 0;
 }
 
 // The parts of a list of numbers, in order; less than wanted: nothing.
-std::optional<Occupancy::Bucket> bucket_of(const Json& row) {
+std::optional<Occupancy::Bucket> bucket_of(const Statistics& row) {
   if (!row.is_array() || row.size() != api::bucket_columns.size()) return std::nullopt;
   Occupancy::Bucket bucket;
   bucket.offset_bytes = static_cast<uint64_t>(drawable(row[0]));
@@ -118,10 +118,10 @@ std::optional<Occupancy::Bucket> bucket_of(const Json& row) {
   return bucket;
 }
 
-Occupancy occupancy_of(const Json& object) {
+Occupancy occupancy_of(const Statistics& object) {
   Occupancy occupancy;
-  if (const Json* staircases = list_of(object, "staircases")) {
-    for (const Json& one : *staircases) {
+  if (const Statistics* staircases = list_of(object, "staircases")) {
+    for (const Statistics& one : *staircases) {
       if (!one.is_object() || occupancy.staircases.size() == staircases_max) continue;
       occupancy.staircases.push_back({.title = text_of(one, "title"),
                                       .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
@@ -132,7 +132,7 @@ Occupancy occupancy_of(const Json& object) {
   }
   const auto found = object.find("occupancy");
   if (found == object.end() || !found->is_object()) return occupancy;
-  const Json& told = *found;
+  const Statistics& told = *found;
   occupancy.start_s = drawable_of(told, "start_seconds");
   occupancy.bin_s = drawable_of(told, "bin_seconds");
   occupancy.memory_bytes = static_cast<uint64_t>(drawable_of(told, "memory_bytes"));
@@ -142,8 +142,8 @@ Occupancy occupancy_of(const Json& object) {
     bins = std::max(bins, occupancy.stage_bytes[stage].size());
   }
   for (std::vector<double>& bytes : occupancy.stage_bytes) bytes.resize(bins);
-  if (const Json* buckets = list_of(told, "buckets")) {
-    for (const Json& row : *buckets) {
+  if (const Statistics* buckets = list_of(told, "buckets")) {
+    for (const Statistics& row : *buckets) {
       if (const auto bucket = bucket_of(row)) occupancy.buckets.push_back(*bucket);
     }
   }
@@ -160,15 +160,15 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
     return failure(ErrorCode::corrupt, std::string("read the statistics: ") + why, name,
                    "a file that penstock sort --stats wrote");
   };
-  const Json object = Json::parse(json, nullptr, false);
+  const Statistics object = Statistics::parse(json, nullptr, false);
   if (object.is_discarded()) return refuse("this is no JSON");
   if (!object.is_object()) return refuse("this is no JSON object");
   if (number_of(object, "version") != 1.0) return refuse("it is not version 1 of them");
 
   SortRun run{.name = name, .method = text_of(object, "method")};
   const auto found = object.find("predicted");
-  static const Json none = Json::object();
-  const Json& predicted = found != object.end() && found->is_object() ? *found : none;
+  static const Statistics none = Statistics::object();
+  const Statistics& predicted = found != object.end() && found->is_object() ? *found : none;
   run.why = text_of(predicted, "why");
 
   // The prediction calls its peak of memory otherwise.

@@ -50,8 +50,6 @@ using report::printable;
 using report::rate_text;
 using trace::ReplayFigures;
 
-constexpr int exit_incomplete = 1;  // a program could not be compared: its row says why
-
 // Beside what a program is told to use: its code, its stacks, and page cache for its buffered
 // files.
 constexpr uint64_t group_bytes(uint64_t memory_bytes) {

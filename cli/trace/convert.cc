@@ -21,8 +21,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole is there
-
 struct ConvertArguments {
   std::string input;
   std::string from;

@@ -17,6 +17,7 @@
 #include "cli/common/stop_signals.h"
 #include "cli/trace/replay_stage.h"
 #include "cli/trace/request_range.h"
+#include "cli/trace/trace_summary.h"
 #include "report/text.h"
 
 namespace penstock::cli {
@@ -34,9 +35,7 @@ using trace::ReplayOptions;
 using trace::ReplayPlan;
 using trace::ReplayResult;
 
-constexpr int exit_incomplete = 1;  // the trace was cut off: what was whole was replayed
-constexpr size_t files_shown = 12;
-constexpr size_t path_shown_characters = 60;
+constexpr size_t files_told = 12;
 
 struct ReplayArguments {
   std::string trace;
@@ -130,7 +129,7 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
 
   const std::vector<size_t> files = busiest(result);
   print("\n  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "read", "written", "seeks", "run", "busy at");
-  for (size_t i = 0; i < std::min(files.size(), files_shown); ++i) {
+  for (size_t i = 0; i < std::min(files.size(), files_told); ++i) {
     const ReplayFigures& file = result.files[files[i]];
     const double rate =
         file.busy_seconds > 0 ? static_cast<double>(file.moved_bytes()) / file.busy_seconds : 0;
@@ -138,8 +137,8 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
           size(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
           rate_text(rate), printable(plan.conversion.files[files[i]].path, path_shown_characters));
   }
-  if (files.size() > files_shown) {
-    print("  ... and {} files more (all of them: --json)\n", grouped(files.size() - files_shown));
+  if (files.size() > files_told) {
+    print("  ... and {} files more (all of them: --json)\n", grouped(files.size() - files_told));
   }
   for (const std::string& note : replay_notes(plan, result, options)) print("note: {}\n", note);
 }

@@ -30,8 +30,6 @@ namespace {
 using report::SortRun;
 using report::TraceSummary;
 
-constexpr int exit_incomplete = 1;  // a trace was cut off: the report shows what was whole
-
 struct ReportArguments {
   std::vector<std::string> traces;
   std::vector<std::string> stats;

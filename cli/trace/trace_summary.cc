@@ -15,7 +15,6 @@ using report::bytes_text;
 using report::printable;
 
 constexpr size_t files_shown = 8;
-constexpr size_t path_shown_characters = 60;
 
 std::string runs_line(const trace::RunHistogram& runs) {
   std::string line;
