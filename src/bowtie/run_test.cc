@@ -438,9 +438,11 @@ TEST(Run, ReadsAPipeToItsEnd) {
 // As long as it lives, so many can be open at a time beside those that are open now.
 class FewDescriptors {
  public:
-  explicit FewDescriptors(size_t more) {
+  explicit FewDescriptors(size_t more) : FewDescriptors({}, os::descriptors() + more) {}
+  struct InAll {};
+  FewDescriptors(InAll, size_t number) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit few = {os::descriptors() + more, before_.rlim_max};
+    const rlimit few = {number, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   }
   ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
@@ -496,6 +498,49 @@ TEST(Run, ThousandsOfInputsDoWithFewerDescriptorsThanAreWanted) {
 // All that are open have requests in flight.
 TEST(Run, ThousandsOfInputsWaitForDescriptors) {
   expect_thousands_of_inputs_read(20);
+}
+
+// Then closing those that are open is of no use.
+TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
+  const Folder folder;
+  std::vector<Input> inputs;
+  for (uint32_t i = 0; i < 500; ++i) {
+    write_file(folder.file(fmt::format("{}", i)), Bytes(10'000));
+    inputs.push_back({.path = folder.file(fmt::format("{}", i))});
+  }
+  const auto result = run(std::move(inputs), {},
+                          [&](Streams& streams) -> Status {
+                            const FewDescriptors few(FewDescriptors::InAll{}, 3);
+                            for (uint32_t i = 0; i < 500; ++i) {
+                              InputStream& in = streams.input(i);
+                              while (const size_t bytes = in.window(1).size()) in.advance(bytes);
+                            }
+                            return {};
+                          },
+                          {.memory_bytes = 4 * MiB, .block_bytes = 4096});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().system_errno, EMFILE);
+}
+
+TEST(Run, ASourceThatCannotBeMadeEndsTheRun) {
+  const Folder folder;
+  Bytes compressed(100'000);
+  compressed[0] = std::byte{0x1f};  // gzip
+  compressed[1] = std::byte{0x8b};
+  compressed[2] = std::byte{8};
+  write_file(folder.file("in"), compressed);
+  const auto refuse = [](const file::File&) -> Result<std::unique_ptr<Source>> {
+    return failure(ErrorCode::corrupt, "understand the file", "in");
+  };
+  const auto result = run({{.path = folder.file("in"), .source = {}, .source_of = refuse}}, {},
+                          [&](Streams& streams) -> Status {
+                            InputStream& in = streams.input(0);
+                            while (const size_t bytes = in.window(1).size()) in.advance(bytes);
+                            return {};
+                          },
+                          {.memory_bytes = 4 * MiB});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, ErrorCode::corrupt);
 }
 
 TEST(Run, AnErrorOfTheComputationIsTheRunsAndNothingGetsAName) {

@@ -362,6 +362,22 @@ void send_memory_error(const std::byte* address, int code) {
       << strerror(errno);
 }
 
+// kill() tells who sent it where a fault has its address.
+TEST(Registry, ASignalThatSomebodySentIsNoFault) {
+  const int status = status_of_child([] {
+    const auto memory = os::Reservation::reserve(page_bytes).value();
+    Asked asked;
+    const auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
+    siginfo_t info = {};
+    info.si_signo = SIGSEGV;
+    info.si_code = SI_USER;
+    info.si_addr = memory.begin();
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
+    _exit(asked.opener.reads + asked.opener.writes == 0 ? 0 : 1);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
 TEST(Registry, MemoryErrorsAreNotServed) {
   const auto memory = os::Reservation::reserve(2 * page_bytes, page_bytes).value();
   Asked asked;

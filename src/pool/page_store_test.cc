@@ -248,6 +248,15 @@ TEST(PageStore, MakesHugePages) {
   EXPECT_EQ(smaps_bytes(range->begin(), "ShmemPmdMapped:"), 2 * MiB);
 }
 
+// A page of a store may be several of the processor's.
+TEST(PageStore, MakesHugePagesOfLargerPages) {
+  auto store =
+      PageStore::open({.page_bytes = 4 * MiB, .bytes_max = 16 * MiB, .pages = PageKind::huge});
+  if (!store) GTEST_SKIP() << store.error().message();
+  ASSERT_EQ((*store)->take_run(2).count, 2u);
+  EXPECT_EQ(smaps_bytes((*store)->home(0), "ShmemPmdMapped:"), 8 * MiB);
+}
+
 TEST(PageStore, MakesSmallPagesOfAnySize) {
   for (const size_t page_bytes : {4 * KiB, 64 * KiB, 1 * MiB}) {
     EXPECT_EQ(store_of(4, page_bytes)->pages(), PageKind::small);

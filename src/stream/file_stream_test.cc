@@ -844,6 +844,18 @@ TEST_F(PublicFileStreamTest, WhatWasReadAgainIsToldOnce) {
   EXPECT_NE(notices[0].find("20 of the 40 blocks"), std::string::npos) << notices[0];
 }
 
+TEST_F(PublicFileStreamTest, WhoAsksForNoNoticeIsToldNothing) {
+  constexpr size_t block = 64 * KiB;
+  std::ofstream(path("file")) << std::string(8 * block, 'x');
+  drop_from_page_cache(path("file"));
+  if (file::File::open_read(path("file"))->is_cached()) GTEST_SKIP() << "this folder is memory";
+  auto reader = FileReader::open(path("file"), {.block_bytes = block, .memory_blocks = 4});
+  ASSERT_TRUE(reader) << reader.error().message();
+  for (int pass = 0; pass < 2; ++pass)
+    ASSERT_EQ(std::count(reader->begin<char>(), reader->end<char>(), 'x'), 8 * block);
+  EXPECT_EQ(reader->reads().again, 8u);
+}
+
 TEST_F(PublicFileStreamTest, APipeIsReadByAnother) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
   const int keep_open = ::open(path("pipe").c_str(), O_RDWR);

@@ -23,11 +23,12 @@ constexpr size_t chunk_words = chunk_bytes / sizeof(uint64_t);
 
 // A space on an array of its own.
 struct Fixture {
-  Fixture(uint32_t chunks, uint32_t spare_chunks, bool array_is_input)
-      : words(size_t{chunks} * chunk_words) {
+  Fixture(uint32_t chunks, uint32_t spare_chunks, bool array_is_input,
+          size_t bytes_of_chunk = chunk_bytes)
+      : words(size_t{chunks} * bytes_of_chunk / sizeof(uint64_t)) {
     auto opened = ChunkSpace::open({.array = reinterpret_cast<std::byte*>(words.data()),
                                     .array_bytes = words.size() * sizeof(uint64_t),
-                                    .chunk_bytes = chunk_bytes,
+                                    .chunk_bytes = bytes_of_chunk,
                                     .spare_chunks = spare_chunks,
                                     .array_is_input = array_is_input});
     EXPECT_TRUE(opened) << opened.error().message();
@@ -156,6 +157,29 @@ TEST(ChunkSpace, ClearWaitsForReaders) {
   fixture.space->release(list, 2);
   other.join();
   EXPECT_EQ(fixture.space->chunks_moved(), 3u);
+}
+
+// One of them moves all there is, and the other waits for that.
+TEST(ChunkSpace, TwoThreadsClearTheSameChunks) {
+  constexpr uint32_t chunks = 16;  // as many as are moved at once
+  for (int round = 0; round < 50; ++round) {
+    Fixture fixture(chunks, chunks, false, 64 * KiB);
+    List list;
+    for (uint32_t i = 0; i < chunks; ++i) write_chunk(fixture.space->append(list), i);
+    const auto* array = reinterpret_cast<const std::byte*>(fixture.words.data());
+    std::atomic<int> ready = 0;
+    const auto clear = [&] {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      fixture.space->clear(array, array + size_t{chunks} * 64 * KiB);
+    };
+    std::thread other(clear);
+    clear();
+    other.join();
+    EXPECT_EQ(fixture.space->chunks_moved(), chunks);
+    for (uint64_t i = 0; i < chunks; ++i)
+      EXPECT_TRUE(holds(fixture.space->begin_reading(list, i), i));
+  }
 }
 
 TEST(ChunkSpace, ChunksThatStayAreNotMovedBeforeTheirEndOfReading) {

@@ -211,6 +211,17 @@ TEST(RecordSort, SortsManyRecordsOfEveryPattern) {
   }
 }
 
+// And sorts by what comes behind.
+TEST(RecordSort, SkipsWhatAllKeysHaveInCommon) {
+  static size_t common;
+  const Pattern pattern = {"some bytes in common", [](Random& r, size_t, size_t, unsigned char* k,
+                                                      size_t n) { fill_behind(r, common, k, n); }};
+  for (common = 1; common < 20; common += 2) {
+    expect_like_stable_sort({100'000, {32, 4, 24}, {.threads = 1}, &pattern, common});
+    if (HasFailure()) return;
+  }
+}
+
 // The layout of the sort benchmark, and sizes that the copy of a record treats apart.
 TEST(RecordSort, SortsUsualLayouts) {
   const RecordLayout layouts[] = {{100, 0, 10}, {8, 0, 8},  {16, 8, 8}, {16, 0, 16},
