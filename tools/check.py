@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """The parts of ./check; a part that fails does not keep the others from running.
 
-Three builds, each for what it finds. The first two are ./check; continuous integration runs all three (`check.py ci`):
-  dev         as users run it, but for its assertions: the program from end to end, the examples, some benches, and what
-              the tests of the library leave out under a sanitizer.
-  asan-ubsan  every test of a module, under the address and undefined-behaviour sanitizers.
-  tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`: it alone).
-`check.py full` runs every test in each build, all benches, more seeds, and clang-tidy with the static analyser: nothing is left
-out for the sake of time.
+Each build is there for what it finds:
+  check       quick to compile: many files at once, and optimized where items are gone over. The program from end to end,
+              the examples, and the tests of modules. It alone is ./check, which leaves out what has the label `ci`.
+  asan-ubsan  the tests of the library, under the address and undefined-behaviour sanitizers (`check.py sanitizers`).
+  tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`).
+  package     what users get, each file alone: it is built, and has no tests.
+Continuous integration has all of these (`check.py ci`), the tests with that label, and runs those that need no rights once
+more without. `check.py full` has `dev`, which is optimized as users' programs are, in the place of `check`: every test in each
+build, all benches, more seeds, and clang-tidy with the static analyser. Nothing is left out for the sake of time.
 
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
 children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
@@ -56,21 +58,13 @@ PLAN_TESTS = ("external_sort_planner_test", "external_sort_prediction_test")
 ARITHMETIC_TESTS = ("papers_simulator_test", "papers_theorems_test", "bowtie_planner_test")
 NOT_SANITIZED = ("test_third_party_test", "test_soak_test", *FAULT_TESTS, *PLAN_TESTS, *ARITHMETIC_TESTS)
 
-# Tests that look at what the optimizer makes of them, too: whole in the build as users have it.
-TESTS_AS_USERS_HAVE_IT = ("test_sort_property_test", *NOT_SANITIZED)
-
 # Test programs that are run once more as a user without rights: what needs none must work without.
 UNPRIVILEGED_TESTS = re.compile(r"(pool|fault|stream|rewire)_.*|papers_(.*_stream|forked_child)_test|test_stream_stress_test")
 NOBODY = 65534
 
-# A case that is left out under a sanitizer. (Where one only tries less often, the other builds see enough.)
-LEAVES_OUT = re.compile(r"shadowed\) GTEST_SKIP|if \([^)]*!os::shadowed\)|GTEST_SKIP\(\)[^;]*sanitizer"
-                       r"|MappingsUsedUp::impossible\(\)")
-# Not a case that the thread sanitizer alone leaves out: the address sanitizer looks at it.
-LEFT_OUT_BY_THREADS = "is_thread_sanitized)"
-
-# What makes random tests short enough for the gate; ./check full leaves their own measure.
+# What makes random tests short enough; ./check full leaves their own measure.
 SHORTER = {"PENSTOCK_TRIALS": "8"}
+SHORTEST = {"PENSTOCK_TRIALS": "16"}  # for ./check
 
 SANITIZER_ENVIRONMENT = {
     # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
@@ -191,13 +185,13 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
     results.mkdir()
     summary = build / "ctest.xml"
     summary.unlink(missing_ok=True)
-    # Many tests wait for a disk or for each other. In the first build some measure: two at a time there.
-    jobs = "-j2" if preset == "dev" else "-j3"
+    # Many tests of modules wait for a disk or for each other. Of the others some measure: two at a time there.
+    jobs = "-j3" if preset in ("asan-ubsan", "tsan") or "^unit$" in selection else "-j2"
     words = ["ctest", "--test-dir", build, jobs, "--output-on-failure", "--no-tests=error", "--output-junit", summary]
     words += selection
     start = time.monotonic()
     environment = dict(os.environ, **environment, GTEST_OUTPUT=f"xml:{results}/", GTEST_COLOR="no")
-    if preset != "dev":
+    if preset in ("asan-ubsan", "tsan"):
         environment |= SANITIZER_ENVIRONMENT
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace")
@@ -220,58 +214,40 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
             tally.add(f"{preset}: {name}")
 
 
-def run_programs(tally, clock, name, runs):
-    """Runs test programs beside ctest, two at a time: of each its path, its folder and how it is started."""
-    start = time.monotonic()
-    failures = 0
-
-    def run(one):
-        program, folder, options = one
-        results = pathlib.Path(folder) / f"{program.name}.xml"
-        options["env"] = dict(os.environ, GTEST_OUTPUT=f"xml:{results}", GTEST_COLOR="no", **options["env"])
-        done = subprocess.run([program], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", **options)
-        return program, results, done
-
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
-        for program, results, done in two.map(run, runs):
-            failed = count_cases(tally, name, results) if results.exists() else 0
-            if done.returncode != 0:
-                failures += 1
-                print(done.stdout, end="", flush=True)
-                if failed == 0:
-                    tally.add(f"{name}: {program.name}", failure=f"exit code {done.returncode}")
-    print(f"test {name}: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
-    clock.part(f"test {name}", time.monotonic() - start)
-
-
 def run_unprivileged(tally, clock, programs):
-    """Runs test programs as the user nobody, from copies: the working tree need not be readable to everybody."""
+    """Runs test programs as the user nobody, two at a time, from copies: the working tree need not be readable to everybody."""
     if os.geteuid() != 0:
         tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
         return
+    start = time.monotonic()
+    failures = 0
     # Root copies to a folder that is its own: in one that everybody may write, somebody else's link could be in the way.
     with tempfile.TemporaryDirectory(prefix="penstock-check-") as programs_folder, \
             tempfile.TemporaryDirectory(prefix="penstock-check-nobody-") as folder:
         os.chmod(programs_folder, 0o755)
         os.chown(folder, NOBODY, NOBODY)
-        environment = dict(TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder, **SANITIZER_ENVIRONMENT, **SHORTER)
 
-        def runs():
-            for program in programs:
-                copy = pathlib.Path(shutil.copy(program, programs_folder))
-                copy.chmod(0o755)
-                yield copy, folder, dict(env=environment, user=NOBODY, group=NOBODY, extra_groups=[])
+        def run(program):
+            copy = pathlib.Path(shutil.copy(program, programs_folder))
+            copy.chmod(0o755)
+            results = pathlib.Path(folder) / f"{program.name}.xml"
+            environment = dict(os.environ, **SHORTER, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder,
+                               GTEST_OUTPUT=f"xml:{results}", GTEST_COLOR="no")
+            done = subprocess.run([copy], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
+                                  user=NOBODY, group=NOBODY, extra_groups=[])
+            return program, results, done
 
-        run_programs(tally, clock, "unprivileged", runs())
-
-
-def run_left_out(tally, clock):
-    """Runs, in the build without sanitizers, the cases that the others leave out."""
-    with tempfile.TemporaryDirectory(prefix="penstock-check-") as folder:
-        run_programs(tally, clock, "dev, what sanitizers leave out",
-                     [(program_of("dev", name), folder, dict(env=dict(SHORTER, GTEST_FILTER=":".join(cases))))
-                      for name, cases in left_out_tests().items()])
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
+            for program, results, done in two.map(run, programs):
+                failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
+                if done.returncode != 0:
+                    failures += 1
+                    print(done.stdout, end="", flush=True)
+                    if failed == 0:
+                        tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
+    print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
+    clock.part("test unprivileged", time.monotonic() - start)
 
 
 def check_readme(tally):
@@ -287,30 +263,6 @@ def look_at_text(tally):
     check_readme(tally)
     if not (ROOT / "build/python/installed").exists():
         tally.add("python", skip="what builds the Python package could not be installed (tools/setup.sh check)")
-
-
-def is_left_out(case):
-    return LEAVES_OUT.search(case) and LEFT_OUT_BY_THREADS not in case
-
-
-def cases_left_out(test):
-    """The cases of a test, or of those that it shares with others, that are left out under a sanitizer, as GoogleTest's filter
-    takes them."""
-    text = test.read_text()
-    shared = [(ROOT / "src" / name).read_text() for name in re.findall(r'#include "(.*_(?:suite|fixture)\.h)"', text)]
-    cases = set()
-    for part in [text, *shared]:
-        for case in filter(is_left_out, re.split(r"^(?=\w*TEST\w*\()", part, flags=re.MULTILINE)):
-            found = re.match(r"\w+\(\s*\w+,\s*(\w+)\)", case)
-            # What stands in front of all cases is for all of them.
-            cases |= {f"*.{found.group(1)}", f"*.{found.group(1)}/*"} if found else {"*"}
-    return sorted(cases)
-
-
-def left_out_tests():
-    """By the names of tests, their cases that need a build without sanitizers."""
-    cases = {name: cases_left_out(path) for name, path in unit_tests().items() if name not in TESTS_AS_USERS_HAVE_IT}
-    return {name: found for name, found in cases.items() if found}
 
 
 def unit_tests():
@@ -339,11 +291,8 @@ def program_of(preset, name):
     return ROOT / "build" / preset / folder_of_test(name) / name
 
 
-def unprivileged_programs():
-    """Each of the build in which it looks at most."""
-    left_out = left_out_tests()
-    return [program_of("dev" if name in left_out else "asan-ubsan", name)
-            for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests())]
+def unprivileged_programs(preset):
+    return [program_of(preset, name) for name in filter(UNPRIVILEGED_TESTS.fullmatch, unit_tests())]
 
 
 def threaded_tests(full):
@@ -357,26 +306,27 @@ def only(tests):
     return ["-R", f"^({'|'.join(tests)})$"]
 
 
-def parts_of(full):
-    """Of each part the preset, what is built, and how ctest finds its tests."""
-    units = unit_tests()
+def parts_of(asked_for):
+    """Of each part the preset, what is built, and how ctest finds its tests, or None: no tests."""
+    full = asked_for == "full"
     threaded = threaded_tests(full)
     fuzz = ["sort_fuzz", "trace_fuzz", "import_fuzz"]
     if full:
         return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
-    of_library = [name for name, path in units.items()
-                  if layer_of(path) != "cli" and name not in NOT_SANITIZED]
-    of_program = [name for name in units if name not in of_library or name in TESTS_AS_USERS_HAVE_IT]
-    not_for_dev = [name for name in units if name not in of_program]
-    return [("dev", ("end_to_end", *of_program, *left_out_tests()), ("-LE", "^full$", "-E", f"^({'|'.join(not_for_dev)})$")),
-            ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),
-            ("tsan", threaded, only(threaded))]
+    of_library = [name for name, path in unit_tests().items() if layer_of(path) != "cli" and name not in NOT_SANITIZED]
+    parts = [("check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")),
+             ("check", ("unit_tests",), ("-L", "^unit$")),
+             ("check", ("ci_tests",), ("-L", "^ci$")),
+             ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),
+             ("tsan", threaded, only(threaded)),
+             ("package", (), None)]
+    return [part for part in parts if part[0] in ASKED_FOR[asked_for] and (asked_for == "ci" or part[1] != ("ci_tests",))]
 
 
-# What is asked for, and which of the parts that is.
-ASKED_FOR = {"": ("dev", "asan-ubsan"), "threads": ("tsan",), "ci": ("dev", "asan-ubsan", "tsan"),
-             "full": ("dev", "asan-ubsan", "tsan")}
+# What is asked for, and which of the builds that takes.
+ASKED_FOR = {"": ("check",), "sanitizers": ("asan-ubsan",), "threads": ("tsan",),
+             "ci": ("check", "asan-ubsan", "tsan", "package"), "full": ("dev", "asan-ubsan", "tsan")}
 
 
 def main():
@@ -384,28 +334,26 @@ def main():
     if asked_for not in ASKED_FOR:
         sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, ASKED_FOR))}, soak, or nothing")
     full = asked_for == "full"
+    shorter = {} if full else SHORTER if asked_for else SHORTEST
     clock = Clock()
     tally = Tally()
-    if asked_for != "threads":
-        look_at_text(tally)
-        clock.part("include directions, format", time.monotonic() - clock.start)
-    if full:
-        start = time.monotonic()
-        command(tally, "static analysis", "tools/analyze.py")
-        clock.part("static analysis", time.monotonic() - start)
-    parts = [part for part in parts_of(full) if part[0] in ASKED_FOR[asked_for]]
+    parts = parts_of(asked_for)
     build = Build(*parts[0][:2])
+    if parts[0][0] in ("check", "dev"):
+        look_at_text(tally)
     for i, (preset, _, selection) in enumerate(parts):
         built = build.wait(tally)
         clock.part(f"build {preset}", build.seconds)
         if i + 1 < len(parts):
             build = Build(*parts[i + 1][:2])
-        if built:
-            run_tests(tally, preset, selection, {} if full else SHORTER, clock)
-            if preset == "dev" and not full:
-                run_left_out(tally, clock)
-            if preset == "asan-ubsan":
-                run_unprivileged(tally, clock, unprivileged_programs())
+        if built and selection is not None:
+            run_tests(tally, preset, selection, shorter, clock)
+        if built and (preset == "dev" or selection == ("-L", "^ci$")):
+            run_unprivileged(tally, clock, unprivileged_programs(preset))
+    if full:
+        start = time.monotonic()
+        command(tally, "static analysis", "tools/analyze.py")
+        clock.part("static analysis", time.monotonic() - start)
     clock.print()
     tally.print()
     return 1 if tally.failed else 0

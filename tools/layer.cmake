@@ -6,22 +6,40 @@
 #   - PENSTOCK_LIBRARY_OPTIMIZATION is the level for the layers that neither go over items one by one nor search for
 #     plans. Under both sanitizers clang makes code of seven of their files in 33 s at -O1, in 9 s at -O0.
 #   - PENSTOCK_UNITY is how many files of a layer the compiler takes at once, with what they include and the templates
-#     that they share: in the builds with sanitizers, whose files nobody edits one by one.
+#     that they share: in the builds of ./check, whose files nobody edits one by one. They do not notice that a file lacks an
+#     include which the one before it has; the builds of dev and release do.
 set(PENSTOCK_UNITY 0 CACHE STRING "how many files of a layer are compiled at once, or 0: each alone")
 set(PENSTOCK_TEST_OPTIMIZATION "" CACHE STRING "optimization of tests, as in -O0, or empty: as the library")
 set(PENSTOCK_LIBRARY_OPTIMIZATION "" CACHE STRING "optimization of most layers, as in -O0, or empty: the build's")
 set(PENSTOCK_LAYERS_THAT_COMPUTE "^(base|file|record|scatter|partition|sort|papers|bowtie|files|external)$")
 
-# Tests that are compiled as the library is. Without sanitizers these are the tests of templates, which are made in the
-# test itself, and are to be looked at as users compile them; with sanitizers those whose own loops would take minutes.
-if(PENSTOCK_SANITIZE)
-  set(PENSTOCK_TESTS_AS_LIBRARY "^(sort|scatter|partition)_|^files_files_test$|\
+# Tests that are compiled otherwise. For developers these are the tests of templates, which are made in the test itself, and are
+# to be looked at as users compile them; in the builds of ./check those whose own loops would take minutes.
+if(PENSTOCK_UNITY)
+  set(PENSTOCK_OTHER_TESTS_LEVEL -O1)
+  set(PENSTOCK_OTHER_TESTS "^(sort|scatter|partition)_|^files_files_test$|\
 ^external_(item_sum|key_bits|number_sort|sort_prediction|string_sort|top_items)_test$|\
-^papers_(partition_methods|radix_sort|scheduler|simulator)_test$|^test_(external_sort|sort_property|stream_stress)_test$")
+^papers_(partition_methods|radix_sort|scheduler|simulator)_test$|\
+^rewire_rewired_vector_test$|^test_(external_sort|sort_property|stream_stress|third_party)_test$")
 else()
-  set(PENSTOCK_TESTS_AS_LIBRARY "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
+  set(PENSTOCK_OTHER_TESTS_LEVEL "")
+  set(PENSTOCK_OTHER_TESTS "^(rewire_page_view|rewire_rewired_hash|rewire_rewired_table|rewire_rewired_vector|\
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")
 endif()
+
+# Tests that ./check leaves to continuous integration: of what the product does not use, of its place in processes and beside
+# libraries of others, and whole sorts again and again, with another fault, beside their plans or their accounts. (So it does with test/schedules.)
+set(PENSTOCK_TESTS_OF_CI "^papers_|^test_others$|^test_third_party_test$|^external_(damage|resume|sort_prediction)_test$|\
+^api_memory_scope_test$")
+
+# penstock_unity(TARGET): its files are compiled so many at once.
+function(penstock_unity target)
+  if(PENSTOCK_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
+    # A name of one file is no matter to the next one, and what gcc takes for a header is a source.
+    target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-psabi)
+  endif()
+endfunction()
 
 # penstock_layer(NAME DEPS...): one folder of src/, or papers/, is one layer. The *.cc of it and of its folders are the
 # layer's sources, each *_test.cc there is a test program of its own (named NAME_x_test). Folders named target/ are programs
@@ -33,11 +51,7 @@ function(penstock_layer name)
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   add_library(penstock_${name} STATIC ${sources})
-  if(PENSTOCK_UNITY)
-    set_target_properties(penstock_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
-    # A name of one file is no matter to the next one.
-    target_compile_options(penstock_${name} PRIVATE -Wno-shadow)
-  endif()
+  penstock_unity(penstock_${name})
   # Whoever links it needs the same language: our headers use it.
   target_compile_features(penstock_${name} PUBLIC cxx_std_23)
   target_include_directories(penstock_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
@@ -109,8 +123,8 @@ source_source|file_engine)_test$")
 # skipped for a missing kernel ability appears with its reason at the end of ./check (tools/check.py).
 function(penstock_test name source)
   set(level ${PENSTOCK_TEST_OPTIMIZATION})
-  if(name MATCHES ${PENSTOCK_TESTS_AS_LIBRARY})
-    set(level)
+  if(name MATCHES ${PENSTOCK_OTHER_TESTS})
+    set(level ${PENSTOCK_OTHER_TESTS_LEVEL})
   endif()
   # What was compiled at one level is of no use at another.
   set(headers penstock_test_headers${level})
@@ -127,7 +141,12 @@ function(penstock_test name source)
   target_compile_options(${name} PRIVATE ${level})
   target_precompile_headers(${name} REUSE_FROM ${headers})
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS unit)
+  set(when unit)
+  if(name MATCHES ${PENSTOCK_TESTS_OF_CI})
+    set(when ci)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 LABELS ${when})
+  add_dependencies(${when}_tests ${name})
   if(name MATCHES ${PENSTOCK_LONG_TESTS})
     set_tests_properties(${name} PROPERTIES COST 10)
   endif()

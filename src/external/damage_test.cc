@@ -54,6 +54,7 @@ class Damage : public SortFixture {
 
   // From one that is damaged to the next.
   static uint64_t step() { return 12 / trials(4); }
+  static uint64_t buckets_step() { return 8 / trials(4); }
   // In one read after the other, until the run reads less often. `streams`: it works with the start
   // of a block before the block's end has come, and may stumble over the bit before.
   template <class Run>
@@ -94,7 +95,7 @@ class Damage : public SortFixture {
     ASSERT_TRUE(first) << first.error().message();
     const std::string wanted = outputs();
     uint64_t noticed = 0;
-    for (uint64_t forget = 1;; forget = 2 * forget + 1) {
+    for (uint64_t forget = 1;; forget = buckets_step() * forget + 1) {
       SCOPED_TRACE(forget);
       clear();
       file::inject({.seed = forget, .forget = forget});

@@ -182,7 +182,7 @@ TEST(RewiredPartition, CompletesBucketsOfAnyLengths) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Random random(seed);
   const PagePool pool = open_pool(page_bytes, 4 * MiB);
-  for (int round = 0; round < (os::shadowed ? 100 : 1500); ++round) {
+  for (uint64_t round = 0; round < (os::shadowed ? 100 : trials(1500)); ++round) {
     std::vector<uint64_t> items;
     uint64_t number = 0;
     for (uint64_t bucket = 0; bucket < 16; ++bucket) {

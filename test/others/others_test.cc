@@ -226,12 +226,14 @@ TEST_F(Gdb, AProgramWithStreamsRunsToItsEnd) {
 TEST_F(Gdb, ABacktraceLeadsFromTheHandlerToTheAccess) {
   const Ending ending = debugged(EXAMPLE, "-ex 'break penstock::stream::TwoSidedCore::on_fault'");
   EXPECT_EQ(ending.count("<signal handler called>"), 1u) << ending.output;
-  EXPECT_GE(ending.count("first_use.cc"), 1u) << ending.output;
+  // In main() or in the thread that it began, whichever comes first.
+  EXPECT_GE(ending.count(" main ()") + ending.count("main::{lambda"), 1u) << ending.output;
 }
 
 TEST_F(Gdb, AFaultOfNobodysStopsWhereItWasMade) {
   const Ending ending = debugged(CRASH, "");
-  EXPECT_GE(ending.count("crash ("), 1u) << ending.output;
+  // Called so where there are lines, and where there are none.
+  EXPECT_GE(ending.count("::crash (") + ending.count("::crash(int"), 1u) << ending.output;
   EXPECT_GE(ending.count("guilty"), 1u) << ending.output;
 }
 
