@@ -78,7 +78,7 @@ TEST(Limits, TenThousandStreamsAreOpenAtOnce) {
   (void)os::raise_open_files_limit();
   if (os::limits().files_max.value_or(~0ull) < 11'000)
     GTEST_SKIP() << "a process may have " << *os::limits().files_max << " files open";
-  // (A share of them in the gate.)
+  // (A share of them in ./check.)
   std::vector<RemapStream> streams;
   for (size_t wanted = trials(10'000); streams.size() < wanted;) {
     auto pipe = RemapStream::open(
@@ -123,7 +123,7 @@ TEST(Limits, AStreamIsRefusedWhereNoMappingIsLeft) {
 
 TEST(Limits, SnapshotsUntilNoMappingIsLeft) {
   if (os::shadowed) GTEST_SKIP() << "a sanitizer needs the mappings";
-  const uint64_t mappings = trials(12'000);  // (a share of them in the gate)
+  const uint64_t mappings = trials(12'000);  // (a share of them in ./check)
   if (os::mappings().max - os::mappings().used < mappings)
     GTEST_SKIP() << "vm.max_map_count is " << os::mappings().max;
   const auto pool =

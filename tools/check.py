@@ -6,10 +6,10 @@ Each build is there for what it finds:
               the examples, and the tests of modules. It alone is ./check, which leaves out what has the label `ci`.
   asan-ubsan  the tests of the library, under the address and undefined-behaviour sanitizers (`check.py sanitizers`).
   tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`).
-  package     what users get, each file alone: it is built, and has no tests.
+  package     what users get, each file of the library and the program alone: some tests of the program.
 Continuous integration has all of these (`check.py ci`), the tests with that label, and runs those that need no rights once
-more without. `check.py full` has `dev`, which is optimized as users' programs are, in the place of `check`: every test in each
-build, all benches, more seeds, and clang-tidy with the static analyser. Nothing is left out for the sake of time.
+more without. In `check` most layers are less optimized than users' are. `check.py full` has `dev` in its place: every test in
+each build, all benches, more seeds, and clang-tidy with the static analyser. Nothing is left out for the sake of time.
 
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
 children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
@@ -48,8 +48,8 @@ UNTHREADED_TESTS = ("bowtie_model_test", "bowtie_planner_test", "papers_simulato
 # And those that take minutes under the thread sanitizer, whose own memory some of them meet as the limit of theirs.
 LONG_TESTS = ("external_string_sort_test", "external_top_items_test",
               "papers_partition_methods_test", "papers_radix_sort_test", "papers_scheduler_test")
-# Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: in the gate they run without.
-# What the kernel counts as memory is the program's own only there, too.
+# Tests of whole sorts, again and again with another fault, which take minutes under any sanitizer: `./check ci` runs them without.
+# Only without one is what the kernel counts the program's own memory.
 FAULT_TESTS = ("external_damage_test", "external_resume_test", "api_memory_scope_test")
 # A sanitizer's memory moves the plans that these look at.
 PLAN_TESTS = ("external_sort_planner_test", "external_sort_prediction_test")
@@ -64,7 +64,6 @@ NOBODY = 65534
 
 # What makes random tests short enough; ./check full leaves their own measure.
 SHORTER = {"PENSTOCK_TRIALS": "8"}
-SHORTEST = {"PENSTOCK_TRIALS": "16"}  # for ./check
 
 SANITIZER_ENVIRONMENT = {
     # The library serves faults itself and hands on what is not its own; the sanitizer must let it.
@@ -99,12 +98,13 @@ class Tally:
         print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
 
 
-def command(tally, name, *words):
-    """Runs a command as one test. Its output appears when it fails, and returns whether it went through."""
+def command(tally, name, *words, quiet=False):
+    """Runs a command as one test; returns whether it went through. Its output appears, or if `quiet` when it fails."""
     start = time.monotonic()
-    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          env=dict(os.environ, **SHORTER))
     print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
-    if done.stdout:
+    if done.stdout and not (quiet and done.returncode == 0):
         print(done.stdout, end="", flush=True)
     tally.add(name, failure=None if done.returncode == 0 else f"exit code {done.returncode}")
     return done.returncode == 0
@@ -228,6 +228,8 @@ def run_unprivileged(tally, clock, programs):
         os.chown(folder, NOBODY, NOBODY)
 
         def run(program):
+            if not program.exists():
+                return program, program, None
             copy = pathlib.Path(shutil.copy(program, programs_folder))
             copy.chmod(0o755)
             results = pathlib.Path(folder) / f"{program.name}.xml"
@@ -240,6 +242,10 @@ def run_unprivileged(tally, clock, programs):
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
             for program, results, done in two.map(run, programs):
+                if done is None:
+                    failures += 1
+                    tally.add(f"unprivileged: {program.name}", failure="was not built")
+                    continue
                 failed = count_cases(tally, "unprivileged", results) if results.exists() else 0
                 if done.returncode != 0:
                     failures += 1
@@ -334,7 +340,6 @@ def main():
     if asked_for not in ASKED_FOR:
         sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, ASKED_FOR))}, soak, or nothing")
     full = asked_for == "full"
-    shorter = {} if full else SHORTER if asked_for else SHORTEST
     clock = Clock()
     tally = Tally()
     parts = parts_of(asked_for)
@@ -347,9 +352,13 @@ def main():
         if i + 1 < len(parts):
             build = Build(*parts[i + 1][:2])
         if built and selection is not None:
-            run_tests(tally, preset, selection, shorter, clock)
+            run_tests(tally, preset, selection, {} if full else SHORTER, clock)
         if built and (preset == "dev" or selection == ("-L", "^ci$")):
             run_unprivileged(tally, clock, unprivileged_programs(preset))
+        if built and preset == "package":
+            program = ROOT / "build/package/cli/penstock"
+            for test in ("cli_test.py", "files_test.py"):
+                command(tally, f"{test} of what users get", sys.executable, ROOT / "test" / test, program, quiet=True)
     if full:
         start = time.monotonic()
         command(tally, "static analysis", "tools/analyze.py")

@@ -27,8 +27,8 @@ else()
 partition_rewired_partition|stream_vanishing_array|test_sort_property|test_stream_stress)_test$")
 endif()
 
-# Tests that ./check leaves to continuous integration: of what the product does not use, of its place in processes and beside
-# libraries of others, and whole sorts again and again, with another fault, beside their plans or their accounts. (So it does with test/schedules.)
+# Tests of `./check ci`: of papers/, which the product does not use; the library in processes and under libraries of others;
+# whole sorts with faults, beside their prediction, and beside the kernel's account of memory. (And test/schedules.)
 set(PENSTOCK_TESTS_OF_CI "^papers_|^test_others$|^test_third_party_test$|^external_(damage|resume|sort_prediction)_test$|\
 ^api_memory_scope_test$")
 
@@ -36,7 +36,8 @@ set(PENSTOCK_TESTS_OF_CI "^papers_|^test_others$|^test_third_party_test$|^extern
 function(penstock_unity target)
   if(PENSTOCK_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${PENSTOCK_UNITY})
-    # A name of one file is no matter to the next one, and what gcc takes for a header is a source.
+    # A name of one file is no matter to the next one. gcc takes a source that is included for a header, and warns of its
+    # anonymous namespaces; and where one file has wide vectors it tells that their way into functions changed in gcc 4.6.
     target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> -Wno-psabi)
   endif()
 endfunction()
@@ -114,7 +115,7 @@ function(penstock_kernels stem)
   endforeach()
 endfunction()
 
-# Those that take longest under the thread sanitizer begin first: its build is the last, and one of them at the end would leave a
+# Those that take longest under the thread sanitizer begin first: its tests are the last, and one of them at the end would leave a
 # processor idle.
 set(PENSTOCK_LONG_TESTS "^(partition_(rewired_)?partition|rewire_(rewired_vector|snapshot_schedule)|stream_(remap|file)_stream|\
 source_source|file_engine)_test$")

@@ -17,7 +17,7 @@ namespace penstock::cli {
 // Exit codes, as GNU sort's.
 inline constexpr int exit_ok = 0;
 inline constexpr int exit_disorder = 1;    // -c, -C: the input is not sorted
-inline constexpr int exit_incomplete = 1;  // a part of the input could not be had: the rest is done
+inline constexpr int exit_incomplete = 1;  // a part could not be read or done: the rest was
 inline constexpr int exit_error = 2;  // anything that kept the program from doing what was asked
 
 // A subcommand that was added to the program: run() is called after parsing when `parser` was chosen,

@@ -35,7 +35,7 @@ using trace::ReplayOptions;
 using trace::ReplayPlan;
 using trace::ReplayResult;
 
-constexpr size_t files_told = 12;
+constexpr size_t replay_files_shown = 12;
 
 struct ReplayArguments {
   std::string trace;
@@ -129,7 +129,7 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
 
   const std::vector<size_t> files = busiest(result);
   print("\n  {:>10} {:>10} {:>10} {:>10} {:>11}\n", "read", "written", "seeks", "run", "busy at");
-  for (size_t i = 0; i < std::min(files.size(), files_told); ++i) {
+  for (size_t i = 0; i < std::min(files.size(), replay_files_shown); ++i) {
     const ReplayFigures& file = result.files[files[i]];
     const double rate =
         file.busy_seconds > 0 ? static_cast<double>(file.moved_bytes()) / file.busy_seconds : 0;
@@ -137,8 +137,9 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
           size(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
           rate_text(rate), printable(plan.conversion.files[files[i]].path, path_shown_characters));
   }
-  if (files.size() > files_told) {
-    print("  ... and {} files more (all of them: --json)\n", grouped(files.size() - files_told));
+  if (files.size() > replay_files_shown) {
+    print("  ... and {} files more (all of them: --json)\n",
+          grouped(files.size() - replay_files_shown));
   }
   for (const std::string& note : replay_notes(plan, result, options)) print("note: {}\n", note);
 }

@@ -438,11 +438,9 @@ TEST(Run, ReadsAPipeToItsEnd) {
 // As long as it lives, so many can be open at a time beside those that are open now.
 class FewDescriptors {
  public:
-  explicit FewDescriptors(size_t more) : FewDescriptors({}, os::descriptors() + more) {}
-  struct InAll {};
-  FewDescriptors(InAll, size_t number) {
+  explicit FewDescriptors(size_t in_all) {
     EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const rlimit few = {number, before_.rlim_max};
+    const rlimit few = {in_all, before_.rlim_max};
     EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   }
   ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
@@ -466,7 +464,7 @@ void expect_thousands_of_inputs_read(std::optional<size_t> more) {
   const auto result = run(std::move(inputs), {},
                           [&](Streams& streams) -> Status {
                             std::optional<FewDescriptors> few;
-                            if (more) few.emplace(*more);
+                            if (more) few.emplace(os::descriptors() + *more);
                             for (uint64_t round = 0; round < 10; ++round) {
                               for (uint64_t i = 0; i < files; ++i) {
                                 InputStream& in = streams.input(static_cast<uint32_t>(i));
@@ -502,6 +500,7 @@ TEST(Run, ThousandsOfInputsWaitForDescriptors) {
 
 // Then closing those that are open is of no use.
 TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
+  if (os::shadowed) GTEST_SKIP() << "a sanitizer looks at memory through a pipe";
   const Folder folder;
   std::vector<Input> inputs;
   for (uint32_t i = 0; i < 500; ++i) {
@@ -510,7 +509,7 @@ TEST(Run, WithoutDescriptorsForItsInputsItEnds) {
   }
   const auto result = run(std::move(inputs), {},
                           [&](Streams& streams) -> Status {
-                            const FewDescriptors few(FewDescriptors::InAll{}, 3);
+                            const FewDescriptors few(0);
                             for (uint32_t i = 0; i < 500; ++i) {
                               InputStream& in = streams.input(i);
                               while (const size_t bytes = in.window(1).size()) in.advance(bytes);

@@ -365,6 +365,7 @@ void send_memory_error(const std::byte* address, int code) {
 // kill() tells who sent it where a fault has its address.
 TEST(Registry, ASignalThatSomebodySentIsNoFault) {
   const int status = status_of_child([] {
+    signal(SIGSEGV, SIG_DFL);  // a sanitizer has a handler of its own
     const auto memory = os::Reservation::reserve(page_bytes).value();
     Asked asked;
     const auto registration = Registration::add(memory.begin(), memory.bytes(), asked).value();
@@ -373,7 +374,7 @@ TEST(Registry, ASignalThatSomebodySentIsNoFault) {
     info.si_code = SI_USER;
     info.si_addr = memory.begin();
     syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
-    _exit(asked.opener.reads + asked.opener.writes == 0 ? 0 : 1);
+    _exit(0);
   });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
 }

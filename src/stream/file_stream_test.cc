@@ -844,7 +844,7 @@ TEST_F(PublicFileStreamTest, WhatWasReadAgainIsToldOnce) {
   EXPECT_NE(notices[0].find("20 of the 40 blocks"), std::string::npos) << notices[0];
 }
 
-TEST_F(PublicFileStreamTest, WhoAsksForNoNoticeIsToldNothing) {
+TEST_F(PublicFileStreamTest, AReaderWithoutANoticeReadsAgain) {
   constexpr size_t block = 64 * KiB;
   std::ofstream(path("file")) << std::string(8 * block, 'x');
   drop_from_page_cache(path("file"));

@@ -35,6 +35,7 @@ struct Fixture {
     space = std::move(*opened);
   }
 
+  // Of chunk_bytes.
   uint64_t* chunk_of_array(uint32_t chunk) { return words.data() + chunk * chunk_words; }
 
   std::vector<uint64_t> words;
@@ -159,7 +160,7 @@ TEST(ChunkSpace, ClearWaitsForReaders) {
   EXPECT_EQ(fixture.space->chunks_moved(), 3u);
 }
 
-// One of them moves all there is, and the other waits for that.
+// One of them moves all there is, and the other waits for that: of large chunks, so that it comes while they are copied.
 TEST(ChunkSpace, TwoThreadsClearTheSameChunks) {
   constexpr uint32_t chunks = 16;  // as many as are moved at once
   for (int round = 0; round < 50; ++round) {

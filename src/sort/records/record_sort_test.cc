@@ -211,8 +211,7 @@ TEST(RecordSort, SortsManyRecordsOfEveryPattern) {
   }
 }
 
-// And sorts by what comes behind.
-TEST(RecordSort, SkipsWhatAllKeysHaveInCommon) {
+TEST(RecordSort, SortsByWhatFollowsACommonPrefix) {
   static size_t common;
   const Pattern pattern = {"some bytes in common", [](Random& r, size_t, size_t, unsigned char* k,
                                                       size_t n) { fill_behind(r, common, k, n); }};
