@@ -312,37 +312,29 @@ def only(tests):
     return ["-R", f"^({'|'.join(tests)})$"]
 
 
-def parts_of(asked_for):
-    """Of each part the preset, what is built, and how ctest finds its tests, or None: no tests."""
-    full = asked_for == "full"
-    threaded = threaded_tests(full)
-    fuzz = ["sort_fuzz", "trace_fuzz", "import_fuzz"]
-    if full:
-        return [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", threaded, only(threaded))]
+def parts_by_word():
+    """By what is asked for: of each part the preset, what is built, and how ctest finds its tests, or None: no tests."""
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
     of_library = [name for name, path in unit_tests().items() if layer_of(path) != "cli" and name not in NOT_SANITIZED]
-    parts = [("check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")),
-             ("check", ("unit_tests",), ("-L", "^unit$")),
-             ("check", ("ci_tests",), ("-L", "^ci$")),
-             ("asan-ubsan", of_library + fuzz, only(of_library + fuzz)),
-             ("tsan", threaded, only(threaded)),
-             ("package", (), None)]
-    return [part for part in parts if part[0] in ASKED_FOR[asked_for] and (asked_for == "ci" or part[1] != ("ci_tests",))]
-
-
-# What is asked for, and which of the builds that takes.
-ASKED_FOR = {"": ("check",), "sanitizers": ("asan-ubsan",), "threads": ("tsan",),
-             "ci": ("check", "asan-ubsan", "tsan", "package"), "full": ("dev", "asan-ubsan", "tsan")}
+    of_library += ["sort_fuzz", "trace_fuzz", "import_fuzz"]
+    threaded, all_threaded = threaded_tests(False), threaded_tests(True)
+    check = [("check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")), ("check", ("unit_tests",), ("-L", "^unit$"))]
+    sanitizers = ("asan-ubsan", of_library, only(of_library))
+    threads = ("tsan", threaded, only(threaded))
+    return {"": check, "sanitizers": [sanitizers], "threads": [threads],
+            "ci": [*check, ("check", ("ci_tests",), ("-L", "^ci$")), sanitizers, threads, ("package", (), None)],
+            "full": [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", all_threaded, only(all_threaded))]}
 
 
 def main():
     asked_for = " ".join(sys.argv[1:])
-    if asked_for not in ASKED_FOR:
-        sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, ASKED_FOR))}, soak, or nothing")
+    by_word = parts_by_word()
+    if asked_for not in by_word:
+        sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, by_word))}, soak, or nothing")
     full = asked_for == "full"
     clock = Clock()
     tally = Tally()
-    parts = parts_of(asked_for)
+    parts = by_word[asked_for]
     build = Build(*parts[0][:2])
     if parts[0][0] in ("check", "dev"):
         look_at_text(tally)
