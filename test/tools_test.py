@@ -93,6 +93,54 @@ class Tools(unittest.TestCase):
         check.run_unprivileged(tally, check.Clock(), [program])
         self.assertEqual(tally.failed, [])
 
+    def part(self, name, then):
+        """A part without a build. `then` is a list of words: a command that the part runs."""
+        return check.Part(name, "check", None, None,
+                          lambda tally, clock, deadline: check.command(tally, name, *then, quiet=True, deadline=deadline))
+
+    def test_no_part_begins_too_late(self):
+        tally, clock = check.Tally(), check.Clock()
+        parts = [self.part(name, ["true"]) for name in ("gate", "first", "second")]
+        left = check.run_parts(parts, tally, clock, part_begins_max_s=0, end_max_s=600, always=1)
+        self.assertEqual(left, ["first", "second"])
+        self.assertEqual((tally.passed, tally.failed), (1, []))
+
+    def test_a_part_ends_with_the_time_and_so_do_its_processes(self):
+        tally, clock = check.Tally(), check.Clock()
+        sleeper = self.root / "sleeper"
+        # The shell tells its child's number; both wait for a pipe that nobody writes to.
+        script = f"cat {self.root}/pipe & echo $! >{sleeper}; wait"
+        os.mkfifo(self.root / "pipe")
+        parts = [self.part("quick", ["true"]), self.part("endless", ["sh", "-c", script]), self.part("late", ["true"])]
+        left = check.run_parts(parts, tally, clock, part_begins_max_s=1, end_max_s=1, always=2)
+        self.assertEqual(left, ["endless", "late"])
+        self.assertEqual((tally.passed, tally.failed), (1, []))
+        process = pathlib.Path(f"/proc/{int(sleeper.read_text())}/stat")
+        self.assertTrue(not process.exists() or process.read_text().rpartition(")")[2].split()[0] in "ZX")
+
+    def test_a_build_that_is_not_waited_for_is_ended(self):
+        builds = []
+
+        class Build:
+            def __init__(self, preset, targets):
+                self.seconds, self.stopped = 0, False
+                builds.append(self)
+
+            def wait(self, tally, deadline):
+                return True
+
+            def stop(self):
+                self.stopped = True
+
+        real, check.Build = check.Build, Build
+        self.addCleanup(setattr, check, "Build", real)
+        parts = [check.Part("first", "check", ("a",)),
+                 check.Part("second", "check", ("b",), None, lambda tally, clock, deadline: setattr(clock, "start", 0))]
+        left = check.run_parts([*parts, check.Part("third", "check", ("c",))], check.Tally(), check.Clock(),
+                               part_begins_max_s=60, end_max_s=600, always=1)
+        self.assertEqual(left, ["third"])
+        self.assertEqual([build.stopped for build in builds], [False, False, True])
+
 
 if __name__ == "__main__":
     end_to_end.main("tools")

@@ -7,9 +7,11 @@ Each build is there for what it finds:
   asan-ubsan  the tests of the library, under the address and undefined-behaviour sanitizers (`check.py sanitizers`).
   tsan        the tests that run threads against each other, under the thread sanitizer (`check.py threads`).
   package     what users get, each file of the library and the program alone: some tests of the program.
-Continuous integration has all of these (`check.py ci`), the tests with that label, and runs those that need no rights once
-more without. In `check` most layers are less optimized than users' are. `check.py full` has `dev` in its place: every test in
-each build, all benches, more seeds, and clang-tidy with the static analyser. Nothing is left out for the sake of time.
+Continuous integration (`check.py ci`) runs ./check first, then its further parts one by one: tests with the label `ci`, tests
+without rights, the sanitizers, and tests of what users get. It has a limited time, whatever the machine: no part begins after
+PART_BEGINS_MAX_S, and END_MAX_S ends the one that runs. The last lines name the parts that ran and those that did not, which
+`./check full` has. In `check` most layers are less optimized than users' are. `check.py full` has `dev` in its place: every test
+in each build, all benches, more seeds, and clang-tidy with the static analyser. It leaves nothing out for the sake of time.
 
 While the tests of one build run, the next one is built with what they leave of the processors: many tests wait for disks,
 children or each other, and some run alone. The build gives way to them (nice), so that they find the machine as if it
@@ -24,13 +26,22 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Limits of `check.py ci`, in seconds from its start. Continuous integration has 90 minutes, packages and clone included.
+PART_BEGINS_MAX_S = 60 * 60
+END_MAX_S = 78 * 60
+
+# Layers below the sorts: what they share is memory, threads and faults.
+LOWER_LAYERS = ("base", "os", "file", "pool", "fault", "stream", "source", "rewire", "test")
 
 # Layers whose tests run threads against each other.
 THREADED_LAYERS = ("os", "file", "pool", "fault", "stream", "source", "rewire", "partition", "sort", "papers",
@@ -98,11 +109,37 @@ class Tally:
         print(f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped")
 
 
-def command(tally, name, *words, quiet=False):
+class OutOfTime(Exception):
+    """The time of all parts together is over: the part that runs is left unfinished."""
+
+
+def end_group(process):
+    """Ends a process that leads a session, with all that it started there."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def run_until(deadline, words, **options):
+    """subprocess.run() with the output as text, until a time of time.monotonic(); then OutOfTime, with all processes ended."""
+    process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               errors="replace", start_new_session=True, **options)
+    try:
+        output, _ = process.communicate(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise OutOfTime from None
+    finally:
+        if process.returncode is None:
+            end_group(process)
+    return subprocess.CompletedProcess(words, process.returncode, output)
+
+
+def command(tally, name, *words, quiet=False, deadline=None):
     """Runs a command as one test; returns whether it went through. Its output appears, or if `quiet` when it fails."""
     start = time.monotonic()
-    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                          env=dict(os.environ, **SHORTER))
+    done = run_until(deadline, words, cwd=ROOT, env=dict(os.environ, **SHORTER))
     print(f"{name}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
     if done.stdout and not (quiet and done.returncode == 0):
         print(done.stdout, end="", flush=True)
@@ -118,11 +155,22 @@ class Build:
         self.start = time.monotonic()
         self.output = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(["nice", "-n", "19", "tools/build.sh", preset, *targets], cwd=ROOT,
-                                        stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT)
+                                        stdin=subprocess.DEVNULL, stdout=self.output, stderr=subprocess.STDOUT,
+                                        start_new_session=True)
 
-    def wait(self, tally):
+    def stop(self):
+        """Ends it, finished or not. It counts as no test."""
+        if self.process.poll() is None:
+            end_group(self.process)
+        self.output.close()
+
+    def wait(self, tally, deadline=None):
         """Returns whether it went through. What it printed appears now."""
-        good = self.process.wait() == 0
+        try:
+            good = self.process.wait(None if deadline is None else max(0.0, deadline - time.monotonic())) == 0
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise OutOfTime from None
         self.seconds = time.monotonic() - self.start
         print(f"build {self.preset}: {'ok' if good else 'FAILED'}, {self.seconds:.0f} s", flush=True)
         self.output.seek(0)
@@ -176,7 +224,7 @@ class Clock:
             print(f"  {preset}: " + ", ".join(f"{name} {seconds:.0f}" for _, name, seconds in slowest))
 
 
-def run_tests(tally, preset, selection=(), environment={}, clock=None):
+def run_tests(tally, preset, selection=(), environment={}, clock=None, deadline=None):
     """The tests that ctest finds by the words of `selection`."""
     clock = clock or Clock()
     build = ROOT / "build" / preset
@@ -193,8 +241,13 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
     environment = dict(os.environ, **environment, GTEST_OUTPUT=f"xml:{results}/", GTEST_COLOR="no")
     if preset in ("asan-ubsan", "tsan"):
         environment |= SANITIZER_ENVIRONMENT
-    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace")
+    try:
+        done = run_until(deadline, words, env=environment)
+    except OutOfTime:
+        # A test program writes its report when it ends: each report is whole.
+        for cases in sorted(results.glob("*.xml")):
+            count_cases(tally, preset, cases)
+        raise
     print(f"test {preset}: {'ok' if done.returncode == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
     clock.part(f"test {preset}", time.monotonic() - start)
     if done.returncode != 0:
@@ -214,7 +267,7 @@ def run_tests(tally, preset, selection=(), environment={}, clock=None):
             tally.add(f"{preset}: {name}")
 
 
-def run_unprivileged(tally, clock, programs):
+def run_unprivileged(tally, clock, programs, deadline=None):
     """Runs test programs as the user nobody, two at a time, from copies: the working tree need not be readable to everybody."""
     if os.geteuid() != 0:
         tally.add("unprivileged", skip="all tests ran without privileges: this is not root")
@@ -235,9 +288,7 @@ def run_unprivileged(tally, clock, programs):
             results = pathlib.Path(folder) / f"{program.name}.xml"
             environment = dict(os.environ, **SHORTER, TMPDIR=folder, TEST_TMPDIR=folder, HOME=folder,
                                GTEST_OUTPUT=f"xml:{results}", GTEST_COLOR="no")
-            done = subprocess.run([copy], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", env=environment,
-                                  user=NOBODY, group=NOBODY, extra_groups=[])
+            done = run_until(deadline, [copy], cwd=folder, env=environment, user=NOBODY, group=NOBODY, extra_groups=[])
             return program, results, done
 
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as two:
@@ -312,18 +363,102 @@ def only(tests):
     return ["-R", f"^({'|'.join(tests)})$"]
 
 
+class Part(typing.NamedTuple):
+    """A build, and the tests that it is for."""
+
+    name: str
+    preset: str
+    targets: tuple | None = ()  # None: what an earlier part built
+    selection: tuple | None = None  # how ctest finds the tests; None: it runs none
+    then: typing.Callable | None = None  # further tests: then(tally, clock, deadline)
+
+
+def unprivileged(preset):
+    return lambda tally, clock, deadline: run_unprivileged(tally, clock, unprivileged_programs(preset), deadline)
+
+
+def test_package(tally, clock, deadline):
+    """Tests of the program as users get it."""
+    program = ROOT / "build/package/cli/penstock"
+    for test in ("cli_test.py", "files_test.py"):
+        command(tally, f"{test} of what users get", sys.executable, ROOT / "test" / test, program, quiet=True, deadline=deadline)
+
+
+def under_sanitizer(name, preset, tests):
+    """Two parts, so that a slow machine may run one: the layers below the sorts, and the others."""
+    paths = unit_tests()
+    below = [test for test in tests if test in paths and layer_of(paths[test]) in LOWER_LAYERS]
+    others = [test for test in tests if test not in below]
+    return [Part(f"{name}, {layers}", preset, tuple(part), tuple(only(part)))
+            for layers, part in (("lower layers", below), ("other layers", others))]
+
+
 def parts_by_word():
-    """By what is asked for: of each part the preset, what is built, and how ctest finds its tests, or None: no tests."""
+    """By what is asked for: the parts, in their order."""
     # The whole library under a sanitizer, but not the program, whose parts lie in the library.
     of_library = [name for name, path in unit_tests().items() if layer_of(path) != "cli" and name not in NOT_SANITIZED]
     of_library += ["sort_fuzz", "trace_fuzz", "import_fuzz"]
-    threaded, all_threaded = threaded_tests(False), threaded_tests(True)
-    check = [("check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")), ("check", ("unit_tests",), ("-L", "^unit$"))]
-    sanitizers = ("asan-ubsan", of_library, only(of_library))
-    threads = ("tsan", threaded, only(threaded))
-    return {"": check, "sanitizers": [sanitizers], "threads": [threads],
-            "ci": [*check, ("check", ("ci_tests",), ("-L", "^ci$")), sanitizers, threads, ("package", (), None)],
-            "full": [("dev", (), ()), ("asan-ubsan", (), ()), ("tsan", all_threaded, only(all_threaded))]}
+    all_threaded = threaded_tests(True)
+    check = [Part("end to end", "check", ("end_to_end",), ("-LE", "^(full|ci|unit)$")),
+             Part("modules", "check", ("unit_tests",), ("-L", "^unit$"))]
+    sanitizers = under_sanitizer("sanitizers", "asan-ubsan", of_library)
+    threads = under_sanitizer("threads", "tsan", threaded_tests(False))
+    further = [Part("label ci", "check", ("ci_tests",), ("-L", "^ci$")),
+               Part("without rights", "check", None, None, unprivileged("check")),
+               threads[0], sanitizers[0],
+               Part("what users get", "package", (), None, test_package),
+               sanitizers[1], threads[1]]
+    full = [Part("everything", "dev", (), (), unprivileged("dev")), Part("sanitizers", "asan-ubsan", (), ()),
+            Part("threads", "tsan", tuple(all_threaded), tuple(only(all_threaded))),
+            Part("static analysis", "dev", None, None,
+                 lambda tally, clock, deadline: command(tally, "static analysis", "tools/analyze.py"))]
+    return {"": check, "sanitizers": sanitizers, "threads": threads, "ci": [*check, *further], "full": full}
+
+
+def run_part(part, build, start_next, tally, clock, environment, deadline):
+    """Waits for a part's build, begins the next one, and runs the part's tests."""
+    if build is not None:
+        if not build.wait(tally, deadline):
+            start_next()
+            return
+        clock.part(f"build {part.preset}", build.seconds)
+    start_next()
+    if part.selection is not None:
+        run_tests(tally, part.preset, part.selection, environment, clock, deadline)
+    if part.then is not None:
+        start = time.monotonic()
+        part.then(tally, clock, deadline)
+        clock.part(part.name, time.monotonic() - start)
+
+
+def run_parts(parts, tally, clock, environment={}, part_begins_max_s=None, end_max_s=None, always=0):
+    """Runs the parts in turn; returns the names of those that did not run to their end. The first `always` begin at any time."""
+    deadline = None if end_max_s is None else clock.start + end_max_s
+    left = []
+    builds = {}
+
+    def may_begin(i):
+        return i < always or part_begins_max_s is None or time.monotonic() - clock.start < part_begins_max_s
+
+    def start_build(i):
+        if i < len(parts) and i not in builds and parts[i].targets is not None and may_begin(i):
+            builds[i] = Build(parts[i].preset, parts[i].targets)
+
+    try:
+        for i, part in enumerate(parts):
+            if not may_begin(i):
+                left.append(part.name)
+                continue
+            start_build(i)
+            try:
+                run_part(part, builds.pop(i, None), lambda: start_build(i + 1), tally, clock, environment, deadline)
+            except OutOfTime:
+                print(f"{part.name}: not finished in time", flush=True)
+                left.append(part.name)
+    finally:
+        for build in builds.values():
+            build.stop()
+    return left
 
 
 def main():
@@ -331,31 +466,23 @@ def main():
     by_word = parts_by_word()
     if asked_for not in by_word:
         sys.exit(f"check: {asked_for}: one of {', '.join(filter(None, by_word))}, soak, or nothing")
-    full = asked_for == "full"
     clock = Clock()
     tally = Tally()
     parts = by_word[asked_for]
-    build = Build(*parts[0][:2])
-    if parts[0][0] in ("check", "dev"):
+    limits = {}
+    if asked_for == "ci":
+        limits = {"part_begins_max_s": PART_BEGINS_MAX_S, "end_max_s": END_MAX_S, "always": len(by_word[""])}
+    if parts[0].preset in ("check", "dev"):
         look_at_text(tally)
-    for i, (preset, _, selection) in enumerate(parts):
-        built = build.wait(tally)
-        clock.part(f"build {preset}", build.seconds)
-        if i + 1 < len(parts):
-            build = Build(*parts[i + 1][:2])
-        if built and selection is not None:
-            run_tests(tally, preset, selection, {} if full else SHORTER, clock)
-        if built and (preset == "dev" or selection == ("-L", "^ci$")):
-            run_unprivileged(tally, clock, unprivileged_programs(preset))
-        if built and preset == "package":
-            program = ROOT / "build/package/cli/penstock"
-            for test in ("cli_test.py", "files_test.py"):
-                command(tally, f"{test} of what users get", sys.executable, ROOT / "test" / test, program, quiet=True)
-    if full:
-        start = time.monotonic()
-        command(tally, "static analysis", "tools/analyze.py")
-        clock.part("static analysis", time.monotonic() - start)
+    left = run_parts(parts, tally, clock, {} if asked_for == "full" else SHORTER, **limits)
     clock.print()
+    ran = [part.name for part in parts if part.name not in left]
+    print(f"parts that ran: {'; '.join(ran)}")
+    if asked_for == "ci":
+        print(f"parts left for ./check full: {'; '.join(left) or 'none'}")
+    for name in left:
+        if name in [part.name for part in by_word[""]]:
+            tally.add(name, failure="not finished in time")
     tally.print()
     return 1 if tally.failed else 0
 
