@@ -462,6 +462,8 @@ def run_parts(parts, tally, clock, environment={}, part_begins_max_s=None, end_m
 
 
 def main():
+    # Ends the builds and tests, too: each leads a session of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     asked_for = " ".join(sys.argv[1:])
     by_word = parts_by_word()
     if asked_for not in by_word:
