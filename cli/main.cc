@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/common/command.h"
 #include "cli/common/manual.h"
 #include "cli/common/print.h"
@@ -90,33 +91,6 @@ int run_sort(int argc, char** argv) {
   return sort.run();
 }
 
-constexpr struct {
-  std::string_view name;
-  Command (*add)(Parser& program);
-} all_commands[] = {{"sort", add_sort},           {"cat", add_cat},        {"find", add_find},
-                    {"check", add_check},         {"gen", add_gen},        {"disk", add_disk},
-                    {"plan", add_plan},           {"doctor", add_doctor},  {"trace", add_trace},
-                    {"convert", add_convert},     {"report", add_report},  {"merge", add_merge},
-                    {"partition", add_partition}, {"group", add_group},    {"join", add_join},
-                    {"replay", add_replay},       {"compare", add_compare}};
-
-// The command that `word` names, alone: the options of the others cost a millisecond, and their names may be those of files.
-// All of them where it names none, for the help and for what is near a wrong word.
-std::vector<Command> commands_for(std::string_view word, Parser& program) {
-  std::vector<Command> commands;
-  for (const auto& command : all_commands) {
-    if (command.name == word) return {command.add(program)};
-  }
-  for (const auto& command : all_commands) commands.push_back(command.add(program));
-  program.add_subcommand("help", "explain the program, or one of its commands")
-      .footer(
-          "penstock help COMMAND\n"
-          "penstock help --man [COMMAND] | man -l -          the same as a manual page\n"
-          "source <(penstock help --completion bash)        or zsh, fish: let the shell complete\n"
-          "penstock help --write FOLDER                     all of it, as an installation has it");
-  return commands;
-}
-
 int run(int argc, char** argv) {
   if (auto status = file::obey_environment(); !status) return report("environment", status.error());
   if (is_called_sort(argv[0])) return run_sort(argc, argv);
@@ -127,9 +101,8 @@ int run(int argc, char** argv) {
   const std::vector<Command> commands = commands_for(argc > 1 ? argv[1] : "", program);
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(line, {argv + 2, argv + argc});
-  std::vector<std::string> words = mark_traced_program(argc, argv);
+  std::vector<std::string> words = words_of(argc, argv);
   if (words == std::vector<std::string>{"--version", "--json"}) return tell_version();
-  if (!words.empty() && words.front() == "sort") words = with_gnu_forms(std::move(words));
   if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {
     if (command.parser.chosen()) return command.run();

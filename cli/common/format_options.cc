@@ -23,14 +23,12 @@ Option add_format_options(Parser& parser, FormatOptions& options) {
                     "the fields of a record as NumPy describes them, as in '<u8,>f4,S10' or "
                     "\"[('id', '<u8'), ...]\"");
   parser.group("Order");
-  parser
-      .add_option("-k,--key", options.keys,
-                  "records: OFFSET:LENGTH of the key, compared byte by byte (default 0:10), with "
-                  ":TYPE a number, "
-                  "with :r descending; lines: "
-                  "FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][...]], as GNU sort's; "
-                  "may be given several times")
-      .one_word();
+  parser.add_option("-k,--key", options.keys,
+                    "records: OFFSET:LENGTH of the key, compared byte by byte (default 0:10), with "
+                    ":TYPE a number, "
+                    "with :r descending; lines: "
+                    "FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][...]], as GNU sort's; "
+                    "may be given several times");
   return format;
 }
 

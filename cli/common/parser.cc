@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
+#include "base/misuse.h"
 #include "base/printable.h"
 #include "cli/common/command.h"
 #include "cli/common/manual.h"
@@ -105,6 +107,57 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return nearest.empty() ? std::string() : fmt::format(" (did you mean {}?)", nearest);
 }
 
+const CLI::Option* find_option(const CLI::App& app, std::string_view name) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (name.starts_with("--") ? option->check_lname(std::string(name.substr(2)))
+                               : option->check_sname(std::string(name.substr(1))))
+      return option;
+  }
+  return nullptr;
+}
+
+// The next word is the value of this one, whatever it looks like.
+bool takes_next_word(const CLI::App& app, const std::string& word) {
+  if (word.size() < 2 || word.front() != '-') return false;
+  const bool is_long = word.starts_with("--");
+  // Flags in one word: the first letter that takes a value takes what stands behind it.
+  for (size_t at = 1; at < word.size(); ++at) {
+    const CLI::Option* option =
+        find_option(app, is_long ? std::string_view(word) : "-" + word.substr(at, 1));
+    if (option == nullptr) return false;
+    if (option->get_items_expected_min() > 0) return is_long || at + 1 == word.size();
+    if (is_long) return false;
+  }
+  return false;
+}
+
+// Makes "--name=" two words: the value is empty, where CLI11 would take the next word.
+void split_empty_values(const CLI::App& app, std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (takes_next_word(app, words[i])) {
+      ++i;
+      continue;
+    }
+    if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
+    words[i].pop_back();
+    words.insert(words.begin() + static_cast<ptrdiff_t>(++i), "");
+  }
+}
+
+// CLI11 takes "-3", and what is left of "-n3", for a word without a name. The message about the first one of those.
+std::string negative_number(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto behind = std::ranges::find(words, "--");
+  for (const CLI::Option* option :
+       app.get_options([](const CLI::Option* one) { return one->get_positional(); })) {
+    for (const std::string& word : option->results()) {
+      if (word.size() < 2 || word[0] != '-' || word[1] < '0' || word[1] > '9') continue;
+      if (std::find(behind, words.end(), word) != words.end()) continue;
+      return fmt::format("no option {} (try: -- in front of a word that begins so)", word);
+    }
+  }
+  return {};
+}
+
 // Words that nothing takes: of `words` the first one of `left`.
 std::string unexpected(const CLI::App& app, bool is_program, const std::vector<std::string>& words,
                        const std::vector<std::string>& left) {
@@ -135,8 +188,8 @@ Option Option::required() {
   return *this;
 }
 
-Option Option::one_word() {
-  option_->allow_extra_args(false);
+Option Option::in(unsigned modes) {
+  declared_->modes = modes;
   return *this;
 }
 
@@ -170,12 +223,32 @@ Option Option::hidden() {
 }
 
 Parser Parser::add_subcommand(const char* name, const char* help) {
-  return Parser(app_->add_subcommand(name, help));
+  return Parser(app_->add_subcommand(name, help), declarations_);
 }
+
+namespace {
+
+template <typename T>
+std::function<std::vector<std::string>()> words_in(const T& value) {
+  using Words = std::vector<std::string>;
+  if constexpr (std::is_same_v<T, std::string>) return [&value] { return Words{value}; };
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return [&value] { return value; };
+  if constexpr (std::is_same_v<T, std::optional<std::string>>)
+    return [&value] { return value ? Words{*value} : Words(); };
+  return {};
+}
+
+}  // namespace
 
 template <typename T>
 Option Parser::add_option(const char* names, T& value, const std::string& help) {
-  return Option(app_->add_option(names, value, help));
+  CLI::Option* const option = app_->add_option(names, value, help);
+  // Without this, CLI11 takes the words of a list for lists of its own: "[a,b]" is then a and b.
+  option->allow_extra_args(false);
+  Declared& declared = (*declarations_)[option];
+  declared.words = words_in(value);
+  declared.is_list = std::is_same_v<T, std::vector<std::string>>;
+  return {option, &declared};
 }
 template Option Parser::add_option(const char*, std::string&, const std::string&);
 template Option Parser::add_option(const char*, std::vector<std::string>&, const std::string&);
@@ -190,13 +263,17 @@ template Option Parser::add_option(const char*, double&, const std::string&);
 
 template <typename T>
 Option Parser::add_flag(const char* names, T& value, const char* help) {
-  return Option(app_->add_flag(names, value, help));
+  CLI::Option* const option = app_->add_flag(names, value, help);
+  Declared& declared = (*declarations_)[option];
+  declared.words = words_in(value);
+  return {option, &declared};
 }
 template Option Parser::add_flag(const char*, bool&, const char*);
 template Option Parser::add_flag(const char*, std::string&, const char*);
 
-void Parser::add_flag_that_clears(const char* names, bool& value, const char* help) {
-  app_->add_flag_callback(names, [&value] { value = false; }, help);
+Option Parser::add_flag_that_clears(const char* names, bool& value, const char* help) {
+  CLI::Option* const option = app_->add_flag_callback(names, [&value] { value = false; }, help);
+  return {option, &(*declarations_)[option]};
 }
 
 void Parser::refuse(const char* names, bool takes_value, const std::string& message) {
@@ -237,6 +314,36 @@ std::vector<std::string> Parser::given_options() const {
   return names;
 }
 
+Status Parser::refuse_outside(const Mode& mode, unsigned also) const {
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    const auto declared = declarations_->find(option);
+    if (option->count() == 0 || declared == declarations_->end()) continue;
+    if ((declared->second.modes & (mode.bit | also)) != 0) continue;
+    const std::string name = option->get_name();
+    return misuse(
+        fmt::format("take this {} {}", option->get_positional() ? "word" : "option", mode.text),
+        name, "the same without " + name);
+  }
+  return {};
+}
+
+std::vector<TextOption> Parser::text_options() const {
+  std::vector<TextOption> texts;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    const auto found = declarations_->find(option);
+    if (found == declarations_->end() || !found->second.words) continue;
+    TextOption text{.is_list = found->second.is_list,
+                    .is_flag = option->get_items_expected_max() == 0,
+                    .is_checked = choices_of(*option) != nullptr,
+                    .is_required = option->get_required(),
+                    .words = found->second.words};
+    for (const std::string& name : option->get_snames()) text.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) text.names.push_back("--" + name);
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
 CommandLine::CommandLine(const char* name, const char* description, const char* version)
     : app_(std::make_unique<CLI::App>(description, name)) {
   app_->set_help_flag("-h,--help", "print this help and exit");
@@ -247,7 +354,7 @@ CommandLine::CommandLine(const char* name, const char* description, const char* 
 CommandLine::~CommandLine() = default;
 
 Parser CommandLine::parser() {
-  return Parser(app_.get());
+  return Parser(app_.get(), &declarations_);
 }
 
 CLI::App* CommandLine::find(const std::string& subcommand) const {
@@ -259,17 +366,13 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   const CLI::App* app = words.empty() ? nullptr : find(words.front());
   const std::string who = app_->get_name() + (app != nullptr ? " " + words.front() : "");
   if (app == nullptr) app = app_.get();
-  // "--name=": an empty value, and not the next word.
-  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
-    words[i].pop_back();
-    words.insert(words.begin() + static_cast<ptrdiff_t>(++i), "");
-  }
+  split_empty_values(*app, words);
   std::string message;
   try {
     app_->parse(
         std::vector<std::string>(words.rbegin(), words.rend()));  // backwards, as CLI11 takes them
-    return std::nullopt;
+    message = negative_number(*app, words);
+    if (message.empty()) return std::nullopt;
   } catch (const CLI::ExtrasError&) {
     message = unexpected(*app, app == app_.get(), words, app_->remaining(true));
   } catch (const CLI::ConversionError& error) {

@@ -12,7 +12,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
+
+#include "penstock/base.h"
 
 namespace CLI {
 class App;
@@ -21,14 +24,35 @@ class Option;
 
 namespace penstock::cli {
 
+// A way in which a command runs, which some of its options choose and others have no meaning in: a bit, and how a message
+// names it, as in "with --size".
+struct Mode {
+  unsigned bit;
+  const char* text;
+};
+
+// The mode of an option that names none: the command's plain run.
+inline constexpr unsigned plain_mode = 1;
+
+// A declaration beside what CLI11 knows of an option.
+struct Declared {
+  unsigned modes = plain_mode;
+  // The words that the option's variable holds; empty where the variable is no text.
+  std::function<std::vector<std::string>()> words;
+  bool is_list = false;
+};
+
+// The declarations of a command line. CLI11's options are their keys.
+using Declarations = std::unordered_map<const CLI::Option*, Declared>;
+
 // An option that was added, to say more of it. A handle: copies are the same option.
 class Option {
  public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+  Option(CLI::Option* option, Declared* declared) : option_(option), declared_(declared) {}
 
   Option required();
-  // A list takes one word each time it is given: those behind it are something else.
-  Option one_word();
+  // The modes in which the command obeys the option; Parser::refuse_outside() refuses it in all others.
+  Option in(unsigned modes);
   Option one_of(std::initializer_list<const char*> words);
   Option within(int64_t least, int64_t most);
   // `what_is_wrong` gives the message for a bad word, and an empty text for a good one.
@@ -40,22 +64,34 @@ class Option {
 
  private:
   CLI::Option* option_;
+  Declared* declared_;
+};
+
+// A text option, or a word without a name, for tests: its names, and what its variable holds after the parsing.
+struct TextOption {
+  std::vector<std::string> names;  // "-o", "--output"; a word without a name has none
+  bool is_list = false;
+  bool is_flag = false;     // takes a value behind "=" alone
+  bool is_checked = false;  // refuses some values
+  bool is_required = false;
+  std::function<std::vector<std::string>()> words;
 };
 
 // The options of the program or of one subcommand. A handle: copies are the same options. What a value is written to must
 // outlive the parsing, and stays what it was where the option is not given.
 class Parser {
  public:
-  explicit Parser(CLI::App* app) : app_(app) {}
+  Parser(CLI::App* app, Declarations* declarations) : app_(app), declarations_(declarations) {}
 
   Parser add_subcommand(const char* name, const char* help);
-  // "-o,--output": an option with a value. "FILE": a word without a name, or a list of those.
+  // "-o,--output": an option with a value. "FILE": a word without a name, or a list of those. Each time that it is given, a
+  // list takes one word, as it was typed.
   template <typename T>
   Option add_option(const char* names, T& value, const std::string& help);
   // Without a value. (Text: "true", or what follows a "=".)
   template <typename T>
   Option add_flag(const char* names, T& value, const char* help);
-  void add_flag_that_clears(const char* names, bool& value, const char* help);
+  Option add_flag_that_clears(const char* names, bool& value, const char* help);
   // An option that is an error, whatever its value: `message` says why. The help does not show it.
   void refuse(const char* names, bool takes_value, const std::string& message);
   // "--help" alone, where "-h" is something else.
@@ -70,9 +106,13 @@ class Parser {
   bool given(const char* name) const;
   // The long names of all that was given; of a word without a name what the help calls it.
   std::vector<std::string> given_options() const;
+  // Errors: an option was given that `mode` does not obey. One that obeys any of `also` is let pass.
+  Status refuse_outside(const Mode& mode, unsigned also = 0) const;
+  std::vector<TextOption> text_options() const;
 
  private:
   CLI::App* app_;
+  Declarations* declarations_;
 };
 
 // What the help and the manual say of an option, and of a word without a name.
@@ -109,6 +149,7 @@ class CommandLine {
   CLI::App* find(const std::string& subcommand) const;
 
   const std::unique_ptr<CLI::App> app_;
+  Declarations declarations_;
 };
 
 }  // namespace penstock::cli

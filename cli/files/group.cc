@@ -92,12 +92,11 @@ Command add_group(Parser& program) {
   parser.add_flag("--min", a.group.aggregates.min, "the least value");
   parser.add_flag("--max", a.group.aggregates.max, "the greatest value");
   parser.add_flag("--distinct", a.group.aggregates.distinct, "the first item of each key, whole");
-  parser
-      .add_option("--value", a.values,
-                  "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
-                  "kv64 the second number, of other integers the number itself); of lines a field, "
-                  "of rows a column: decimal numbers; may be given several times")
-      .one_word();
+  parser.add_option(
+      "--value", a.values,
+      "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
+      "kv64 the second number, of other integers the number itself); of lines a field, "
+      "of rows a column: decimal numbers; may be given several times");
   parser.add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
   parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
   parser.add_flag("--sorted", a.group.sorted,

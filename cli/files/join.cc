@@ -111,21 +111,19 @@ Command add_join(Parser& program) {
   auto arguments = std::make_shared<JoinArguments>();
   JoinArguments& a = *arguments;
   add_files_words(parser, a, "the left and the right file; one may be -");
-  parser
-      .add_option("-o", a.outputs,
-                  "a LIST of the fields to write, as in 0,1.2,2.3, or auto; any other word is the "
-                  "output's name")
-      .one_word();
+  parser.add_option(
+      "-o", a.outputs,
+      "a LIST of the fields to write, as in 0,1.2,2.3, or auto; any other word is the "
+      "output's name");
   parser.add_option("--output", a.output,
                     "where the result goes; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);
   add_compressed_word(parser, a.compressed);
-  parser.add_option("-1", a.left_fields, "the field of the left file, or with --csv its column")
-      .one_word();
-  parser.add_option("-2", a.right_fields, "the field of the right file, or its column").one_word();
-  parser.add_option("-j", a.fields, "-1 and -2; so does --key").one_word();
-  parser.add_option("-a", a.alone, "1 or 2: also lines of this file that have no other").one_word();
-  parser.add_option("-v", a.alone_only, "1 or 2: such lines alone").one_word();
+  parser.add_option("-1", a.left_fields, "the field of the left file, or with --csv its column");
+  parser.add_option("-2", a.right_fields, "the field of the right file, or its column");
+  parser.add_option("-j", a.fields, "-1 and -2; so does --key");
+  parser.add_option("-a", a.alone, "1 or 2: also lines of this file that have no other");
+  parser.add_option("-v", a.alone_only, "1 or 2: such lines alone");
   parser.add_option("-e", a.empty, "what is written for fields that are empty or not there");
   parser.add_flag("-i,--ignore-case", a.ignore_case, "capitals and small letters are equal");
   parser.add_flag("--check-order", a.check_order,

@@ -163,7 +163,7 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
   sort.add_option(
       "--compress-program", options.compress_program,
       "compress temporaries: with LZ4, whatever program is named (--compress-temporaries always)");
-  sort.add_option("--old-key", options.old_keys, "").one_word().hidden();
+  sort.add_option("--old-key", options.old_keys, "").hidden();
 }
 
 Status check_gnu_options(const GnuOptions& options) {

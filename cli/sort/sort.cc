@@ -282,13 +282,11 @@ Command declare_sort(Parser parser, bool is_program) {
   parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
   if (!is_program) {
     parser.group("Tables");
-    parser
-        .add_option(
-            "--by", a.package.by,
-            "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
-            "COLUMN[:desc][:nulls-first][,...]; by the Python package penstock, with -o, -S, -T, "
-            "--parallel and --top")
-        .one_word();
+    parser.add_option(
+        "--by", a.package.by,
+        "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
+        "COLUMN[:desc][:nulls-first][,...]; by the Python package penstock, with -o, -S, -T, "
+        "--parallel and --top");
     parser.add_option("--engine", a.package.engine,
                       "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
                       "machine, by the Python package; -o "

@@ -78,12 +78,10 @@ void add_memory_words(Parser& parser, MemoryWords& words) {
   parser.add_option(
       "-S,--buffer-size", words.memory,
       "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  parser
-      .add_option(
-          "-T,--temporary-directory", words.temp_directories,
-          "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
-          "that is memory, /var/tmp or the output's folder)")
-      .one_word();
+  parser.add_option(
+      "-T,--temporary-directory", words.temp_directories,
+      "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
+      "that is memory, /var/tmp or the output's folder)");
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {

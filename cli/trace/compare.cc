@@ -552,12 +552,10 @@ Command add_compare(Parser& program) {
       "compare", "run programs under trace, and replay all they asked for on one device");
   parser.add_option("PROGRAM", a.names,
                     fmt::format("what to compare: {}", fmt::join(preset_names(), ", ")));
-  parser
-      .add_option(
-          "--run", a.commands,
-          "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
-          "a line for the shell (may be given again)")
-      .one_word();  // one word each: those behind it are PROGRAMs
+  parser.add_option(
+      "--run", a.commands,
+      "a program of your own: 'NAME=COMMAND {input} {output} {memory} {threads} {tmp}', "
+      "a line for the shell (may be given again)");
   parser.add_option("--input", a.input, "the file that each of them works on").required();
   parser.add_option("--memory", a.memory, "the memory that each of them gets, as 512M").required();
   parser.add_option("--format", a.format, "what is in the input: lines (default) or u64")

@@ -227,8 +227,7 @@ Command add_replay(Parser& program) {
   parser.add_flag("--join", a.join,
                   "requests that go on where the last one ended become one, of up to 2 MiB, as the "
                   "page cache would have made them");
-  parser.add_option("--under", a.under, "only files whose path begins so (may be given again)")
-      .one_word();
+  parser.add_option("--under", a.under, "only files whose path begins so (may be given again)");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");
   parser.add_flag("--json", a.json, "print the result as JSON, with all files");

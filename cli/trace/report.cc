@@ -156,11 +156,10 @@ Command add_report(Parser& program) {
   parser.add_option("-o,--output", a.output,
                     "write a page (HTML, complete in itself; -: to stdout) instead of text");
   add_output_words(parser, a.output_rules);
-  parser
-      .add_option("--stats", a.stats,
-                  "statistics of penstock sort --stats: predicted against measured, what held the "
-                  "memory, how full buckets were")
-      .one_word();
+  parser.add_option(
+      "--stats", a.stats,
+      "statistics of penstock sort --stats: predicted against measured, what held the "
+      "memory, how full buckets were");
   parser.add_option("--under", a.under, "only files whose path begins so");
   parser.add_option("--requests", a.requests,
                     "only this part of the trace: FROM..TO, counted from 0");

@@ -1,0 +1,45 @@
+#include "cli/commands.h"
+
+#include <utility>
+
+#include "cli/sort/gnu_options.h"
+
+namespace penstock::cli {
+namespace {
+
+constexpr CommandDeclaration commands[] = {
+    {"sort", add_sort},           {"cat", add_cat},        {"find", add_find},
+    {"check", add_check},         {"gen", add_gen},        {"disk", add_disk},
+    {"plan", add_plan},           {"doctor", add_doctor},  {"trace", add_trace},
+    {"convert", add_convert},     {"report", add_report},  {"merge", add_merge},
+    {"partition", add_partition}, {"group", add_group},    {"join", add_join},
+    {"replay", add_replay},       {"compare", add_compare}};
+
+}  // namespace
+
+std::span<const CommandDeclaration> all_commands() {
+  return commands;
+}
+
+std::vector<Command> commands_for(std::string_view word, Parser& program) {
+  std::vector<Command> added;
+  for (const auto& command : commands) {
+    if (command.name == word) return {command.add(program)};
+  }
+  for (const auto& command : commands) added.push_back(command.add(program));
+  program.add_subcommand("help", "explain the program, or one of its commands")
+      .footer(
+          "penstock help COMMAND\n"
+          "penstock help --man [COMMAND] | man -l -          the same as a manual page\n"
+          "source <(penstock help --completion bash)        or zsh, fish: let the shell complete\n"
+          "penstock help --write FOLDER                     all of it, as an installation has it");
+  return added;
+}
+
+std::vector<std::string> words_of(int argc, const char* const* argv) {
+  std::vector<std::string> words = mark_traced_program(argc, argv);
+  if (!words.empty() && words.front() == "sort") words = with_gnu_forms(std::move(words));
+  return words;
+}
+
+}  // namespace penstock::cli

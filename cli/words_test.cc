@@ -1,0 +1,125 @@
+// Words reach the commands as they were typed, whatever they look like: every text option, and every word without a name,
+// of every command.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/sort/gnu_options.h"
+
+namespace penstock::cli {
+namespace {
+
+const std::vector<std::string> odd_words = {
+    "[notes]", "[]", "[a,b]", "[[x]]", "[^a][^b]", "{}",       "a,b", "\"a\"", "'a b'",
+    "a b",     " ",  "%s",    "%%",    "a=b",      "=",        "\\n", "*?",    "\xff\xfe[\x80]",
+    "(a)",     "#",  "sort",  "+1",    "[+1]",     "name=[v]", "\n",  "true"};
+// Those that look like options, which only "--" or an option in front makes words.
+const std::vector<std::string> odd_options = {"-x", "--", "--a=",   "--key=[a]",
+                                              "-3", "-",  "--help", "-[a]"};
+
+// A command line that is parsed once, by a program with this one command.
+class Words : public testing::TestWithParam<CommandDeclaration> {
+ protected:
+  // Parses "COMMAND WORDS" and returns what the text option of that name holds then. (Without a name: the positional.)
+  std::vector<std::string> parse(const std::string& name, std::vector<std::string> words) {
+    CommandLine line("penstock", "", "");
+    Parser program = line.parser();
+    const Command command = GetParam().add(program);
+    const std::vector<TextOption> options = command.parser.text_options();
+    // What else must be there stands in front.
+    for (const TextOption& option : options) {
+      if (!option.is_required || is(option, name)) continue;
+      const std::string value = option.is_checked ? "auto" : "x";
+      words.insert(words.begin(), option.names.empty()
+                                      ? std::vector<std::string>{value}
+                                      : std::vector<std::string>{option.names.back(), value});
+    }
+    words.insert(words.begin(), {"penstock", std::string(GetParam().name)});
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    const auto code = line.parse(words_of(static_cast<int>(argv.size()), argv.data()));
+    if (code) return {"exit code " + std::to_string(*code)};
+    return std::ranges::find_if(options, [&](const TextOption& one) { return is(one, name); })
+        ->words();
+  }
+
+  std::vector<TextOption> text_options() {
+    CommandLine line("penstock", "", "");
+    Parser program = line.parser();
+    std::vector<TextOption> options = GetParam().add(program).parser.text_options();
+    for (TextOption& option : options) option.words = nullptr;
+    return options;
+  }
+
+ private:
+  static bool is(const TextOption& option, const std::string& name) {
+    return name.empty() ? option.names.empty()
+                        : std::ranges::find(option.names, name) != option.names.end();
+  }
+};
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += "<" + word + ">";
+  return text;
+}
+
+TEST_P(Words, ReachOptionsAsTheyWereTyped) {
+  std::vector<std::string> values = odd_words;
+  values.insert(values.end(), odd_options.begin(), odd_options.end());
+  for (const TextOption& option : text_options()) {
+    if (option.names.empty() || option.is_checked) continue;
+    for (const std::string& value : values) {
+      for (const std::string& name : option.names) {
+        const bool is_long = name.starts_with("--");
+        const std::string in_one = name + (is_long ? "=" : "") + value;
+        SCOPED_TRACE(in_one);
+        if (option.is_flag) {
+          // "{}" is CLI11's word for no value.
+          if (is_long && value != "{}") EXPECT_EQ(joined(parse(name, {in_one})), joined({value}));
+          continue;
+        }
+        EXPECT_EQ(joined(parse(name, {name, value})), joined({value}));
+        EXPECT_EQ(joined(parse(name, {in_one})), joined({value}));
+      }
+    }
+    if (!option.is_list) continue;
+    const std::string& name = option.names.back();
+    EXPECT_EQ(joined(parse(name, {name, "[a,b]", name, "[]", name, "-x"})), "<[a,b]><[]><-x>");
+  }
+}
+
+TEST_P(Words, ReachCommandsAsTheyWereTyped) {
+  for (const TextOption& option : text_options()) {
+    if (!option.names.empty()) continue;
+    const bool is_trace =
+        GetParam().name == "trace";  // what stands behind PROGRAM is the program's
+    for (const std::string& word : odd_words) {
+      SCOPED_TRACE(word);
+      // A key in GNU sort's older form.
+      const bool is_key = word == "+1" && (GetParam().name == "sort");
+      if (!is_key) EXPECT_EQ(joined(parse("", {word})), joined({word}));
+      EXPECT_EQ(joined(parse("", {"--", word})), joined({word}));
+      if (!option.is_list) continue;
+      if (!is_key) EXPECT_EQ(joined(parse("", {"a", word, "b"})), joined({"a", word, "b"}));
+      EXPECT_EQ(joined(parse("", {"a", "--", word, word})),
+                is_trace ? joined({"a", "--", word, word}) : joined({"a", word, word}));
+    }
+    for (const std::string& word : odd_options) {
+      SCOPED_TRACE(word);
+      EXPECT_EQ(joined(parse("", {"--", word})), joined({word}));
+      if (option.is_list) EXPECT_EQ(joined(parse("", {"--", "[a]", word})), joined({"[a]", word}));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryCommand, Words,
+                         testing::ValuesIn(all_commands().begin(), all_commands().end()),
+                         [](const auto& command) { return std::string(command.param.name); });
+
+}  // namespace
+}  // namespace penstock::cli
