@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Stopped as stopped:
         return die(stopped.args[0])
     except (Error, OSError, ValueError, ImportError, TypeError, MemoryError) as error:
-        print(f"penstock sort: {error}", file=sys.stderr)
+        print(f"penstock sort: {getattr(error, 'of_command', '') or error}", file=sys.stderr)
         return 2
     return 0
 

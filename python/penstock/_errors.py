@@ -1,6 +1,7 @@
 """One exception for each of the library's error codes. Each is an Error, and what Python calls such an error, too."""
 
 import os
+import re
 
 
 class Error(Exception):
@@ -10,6 +11,7 @@ class Error(Exception):
     subject: str = ""
     hint: str = ""
     message: str = ""
+    of_command: str = ""  # the message, with the options of the command instead of parameters
 
     def __str__(self) -> str:
         return self.message or super().__str__()
@@ -68,14 +70,42 @@ _CLASSES: tuple[type[Error], ...] = (InvalidArgument, Unsupported, NotFound, Per
                                      OutOfMappings, IOFailure, Corrupt, Cancelled, Interrupted, Unsorted)
 
 
+# The options of the command that messages of the library name, as parameters: those that take a value, and words that stand for others.
+_TAKE_VALUES = {"--" + name: name for name in ("format", "record", "dtype", "key", "top", "parts", "by", "bounds", "value", "device")} | {
+    "-S": "memory", "-T": "temp", "-t": "separator", "-k": "key", "--parallel": "threads"}
+_FLAGS = {"--" + name: f"{name}=True" for name in ("csv", "header", "resume", "unique", "stable", "count", "sum", "min", "max", "distinct", "sorted")} | {
+    "-u": "unique=True", "-s": "stable=True", "-r": "descending=True", "-z": "zero_terminated=True", "-o": "output", "-m": "merge()",
+    "--no-decompress": "decompress=False", "--overwrite-device": "overwrite_device=True", "--no-sync": "sync=False"}
+_OPTION = re.compile(r"(?<![^ (])(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)([^-\s,;)][^\s,;)]*))?")
+
+
+def in_python(text: str) -> str:
+    """A sentence in which options of the command are parameters of the package."""
+    def word(found: re.Match[str]) -> str:
+        option, number, value = found.groups()
+        if option in _TAKE_VALUES:
+            value = number or value
+            return f"{_TAKE_VALUES[option]}=" + ("" if value is None else value if value.isdigit() else repr(value.strip("'")))
+        rest = "" if number is None and value is None else f" {value}" if number is None else f"={number}"
+        if option in _FLAGS:
+            return _FLAGS[option].replace("True", number) if number is not None else _FLAGS[option] + rest
+        return option + rest
+
+    return _OPTION.sub(word, re.sub(r"\bpenstock sort\b", "sort_file()", text))
+
+
 def exception(code: int, message: str, attempted: str, subject: str, errno: int, hint: str) -> Error:
     """What the extension raises."""
     kind = _CLASSES[code]
+    of_command = message
+    for name in (attempted, hint, subject if subject.startswith("-") else ""):
+        message = message.replace(name, in_python(name)) if name else message
+    attempted, hint, subject = in_python(attempted), in_python(hint), in_python(subject) if subject.startswith("-") else subject
     if issubclass(kind, OSError):
         error: Error = kind(errno, os.strerror(errno) if errno else attempted, subject or None)
     else:
         error = kind(message)
-    error.message, error.attempted, error.subject, error.hint = message, attempted, subject, hint
+    error.message, error.attempted, error.subject, error.hint, error.of_command = message, attempted, subject, hint, of_command
     if not isinstance(error, OSError):
         error.errno = errno  # type: ignore[attr-defined]
     return error

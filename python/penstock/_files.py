@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import json
 import logging
+import operator
 import os
 import re
+import stat
 import sys
 from typing import Any, Callable, Iterable, Iterator, TypeAlias, TypedDict, Unpack
 
@@ -14,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _penstock
+from ._errors import in_python
 
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes] | int"
 Progress: TypeAlias = "Callable[[str, int, int], object] | bool | None"
@@ -99,9 +103,11 @@ def _told(name: str, value: Any) -> str:
 
 
 def size_bytes(size: int | str) -> int:
-    """Of 4096, "64M", "1.5G", "1GiB" (powers of 1024) or "1GB" (powers of 1000)."""
-    if isinstance(size, int):
-        return size
+    """The bytes of 4096, 64e6, "64M", "1.5G", "1GiB" (powers of 1024) or "1GB" (powers of 1000)."""
+    if isinstance(size, (float, np.floating)) and float(size).is_integer():
+        size = int(size)
+    if not isinstance(size, str):
+        return whole("a size", size)
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([KMGT])(iB|B)?)?\s*", size, re.IGNORECASE)
     if not found:
         raise ValueError(f"no size: {size!r}; sizes are numbers of bytes, or such as '64M' and '1.5G'")
@@ -110,18 +116,78 @@ def size_bytes(size: int | str) -> int:
     return int(float(number) * step ** (" KMGT".index(unit.upper()) if unit else 0))
 
 
+def whole(name: str, value: Any) -> int:
+    """A whole number of any type, NumPy's too."""
+    if not isinstance(value, (bool, np.bool_)):
+        with contextlib.suppress(TypeError):
+            return operator.index(value)
+    raise TypeError(f"{name} is a whole number{', or such as ' + repr('64M') if name == 'a size' else ''}, not {value!r}")
+
+
+def _words(name: str, words: Any) -> list[Any]:
+    """A word, several, or none, as a list."""
+    if words is not None and not hasattr(words, "__iter__"):
+        raise TypeError(f"{name}= takes a word, or several, not {words!r}")
+    return [] if words is None else [words] if isinstance(words, str) else list(words)
+
+
+def threads_of(threads: Any) -> int:
+    number = whole("threads=", threads)
+    if number < 1:
+        raise ValueError(f"threads must be at least 1, not {number}")
+    return number
+
+
+def set_options(options: Any, names: dict[str, str] = {}, **values: Any) -> None:
+    """Sets attributes of the extension's, which refuses values of other types in words of its own. `names`: how callers call them."""
+    for name, value in values.items():
+        said = names.get(name, name)
+        number = hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_))
+        try:
+            setattr(options, name, operator.index(value) if number else bool(value) if isinstance(value, np.bool_) else value)
+        except (TypeError, ValueError, OverflowError) as error:
+            found = re.search(r"arg: ([^,)]+)", str(error))
+            wanted = found[1].strip() if found else "another value"
+            if number and wanted.startswith("int"):
+                raise ValueError(f"{said}= cannot be {value}") from None
+            raise TypeError(f"{said}= takes {wanted}, not {value!r}") from None
+
+
+def _notice(text: str) -> None:
+    _log.info(in_python(text))
+
+
 def _path(path: Path) -> bytes:
-    return b"/dev/fd/%d" % path if isinstance(path, int) else os.fsencode(path)
+    if isinstance(path, (str, bytes, os.PathLike)):
+        return os.fsencode(path)
+    if hasattr(path, "read") or isinstance(path, np.ndarray):
+        raise TypeError(f"{type(path).__module__}.{type(path).__name__} is no path: give the file's name, or the number of its descriptor")
+    if isinstance(path, (bool, np.bool_)) or not hasattr(path, "__index__"):
+        raise TypeError(f"a path is a name, or the number of a descriptor, not {path!r}")
+    return b"/dev/fd/%d" % operator.index(path)
+
+
+def _refuse_npy(path: bytes) -> None:
+    """A file of np.save() has a header, which would be sorted among the items."""
+    with contextlib.suppress(OSError):  # the operation finds what is wrong
+        if stat.S_ISREG(os.stat(path).st_mode):
+            with open(path, "rb", buffering=0) as file:
+                if file.read(6) == b"\x93NUMPY":
+                    name = os.fsdecode(path)
+                    raise ValueError(f"{name}: has a header of np.save() in front of its items: write them by np.load({name!r}, mmap_mode='r').tofile(), "
+                                     "or sort an array that fits in memory by sort()")
 
 
 def _list(paths: Any) -> list[Any]:
-    return [paths] if isinstance(paths, (str, bytes, os.PathLike, int)) else list(paths)
+    if isinstance(paths, (str, bytes, os.PathLike)) or hasattr(paths, "__index__") or hasattr(paths, "read") or not hasattr(paths, "__iter__"):
+        return [paths]
+    return list(paths)
 
 
 def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
     """Takes from `options` what says how items are."""
     keys = options.pop("key", None)
-    items.keys = [] if keys is None else [keys] if isinstance(keys, str) else list(keys)
+    set_options(items, {"keys": "key"}, keys=_words("key", keys))
     if "dtype" in options:
         if "format" in options:
             raise TypeError("give format= or dtype=, not both")
@@ -133,29 +199,32 @@ def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
             items.dtype = str(dtype.descr) if dtype.names else dtype.str
             items.keys = items.keys or list(dtype.names or ["f0"])
     else:
-        items.name = options.pop("format", items.name)
-    items.record_bytes = options.pop("record", None)
-    items.letters = options.pop("letters", "")
-    items.separator = options.pop("separator", None)
-    items.csv = options.pop("csv", False)
-    items.header_lines = int(options.pop("header", 0))
-    items.zero_terminated = options.pop("zero_terminated", False)
-    items.random_seed = options.pop("seed", None)
-    items.descending = options.pop("descending", False)
+        set_options(items, {"name": "format"}, name=options.pop("format", items.name))
+    header = options.pop("header", 0)
+    set_options(items, {"record_bytes": "record", "header_lines": "header", "random_seed": "seed"},
+                record_bytes=options.pop("record", None), letters=options.pop("letters", ""), separator=options.pop("separator", None),
+                csv=options.pop("csv", False), header_lines=int(header) if isinstance(header, bool) else header,
+                zero_terminated=options.pop("zero_terminated", False), random_seed=options.pop("seed", None),
+                descending=options.pop("descending", False))
 
 
 def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any]) -> tuple[_penstock.FilesOptions, _Bar]:
     """Of the names of FileOptions. The bar is to be closed."""
     left = dict(options)
     files = _penstock.FilesOptions()
-    files.set_paths([_path(path) for path in _list(inputs)], _path(output), [_path(path) for path in _list(left.pop("temp", []))])
+    paths = [_path(path) for path in _list(inputs)]
+    for path in paths:
+        _refuse_npy(path)
+    files.set_paths(paths, _path(output), [_path(path) for path in _list(left.pop("temp", []))])
     _items(files.items, left)
-    files.memory_bytes = size_bytes(left.pop("memory", "1G"))
+    set_options(files, {"memory_bytes": "memory"}, memory_bytes=size_bytes(left.pop("memory", "1G")))
     if "device" in left:
-        files.set_device(left.pop("device"))
+        if not isinstance(device := left.pop("device"), str):
+            raise TypeError(f"device= is the name of a profile, not {device!r}")
+        files.set_device(device)
     for name in ("sync", "overwrite_device", "decompress"):
         if name in left:
-            setattr(files, name, left.pop(name))
+            set_options(files, **{name: left.pop(name)})
     bar = _Bar(left.pop("progress", None))
     if left:
         raise TypeError(f"no option {next(iter(left))!r}; options are {', '.join(FileOptions.__annotations__)}")
@@ -166,6 +235,8 @@ class _Bar:
     """What progress= asks for."""
 
     def __init__(self, progress: Progress) -> None:
+        if not (callable(progress) or progress is None or isinstance(progress, (bool, np.bool_))):
+            raise TypeError(f"progress= is True, or is called with phase, bytes done and bytes in all; it is no {progress!r}")
         self.tell: Callable[[str, int, int], object] | None = progress if callable(progress) else None
         self._bar: Any = None
         self._width = 0
@@ -198,7 +269,7 @@ class _Bar:
 def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: Path, own: Any, options: dict[str, Any]) -> Report:
     files, bar = _options(inputs, output, options)
     try:
-        text = operation(files, own, bar.tell, _log.info)
+        text = operation(files, own, bar.tell, _notice)
     finally:
         bar.close()
     report: Report = json.loads(text, object_hook=Report)
@@ -207,7 +278,7 @@ def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: P
 
 def _sort_options(threads: int, stable: bool, unique: bool, top: int | None, resume: bool) -> _penstock.SortFilesOptions:
     own = _penstock.SortFilesOptions()
-    own.threads, own.stable, own.unique, own.top, own.resume = threads, stable, unique, top, resume
+    set_options(own, threads=threads, stable=stable, unique=unique, top=top, resume=resume)
     return own
 
 
@@ -226,14 +297,14 @@ def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2,
 
 def check(path: Path, *, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
     """Whether a file is sorted, how many items and duplicates it has, and a checksum that does not depend on their order."""
-    return _run(_penstock.check_file, path, "-", threads, dict(options))
+    return _run(_penstock.check_file, path, "-", threads_of(threads), dict(options))
 
 
 def merge(inputs: Path | Iterable[Path], output: Path, *, unique: bool = False, stable: bool = False,
           **options: Unpack[FileOptions]) -> Report:
     """Merges sorted files, any number of them."""
     own = _penstock.MergeFilesOptions()
-    own.unique, own.stable = unique, stable
+    set_options(own, unique=unique, stable=stable)
     return _run(_penstock.merge_files, inputs, output, own, dict(options))
 
 
@@ -243,7 +314,7 @@ def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "h
     own = _penstock.PartitionFilesOptions()
     if by not in ("range", "hash", "bits"):
         raise ValueError(f"by must be 'range', 'hash' or 'bits', not {by!r}")
-    own.by, own.parts, own.checksums = _penstock.PartitionFilesBy[by], parts, checksums
+    set_options(own, by=_penstock.PartitionFilesBy[by], parts=parts, checksums=checksums)
     if bounds is not None:
         own.set_bounds_path(_path(bounds))
     return _run(_penstock.partition_files, inputs, output, own, dict(options))
@@ -255,16 +326,16 @@ def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, s
     """One result for each key. sum, min and max are of `value`: of records (offset, dtype), of text the name or number of a field,
     or several; without it of kv64 the value, of other numbers the number itself."""
     own = _penstock.GroupFilesOptions()
-    own.sorted, own.top = sorted, top
+    set_options(own, sorted=sorted, top=top)
     aggregates = own.aggregates
-    aggregates.count, aggregates.sum, aggregates.min, aggregates.max, aggregates.distinct = count, sum, min, max, distinct
+    set_options(aggregates, count=count, sum=sum, min=min, max=max, distinct=distinct)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
         dtype = np.dtype(value[1])
         if dtype.kind not in "iu":
             raise TypeError(f"values are whole numbers, not {dtype}")
         aggregates.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")
     elif value is not None:
-        own.columns = [value] if isinstance(value, str) else [str(column) for column in value]
+        own.columns = [str(column) for column in _words("value", value)]
     return _run(_penstock.group_files, inputs, output, own, dict(options))
 
 
@@ -284,14 +355,14 @@ def join(left: Path, right: Path, output: Path, *, on: str | Iterable[str] | Non
         if on is not None or left_on is not None or right_on is not None or how != "inner" or columns or empty or ignore_case:
             raise TypeError("on, left_on, right_on, how, columns, empty and ignore_case are for lines and CSV")
         files = _penstock.JoinFilesOptions()
-        files.right_record_bytes, files.right_key = right_record, right_key
+        set_options(files, {"right_record_bytes": "right_record"}, right_record_bytes=right_record, right_key=right_key)
         return _run(_penstock.join_files, [left, right], output, files, dict(options))
     if how not in _JOINS:
         raise ValueError(f"how must be one of {', '.join(_JOINS)}, not {how!r}")
     lines = _penstock.JoinLinesOptions()
     sides = [on if side is None else side for side in (left_on, right_on)]
-    lines.keys = [["1"] if side is None else [side] if isinstance(side, str) else list(side) for side in sides]
+    set_options(lines, {"keys": "on"}, keys=[_words("on", "1" if side is None else side) for side in sides])
     lines.pairs, *alone = _JOINS[how]
     lines.alone = alone
-    lines.list, lines.empty, lines.ignore_case = columns, empty, ignore_case
+    set_options(lines, {"list": "columns"}, list=columns, empty=empty, ignore_case=ignore_case)
     return _run(_penstock.join_lines, [left, right], output, lines, dict(options))

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 import signal
 import threading
 
@@ -244,3 +245,85 @@ def test_what_progress_raises_ends_the_run(tmp_path, endless):
     with pytest.raises(RuntimeError, match="enough"):
         penstock.sort_file(path, tmp_path / "out", format="u64", memory="64M", temp=tmp_path, progress=progress)
     assert sorted(os.listdir(tmp_path)) == ["pipe"]
+
+
+# ---- Arguments that cannot be, and how messages call them.
+
+
+def said_by(call):
+    with pytest.raises((TypeError, ValueError, OSError, MemoryError)) as caught:
+        call()
+    message = str(caught.value)
+    assert "incompatible function arguments" not in message and not re.search(r"(?<![^ (])--?[A-Za-z]", message), message
+    return message
+
+
+CALLS = {
+    "sort_file": (lambda **more: penstock.sort_file("in", "out", **more), ["threads", "stable", "unique", "top", "resume"]),
+    "plan": (lambda **more: penstock.plan("in", "out", **more), ["threads", "stable", "unique", "top", "resume"]),
+    "check": (lambda **more: penstock.check("in", **more), ["threads"]),
+    "merge": (lambda **more: penstock.merge(["in"], "out", **more), ["unique", "stable"]),
+    "partition_files": (lambda **more: penstock.partition_files("in", "p-{}", **more), ["parts", "checksums", "bounds"]),
+    "group": (lambda **more: penstock.group("in", "out", **more), ["count", "sum", "min", "max", "distinct", "value", "sorted", "top"]),
+    "join": (lambda **more: penstock.join("in", "in", "out", **more), ["columns", "empty", "ignore_case"]),
+    "join of records": (lambda **more: penstock.join("in", "in", "out", format="record", **more), ["right_record", "right_key"]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_argument_of_another_type_is_refused_by_its_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("b\na\n")
+    call, own = CALLS[name]
+    for option in [*own, *penstock.FileOptions.__annotations__]:
+        if option == "dtype" or (option == "format" and name == "join of records"):
+            continue
+        for value in (object(), -1, 2.5):
+            if (option, value) == ("header", 2.5) or (option in ("temp", "bounds", "value", "memory") and value == -1):
+                continue
+            message = said_by(lambda: call(**{option: value}))
+            assert option in message or option in ("temp", "bounds", "memory"), (option, message)
+
+
+def test_messages_of_the_library_name_parameters(tmp_path, numbers):
+    u64 = str(tmp_path / "in.u64")
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    csv = str(tmp_path / "in.csv")
+    for call, words in [
+            (lambda: penstock.sort_file(u64, u64, format="u64", memory="1M"), "memory=: cannot sort within 1 MiB"),
+            (lambda: penstock.sort_file(u64, u64, format="u64", threads=0), r"threads=: .*try: threads=2"),
+            (lambda: penstock.sort_file(u64, u64, format="u64", key="1"), "key=.*format='record'"),
+            (lambda: penstock.sort_file(u64, u64, format="u65"), "format='u65'"),
+            (lambda: penstock.sort_file(u64, u64, record=5), "record=.*format='record'"),
+            (lambda: penstock.sort_file(csv, csv, dtype="<u8", header=True), "header=True.*format='lines'"),
+            (lambda: penstock.sort_file(csv, csv, csv=True, zero_terminated=True), "zero_terminated=True: .*csv=True without zero_terminated=True"),
+            (lambda: penstock.sort_file(csv, csv, csv=True, header=True, key="c"), "key='c': cannot find this column .try: one of a, b"),
+            (lambda: penstock.sort_file(csv, csv, csv=True, separator='"'), "separator="),
+            (lambda: penstock.partition_files(u64, "p-{}", format="u64", parts=0), "parts=: cannot make 0 parts"),
+            (lambda: penstock.partition_files(u64, "p", format="u64", parts=2), "output 'part-{}.bin'"),
+            (lambda: penstock.group(csv, csv, csv=True, header=True, key="a", sum=True), "sum=True: .*value='COLUMN'"),
+            (lambda: penstock.sort_file(u64, u64, format="u64", top=5, resume=True), "resume=True"),
+            (lambda: penstock.merge([csv, csv], csv, csv=True, header=True, key="a:!"), "key='a:!'.*key='price:n:r'"),
+            (lambda: penstock.sort_file(open(csv), csv), "TextIOWrapper is no path: give the file's name"),
+            (lambda: penstock.sort_file(numbers, csv), "ndarray is no path"),
+            (lambda: penstock.sort_file(u64, u64, format="u64", memory=None), "a size is a whole number, or such as '64M', not None"),
+            (lambda: penstock.sort_file(u64, u64, format="u64", progress="yes"), "progress= is True")]:
+        assert re.search(words, message := said_by(call)), message
+    np.testing.assert_array_equal(np.fromfile(u64, "<u8"), numbers)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_files_of_np_save_are_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with open("in", "wb") as file:
+        np.save(file, np.arange(10)[::-1])
+    before = (tmp_path / "in").read_bytes()
+    options = {} if name == "join of records" else {"format": "i64"}
+    assert re.search("header of np.save.*np.load.'in', mmap_mode='r'.*tofile", said_by(lambda: CALLS[name][0](**options)))
+    assert os.listdir() == ["in"] and (tmp_path / "in").read_bytes() == before
+
+
+@pytest.mark.parametrize("memory", [np.int64(64 << 20), 64e6, np.float64(64e6), np.uint32(64 << 20), "64M"])
+def test_sizes_are_numbers_of_any_type(tmp_path, numbers, memory):
+    report = penstock.sort_file(tmp_path / "in.u64", tmp_path / "out.u64", format="u64", memory=memory, threads=np.int32(1), top=np.uint8(3))
+    assert report.items == 3 and report.budget_bytes in (64 << 20, 64_000_000)
