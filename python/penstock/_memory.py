@@ -5,18 +5,31 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from . import _penstock
+from ._files import set_options, threads_of, whole
 
 # Added to a datetime64 as an unsigned number: keeps the order, and brings NaT, which is the least number, behind all others.
 _NAT_LAST = np.uint64(2**63 - 1)
 
 
 def _options(threads: int, descending: bool = False, stable: bool = False) -> _penstock.SortOptions:
-    if threads < 1:
-        raise ValueError(f"threads must be at least 1, not {threads}")
-    return _penstock.SortOptions(threads, descending, stable)
+    return _penstock.SortOptions(threads_of(threads), bool(descending), bool(stable))
+
+
+def check_no_mask(a: Any) -> Any:
+    """The argument, unless it is an array with a mask: what lies under the mask would become a value."""
+    if isinstance(a, np.ma.MaskedArray):
+        raise TypeError("penstock takes no masked arrays: give a.compressed(), or a.filled() with what the masked items are to be")
+    return a
+
+
+def as_asked(a: NDArray[Any], dtype: DTypeLike | None, copy: bool | None) -> NDArray[Any]:
+    """An array, as __array__() has to give it."""
+    if copy is False and dtype is not None and np.dtype(dtype) != a.dtype:
+        raise ValueError(f"{a.dtype} becomes {np.dtype(dtype)} by a copy alone")
+    return a.astype(a.dtype if dtype is None else dtype, copy=bool(copy))
 
 
 def _refuse(dtype: np.dtype[Any]) -> TypeError:
@@ -62,6 +75,14 @@ def _decode(encoded: NDArray[Any], a: NDArray[Any]) -> None:
         a[...] = encoded
 
 
+def _with_same_bits(keys: NDArray[Any]) -> NDArray[Any]:
+    """A copy in which floats that are equal have the same bits: -0 and 0, all NaNs."""
+    with np.errstate(invalid="ignore"):
+        result = keys + keys.dtype.type(0)
+    result[np.isnan(result)] = np.nan
+    return result
+
+
 def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[np.uint8]:
     """Of each item of `a`, which is in one row, bytes that compare as the items do."""
     dtype = a.dtype
@@ -87,8 +108,7 @@ def _key_bytes(a: NDArray[Any], order: Sequence[str] | None = None) -> NDArray[n
         bits = np.dtype(f"u{keys.itemsize}")
         sign = bits.type(1 << (8 * keys.itemsize - 1))
         if keys.dtype.kind == "f":
-            # Equal ones have the same bits: -0 and 0, all NaNs.
-            keys = np.where(np.isnan(keys), np.nan, keys + 0).astype(keys.dtype)
+            keys = _with_same_bits(keys)
             keys = np.where(keys.view(bits) & sign, ~keys.view(bits), keys.view(bits) | sign)
         elif keys.dtype.kind == "i":
             keys = keys.view(bits) ^ sign
@@ -121,7 +141,7 @@ def sort(a: NDArray[Any], *, axis: int = -1, values: NDArray[Any] | None = None,
     `values`, an array of one dimension as long as `a`, goes the way of `a`. `order` names the fields of a structured dtype that
     decide, all of them where it is not given. Arrays that are not contiguous along the axis are sorted by way of a copy.
     """
-    if not isinstance(a, np.ndarray):
+    if not isinstance(check_no_mask(a), np.ndarray):
         raise TypeError(f"sort() needs a NumPy array, which it sorts in place, not {type(a).__name__}")
     options = _options(threads, descending, stable)
     if not a.flags.writeable:
@@ -163,13 +183,17 @@ def _sort_records(row: NDArray[Any], order: Sequence[str] | None, options: _pens
 
 def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str] | None, threads: int, descending: bool,
                 stable: bool) -> None:
+    if not isinstance(check_no_mask(values), np.ndarray):
+        raise TypeError(f"values= is a NumPy array, which is sorted in place, not {type(values).__name__}")
     if a.ndim != 1 or values.ndim != 1 or len(a) != len(values):
         raise ValueError(f"values= is for arrays of one dimension, as long as each other, not {a.shape} and {values.shape}")
     if not values.flags.writeable:
         raise ValueError("the values are read-only: give a copy of them")
     if np.shares_memory(a, values):
         raise ValueError("keys and values are in the same memory")
-    plain = all(x.flags.c_contiguous and x.flags.aligned for x in (a, values)) and not values.dtype.hasobject
+    # Keys that are equal and have different bits: -0 and 0, NaNs.
+    mixed = a.dtype.kind == "f" and bool(np.isnan(a).any() or (stable and ((a == 0) & np.signbit(a)).any()))
+    plain = not mixed and all(x.flags.c_contiguous and x.flags.aligned for x in (a, values)) and not values.dtype.hasobject
     if plain and order is None and _is_number(a.dtype) and a.itemsize in (4, 8) and a.itemsize == values.itemsize and len(a):
         encoded = _encode(a, in_place=True)
         try:
@@ -186,7 +210,7 @@ def _sort_pairs(a: NDArray[Any], values: NDArray[Any], order: str | Sequence[str
 def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str] | None = None, threads: int = 1,
             descending: bool = False) -> NDArray[np.intp]:
     """The places of the items in order, along an axis, or of all of them (None): a[argsort(a)] is sorted. Stable."""
-    a = np.asanyarray(a)
+    a = np.asanyarray(check_no_mask(a))
     options = _options(threads, descending, stable=True)
     if axis is None:
         a, axis = a.ravel(), -1
@@ -201,7 +225,10 @@ def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str
     rows = _rows(a, axis)
     places = np.empty(rows.shape, np.uint64)
     if number:
-        _penstock.argsort(_encode(rows, in_place=False), places, options)
+        keys = _encode(rows, in_place=False)
+        if keys.dtype.kind == "f":
+            keys = _with_same_bits(keys)
+        _penstock.argsort(keys, places, options)
     else:
         count = np.arange(rows.shape[1], dtype=np.uint64).view(np.uint8).reshape(-1, 8)
         for row, place in zip(rows, places):
@@ -216,12 +243,12 @@ def argsort(a: NDArray[Any], *, axis: int | None = -1, order: str | Sequence[str
 def top_k(a: NDArray[Any], k: int, *, axis: int | None = -1, threads: int = 1, descending: bool = False) -> NDArray[Any]:
     """The k least items, in order, along an axis, or of all of them (None); with `descending` the k greatest, where NaN and NaT
     count as greatest."""
-    a = np.asanyarray(a)
+    a = np.asanyarray(check_no_mask(a))
     options = _options(threads, descending)
     if axis is None:
         a, axis = a.ravel(), -1
     axis = _axis_of(a, axis)
-    if not 0 <= k <= a.shape[axis]:
+    if not 0 <= whole("k", k) <= a.shape[axis]:
         raise ValueError(f"k must be between 0 and {a.shape[axis]}, the items along the axis, not {k}")
     moved = np.moveaxis(a, axis, -1)
     shape = (*moved.shape[:-1], k)
@@ -272,7 +299,7 @@ def partition(a: NDArray[Any], *, bits: int = 8, by: str = "low", seed: int = 0,
     "range", in `buckets` shares of [first, last] as wide as each other; or between sorted `bounds`, of which bucket i holds
     bounds[i - 1] <= item < bounds[i]. Items are unsigned numbers of 32 or 64 bits; "low" and "hash" take signed ones, too.
     """
-    a = np.asarray(a)
+    a = np.asarray(check_no_mask(a))
     _is_number(a.dtype)
     if a.ndim != 1:
         raise ValueError(f"partition() takes arrays of one dimension, not {a.ndim}: use a.ravel()")
@@ -283,12 +310,12 @@ def partition(a: NDArray[Any], *, bits: int = 8, by: str = "low", seed: int = 0,
     if a.dtype.kind not in kinds or a.itemsize not in (4, 8):
         raise TypeError(f"penstock partitions unsigned numbers of 32 or 64 bits by {by!r}, not {a.dtype}: use a.view() or a.astype()")
     rule = _penstock.By()
-    rule.by, rule.bits, rule.seed, rule.first, rule.buckets = by, bits, seed, first, buckets
-    rule.last = 2 ** (8 * a.itemsize) - 1 if last is None else last
-    rule.splitters = [] if bounds is None else [int(bound) for bound in bounds]
-    if rule.splitters != sorted(rule.splitters):
+    splitters = [] if bounds is None else [whole("a bound", bound) for bound in bounds]
+    if splitters != sorted(splitters):
         raise ValueError("bounds must be sorted")
-    if threads < 1:
-        raise ValueError(f"threads must be at least 1, not {threads}")
+    if splitters and not 0 <= splitters[0] <= splitters[-1] < 2**64:
+        raise ValueError(f"bounds are unsigned numbers of 64 bits, not {splitters[0] if splitters[0] < 0 else splitters[-1]}")
+    set_options(rule, by=by, bits=bits, seed=seed, first=first, buckets=buckets, splitters=splitters,
+                last=2 ** (8 * a.itemsize) - 1 if last is None else last)
     items = np.ascontiguousarray(a).view(f"u{a.itemsize}").reshape(1, -1)
-    return Partitions(_penstock.partition(items, rule, threads, stable), a.dtype)
+    return Partitions(_penstock.partition(items, rule, threads_of(threads), bool(stable)), a.dtype)

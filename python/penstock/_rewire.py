@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from . import _penstock
-from ._files import size_bytes
+from ._files import size_bytes, whole
+from ._memory import as_asked, check_no_mask
 
 
 def _dtype(dtype: DTypeLike) -> np.dtype[Any]:
@@ -36,7 +37,7 @@ class Vector:
 
     def extend(self, items: ArrayLike) -> None:
         """All items of something in one row. Best in large pieces."""
-        array = np.ascontiguousarray(items, self.dtype)
+        array = np.ascontiguousarray(check_no_mask(items), self.dtype)
         if array.ndim != 1:
             raise ValueError(f"a vector has one dimension, not {array.ndim}")
         if len(array):
@@ -44,7 +45,7 @@ class Vector:
 
     def grow(self, length: int) -> None:
         """To `length` items; new ones are zeros."""
-        if length < len(self):
+        if whole("length", length) < len(self):
             raise ValueError(f"it has {len(self)} items already; arrays of them may be in use")
         self._native.grow(length * self.dtype.itemsize)
 
@@ -55,6 +56,9 @@ class Vector:
     def array(self) -> NDArray[Any]:
         """All items there are now."""
         return self._native.bytes().view(self.dtype) if len(self) else np.empty(0, self.dtype)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return as_asked(self.array, dtype, copy)
 
     def __getitem__(self, index: Any) -> Any:
         return self.array[index]
@@ -78,6 +82,9 @@ class Snapshot:
         """Of the table: its first snapshot is of epoch 1, its next of 2."""
         return self._native.epoch
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return as_asked(self.array, dtype, copy)
+
     def __len__(self) -> int:
         return len(self.array)
 
@@ -94,7 +101,7 @@ class Table:
 
     def __init__(self, dtype: DTypeLike, length: int, *, limit: int | str = 0, page: int | str = "2M") -> None:
         items = _dtype(dtype)
-        if length < 1:
+        if whole("length", length) < 1:
             raise ValueError(f"a table has at least one item, not {length}")
         self._native = _penstock.open_table(length * items.itemsize, size_bytes(limit), size_bytes(page))
         self.array: NDArray[Any] = _items(self._native.bytes(), items, length)
@@ -102,6 +109,9 @@ class Table:
     def snapshot(self) -> Snapshot:
         """What the table holds now. Threads that write wait for no longer than it takes, which its size does not matter for."""
         return Snapshot(self._native.snapshot(), self.array.dtype, len(self))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return as_asked(self.array, dtype, copy)
 
     def __len__(self) -> int:
         return len(self.array)

@@ -108,8 +108,27 @@ def test_values_go_with_their_keys(data, key, value):
     penstock.sort(keys, values=values)
     same(keys, expected)
     got = {(k.tobytes(), v.tobytes()) for k, v in zip(keys, values)}
-    if not (keys != keys).any():  # a NaN may change its bits
-        assert got == pairs
+    assert got == pairs
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", [("x", "f4")]])
+def test_floats_that_are_equal_keep_their_order(dtype):
+    """NaNs of both signs and payloads, and zeros of both signs: as NumPy's stable sort has them."""
+    rng = np.random.default_rng(5)
+    kind = np.dtype("f4" if isinstance(dtype, list) else dtype)
+    floats = rng.choice(np.array([1.0, -1.0, 0.0, -0.0, np.nan, -np.nan], kind), 999)
+    floats.view(f"u{kind.itemsize}")[np.isnan(floats)] += rng.integers(0, 2, np.isnan(floats).sum()).astype(f"u{kind.itemsize}")
+    a = floats.view(dtype)
+    expected = np.argsort(floats, kind="stable")
+    same(penstock.argsort(a), expected)
+    falling = penstock.argsort(a, descending=True)
+    same(falling, np.concatenate([np.flatnonzero(np.isnan(floats)), *(np.flatnonzero(floats == x) for x in (1, 0, -1))]))
+    bits = floats.view(f"u{kind.itemsize}")
+    for values in (np.arange(999).astype(f"i{kind.itemsize}"), np.arange(999)):
+        keys, places = a.copy(), values.copy()
+        penstock.sort(keys, values=places, stable=True)
+        same(places, values[expected])
+        same(keys.view(bits.dtype), bits[expected])  # no bit of a key changes
 
 
 def test_stable_pairs_keep_the_order_of_equal_keys():
@@ -224,6 +243,33 @@ def test_bad_arguments():
     with pytest.raises(penstock.InvalidArgument) as caught:
         penstock.partition(np.zeros(3, "u8"), bits=60)
     assert isinstance(caught.value, ValueError) and isinstance(caught.value, penstock.Error)
+
+
+MASKED = np.ma.array([3, 1, 2, 9, 0], mask=[0, 0, 1, 0, 0], dtype="u8")
+
+
+@pytest.mark.parametrize("call", [
+    lambda a: penstock.sort(a), lambda a: penstock.argsort(a), lambda a: penstock.top_k(a, 2), lambda a: penstock.partition(a),
+    lambda a: penstock.sort(np.arange(5), values=a), lambda a: penstock.sort(a, values=np.arange(5)), lambda a: penstock.Vector("u8", a)])
+def test_masked_arrays_are_refused(call):
+    a = MASKED.copy()
+    with pytest.raises(TypeError, match="no masked arrays.*filled"):
+        call(a)
+    assert a.tolist() == MASKED.tolist() and a.data.tolist() == MASKED.data.tolist()
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda a: penstock.sort(a, threads="auto"), "threads= is a whole number, not 'auto'"),
+    (lambda a: penstock.sort(a, threads=2.5), "threads= is a whole number, not 2.5"),
+    (lambda a: penstock.sort(a, values=[1, 2, 3]), "values= is a NumPy array.*not list"),
+    (lambda a: penstock.top_k(a, "k"), "k is a whole number, not 'k'"),
+    (lambda a: penstock.partition(a, bounds=[-1]), "bounds are unsigned numbers of 64 bits, not -1"),
+    (lambda a: penstock.partition(a, bounds=["a"]), "a bound is a whole number, not 'a'"),
+    (lambda a: penstock.partition(a, bits=-1), "bits= cannot be -1"),
+    (lambda a: penstock.partition(a, by="range", buckets="many"), "buckets= takes int, not 'many'")])
+def test_arguments_of_other_types(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(np.arange(3, dtype="u8"))
 
 
 def test_the_gil_is_free_while_a_sort_works():

@@ -1,6 +1,7 @@
 """Vectors and tables, against plain arrays."""
 
 import gc
+import gzip
 import threading
 
 import numpy as np
@@ -103,3 +104,22 @@ def test_threads_write_while_snapshots_are_taken():
         assert int(seen[0]) - int(seen[-1]) in (0, 1) and (np.diff(seen.astype("i8")) <= 0).all()
     over.set()
     writer.join()
+
+
+def test_numpy_sees_the_items(tmp_path):
+    np.arange(9, dtype="<u8").tofile(tmp_path / "in")
+    table = penstock.Table("u8", 9)
+    table.array[:] = range(9)
+    with penstock.open(tmp_path / "in", "<u8") as stream:
+        for each in (table, table.snapshot(), penstock.Vector("u8", range(9)), stream):
+            array = np.asarray(each)
+            assert array.dtype == np.dtype("u8") and array.tolist() == list(range(9)) and np.shares_memory(array, each.array)
+            assert np.sum(each) == 36 and np.asarray(each, "f4").dtype == np.dtype("f4")
+            assert not np.shares_memory(np.array(each, copy=True), each.array)
+            with pytest.raises(ValueError, match="copy"):
+                np.array(each, "f4", copy=False)
+            del array
+    with open(tmp_path / "in.gz", "wb") as file:
+        file.write(gzip.compress(b"text"))
+    with penstock.open(tmp_path / "in.gz") as stream, pytest.raises(TypeError, match="length"):
+        np.asarray(stream)
