@@ -123,7 +123,8 @@ void Stage::make_room_for(const ReplayPlan& plan) {
 std::optional<std::string> Stage::needed_room() const {
   if (simulated() || is_device_) return std::nullopt;
   std::string text = fmt::format("{} on {}", size_text(bytes_needed_), on_);
-  if (const auto space = file::space_of(on_)) {
+  if (const auto space = file::space_of(on_);
+      space && space->free_bytes != file::unknown_free_bytes) {
     text += fmt::format(", of {} that are free", size_text(space->free_bytes));
   }
   return text;

@@ -268,10 +268,20 @@ void File::note_write_back(unsigned how) const {
     write_error_.store(errno, std::memory_order_relaxed);  // relaxed: as in sync()
 }
 
+namespace {
+
+// `answer`: of statvfs(), which a sandbox may refuse where all else works.
+Space space_from(int answer, const struct statvfs& system, const struct stat& status) {
+  return {answer == 0 ? uint64_t{system.f_bavail} * system.f_frsize : unknown_free_bytes,
+          status.st_dev};
+}
+
+}  // namespace
+
 Result<Space> space_of(const std::string& directory) {
   struct statvfs system;
   struct stat status;
-  if (::statvfs(directory.c_str(), &system) != 0 || ::stat(directory.c_str(), &status) != 0) {
+  if (::stat(directory.c_str(), &status) != 0) {
     const int error = errno;
     if (error == ENOENT)
       return system_error(error, "use this directory", directory, "create it first");
@@ -279,7 +289,15 @@ Result<Space> space_of(const std::string& directory) {
       return system_error(error, "use this directory", directory, "a directory");
     return system_error(error, "find the free space", directory);
   }
-  return Space{uint64_t{system.f_bavail} * system.f_frsize, status.st_dev};
+  return space_from(::statvfs(directory.c_str(), &system), system, status);
+}
+
+Result<Space> space_of(const File& file) {
+  struct statvfs system;
+  struct stat status;
+  if (::fstat(file.descriptor(), &status) != 0)
+    return system_error(errno, "find the free space", file.path());
+  return space_from(::fstatvfs(file.descriptor(), &system), system, status);
 }
 
 Status make_private_directory(const std::string& path) {

@@ -83,8 +83,9 @@ class File {
   static Result<File> create_temporary(const std::string& directory,
                                        Caching wanted = Caching::direct);
   // Output under its final name only when it is complete: until publish() an unnamed file in the
-  // directory of `path` (where O_TMPFILE is refused: a named one, recognisably ours and locked, so
-  // that remove_stale_temporaries() finds what a killed run left). It may be the input of the same
+  // directory of `path` (where O_TMPFILE is refused, or a link to what it gives, as without /proc: a
+  // named one, recognisably ours and locked, so that remove_stale_temporaries() finds what a killed
+  // run left). It may be the input of the same
   // run. A symbolic link stays, its target is replaced. Where `path` exists and is no regular file
   // (a pipe, /dev/null) it is opened as it is; "-", /dev/stdout, /dev/fd/N: see
   // output_descriptor(). Refused: what holds an input; a block device that the rules do not give
@@ -178,7 +179,7 @@ class File {
  private:
   File(int fd, std::string path, Kind kind);
   static Result<File> create_in(const std::string& directory, const std::string& path,
-                                unsigned mode, Caching wanted);
+                                unsigned mode, Caching wanted, bool gets_name);
   static Result<File> open_read(const std::string& path, Caching wanted, int more_flags);
   static Result<File> open_in_place(const std::string& name, const std::string& path, Kind kind,
                                     const OutputOptions& options);
@@ -238,12 +239,15 @@ std::optional<int> output_descriptor(const std::string& path);
 bool names_a_file(const std::string& output);
 
 // Bytes free for an ordinary user on the file system of `directory`, and an id that tells file
-// systems apart.
+// systems apart. Where the system does not say how many are free, there are as many as anyone wants.
+inline constexpr uint64_t unknown_free_bytes = UINT64_MAX;
 struct Space {
   uint64_t free_bytes;
   uint64_t device;
 };
 Result<Space> space_of(const std::string& directory);
+// The same of the file system that holds `file`, which need not have a name.
+Result<Space> space_of(const File& file);
 
 // Makes a directory that nobody but this user may enter. One that is there must be such a one:
 // others could have put into it what a run would believe.

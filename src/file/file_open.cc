@@ -218,13 +218,14 @@ void File::read_directly() {
   if (seekable() && caching_ == Caching::buffered) open_direct(O_RDONLY);
 }
 
-// An unnamed file, or a named one where the file system has no unnamed ones.
+// An unnamed file, or a named one where the file system has no unnamed ones, or where one that is to
+// get a name could not get it.
 Result<File> File::create_in(const std::string& directory, const std::string& path, unsigned mode,
-                             Caching wanted) {
-  NamedFile created{::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode), {}};
-  if (created.fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    created = create_named(directory, mode);
-  }
+                             Caching wanted, bool gets_name) {
+  NamedFile created{-1, {}};
+  if (!gets_name || unnamed_file_can_be_linked(directory))
+    created.fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+  if (created.fd < 0) created = create_named(directory, mode);
   if (created.fd < 0) {
     int saved = errno;
     return system_error(saved, "create a file in " + directory, path,
@@ -241,7 +242,7 @@ Result<File> File::create_in(const std::string& directory, const std::string& pa
 }
 
 Result<File> File::create_temporary(const std::string& directory, Caching wanted) {
-  auto file = create_in(directory, directory, 0600, wanted);
+  auto file = create_in(directory, directory, 0600, wanted, false);
   if (file && !file->name_.empty() && ::unlink(file->name_.c_str()) == 0) file->name_.clear();
   return file;
 }
@@ -331,7 +332,7 @@ Result<File> File::create_output(const std::string& path, const OutputOptions& o
   }
   auto replaces = target->replaces_input(options, path);
   if (!replaces) return std::unexpected(replaces.error());
-  auto file = create_in(directory_of(target->name), path, target->mode(), options.caching);
+  auto file = create_in(directory_of(target->name), path, target->mode(), options.caching, true);
   if (!file) return file;
   file->final_ = std::move(target->name);
   file->guard(options, *replaces);

@@ -58,11 +58,17 @@ std::string File::keep_aside() {
   std::string kept;
   for (unsigned number = 0;; ++number) {
     kept = fmt::format("{}.new-{}-{}", final_, ::getpid(), number);
-    const std::string from = name_.empty() ? descriptor_path(buffered_fd_) : name_;
-    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, kept.c_str(), AT_SYMLINK_FOLLOW) == 0) break;
+    if (name_.empty()) {
+      if (::linkat(AT_FDCWD, descriptor_path(buffered_fd_).c_str(), AT_FDCWD, kept.c_str(),
+                   AT_SYMLINK_FOLLOW) == 0)
+        break;
+    } else {
+      // A link would not replace a file of that name, but where links are refused there is none.
+      if (::access(kept.c_str(), F_OK) == 0) continue;
+      if (::rename(name_.c_str(), kept.c_str()) == 0) break;
+    }
     if (errno != EEXIST) return {};
   }
-  if (!name_.empty()) ::unlink(name_.c_str());
   name_.clear();
   final_.clear();
   return kept;

@@ -64,20 +64,12 @@ class FileTest : public testing::Test {
   fs::path directory_;
 };
 
-// Runs `body` in a child in which open(O_TMPFILE) is refused, as on file systems that lack it.
-void without_unnamed_files(const std::function<void()>& body) {
+// Runs `body` in a child whose system calls pass the filter.
+void under_filter(std::span<sock_filter> program, const std::function<void()>& body) {
   pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    sock_filter program[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    sock_fprog filter{.len = std::size(program), .filter = program};
+    sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) {
       ::_exit(77);
@@ -90,6 +82,31 @@ void without_unnamed_files(const std::function<void()>& body) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system has no seccomp filters";
   ASSERT_EQ(WEXITSTATUS(status), 0);
+}
+
+// Runs `body` in a child in which open(O_TMPFILE) is refused, as on file systems that lack it.
+void without_unnamed_files(const std::function<void()>& body) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  under_filter(program, body);
+}
+
+// Runs `body` in a child in which linkat() is refused, as some sandboxes do. (Without /proc it fails,
+// too.)
+void without_links(const std::function<void()>& body) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  under_filter(program, body);
 }
 
 TEST_F(FileTest, MissingFilesAndDirectoriesAreRefusedWithTheirName) {
@@ -183,8 +200,8 @@ TEST_F(FileTest, OutputMayNameItsInput) {
   EXPECT_EQ(get(path("file")), "xyz!");
 }
 
-TEST_F(FileTest, WhereUnnamedFilesAreRefusedNamedOnesDoTheSame) {
-  without_unnamed_files([&] {
+TEST_F(FileTest, WhereUnnamedFilesOrLinksAreRefusedNamedOnesDoTheSame) {
+  const auto check = [&] {
     {
       auto file = File::create_output(path("out"));
       ASSERT_TRUE(file) << file.error().message();
@@ -201,7 +218,10 @@ TEST_F(FileTest, WhereUnnamedFilesAreRefusedNamedOnesDoTheSame) {
     ASSERT_TRUE(temporary);
     EXPECT_EQ(entries(), 1u) << "temporaries have no name at all";
     ASSERT_TRUE(put(*temporary, "text"));
-  });
+    fs::remove(path("out"));
+  };
+  without_unnamed_files(check);
+  without_links(check);
 }
 
 TEST_F(FileTest, WhatAKilledRunLeftIsRemovedAndNothingElse) {

@@ -37,5 +37,9 @@ struct NamedFile {
 };
 // A file with a temporary name, locked for as long as it is open.
 NamedFile create_named(const std::string& directory, unsigned mode);
+// Whether an unnamed file in the directory can get a name: tried with another one, because it can get
+// one only once. The file system may have no unnamed files; the link needs /proc, and a sandbox may
+// refuse it.
+bool unnamed_file_can_be_linked(const std::string& directory);
 
 }  // namespace penstock::file

@@ -140,8 +140,8 @@ class Generation {
 // Whether the file system that holds the new file has room for it.
 Status check_space(const file::File& file, uint64_t bytes) {
   if (file.kind() != file::Kind::regular) return {};
-  // By its descriptor, as the file has no name yet and its path may be a link to elsewhere.
-  const auto space = file::space_of(fmt::format("/proc/self/fd/{}", file.descriptor()));
+  // The file has no name yet, and its path may be a link to elsewhere.
+  const auto space = file::space_of(file);
   if (!space || space->free_bytes >= bytes) return {};
   return failure(ErrorCode::out_of_space, fmt::format("write {} bytes", bytes), file.path(),
                  fmt::format("another disk: here {} bytes are free", space->free_bytes));

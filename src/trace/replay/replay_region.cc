@@ -31,8 +31,12 @@ constexpr uint64_t spare_bytes = 64 * MiB;
 constexpr unsigned fill_depth = 16;
 constexpr size_t fill_bytes = 2 * MiB;
 
-double in_gib(uint64_t bytes) {
-  return static_cast<double>(bytes) / static_cast<double>(GiB);
+Error no_room(uint64_t needed_bytes, uint64_t there_bytes, const std::string& place) {
+  // Rounded apart, so that the two numbers differ as the sizes do.
+  return Error{ErrorCode::out_of_space,
+               fmt::format("hold the trace's files, {} MiB: {} MiB are free",
+                           ceil_div(needed_bytes, MiB), there_bytes / MiB),
+               place};
 }
 
 // The system's own name of a device, whatever its node is called.
@@ -164,23 +168,16 @@ Result<ReplayRegion> ReplayRegion::open(const ReplayRegionOptions& options) {
     if (!device) return std::unexpected(device.error());
     auto bytes = device->size();
     if (!bytes) return std::unexpected(bytes.error());
-    if (*bytes < options.bytes) {
-      return failure(ErrorCode::out_of_space,
-                     fmt::format("hold the trace's files, {:.2f} GiB: it has {:.2f}",
-                                 in_gib(options.bytes), in_gib(*bytes)),
-                     options.device);
-    }
+    if (*bytes < options.bytes)
+      return std::unexpected(no_room(options.bytes, *bytes, options.device));
     region.file_ = std::move(*device);
     region.pieces_ = Pieces{.count = 1};
   } else {
     auto space = file::space_of(options.directory);
     if (!space) return std::unexpected(space.error());
-    if (space->free_bytes < spare_bytes || space->free_bytes - spare_bytes < options.bytes) {
-      return failure(ErrorCode::out_of_space,
-                     fmt::format("hold the trace's files, {:.2f} GiB: {:.2f} GiB are free",
-                                 in_gib(options.bytes), in_gib(space->free_bytes)),
-                     options.directory);
-    }
+    if (space->free_bytes < spare_bytes || space->free_bytes - spare_bytes < options.bytes)
+      return std::unexpected(
+          no_room(options.bytes + spare_bytes, space->free_bytes, options.directory));
     auto file = file::File::create_temporary(options.directory, caching);
     if (!file) return std::unexpected(file.error());
     region.file_ = std::move(*file);
