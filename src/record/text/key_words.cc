@@ -33,7 +33,7 @@ std::string names_of(const std::vector<std::string>& header) {
 // The column that the header calls so, from 0 on. `option` and `hint`: for the error where it has two.
 Result<std::optional<size_t>> named_column(std::string_view name,
                                            const std::vector<std::string>& header,
-                                           const std::string& option, const char* hint) {
+                                           const std::string& option, const std::string& hint) {
   const auto place = std::ranges::find(header, name);
   if (place == header.end()) return std::nullopt;
   if (std::find(place + 1, header.end(), name) != header.end())
@@ -46,6 +46,47 @@ std::optional<size_t> numbered_column(std::string_view name) {
   size_t number = 0;
   if (read_count(name, number) && name.empty() && number > 0) return number - 1;
   return {};
+}
+
+// "1 or 2", of columns that have a name in common.
+std::string numbers_of(std::string_view name, const std::vector<std::string>& header) {
+  std::string numbers;
+  for (size_t i = 0; i < header.size(); ++i) {
+    if (header[i] == name) numbers += (numbers.empty() ? "" : " or ") + std::to_string(i + 1);
+  }
+  return numbers;
+}
+
+Status check_number(size_t column, const std::vector<std::string>& header,
+                    const std::string& option) {
+  if (header.empty() || column < header.size()) return {};
+  return misuse("find column " + std::to_string(column + 1) + ": the header has " +
+                    std::to_string(header.size()),
+                option, "one of " + names_of(header) + ", or a number");
+}
+
+// What a key of lines, "2,2n", or a list, "id,name", would be as keys of columns.
+std::optional<std::string> as_columns(std::string_view spec,
+                                      const std::vector<std::string>& header) {
+  const size_t comma = spec.find(',');
+  if (comma == spec.npos || comma == 0) return {};
+  // A number, and letters behind it; of names all is the number.
+  auto divide = [](std::string_view text) {
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    Written ignored;
+    std::string_view behind = text.substr(digits);
+    read_letters(behind, ignored, true, true);
+    const size_t bytes = behind.empty() ? digits : text.size();
+    return std::pair(std::string(text.substr(0, bytes)), std::string(text.substr(bytes)));
+  };
+  const std::string_view rest = spec.substr(comma + 1);
+  auto [first, letters] = divide(spec.substr(0, comma));
+  if (first.empty()) std::swap(first, letters);
+  const auto [last, letters_behind] = divide(rest);
+  if ((!last.empty() && last != first) || std::ranges::find(header, rest) != header.end())
+    return "--key " + first + " --key " + std::string(rest);
+  letters += letters_behind;
+  return "--key " + first + (letters.empty() ? "" : ":" + letters);
 }
 
 }  // namespace
@@ -147,7 +188,7 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
   for (;;) {
     const auto column =
         named_column(name, header, "--key " + std::string(spec),
-                     "other names in the header; or no --header, and the column's number");
+                     "the column's number, as in --key " + numbers_of(name, header));
     if (!column) return std::unexpected(column.error());
     if (*column) {
       key.start_field = **column;
@@ -164,22 +205,30 @@ Result<Written> read_column(std::string_view spec, const std::vector<std::string
     name = name.substr(0, colon);
   }
   if (const auto column = numbered_column(name)) {
+    if (auto there = check_number(*column, header, "--key " + std::string(spec)); !there)
+      return std::unexpected(there.error());
     key.start_field = *column;
     return written;
   }
-  return misuse("find this column", "--key " + std::string(spec),
-                header.empty()
-                    ? "a number from 1 on, and letters behind a colon, as in --key 2:n; a "
-                      "name with --header"
-                    : "one of " + names_of(header) + ", or a number");
+  return misuse(
+      "find this column", "--key " + std::string(spec),
+      as_columns(spec, header)
+          .value_or(header.empty() ? "a number from 1 on, and letters behind a colon, as in --key "
+                                     "2:n; a name with --header"
+                                   : "one of " + names_of(header) + ", or a number"));
 }
 
 Result<size_t> column_of(std::string_view name, const std::vector<std::string>& header,
                          const std::string& option) {
-  const auto named = named_column(name, header, option, "the column's number");
+  const auto named =
+      named_column(name, header, option, "the column's number, " + numbers_of(name, header));
   if (!named) return std::unexpected(named.error());
   if (*named) return **named;
-  if (const auto column = numbered_column(name)) return *column;
+  if (const auto column = numbered_column(name)) {
+    if (auto there = check_number(*column, header, option); !there)
+      return std::unexpected(there.error());
+    return *column;
+  }
   return misuse("find this column", option,
                 header.empty() ? "a number from 1 on; with --csv --header a name"
                                : "one of " + names_of(header) + ", or a number");
