@@ -6,7 +6,8 @@ The order of the layers is the table of src/README.md. Checked are:
   2. what stands above the layers (the programs, papers/) is included by none of them; papers/, the methods that were
      published and that the product does not use, by benches alone. (Tests in test/ are not looked at.)
   3. the libraries of the programs (command line, JSON) are not included under src/ or include/, but for JSON in src/api;
-  4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any.
+  4. system calls on memory, signals and files are made in os/ and file/ alone. Tests and benches may make any;
+  5. threads start in base/thread.h alone, which says what signals they take.
 
 Before it looks at the tree, the check proves on made-up files that it can fail.
 """
@@ -32,12 +33,17 @@ SYSTEM_CALL = re.compile(
     r"|(?<![\w>])::(open|read|write|close|rename|unlink|signal|kill|raise)\s*\("
 )
 
+# A thread object that gets work at once, or one that a call makes.
+THREAD_START = re.compile(r"std::j?thread\b[^;&>*]*?[({]\s*\[|pthread_create\s*\(")
+
 # (file, or folder with its "/"; call or header): why it may.
 ALLOWED = {
     ("src/base/check.cc", "write"): "a broken invariant is reported from signal handlers, below os/",
+    ("src/base/thread.cc", "pthread_sigmask"): "a thread inherits its mask from the one that starts it",
     ("src/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
     ("src/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
     ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
+    ("src/fault/registry.cc", "write"): "the last words of a thread whose signal stack is too small for any call",
     ("src/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
     ("src/fault/registry.cc", "sys/syscall.h"): "the same",
     ("src/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",
@@ -104,6 +110,11 @@ def check_file(root, path, order):
               and not allowed(name, included)):
             yield f"{name}:{number}: <{included}> belongs to os/ and file/"
 
+    if layer is not None and not is_test(name) and name != "src/base/thread.h":
+        for number, line in enumerate(code.splitlines(), 1):
+            if THREAD_START.search(line):
+                yield f"{name}:{number}: a thread that start_thread() does not start"
+
     if may_call_system(name):
         return
     for number, line in enumerate(code.splitlines(), 1):
@@ -113,12 +124,15 @@ def check_file(root, path, order):
                 yield f"{name}:{number}: {call}() belongs to os/ and file/"
 
 
+def is_test(name):
+    return name.startswith("src/trace/capture/target/") or name.endswith(("_test.cc", "_suite.h", "_fixture.h"))
+
+
 def may_call_system(name):
     # A trace is about other processes' system calls: its platform files look at them by ptrace, /proc and
     # seccomp. What they make of it lies in the files without the ending. target/ is a program under test.
     watches = name.startswith("src/trace/") and name.endswith("_linux.cc")
-    return (watches or name.startswith((*SYSTEM_LAYERS, "bench/", "src/trace/capture/target/")) or
-            name.endswith(("_test.cc", "_suite.h", "_fixture.h")))
+    return watches or name.startswith((*SYSTEM_LAYERS, "bench/")) or is_test(name)
 
 
 def check_tree(root):
@@ -143,6 +157,9 @@ def self_test():
         "#include <sys/mman.h>\n": "belongs to os/ and file/",
         "void f() { ::open(p, 0); }\n": "open() belongs",
         "int x = mmap(a, b);\n": "mmap() belongs",
+        "std::jthread worker([&] { work(); });\n": "start_thread()",
+        "worker_ = std::thread{[this] { work(); }};\n": "start_thread()",
+        "std::jthread worker; auto started = start_thread(worker, [] {});\n": None,
         '// mmap(a)\nauto s = "mmap(b)"; auto p = Pool::open(o); q->read(b); pool.mmap(c);\n': None,
         '#include "base/check.h"\n#include "pool/pool.h"\n#include <vector>\n': None,
     }

@@ -1,19 +1,23 @@
 #pragma once
 
+#include <signal.h>
+
 #include <concepts>
 #include <cstddef>
+#include <memory>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "base/out_of_memory.h"
 #include "base/run_scope.h"
 #include "penstock/base.h"
 
 namespace penstock {
 
-// What a thread does, for the run of the thread that starts it.
+// The work of a thread, done for the run of the thread that starts it.
 template <class Work>
 struct WorkOfRun {
   RunState run;
@@ -28,27 +32,52 @@ struct WorkOfRun {
   }
 };
 
-// Starts a thread (std::thread or std::jthread), which works for the run that this one works for. The
-// system may have none to give, which the standard library tells by an exception.
+// The signals that a thread of the library takes: those that its own instructions raise (a blocked
+// fault would end the process without a word), and SIGPIPE where the starting thread takes it. The
+// process's other signals are for its own threads. A new thread inherits the mask; so the starting
+// thread has it as long as this lives.
+class ThreadSignals {
+ public:
+  ThreadSignals() noexcept;
+  ~ThreadSignals();
+  ThreadSignals(const ThreadSignals&) = delete;
+  ThreadSignals& operator=(const ThreadSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+// Starts a thread (std::thread or std::jthread), which works for the run that this thread works for.
+// All threads of the library start here. The standard library throws where the system has no thread
+// to give, and where the heap has no room for the thread's state; this returns an error.
 template <class Thread, class Work>
 Status start_thread(Thread& thread, Work&& work) {
   try {
-    thread = Thread(WorkOfRun<std::decay_t<Work>>{current_run(), std::forward<Work>(work)});
+    WorkOfRun<std::decay_t<Work>> of_run{current_run(), std::forward<Work>(work)};
+    const ThreadSignals signals;
+    thread = Thread(std::move(of_run));
   } catch (const std::system_error& error) {
     return system_error(error.code().value(), "start a thread", "this process",
                         "a higher limit (ulimit -u)");
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
   }
   return {};
 }
 
 // Calls work(0) to work(count - 1), each in a thread of its own, the first in this one. What the
-// system has no thread for, this one does afterwards.
+// system has no thread or no memory for, this one does afterwards.
 template <class Work>
 void in_threads(size_t count, const Work& work) {
-  std::vector<std::jthread> threads(count - 1);
+  const std::unique_ptr<std::jthread[]> threads(new (std::nothrow) std::jthread[count - 1]);
   size_t started = 1;
-  while (started < count && start_thread(threads[started - 1], [&work, started] { work(started); }))
-    ++started;
+  const auto starts = [&] {
+    return or_out_of_memory([&]() -> Status {
+             return start_thread(threads[started - 1], [&work, started] { work(started); });
+           })
+        .has_value();
+  };
+  while (threads != nullptr && started < count && starts()) ++started;
   work(0);
   for (size_t i = started; i < count; ++i) work(i);
 }

@@ -7,9 +7,6 @@
 // Where the system has no thread to give, and where none are wanted (EngineKind::caller), there are no
 // workers, and the user's thread makes the steps.
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <thread>
@@ -69,18 +66,13 @@ void ThreadEngine::served(Request& request) noexcept {
   ended_.notify_one();
 }
 
-// Workers take no signals: those of the process are for its own threads.
 void ThreadEngine::start_workers(unsigned count) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   workers_.reserve(count);
   while (workers_.size() < count) {
     std::thread worker;
     if (!start_thread(worker, [this] { work(); })) break;
     workers_.push_back(std::move(worker));
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ThreadEngine::~ThreadEngine() {

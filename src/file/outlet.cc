@@ -1,8 +1,5 @@
 #include "file/outlet.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <cerrno>
 #include <utility>
 
@@ -18,15 +15,8 @@ constexpr int no_errno = EIO;
 
 }  // namespace
 
-// Signals of the process are for its own threads, but for the one that a pipe without a reader raises in
-// the thread that writes.
 Outlet::Outlet(std::shared_ptr<Sink> sink) : sink_(std::move(sink)) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::sigdelset(&all, SIGPIPE);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   (void)start_thread(*thread_, [this] { work(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Outlet::~Outlet() {

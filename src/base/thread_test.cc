@@ -1,0 +1,73 @@
+#include "base/thread.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <new>
+#include <thread>
+
+namespace penstock {
+namespace {
+
+sigset_t mask_now() {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  return mask;
+}
+
+// The mask that a thread has which is started while `blocked` are blocked here.
+sigset_t mask_of_thread(const sigset_t& blocked) {
+  const sigset_t before = mask_now();
+  pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
+  sigset_t mask, after;
+  {
+    std::jthread thread;
+    EXPECT_TRUE(start_thread(thread, [&] { mask = mask_now(); }));
+  }
+  after = mask_now();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  for (int signal = 1; signal < 32; ++signal) {
+    if (signal == SIGKILL || signal == SIGSTOP) continue;  // cannot be blocked
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&blocked, signal)) << signal;
+  }
+  return mask;
+}
+
+TEST(StartThread, AThreadTakesTheSignalsOfItsOwnInstructionsWhateverItsStarterBlocks) {
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  for (const sigset_t& blocked : {none, all}) {
+    const sigset_t mask = mask_of_thread(blocked);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
+      EXPECT_EQ(sigismember(&mask, signal), 0) << signal;
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGALRM, SIGUSR1, SIGPROF})
+      EXPECT_EQ(sigismember(&mask, signal), 1) << signal;
+    EXPECT_EQ(sigismember(&mask, SIGPIPE), sigismember(&blocked, SIGPIPE));
+  }
+}
+
+TEST(StartThread, ReportsAHeapWithoutRoomForTheThread) {
+  struct Work {
+    Work() = default;
+    Work(const Work&) { throw std::bad_alloc(); }
+    void operator()() const {}
+  };
+  std::jthread thread;
+  const Work work;
+  const Status started = start_thread(thread, work);
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().code, ErrorCode::out_of_memory);
+  EXPECT_FALSE(thread.joinable());
+}
+
+TEST(InThreads, DoesEveryPartOnce) {
+  std::atomic<int> done[5] = {};
+  in_threads(5, [&](size_t i) { ++done[i]; });
+  for (const auto& times : done) EXPECT_EQ(times, 1);
+}
+
+}  // namespace
+}  // namespace penstock
