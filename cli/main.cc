@@ -19,6 +19,7 @@
 #include "cli/common/print.h"
 #include "cli/common/stop_signals.h"
 #include "cli/sort/gnu_options.h"
+#include "fault/registry.h"
 #include "file/environment.h"
 #include "os/cpu.h"
 #include "os/limits.h"
@@ -169,6 +170,7 @@ int main(int argc, char** argv) {
   }
   std::set_terminate(end_uncaught);
   penstock::stream::set_stopping(end_for_stream);
+  penstock::fault::unblock_faults();  // whatever mask the program was started with
   penstock::os::keep_heap_trimmed();
   penstock::os::occupy_standard_streams();
   penstock::os::write_on_after_signals(stdout);

@@ -43,7 +43,6 @@ ALLOWED = {
     ("src/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
     ("src/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
     ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",
-    ("src/fault/registry.cc", "write"): "the last words of a thread whose signal stack is too small for any call",
     ("src/fault/registry.cc", "syscall"): "a fault that is nobody's is sent once more, as the kernel made it",
     ("src/fault/registry.cc", "sys/syscall.h"): "the same",
     ("src/stream/system_calls.cc", "read"): "system calls on a stream's pointer are what it is for",

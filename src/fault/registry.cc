@@ -33,6 +33,15 @@
 // registers a region at the same addresses. It is not used again: it may count visitors that are
 // threads of the parent.
 //
+// The heap. Closing a stream must not fail, so remove() allocates nothing: there are two Tables, of
+// which one is published while the other waits with room for the next change, which add() makes;
+// slots that are spare are a list of their own.
+//
+// Small alternate stacks. A handler that overflows the alternate stack faults below it, and the kernel
+// starts dispatch() again at the stack's top, over the frames of the first call, for ever. dispatch()
+// notes its frame: a second one at the same place, for an address just below it, ends the process with
+// a message. It needs little stack for that itself (see dispatch()).
+//
 // Memory errors. A page that the hardware has lost raises SIGBUS whenever it is touched, present as
 // it is: a handler would serve it for ever. So the dispatcher tells handlers what it is.
 //
@@ -50,13 +59,16 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/keep_errno.h"
 #include "base/mutex.h"
+#include "base/out_of_memory.h"
 #include "os/fault_context.h"
 #include "os/futex.h"
 #include "os/generation.h"
@@ -75,9 +87,10 @@ struct Slot {
   os::Generation made;
   std::atomic<uint32_t> visitors{0};
   std::atomic<bool> awaited{false};
+  Slot* next_spare = nullptr;  // of the slots that are in no table and may be used again
 };
 
-// Immutable: slots sorted by address, without overlap.
+// Immutable while it is published: slots sorted by address, without overlap.
 using Table = std::vector<Slot*>;
 
 Slot* search(const Table& table, const std::byte* address) {
@@ -276,6 +289,11 @@ void chain(int signal, siginfo_t* info, void* context, const void* frame) {
 
 // ---------------------------------------------------------------- the dispatcher
 
+// The frame of the innermost dispatch() of this thread that is serving a fault.
+[[gnu::tls_model("initial-exec")]] constinit thread_local const void* serving_frame = nullptr;
+// How far below its frame a handler's own accesses may lie.
+constexpr uintptr_t small_stack_bytes_max = 32 << 10;
+
 bool is_memory_error(const siginfo_t& info) {
   return info.si_signo == SIGBUS &&
          (info.si_code == BUS_MCEERR_AR || info.si_code == BUS_MCEERR_AO);
@@ -300,23 +318,61 @@ bool serve(const siginfo_t& info, void* context) {
   return outcome == Outcome::retry;
 }
 
-// We are installed such that faults inside handlers come through; one that chains to us may have
-// blocked them.
-void unblock_faults() {
+sigset_t fault_signals() {
   sigset_t faults;
   sigemptyset(&faults);
   for (const int signal : handled_signals) sigaddset(&faults, signal);
-  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  return faults;
 }
 
-[[gnu::noinline]] void dispatch(int signal, siginfo_t* info, void* context) {
+[[gnu::noinline]] void serve_or_chain(int signal, siginfo_t* info, void* context,
+                                      const void* frame) {
   bool served;
   {
     const KeepErrno keep;
+    // We are installed such that faults inside handlers come through; one that chains to us may have
+    // blocked them.
     unblock_faults();
     served = serve(*info, context);
   }
-  if (!served) chain(signal, info, context, __builtin_frame_address(0));
+  if (served) return;
+  serving_frame = nullptr;  // a previous handler may jump out
+  chain(signal, info, context, frame);
+}
+
+// Called without the linker, which would look them up at their first call and wants 3 KiB of stack for that.
+ssize_t (*volatile const bound_write)(int, const void*, size_t) = ::write;
+long (*volatile const bound_syscall)(long, ...) = ::syscall;
+
+// REQUIRES: little stack is left, so no function that takes much of it is called.
+[[gnu::noinline, gnu::cold]] void end_for_small_stack(int signal) {
+  static constexpr char message[] =
+      "penstock: the alternate signal stack of a thread (sigaltstack) is too small to serve a "
+      "fault "
+      "(try: 16 KiB more than the kernel's own need, getauxval(AT_MINSIGSTKSZ))\n";
+  (void)!bound_write(STDERR_FILENO, message, sizeof message - 1);
+  // As the kernel has it: of the C library's own a copy would not fit. All zeros is the default action,
+  // which ends the process when the instruction that found no stack runs again.
+  struct {
+    const void* handler;
+    unsigned long flags;
+    const void* restorer;
+    uint64_t mask;
+  } const to_default = {};
+  bound_syscall(SYS_rt_sigaction, signal, &to_default, nullptr, sizeof to_default.mask);
+}
+
+// Its own frame is small, and it is the first thing on the stack of a handler: so it runs where
+// what it calls would overflow.
+[[gnu::noinline]] void dispatch(int signal, siginfo_t* info, void* context) {
+  const auto* const frame = static_cast<const std::byte*>(__builtin_frame_address(0));
+  const auto below =
+      reinterpret_cast<uintptr_t>(frame) - reinterpret_cast<uintptr_t>(info->si_addr);
+  if (serving_frame == frame && below < small_stack_bytes_max) return end_for_small_stack(signal);
+  const void* const outer = serving_frame;
+  serving_frame = frame;
+  serve_or_chain(signal, info, context, frame);
+  serving_frame = outer;
 }
 
 // ---------------------------------------------------------------- the registry
@@ -325,7 +381,10 @@ void unblock_faults() {
 // Process-wide, because signal handlers are.
 struct Registry {
   Mutex mutex;
-  std::vector<Slot*> spare GUARDED_BY(mutex);
+  Table tables[2] GUARDED_BY(mutex);
+  // The one of them that is not published. Invariant: it has room for all slots that are but one.
+  Table* next GUARDED_BY(mutex) = &tables[0];
+  Slot* spare GUARDED_BY(mutex) = nullptr;
   bool forks_watched GUARDED_BY(mutex) = false;
 };
 
@@ -335,10 +394,11 @@ Registry& registry() {
   return instance;
 }
 
-void publish(std::unique_ptr<const Table> next) REQUIRES_LOCK(registry().mutex) {
-  const Table* const old = table_now.exchange(next.release(), std::memory_order_seq_cst);
+void publish_next() noexcept REQUIRES_LOCK(registry().mutex) {
+  Table* const next = registry().next;
+  table_now.store(next, std::memory_order_seq_cst);
+  registry().next = &registry().tables[next == &registry().tables[0] ? 1 : 0];
   wait_for_lookups();
-  if (old != &no_regions) delete old;
 }
 
 void before_fork() PENSTOCK_THREAD_ANNOTATION(no_thread_safety_analysis) {
@@ -380,29 +440,56 @@ Status install_locked() REQUIRES_LOCK(registry().mutex) {
   return {};
 }
 
-Slot* spare_slot() REQUIRES_LOCK(registry().mutex) {
-  auto& spare = registry().spare;
-  if (spare.empty()) return new Slot;
-  Slot* const slot = spare.back();
-  spare.pop_back();
+Slot* take_spare() REQUIRES_LOCK(registry().mutex) {
+  Slot* const slot = registry().spare;
+  if (slot == nullptr) return new Slot;
+  registry().spare = slot->next_spare;
   return slot;
 }
 
-void remove(Slot* slot) {
+void remove(Slot* slot) noexcept {
   {
     MutexLock lock(registry().mutex);
     const Table& now = *table_now.load(std::memory_order_relaxed);
     // Inherited, and in the way of a region of this process.
     if (std::find(now.begin(), now.end(), slot) == now.end()) return;
-    auto next = std::make_unique<Table>(now);
-    std::erase(*next, slot);
-    publish(std::move(next));
+    Table& next = *registry().next;
+    next.clear();
+    std::copy_if(now.begin(), now.end(), std::back_inserter(next),
+                 [&](const Slot* other) { return other != slot; });
+    publish_next();
   }
   if (slot->made.is_past()) return;
   wait_for_visitors(
       *slot);  // without the lock: a handler may take its time, and others register meanwhile
   MutexLock lock(registry().mutex);
-  registry().spare.push_back(slot);
+  slot->next_spare = std::exchange(registry().spare, slot);
+}
+
+Result<Slot*> add_locked(std::byte* begin, uint64_t bytes, Handler& handler)
+    REQUIRES_LOCK(registry().mutex) {
+  if (Status status = install_locked(); !status) return std::unexpected(status.error());
+  const Table& now = *table_now.load(std::memory_order_relaxed);
+  Table& next = *registry().next;
+  next.clear();
+  if (next.capacity() <= now.size()) next.reserve(2 * now.size() + 1);
+  std::copy_if(now.begin(), now.end(), std::back_inserter(next), [&](const Slot* slot) {
+    return !(slot->begin < begin + bytes && begin < slot->end && slot->made.is_past());
+  });
+  const auto above =
+      std::lower_bound(next.begin(), next.end(), begin,
+                       [](const Slot* slot, const std::byte* b) { return slot->end <= b; });
+  if (above != next.end() && (*above)->begin < begin + bytes)
+    return failure(ErrorCode::invalid_argument, "register a region that overlaps another",
+                   "fault registry");
+  Slot* const slot = take_spare();
+  slot->begin = begin;
+  slot->end = begin + bytes;
+  slot->handler = &handler;
+  slot->made = os::Generation::now();
+  next.insert(above, slot);
+  publish_next();
+  return slot;
 }
 
 }  // namespace
@@ -410,29 +497,17 @@ void remove(Slot* slot) {
 Result<Registration> Registration::add(std::byte* begin, uint64_t bytes, Handler& handler) {
   if (begin == nullptr || bytes == 0 || bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(begin))
     return failure(ErrorCode::invalid_argument, "register an empty region", "fault registry");
+  unblock_faults();
   MutexLock lock(registry().mutex);
-  if (Status status = install_locked(); !status) return std::unexpected(status.error());
-
-  auto next = std::make_unique<Table>(*table_now.load(std::memory_order_relaxed));
-  std::erase_if(*next, [&](const Slot* slot) {
-    return slot->begin < begin + bytes && begin < slot->end && slot->made.is_past();
-  });
-  const auto above =
-      std::lower_bound(next->begin(), next->end(), begin,
-                       [](const Slot* slot, const std::byte* b) { return slot->end <= b; });
-  if (above != next->end() && (*above)->begin < begin + bytes)
-    return failure(ErrorCode::invalid_argument, "register a region that overlaps another",
-                   "fault registry");
-  Slot* const slot = spare_slot();
-  slot->begin = begin;
-  slot->end = begin + bytes;
-  slot->handler = &handler;
-  slot->made = os::Generation::now();
-  next->insert(above, slot);
-  publish(std::move(next));
-  Registration registration;
-  registration.slot_ = slot;
-  return registration;
+  try {
+    const Result<Slot*> slot = add_locked(begin, bytes, handler);
+    if (!slot) return std::unexpected(slot.error());
+    Registration registration;
+    registration.slot_ = *slot;
+    return registration;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
+  }
 }
 
 Registration::Registration(Registration&& other) noexcept
@@ -448,6 +523,17 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 
 Registration::~Registration() {
   if (slot_ != nullptr) remove(static_cast<Slot*>(slot_));
+}
+
+void unblock_faults() noexcept {
+  const sigset_t faults = fault_signals();
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
+
+void unblock_faults_once() noexcept {
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local bool done = false;
+  if (std::exchange(done, true)) return;
+  unblock_faults();
 }
 
 bool installed() {

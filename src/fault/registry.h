@@ -86,6 +86,19 @@ class Registration {
   void* slot_ = nullptr;
 };
 
+// Unblocks SIGSEGV and SIGBUS in this thread, the caller's or ours. Where an access raises a signal
+// that its thread has blocked, the kernel calls no handler: it ends the process, without a word. So all
+// calls by which a thread comes to a stream's pointer do this: Registration::add(), and those that
+// hand the pointer out.
+void unblock_faults() noexcept;
+// The same, at the first call in each thread alone: a call that hands a pointer out may stand in a loop.
+void unblock_faults_once() noexcept;
+template <class T>
+T* for_this_thread(T* pointer) noexcept {
+  unblock_faults_once();
+  return pointer;
+}
+
 // Whether both signals reach us first, or through a handler that chains to us as far as can be
 // seen.
 bool installed();

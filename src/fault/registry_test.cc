@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <random>
 #include <thread>
@@ -22,6 +24,23 @@
 #include "base/random.h"
 #include "os/alt_stack_fixture.h"
 #include "os/memory.h"
+#include "os/sanitizer.h"
+
+namespace {
+thread_local bool heap_is_used_up = false;
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* const memory = heap_is_used_up ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace penstock::fault {
 namespace {
@@ -188,6 +207,118 @@ TEST(Registry, HandlersRunOnTheAlternateStackWhereThereIsOne) {
     *region.at(0) = 1;
   }).join();
   EXPECT_TRUE(where.on_alternate_stack);
+}
+
+// A stack of that size for the handlers of this thread, with inaccessible memory below it. False: the kernel
+// refuses one so small.
+bool use_alternate_stack(size_t bytes) {
+  const size_t room = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  constexpr size_t guard_bytes = 16 * page_bytes;
+  auto* const memory = new os::Reservation(
+      os::Reservation::reserve(guard_bytes + room, page_bytes).value());  // goes with the process
+  if (os::commit(memory->begin() + guard_bytes, room) != 0) return false;
+  const stack_t stack = {
+      .ss_sp = memory->begin() + guard_bytes + room - bytes, .ss_flags = 0, .ss_size = bytes};
+  return sigaltstack(&stack, nullptr) == 0;
+}
+
+// Needs as much stack as a handler that prints a message.
+struct Talker final : Handler {
+  explicit Talker(Opener& opens) : opener(opens) {}
+  Outcome on_fault(const Fault& fault) noexcept override {
+    volatile char text[2048];
+    for (size_t i = 0; i < sizeof text; ++i) text[sizeof text - 1 - i] = 'x';
+    return opener.on_fault(fault);
+  }
+  Opener& opener;
+};
+
+// A fault on such a stack, in a child: 's'erved, 'e'nded by the kernel's hand, or with a 'm'essage.
+char end_on_alternate_stack(size_t bytes) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const int status = status_of_child([&] {
+    dup2(ends[1], STDERR_FILENO);
+    Region region;
+    Talker talker{region.opener};
+    region.registration =
+        Registration::add(region.memory.begin(), region.memory.bytes(), talker).value();
+    if (use_alternate_stack(bytes)) *region.at(0) = 1;
+  });
+  ::close(ends[1]);
+  char text[300] = {};
+  (void)!::read(ends[0], text, sizeof text - 1);
+  ::close(ends[0]);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 's';
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  EXPECT_TRUE(signal == SIGSEGV || signal == SIGBUS) << bytes << " bytes: wait status " << status;
+  return std::strstr(text, "too small to serve a fault") != nullptr ? 'm' : 'e';
+}
+
+// Some sizes are too small for the kernel, some for dispatch(), some for the handler, and some suffice.
+TEST(Registry, AnAlternateStackThatIsTooSmallEndsTheProcess) {
+  if (os::shadowed) GTEST_SKIP() << "sanitizers have large frames, and handlers of their own";
+  std::string ends;
+  for (size_t bytes = 2048; bytes <= getauxval(AT_MINSIGSTKSZ) + 6144; bytes += 128)
+    ends += end_on_alternate_stack(bytes);
+  EXPECT_NE(ends.find('m'), std::string::npos) << ends;
+  EXPECT_EQ(ends.back(), 's') << ends;
+}
+
+TEST(Registry, UnblocksTheSignalsInTheThreadThatRegisters) {
+  Region region;
+  std::thread([&] {
+    sigset_t all, mask;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    region.add();
+    *region.at(0) = 1;
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    EXPECT_EQ(sigismember(&mask, SIGSEGV), 0);
+    EXPECT_EQ(sigismember(&mask, SIGBUS), 0);
+    EXPECT_EQ(sigismember(&mask, SIGUSR1), 1);
+  }).join();
+}
+
+TEST(Registry, UnblocksTheSignalsInAThreadThatAsksForAPointer) {
+  Region region;
+  region.add();
+  std::thread([&] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    *for_this_thread(region.at(0)) = 1;
+  }).join();
+}
+
+TEST(Registry, UnregisteringTakesNoMemory) {
+  std::vector<std::unique_ptr<Region>> regions;
+  for (int i = 0; i < 100; ++i) regions.emplace_back(std::make_unique<Region>())->add();
+  std::vector<Registration> registrations;
+  for (auto& region : regions) registrations.push_back(std::move(region->registration));
+  std::shuffle(registrations.begin(), registrations.end(), std::mt19937(1));
+  heap_is_used_up = true;
+  for (Registration& registration : registrations) registration = {};
+  heap_is_used_up = false;
+  for (auto& region : regions) EXPECT_EQ(find(region->memory.begin()), nullptr);
+}
+
+TEST(Registry, ReportsAHeapThatIsUsedUp) {
+  std::vector<std::unique_ptr<Region>> regions;  // more than there is room for
+  for (int i = 0; i < 1000; ++i) {
+    regions.push_back(std::make_unique<Region>());
+    Region& region = *regions.back();
+    heap_is_used_up = true;
+    auto refused = Registration::add(region.memory.begin(), region.memory.bytes(), region.opener);
+    heap_is_used_up = false;
+    if (refused) {
+      region.registration = std::move(*refused);
+    } else {
+      EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory);
+      region.add();
+    }
+    *region.at(0) = 1;
+  }
 }
 
 TEST(Registry, UnregisteringWaitsForTheHandler) {

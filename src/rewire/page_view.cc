@@ -144,7 +144,7 @@ Result<PageView> PageView::open(const rewire::Range& source, std::span<const uin
 }
 
 const std::byte* PageView::address() const {
-  return core_->range() == nullptr ? nullptr : core_->range()->begin();
+  return core_->range() == nullptr ? nullptr : fault::for_this_thread(core_->range()->begin());
 }
 uint64_t PageView::pages() const {
   return core_->range() == nullptr ? 0 : core_->range()->slots();

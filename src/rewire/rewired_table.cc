@@ -13,7 +13,7 @@ namespace penstock {
 // ---- Snapshot
 
 const std::byte* Snapshot::address() const {
-  return core_->range().begin();
+  return fault::for_this_thread(core_->range().begin());
 }
 uint64_t Snapshot::bytes() const {
   return core_->range().bytes();
@@ -81,7 +81,7 @@ Result<RewiredTable> RewiredTable::open(const PagePool& pool, const Options& opt
 }
 
 std::byte* RewiredTable::address() const {
-  return core_->begin();
+  return fault::for_this_thread(core_->begin());
 }
 uint64_t RewiredTable::bytes() const {
   return core_->bytes();

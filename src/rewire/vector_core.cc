@@ -240,6 +240,7 @@ Status VectorCore::open_window() {
     if (!registration) return std::unexpected(std::move(registration.error()));
     registration_ = std::move(*registration);
   }
+  fault::unblock_faults();  // the thread that asks for the window stores there
   const os::SemaphoreLock lock = locked();
   is_window_open_ = true;
   window_slots_ = std::max<uint64_t>(1, window_bytes_first / page_bytes_);

@@ -250,10 +250,10 @@ uint64_t GuardStream::memory_bytes() const {
   return core_->memory_bytes();
 }
 std::byte* GuardStream::writer_address() const {
-  return core_->writer();
+  return fault::for_this_thread(core_->writer());
 }
 std::byte* GuardStream::reader_address() const {
-  return core_->reader();
+  return fault::for_this_thread(core_->reader());
 }
 
 }  // namespace penstock

@@ -399,7 +399,7 @@ uint64_t ProcessStream::memory_bytes() const {
   return core_->memory_bytes();
 }
 std::byte* ProcessStream::address() const {
-  return core_->begin();
+  return fault::for_this_thread(core_->begin());
 }
 
 }  // namespace penstock

@@ -323,7 +323,7 @@ uint64_t PullStream::memory_bytes() const {
   return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
 }
 std::byte* PullStream::address() const {
-  return core_->begin();
+  return fault::for_this_thread(core_->begin());
 }
 
 }  // namespace penstock

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "fault/registry.h"
 
 namespace penstock {
 
@@ -56,6 +57,7 @@ void redirect_to_land(void* context) noexcept {
 namespace internal {
 
 RecoveryFrame::RecoveryFrame() noexcept : outer(innermost) {
+  fault::unblock_faults();  // the jump back restores this mask
   innermost = this;
 }
 RecoveryFrame::~RecoveryFrame() noexcept {

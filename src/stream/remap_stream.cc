@@ -199,10 +199,10 @@ uint64_t RemapStream::memory_bytes() const {
   return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
 }
 std::byte* RemapStream::writer_address() const {
-  return core_->writer();
+  return fault::for_this_thread(core_->writer());
 }
 std::byte* RemapStream::reader_address() const {
-  return core_->reader();
+  return fault::for_this_thread(core_->reader());
 }
 
 }  // namespace penstock
