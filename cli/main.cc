@@ -38,7 +38,7 @@ namespace {
 int explain(const CommandLine& line, const std::vector<std::string>& words) {
   const std::string first = words.empty() ? "" : words[0];
   const std::string second = words.size() < 2 ? "" : words[1];
-  const char* const version = "penstock " PENSTOCK_VERSION;
+  const char* const version = "penstock " PENSTOCK_VERSION_STRING;
   if (first == "--write" && !second.empty()) {
     const Status written = write_manual(line.texts(), version, second);
     return written ? exit_ok : report("help", written.error());
@@ -65,7 +65,7 @@ int tell_version() {
 #else
   constexpr bool assertions = true;
 #endif
-  const nlohmann::ordered_json json = {{"version", PENSTOCK_VERSION},
+  const nlohmann::ordered_json json = {{"version", PENSTOCK_VERSION_STRING},
                                        {"compiler", __VERSION__},
                                        {"assertions", assertions},
                                        {"instructions", os::name_of(os::cpu_tier())}};
@@ -82,7 +82,7 @@ bool is_called_sort(const char* name) {
 int run_sort(int argc, char** argv) {
   call_me_sort();
   CommandLine line("sort", "Sorts, merges or checks files, as GNU sort does.",
-                   "sort (Penstock) " PENSTOCK_VERSION);
+                   "sort (Penstock) " PENSTOCK_VERSION_STRING);
   Parser program = line.parser();
   const Command sort = make_sort(program);
   std::vector<std::string> words(argv, argv + argc);
@@ -97,7 +97,7 @@ int run(int argc, char** argv) {
   if (is_called_sort(argv[0])) return run_sort(argc, argv);
   CommandLine line("penstock",
                    "Penstock sorts files larger than memory within a memory budget that it keeps.",
-                   "penstock " PENSTOCK_VERSION);
+                   "penstock " PENSTOCK_VERSION_STRING);
   Parser program = line.parser();
   const std::vector<Command> commands = commands_for(argc > 1 ? argv[1] : "", program);
   if (argc > 1 && std::string_view(argv[1]) == "help")

@@ -157,7 +157,7 @@ int tell(const SortArguments& arguments, const FilesOptions& options, const std:
     Result<report::SortRun> sort = sort_run_of(json, options.output);
     if (!sort) return report("sort", sort.error());
     written = write_file(arguments.report_path,
-                         report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION}));
+                         report::make_page({}, {&*sort, 1}, {.version = PENSTOCK_VERSION_STRING}));
   }
   return written ? exit_ok : report("sort", written.error());
 }

@@ -33,6 +33,7 @@
 #include "os/memory_group.h"
 #include "penstock/base.h"
 #include "penstock/trace.h"
+#include "penstock/version.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "report/text.h"
@@ -392,7 +393,7 @@ Status write_page(const CompareArguments& arguments, const std::vector<Row>& row
   }
   if (summaries.empty()) return {};
   return write_file(arguments.page,
-                    report::make_page(summaries, {}, {.version = PENSTOCK_VERSION}));
+                    report::make_page(summaries, {}, {.version = PENSTOCK_VERSION_STRING}));
 }
 
 // `stopped_by`: as run_program() has it.

@@ -130,7 +130,8 @@ Result<int> make_report(const ReportArguments& arguments) {
               sort, {.width = arguments.width.value_or(80), .unicode = terminal_has_unicode()}));
   }
   if (page) {
-    const std::string text = report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION});
+    const std::string text =
+        report::make_page(summaries, *stats, {.version = PENSTOCK_VERSION_STRING});
     if (Status written = write_file(arguments.output, text, arguments.output_rules); !written) {
       return std::unexpected(written.error());
     }

@@ -2,11 +2,21 @@
 
 // What all parts of Penstock share: units, errors and results, and the few words that many options use.
 
+#include <version>
+
+#ifndef __cpp_lib_expected
+#error "Penstock needs C++23 with std::expected: -std=c++23 and gcc 12, clang 19 or later"
+#include "penstock/needs C++23"  // a file that is missing ends the compilation after this one error
+#endif
+
 #include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+
+#include "penstock/version.h"
 
 namespace penstock {
 
@@ -36,6 +46,13 @@ enum class ErrorCode {
   unsorted,          // input that had to be sorted is not
 };
 
+// The version in the linker's name of every function that returns Result or Status: headers of one
+// version and an archive of another do not link. It changes with what may break the C++ interface.
+inline namespace v0_1 __attribute__((abi_tag("v0_1"))) {}
+inline namespace v0_1 {
+
+static_assert(PENSTOCK_VERSION_MAJOR == 0 && PENSTOCK_VERSION_MINOR == 1, "rename v0_1");
+
 // What failed, told to a person: what was attempted, on what, what the system said, what to try.
 // Thread safety: a value.
 struct Error {
@@ -49,10 +66,19 @@ struct Error {
   std::string message() const;
 };
 
+// The value of a call, or the error that it failed with: a std::expected that the caller has to use.
 template <class T>
-using Result = std::expected<T, Error>;
+class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Error> {
+ public:
+  using std::expected<T, Error>::expected;
+  template <class Expected>
+    requires std::is_same_v<std::remove_cvref_t<Expected>, std::expected<T, Error>>
+  Result(Expected&& expected) : std::expected<T, Error>(std::forward<Expected>(expected)) {}
+};
 
 using Status = Result<void>;
+
+}  // namespace v0_1
 
 // The error code that fits an errno.
 ErrorCode code_of_errno(int system_errno);

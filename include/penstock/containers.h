@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <initializer_list>
@@ -26,6 +27,18 @@
 #include "penstock/rewire.h"
 
 namespace penstock {
+
+namespace internal {
+// Throws; with -fno-exceptions, ends the program.
+template <class Exception, class... Arguments>
+[[noreturn]] void raise([[maybe_unused]] const Arguments&... arguments) {
+#ifdef __cpp_exceptions
+  throw Exception(arguments...);
+#else
+  std::abort();
+#endif
+}
+}  // namespace internal
 
 enum class VectorGrowth : uint8_t {
   doubling,  // as many pages again as there are, or what the pool has left of them
@@ -124,7 +137,7 @@ class RewiredVector {
   RewiredVector(const RewiredVector& other) {
     if (other.memory_.core() == nullptr) return;
     auto memory = other.memory_.open_like_this();
-    if (!memory) throw std::bad_alloc();
+    if (!memory) internal::raise<std::bad_alloc>();
     *this = RewiredVector(std::move(*memory), 0);
     append(other);
   }
@@ -308,12 +321,16 @@ class RewiredVector {
       return at;
     } else {
       const size_t index = static_cast<size_t>(position - begin_), before = size();
-      try {
-        for (; first != last; ++first) emplace_back(*first);
-      } catch (...) {
-        end_ = begin_ + before;
-        throw;
-      }
+      // An element or an iterator that throws leaves the vector as it was.
+      struct Restore {
+        RewiredVector* vector;
+        size_t count;
+        ~Restore() {
+          if (vector != nullptr) vector->end_ = vector->begin_ + count;
+        }
+      } restore{this, before};
+      for (; first != last; ++first) emplace_back(*first);
+      restore.vector = nullptr;
       std::rotate(begin_ + index, begin_ + before, end_);
       return begin_ + index;
     }
@@ -400,11 +417,12 @@ class RewiredVector {
     return count <= SIZE_MAX / sizeof(T) ? count * sizeof(T) : SIZE_MAX;
   }
   size_t checked(size_t index) const {
-    if (index >= size()) throw std::out_of_range("an element behind a rewired vector's last");
+    if (index >= size())
+      internal::raise<std::out_of_range>("an element behind a rewired vector's last");
     return index;
   }
   static void or_throw(const Status& status) {
-    if (!status) throw std::bad_alloc();
+    if (!status) internal::raise<std::bad_alloc>();
   }
   void find_limit() noexcept { limit_ = begin_ + memory_.mapped_bytes() / sizeof(T); }
   Status grow(size_t count) {
@@ -417,7 +435,7 @@ class RewiredVector {
     T* const at = begin_ + (position - begin_);
     if (count == 0) return at;
     // A sum that wraps around is below `count`.
-    if (size() + count < count) throw std::bad_alloc();
+    if (size() + count < count) internal::raise<std::bad_alloc>();
     or_throw(memory_.open_gap(byte_of(position), bytes_of(count), size_bytes()));
     find_limit();
     end_ += count;

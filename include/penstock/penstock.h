@@ -36,6 +36,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "penstock/version.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -15,3 +15,4 @@
 #include "penstock/source.h"
 #include "penstock/stream.h"
 #include "penstock/trace.h"
+#include "penstock/version.h"

@@ -3,14 +3,16 @@
 // Sorting memory, in place, larger arrays by several threads.
 //
 //   std::vector<uint64_t> keys = ...;
-//   penstock::sort(keys);  // with the namespace, or std::sort is found as well
-//   penstock::sort(keys, {.threads = 8, .descending = true});
+//   if (auto status = penstock::sort(keys); !status) return status;  // with the namespace, or
+//                                                                    // std::sort is found as well
+//   auto status = penstock::sort(keys, {.threads = 8, .descending = true});
 //
 // Any memory that can be written will do: malloc, new, mmap, a mapped file, an array of NumPy.
 // Pages are neither moved nor remapped; outside of the items nothing is written.
 //
-// Items: unsigned and signed integers of 8 to 64 bits, float and double (in a total order, that of
-// files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (item.h), keys of 128
+// Items: unsigned and signed integers of 8 to 64 bits, whatever their type is called, characters,
+// std::byte and enumerations by their numbers, float and double (in a total order, that of
+// files: -inf < ... < -0 < +0 < ... < inf < NaN < -NaN), pairs of a key and a value (penstock/base.h), keys of 128
 // bits, records of any fixed size with a key of bytes, and views of strings.
 //
 // Memory beside the items, at most: for n bytes of items of 4 bytes or more, n / 50 + 32 MiB, and 32
@@ -28,12 +30,14 @@
 // Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
 // and why it differs is told in src/sort/README.md.
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include "penstock/base.h"
@@ -57,6 +61,29 @@ concept Sortable =
     std::same_as<T, Key128>;
 
 namespace sort_internal {
+// The Sortable type that has the values of T, or T itself.
+template <class T>
+consteval auto sortable_of() {
+  if constexpr (std::is_enum_v<T>) {
+    return sortable_of<std::underlying_type_t<T>>();
+  } else if constexpr (!std::integral<T> || std::same_as<T, bool> || sizeof(T) > 8) {
+    return std::type_identity<T>();
+  } else {
+    using Words =
+        std::conditional_t<std::is_signed_v<T>, std::tuple<int8_t, int16_t, int32_t, int64_t>,
+                           std::tuple<uint8_t, uint16_t, uint32_t, uint64_t>>;
+    return std::type_identity<std::tuple_element_t<std::bit_width(sizeof(T)) - 1, Words>>();
+  }
+}
+template <class T>
+using SortableOf = typename decltype(sortable_of<std::remove_cv_t<T>>())::type;
+// A range's items as the library sorts them.
+template <class Range>
+auto* items_of(Range&& range) {
+  using T = std::remove_pointer_t<decltype(std::ranges::data(range))>;
+  using Item = std::conditional_t<std::is_const_v<T>, const SortableOf<T>, SortableOf<T>>;
+  return reinterpret_cast<Item*>(std::ranges::data(range));
+}
 template <Sortable T>
 Status sort(T* items, size_t count, const SortOptions& options);
 template <Sortable T>
@@ -67,14 +94,37 @@ template <Sortable T>
 Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options);
 }  // namespace sort_internal
 
+// An array whose items sort() takes: of a Sortable type, or of one with the values of one.
+template <class Range>
+concept SortableRange = std::ranges::contiguous_range<Range> &&
+                        Sortable<sort_internal::SortableOf<std::ranges::range_value_t<Range>>>;
+
 // In place.
-template <std::ranges::contiguous_range Items>
-  requires Sortable<std::ranges::range_value_t<Items>>
+template <SortableRange Items>
 Status sort(Items&& items, const SortOptions& options = {}) {
-  return sort_internal::sort(std::ranges::data(items), std::ranges::size(items), options);
+  return sort_internal::sort(sort_internal::items_of(items), std::ranges::size(items), options);
+}
+// Any other array, with the way to sort it in a message of the compiler.
+template <std::ranges::contiguous_range Items>
+  requires(!SortableRange<Items> && !std::convertible_to<Items, std::span<std::string_view>>)
+Status sort(Items&&, const SortOptions& = {}) {
+  static_assert(
+      std::is_void_v<Items>,
+      "penstock::sort() takes numbers, KeyValue32, KeyValue64 (a key with a value), Key128 "
+      "and std::string_view; for any other struct use penstock::sort_records() with the "
+      "bytes of its key, or argsort() of its keys");
+  return {};
 }
 
 // Out of place. REQUIRES: the two do not overlap. Errors: invalid_argument, where `out` is shorter.
+template <SortableRange In, SortableRange Out>
+  requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
+Status sort(const In& in, Out&& out, const SortOptions& options = {}) {
+  if (std::ranges::size(out) < std::ranges::size(in))
+    return failure(ErrorCode::invalid_argument, "sort", "the output", "as many items as there are");
+  return sort_internal::sort_to(sort_internal::items_of(in), std::ranges::size(in),
+                                sort_internal::items_of(out), options);
+}
 template <Sortable T>
 Status sort(std::span<const T> in, std::span<T> out, const SortOptions& options = {}) {
   if (out.size() < in.size())
@@ -84,10 +134,9 @@ Status sort(std::span<const T> in, std::span<T> out, const SortOptions& options 
 
 // In place: the least `first` items (with `descending`, the greatest) come to the front, in order;
 // the others follow in no order. All items, where there are not more.
-template <std::ranges::contiguous_range Items>
-  requires Sortable<std::ranges::range_value_t<Items>>
+template <SortableRange Items>
 Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}) {
-  return sort_internal::sort_first(std::ranges::data(items), std::ranges::size(items), first,
+  return sort_internal::sort_first(sort_internal::items_of(items), std::ranges::size(items), first,
                                    options);
 }
 
@@ -96,6 +145,12 @@ Status partial_sort(Items&& items, size_t first, const SortOptions& options = {}
 // Errors: invalid_argument, where there are more of them than in `in`.
 template <Sortable T>
 Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options = {});
+template <SortableRange In, SortableRange Out>
+  requires std::same_as<std::ranges::range_value_t<In>, std::ranges::range_value_t<Out>>
+Status top_k(const In& in, Out&& out, const SortOptions& options = {}) {
+  return top_k(std::span(sort_internal::items_of(in), std::ranges::size(in)),
+               std::span(sort_internal::items_of(out), std::ranges::size(out)), options);
+}
 
 // The places of the keys in order: keys[order[0]] is the least. Stable. Takes 16 bytes an item, and
 // what sorting them takes. Errors: invalid_argument, where `order` is shorter than the keys.
@@ -105,6 +160,12 @@ Status argsort(std::span<const T> keys, std::span<uint64_t> order,
   if (order.size() < keys.size())
     return failure(ErrorCode::invalid_argument, "argsort", "the order", "as many places as keys");
   return sort_internal::argsort(keys.data(), keys.size(), order.data(), options);
+}
+template <SortableRange In, class Order>
+  requires std::convertible_to<Order&, std::span<uint64_t>>
+Status argsort(const In& keys, Order&& order, const SortOptions& options = {}) {
+  return argsort(std::span(sort_internal::items_of(keys), std::ranges::size(keys)),
+                 std::span<uint64_t>(order), options);
 }
 
 // Strings, by their bytes as unsigned numbers; of two of which one begins with the other, the shorter

@@ -82,8 +82,12 @@ class PullStream {
   // Fills `block`, which begins at byte `offset` of the stream, and returns how many bytes it
   // produced: fewer than the block holds end the stream there. An Error ends it, too, and meets the
   // consumer as Options::policy says.
+#ifdef __cpp_lib_move_only_function
   using Producer =
       std::move_only_function<Result<size_t>(std::span<std::byte> block, uint64_t offset)>;
+#else  // clang's libc++: the callable has to be copyable
+  using Producer = std::function<Result<size_t>(std::span<std::byte> block, uint64_t offset)>;
+#endif
 
   struct Options {
     uint64_t bytes = 0;            // the longest that the stream may become: address space

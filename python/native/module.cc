@@ -26,7 +26,7 @@ void raise(const Error& error) {
 }  // namespace penstock::python
 
 NB_MODULE(_penstock, module) {
-  module.attr("version") = PENSTOCK_VERSION;
+  module.attr("version") = PENSTOCK_VERSION_STRING;
   penstock::python::bind_memory(module);
   penstock::python::bind_sources(module);
   penstock::python::bind_files(module);

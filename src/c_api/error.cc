@@ -45,7 +45,7 @@ int fail(const Error& error) noexcept {
 using namespace penstock;
 
 const char* penstock_version() {
-  return PENSTOCK_VERSION;
+  return PENSTOCK_VERSION_STRING;
 }
 
 const char* penstock_error_message() {

@@ -1,0 +1,22 @@
+/* The version of these headers, for C and C++. */
+#ifndef PENSTOCK_VERSION_H
+#define PENSTOCK_VERSION_H
+
+#define PENSTOCK_VERSION_MAJOR 0
+#define PENSTOCK_VERSION_MINOR 1
+#define PENSTOCK_VERSION_PATCH 0
+
+/* A number that grows with each version: #if PENSTOCK_VERSION >= PENSTOCK_VERSION_OF(0, 2, 0). */
+#define PENSTOCK_VERSION_OF(major, minor, patch) ((major) * 1000000 + (minor) * 1000 + (patch))
+#define PENSTOCK_VERSION \
+  PENSTOCK_VERSION_OF(PENSTOCK_VERSION_MAJOR, PENSTOCK_VERSION_MINOR, PENSTOCK_VERSION_PATCH)
+
+#define PENSTOCK_VERSION_TEXT_OF(number) #number
+#define PENSTOCK_VERSION_JOIN(major, minor, patch) \
+  PENSTOCK_VERSION_TEXT_OF(major)                  \
+  "." PENSTOCK_VERSION_TEXT_OF(minor) "." PENSTOCK_VERSION_TEXT_OF(patch)
+/* "0.1.0" */
+#define PENSTOCK_VERSION_STRING \
+  PENSTOCK_VERSION_JOIN(PENSTOCK_VERSION_MAJOR, PENSTOCK_VERSION_MINOR, PENSTOCK_VERSION_PATCH)
+
+#endif
