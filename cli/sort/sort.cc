@@ -285,8 +285,9 @@ Command declare_sort(Parser parser, bool is_program) {
     parser.add_option(
         "--by", a.package.by,
         "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
-        "COLUMN[:desc][:nulls-first][,...]; by the Python package penstock, with -o, -S, -T, "
-        "--parallel and --top");
+        "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv every byte of a field stays, and "
+        "columns are text, or with COLUMN:n numbers; by the Python package penstock, with -o, -S, "
+        "-T, --parallel and --top");
     parser.add_option("--engine", a.package.engine,
                       "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
                       "machine, by the Python package; -o "

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any
 
 from . import Error, _tables, sort_table
+from ._arrow import pyarrow
 from ._files import size_bytes
 
 WORDS = {"asc": "ascending", "desc": "descending", "nulls-first": "nulls first", "nulls-last": "nulls last"}
@@ -29,7 +30,7 @@ def keys_of(words: list[str]) -> list[tuple[str, ...]]:
 def left_of(size: str) -> int:
     """Of the memory that the process may have, what it leaves for a call: Python and the libraries are resident, too."""
     for part in ("compute", "parquet", "csv"):
-        _tables._pyarrow(part)
+        pyarrow(part)
     with open("/proc/self/statm") as file:
         taken = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     left = size_bytes(size) - taken

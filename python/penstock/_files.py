@@ -144,7 +144,7 @@ def set_options(options: Any, names: dict[str, str] = {}, **values: Any) -> None
         said = names.get(name, name)
         number = hasattr(value, "__index__") and not isinstance(value, (bool, np.bool_))
         try:
-            setattr(options, name, operator.index(value) if number else bool(value) if isinstance(value, np.bool_) else value)
+            setattr(options, name, whole(said, value) if number else bool(value) if isinstance(value, np.bool_) else value)
         except (TypeError, ValueError, OverflowError) as error:
             found = re.search(r"arg: ([^,)]+)", str(error))
             wanted = found[1].strip() if found else "another value"

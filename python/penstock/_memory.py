@@ -78,7 +78,7 @@ def _decode(encoded: NDArray[Any], a: NDArray[Any]) -> None:
 def _with_same_bits(keys: NDArray[Any]) -> NDArray[Any]:
     """A copy in which floats that are equal have the same bits: -0 and 0, all NaNs."""
     with np.errstate(invalid="ignore"):
-        result = keys + keys.dtype.type(0)
+        result: NDArray[Any] = keys + keys.dtype.type(0)
     result[np.isnan(result)] = np.nan
     return result
 

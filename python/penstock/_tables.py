@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import importlib
+import dataclasses
 import json
 import os
 import tempfile
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeAlias, Union
 
-from . import _penstock
+from . import _csv, _penstock
+from ._arrow import UNSUPPORTED, Columns, batch_bytes, cast_batch, has_order, pieces, plain
+from ._arrow import pyarrow as _pyarrow
 from ._errors import Unsorted, exception
-from ._files import Path, Progress, Report, _Bar, _list, _log, _path, _sort_options, size_bytes
+from ._files import Path, Progress, Report, _Bar, _list, _notice, _path, _sort_options, set_options, size_bytes, whole
 from ._written import Written, opened
 
 if TYPE_CHECKING:
@@ -26,15 +28,6 @@ MiB = 1 << 20
 LEAST = 128 * MiB  # memory of a call
 _ORDERS = {"ascending": False, "asc": False, "descending": True, "desc": True}
 _NULLS = {"first": True, "last": False}
-
-
-def _pyarrow(part: str = "compute") -> Any:
-    """pyarrow; or another of its modules than that which is always needed."""
-    try:
-        module = importlib.import_module(f"pyarrow.{part}")
-        return importlib.import_module("pyarrow") if part == "compute" else module
-    except ImportError as error:
-        raise ImportError("penstock's tables need pyarrow: pip install pyarrow") from error
 
 
 class _Budget:
@@ -51,6 +44,8 @@ class _Budget:
         self.batch = arrow // 20
         # One that is gathered and one that is written, as Arrow has them, and encoded beside.
         self.group = arrow // 6
+        # pyarrow reads up to 32 blocks of CSV ahead.
+        self.csv_block = max(MiB, arrow // 64)
         # A thread that encodes Parquet has memory of its own, of which Arrow's allocator keeps 16 MiB more than it needs.
         self.writes_aside = total >= 160 * MiB
 
@@ -83,73 +78,6 @@ class _Pool:
 _pool = _Pool()
 
 
-# ---- Types.
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type whose values rows can hold: of dictionaries, views of texts and runs what they stand for. There is none for unions."""
-    pa = _pyarrow()
-    types = pa.types
-    if types.is_union(kind):
-        raise pa.ArrowNotImplementedError("unions")
-    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
-        return _plain(kind.value_type)
-    if types.is_string_view(kind):
-        return pa.string()
-    if types.is_binary_view(kind):
-        return pa.binary()
-    if types.is_map(kind):
-        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), keys_sorted=kind.keys_sorted)
-    for is_list, made in ((types.is_list, pa.list_), (types.is_large_list, pa.large_list), (types.is_list_view, pa.list_view),
-                          (types.is_large_list_view, pa.large_list_view)):
-        if is_list(kind):
-            return made(_plain_field(kind.value_field))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(_plain_field(kind.value_field), kind.list_size)
-    if types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(i)) for i in range(kind.num_fields)])
-    return kind
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    """Of a field within another type."""
-    pa = _pyarrow()
-    if pa.types.is_run_end_encoded(field.type):  # pyarrow casts no such values there
-        raise pa.ArrowNotImplementedError("runs")
-    return field.with_type(_plain(field.type))
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    pa = _pyarrow()
-    fields = []
-    for field in schema:
-        try:
-            kind = _plain(field.type)
-            _cast(_cast(pa.nulls(0, field.type), kind), field.type)  # it has not every cast
-        except pa.ArrowNotImplementedError as error:
-            attempted, hint = f"take values of the type {field.type}", f"values of another type in {field.name!r}, or the table without it"
-            raise exception(1, f"{field.name}: cannot {attempted} (try: {hint})", attempted, field.name, 0, hint) from error
-        fields.append(field.with_type(kind))
-    return pa.schema(fields, metadata=schema.metadata)
-
-
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    pa = _pyarrow()
-    if array.type == kind:
-        return array
-    if pa.types.is_run_end_encoded(array.type):
-        return _cast(pa.compute.run_end_decode(array), kind)
-    if pa.types.is_run_end_encoded(kind):
-        return pa.compute.run_end_encode(_cast(array, kind.value_type), run_end_type=kind.run_end_type)
-    return array.cast(kind)
-
-
-def _cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    if batch.schema.equals(schema):
-        return batch
-    return _pyarrow().record_batch([_cast(array, field.type) for array, field in zip(batch.columns, schema)], schema=schema)
-
-
 class _Capsules:
     """A batch that is not pyarrow's yet."""
 
@@ -163,31 +91,49 @@ class _Capsules:
 # ---- What is read.
 
 
+@dataclasses.dataclass(frozen=True)
+class _Reads:
+    """How files of CSV are read, and the separator of what is written as CSV."""
+
+    separator: str | None = None
+    types: Mapping[str, Any] | None = None
+
+    def refuse(self, what: str) -> None:
+        if self.types is not None:
+            raise ValueError(f"types= is for CSV, not for {what}")
+
+
+NO_READS = _Reads()
+_PATHS = (str, bytes, os.PathLike)
+
+
 class _Input:
     """Batches of some table: its schema, and an iterator."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], budget: _Budget) -> None:
         self.schema = schema
-        self.plain = _plain_schema(schema)
+        self.columns = Columns(schema)
         self._batches = batches
         self._budget = budget
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
-            if not batch.num_rows:
-                continue
-            # What is cast is a copy: not more than a batch of it at a time.
-            step = max(1, self._budget.batch * batch.num_rows // max(1, batch.nbytes))
-            for first in range(0, batch.num_rows, step):
-                yield _cast_batch(batch.slice(first, step), self.plain)
+            # Plain values are a copy: not more than a batch of them at a time.
+            for piece in pieces(batch, self._budget.batch):
+                if piece.num_rows:
+                    yield self.columns.to_plain(piece)
 
 
-def _format(path: Path, given: str | None) -> str:
+def _format(path: Path, given: str | None, writes: bool = False) -> str:
     if given is not None:
         if given not in ("parquet", "ipc", "csv"):
             raise ValueError(f"format must be 'parquet', 'ipc' or 'csv', not {given!r}")
         return given
-    end = os.path.splitext(os.fsdecode(_path(path)))[1].lower()
+    name, end = os.path.splitext(os.fsdecode(_path(path)).lower())
+    if end in _csv.COMPRESSED and name.endswith(".csv"):
+        if writes:
+            raise ValueError(f"{path!r}: tables are not written compressed as a whole: give the name of a .csv, and compress it")
+        end = ".csv"
     found = {".parquet": "parquet", ".pq": "parquet", ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc", ".csv": "csv"}.get(end)
     if found is None:
         raise ValueError(f"{path!r} does not end as a table's name does (.parquet, .arrow, .csv): say format=")
@@ -218,19 +164,20 @@ def _name(path: Any) -> Any:
     return path if hasattr(path, "read") or hasattr(path, "write") else os.fsdecode(_path(path))
 
 
-def _open_file(path: Any, kind: str, budget: _Budget) -> _Input:
+def _open_file(path: Any, kind: str, budget: _Budget, reads: _Reads = NO_READS) -> _Input:
     pa = _pyarrow()
     name = _name(path)
     if isinstance(name, str):
         os.stat(name)  # what is not there is Python's own error
+    if kind != "csv":
+        reads.refuse(f"{name!r}, which is no CSV")
     if kind == "parquet":
         # Page by page, and not row group by row group.
         file = _pyarrow("parquet").ParquetFile(name, buffer_size=256 << 10, pre_buffer=False)
         return _Input(file.schema_arrow, _parquet_batches(file, budget), budget)
     if kind == "csv":
-        csv = _pyarrow("csv")
-        reader = csv.open_csv(name, read_options=csv.ReadOptions(block_size=min(MiB, budget.batch)))
-        return _Input(reader.schema, iter(reader), budget)
+        schema, batches = _csv.open_columns(name, reads.separator, reads.types, budget.csv_block)
+        return _Input(schema, batches, budget)
     source = pa.memory_map(name) if isinstance(name, str) else pa.PythonFile(name, "r")
     try:
         opened = pa.ipc.open_file(source)
@@ -241,35 +188,49 @@ def _open_file(path: Any, kind: str, budget: _Budget) -> _Input:
         return _Input(stream.schema, iter(stream), budget)
 
 
-def _open(data: Any, budget: _Budget, format: str | None) -> _Input:
+def _open(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> _Input:
     """A path, or whatever gives Arrow's streams."""
-    if isinstance(data, (str, bytes, os.PathLike)):
-        return _open_file(data, _format(data, format), budget)
+    if isinstance(data, _PATHS):
+        return _open_file(data, _format(data, format), budget, reads)
+    reads.refuse("a table that is no file")
     if not hasattr(data, "__arrow_c_stream__"):
         raise TypeError(f"{type(data).__name__} is no table: give a path, or what has __arrow_c_stream__, such as tables and readers of "
                         "pyarrow, polars, DuckDB and pandas")
     pa = _pyarrow()
     # (Of pyarrow's own what it raises is not made an error of Arrow's on the way.)
-    reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+    try:
+        reader = data if isinstance(data, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:  # a type that pyarrow does not know, such as 128-bit integers of polars
+        attempted, hint = f"take this table: {error}", "the table with its columns cast to other types"
+        raise exception(UNSUPPORTED, f"{type(data).__name__}: cannot {attempted} (try: {hint})", attempted, type(data).__name__, 0, hint) from None
     return _Input(reader.schema, iter(reader), budget)
 
 
-def _open_all(data: Any, budget: _Budget, format: str | None) -> list[_Input]:
+def _open_all(data: Any, budget: _Budget, format: str | None, reads: _Reads) -> list[_Input]:
     with _pool:  # readers keep what they begin with
-        inputs = [_open(each, budget, format) for each in (data if isinstance(data, (list, tuple)) else [data])]
+        inputs = [_open(each, budget, format, reads) for each in (data if isinstance(data, (list, tuple)) else [data])]
     if not inputs:
         raise ValueError("there is no table")
     for other in inputs[1:]:
         if not other.schema.equals(inputs[0].schema):
             raise ValueError(f"the tables differ in their columns:\n{inputs[0].schema}\nand\n{other.schema}")
+        other.columns = inputs[0].columns
     return inputs
+
+
+def _texts(data: Any, format: str | None, kind: str) -> list[Any]:
+    """The inputs, where they are files of CSV as the output is: then rows go as text."""
+    paths = data if isinstance(data, (list, tuple)) else [data]
+    is_text = kind == "csv" and all(isinstance(path, _PATHS) and _format(path, format) == "csv" for path in paths)
+    return list(paths) if is_text else []
 
 
 # ---- What is asked for.
 
 
-def _keys(by: str | Iterable[By], nulls: str, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
+def _keys(by: str | Iterable[By], nulls: str | None, schema: pa.Schema) -> list[tuple[int, bool, bool]]:
     """Of each key its column, descending, nulls first."""
+    nulls = "last" if nulls is None else nulls
     if nulls not in _NULLS:
         raise ValueError(f"nulls must be 'first' or 'last', not {nulls!r}")
     keys = []
@@ -308,14 +269,13 @@ class Batches:
     """Record batches in order, one by one, and once. What has them can be a `with` block, and is a stream of Arrow for polars, DuckDB
     and pyarrow. `report` has what the run told, when the last batch has come."""
 
-    def __init__(self, run: _penstock.RowRun, inputs: Sequence[_Input], schema: pa.Schema, plain: pa.Schema, bar: _Bar,
-                 reads_first: bool = False) -> None:
+    def __init__(self, run: _penstock.RowRun, inputs: Sequence[_Input], columns: Columns, bar: _Bar, reads_first: bool = False) -> None:
         self._bar = bar
         self._reads_first = reads_first  # no batch comes before all are read
         self._run: _penstock.RowRun | None = run
         self._readers = [iter(each) for each in inputs]
-        self._plain = plain
-        self.schema = schema
+        self._columns = columns
+        self.schema = columns.schema
         self.report: Report | None = None
 
     def __iter__(self) -> Batches:
@@ -343,7 +303,7 @@ class Batches:
                 if self._reads_first and self._readers:  # all is read
                     self._readers = []
                     _pyarrow().default_memory_pool().release_unused()
-                return _cast_batch(_pyarrow().record_batch(_Capsules(self._plain, told)), self.schema)
+                return self._columns.from_plain(_pyarrow().record_batch(_Capsules(self._columns.plain, told)))
         except BaseException:
             self.close()
             raise
@@ -364,22 +324,25 @@ class Batches:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError("record batches are no array: take a column of each, as by batch.column(0).to_numpy(), or a table of them, top_table()")
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return _pyarrow().RecordBatchReader.from_batches(self.schema, self).__arrow_c_stream__(requested_schema)
 
 
-def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Sequence[_Input], by: Any, nulls: str, budget: _Budget,
+def _run(start: Callable[[_penstock.Rows, int], _penstock.RowRun], inputs: Sequence[_Input], by: Any, nulls: str | None, budget: _Budget,
          batch_rows: int = 65536, progress: Progress = None, reads_first: bool = True) -> Batches:
     first = inputs[0]
-    rows = _rows(first.plain, _keys(by, nulls, first.schema), budget, batch_rows)
-    return Batches(start(rows, len(inputs)), inputs, first.schema, first.plain, _Bar(progress), reads_first)
+    rows = _rows(first.columns.plain, _keys(by, nulls, first.schema), budget, batch_rows)
+    return Batches(start(rows, len(inputs)), inputs, first.columns, _Bar(progress), reads_first)
 
 
 # ---- What is written.
 
 
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budget, row_group: int) -> Iterator[pa.Table]:
-    """Tables of `row_group` rows, or of as many as memory holds."""
+    """Tables of `row_group` rows, or of as many as memory holds when they are plain, which the writer makes of dictionaries that differ."""
     held: list[Any] = []
     rows = size = 0
     for batch in batches:
@@ -388,12 +351,20 @@ def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema, budget: _Budge
             batch = batch.slice(part.num_rows)
             held.append(part)
             rows += part.num_rows
-            size += part.nbytes
+            size += batch_bytes(part)
             if rows >= row_group or size >= budget.group:
-                yield _pyarrow().Table.from_batches(held, schema)
+                yield _with_one_dictionary(_pyarrow().Table.from_batches(held, schema))
                 held, rows, size = [], 0, 0
     if held:
-        yield _pyarrow().Table.from_batches(held, schema)
+        yield _with_one_dictionary(_pyarrow().Table.from_batches(held, schema))
+
+
+def _with_one_dictionary(table: pa.Table) -> pa.Table:
+    """One dictionary for all chunks of a column, where its index has room for it: the file has it then, and no plain values."""
+    pa = _pyarrow()
+    with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return table.unify_dictionaries()
+    return table
 
 
 class _Here(concurrent.futures.Executor):
@@ -450,61 +421,120 @@ def _write(name: Any, kind: str, batches: Iterator[pa.RecordBatch], schema: pa.S
         if kind == "parquet":
             _write_parquet(file, batches, schema, budget, row_group, options)
             return
+        # A file of Arrow has one dictionary for each column, and each batch here its own, but for categories in order. CSV has none.
+        schema = pa.schema([field.with_type(plain(field.type)) if pa.types.is_dictionary(field.type) and not (kind == "ipc" and has_order(field.type))
+                            else field for field in schema], metadata=schema.metadata)
         if kind == "csv":
             # Of nested types it says that it cannot write them.
             writer = _pyarrow("csv").CSVWriter(file, schema, **options)
         else:
-            # A file has one dictionary for each column, and here each batch would have its own.
-            schema = pa.schema([field.with_type(_plain(field.type)) if pa.types.is_dictionary(field.type) else field for field in schema],
-                               metadata=schema.metadata)
             writer = pa.ipc.new_file(file, schema, **options)
         with writer:
             for batch in batches:
-                writer.write_batch(_cast_batch(batch, schema))
+                writer.write_batch(cast_batch(batch, schema))
 
 
 # ---- What is called.
 
 
-def sort_batches(data: Any, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2, top: int | None = None,
-                 batch_rows: int = 65536, temp: Path | Iterable[Path] = (), format: str | None = None, progress: Progress = None) -> Batches:
-    """The rows of tables in order, batch by batch, of at most `batch_rows` rows. Rows of equal keys keep their order."""
+def sort_batches(data: Any, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G", threads: int = 2,
+                 top: int | None = None, batch_rows: int = 65536, temp: Path | Iterable[Path] = (), format: str | None = None,
+                 separator: str | None = None, types: Mapping[str, Any] | None = None, progress: Progress = None) -> Batches:
+    """The rows of tables in order, batch by batch, of at most `batch_rows` rows. Rows of equal keys keep their order. Columns of CSV are
+    strings, or of the types that `types` has for their names."""
+    return _sort_batches(data, by, nulls, memory, threads, top, batch_rows, temp, format, _Reads(separator, types), progress)
+
+
+def _sort_batches(data: Any, by: Any, nulls: str | None, memory: int | str, threads: int, top: int | None, batch_rows: int, temp: Any,
+                  format: str | None, reads: _Reads, progress: Progress) -> Batches:
     budget = _Budget(memory)
-    inputs = _open_all(data, budget, format)
     own = _sort_options(threads, True, False, top, False)
+    batch_rows = whole("batch_rows=", batch_rows)
+    if batch_rows < 1:
+        raise ValueError(f"a batch has at least one row, not {batch_rows}")
+    inputs = _open_all(data, budget, format, reads)
     return _run(lambda rows, sources: _penstock.sort_rows(_files(budget, temp), own, rows, sources), inputs, by, nulls, budget, batch_rows,
                 progress)
 
 
-def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G", threads: int = 2,
-               top: int | None = None, row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
-               output_format: str | None = None, progress: Progress = None, **options: Any) -> Report:
+def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G", threads: int = 2,
+               top: int | None = None, row_group: int | None = None, temp: Path | Iterable[Path] = (), format: str | None = None,
+               output_format: str | None = None, separator: str | None = None, types: Mapping[str, Any] | None = None,
+               progress: Progress = None, **options: Any) -> Report:
     """Sorts tables into a file, which has its name when it is complete, and may be an input. `row_group`: rows of each group of
-    Parquet, if a sixth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer."""
-    kind = _format(output, output_format)
-    batches = sort_batches(data, by=by, nulls=nulls, memory=memory, threads=threads, top=top, temp=temp, format=format, progress=progress)
+    Parquet, if a sixth of Arrow's share of the memory holds so many. `options` are those of pyarrow's writer.
+
+    From CSV to CSV rows keep every byte, and keys are text, or numbers where `types` says so ({"id": "int64"}). In other outputs columns
+    of CSV are strings, or of the types in `types`. `separator` stands between fields of CSV."""
+    kind = _format(output, output_format, writes=True)
+    if paths := _texts(data, format, kind):
+        files = _text_files(paths, output, by, nulls, memory, temp, _Reads(separator, types), row_group, options)
+        return _run_text(_penstock.sort_files, files, _sort_options(threads, True, False, top, False), progress)
+    row_group, options = _writer_options(kind, row_group, separator, options)
+    batches = _sort_batches(data, by, nulls, memory, threads, top, 65536, temp, format, _Reads(separator, types), progress)
     return _write_all(batches, output, kind, _Budget(memory), row_group, options)
 
 
-def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_group: int, options: dict[str, Any]) -> Report:
-    if row_group < 1:
+def _writer_options(kind: str, row_group: int | None, separator: str | None, options: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    _csv.refuse_reading_words(options)
+    if row_group is not None and whole("row_group=", row_group) < 1:
         raise ValueError(f"a row group has at least one row, not {row_group}")
+    if row_group is not None and kind != "parquet":
+        raise ValueError("row_group= is for Parquet")
+    if kind == "csv" and _csv.check_separator(separator) is not None:
+        options = {"write_options": _pyarrow("csv").WriteOptions(delimiter=separator)} | options
+    return row_group or 1 << 20, options
+
+
+def check_no_writer(options: dict[str, Any]) -> None:
+    _csv.refuse_reading_words(options)
+    if options:
+        raise TypeError(f"{next(iter(options))!r} is for a writer of tables: rows of CSV are written as they were read")
+
+
+def _text_files(inputs: Sequence[Any], output: Path, by: Any, nulls: str | None, memory: int | str, temp: Any, reads: _Reads,
+                row_group: int | None, options: dict[str, Any]) -> _penstock.FilesOptions:
+    """Rows of CSV that go as they are."""
+    check_no_writer(options)
+    _writer_options("csv", row_group, None, {})
+    files = _penstock.FilesOptions()
+    files.set_paths([_path(path) for path in inputs], _path(output), [_path(path) for path in _list(temp)])
+    _csv.set_items(files.items, _csv.words_of_keys(by, _ORDERS, nulls, reads.types), reads.separator)
+    files.memory_bytes = size_bytes(memory)
+    return files
+
+
+def _run_text(operation: Callable[..., str], files: _penstock.FilesOptions, own: Any, progress: Progress = None) -> Report:
+    bar = _Bar(progress)
+    try:
+        report: Report = json.loads(operation(files, own, bar.tell, _notice), object_hook=Report)
+    finally:
+        bar.close()
+    return report
+
+
+def _write_all(batches: Batches, output: Path, kind: str, budget: _Budget, row_group: int, options: dict[str, Any]) -> Report:
     with batches, _pool, Written() as written:
         _write(written.begin(output), kind, iter(batches), batches.schema, budget, row_group, options)
     assert batches.report is not None
     return batches.report
 
 
-def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G",
-                 row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None, output_format: str | None = None,
-                 **options: Any) -> Report:
-    """Merges tables, each of which is sorted by `by` already. Of equal keys those of the first table come first."""
-    kind = _format(output, output_format)
-    budget = _Budget(memory)
+def merge_tables(inputs: Sequence[Any], output: Path, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G",
+                 row_group: int | None = None, temp: Path | Iterable[Path] = (), format: str | None = None, output_format: str | None = None,
+                 separator: str | None = None, types: Mapping[str, Any] | None = None, **options: Any) -> Report:
+    """Merges tables, each of which is sorted by `by` already. Of equal keys those of the first table come first. CSV is as sort_table()
+    has it."""
+    kind = _format(output, output_format, writes=True)
+    reads = _Reads(separator, types)
     own = _penstock.MergeFilesOptions()
     own.stable = True
+    if paths := _texts(inputs, format, kind):
+        return _run_text(_penstock.merge_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own)
+    row_group, options = _writer_options(kind, row_group, separator, options)
+    budget = _Budget(memory)
     # Each table has its share.
-    tables = _open_all(inputs, _shared(budget, len(inputs)), format)
+    tables = _open_all(inputs, _shared(budget, len(inputs)), format, reads)
     batches = _run(lambda rows, sources: _penstock.merge_rows(_files(budget, temp), own, rows, sources), tables, by, nulls, budget, reads_first=False)
     try:
         return _write_all(batches, output, kind, budget, row_group, options)
@@ -520,20 +550,28 @@ def _shared(budget: _Budget, tables: int) -> _Budget:
     return shared
 
 
-def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: int, how: str = "hash", nulls: str = "last",
-                    memory: int | str = "1G", row_group: int = 1 << 20, temp: Path | Iterable[Path] = (), format: str | None = None,
-                    output_format: str | None = None, **options: Any) -> list[str]:
+def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iterable[By], parts: int, how: str = "hash",
+                    nulls: str | None = None, memory: int | str = "1G", row_group: int | None = None, temp: Path | Iterable[Path] = (),
+                    format: str | None = None, output_format: str | None = None, separator: str | None = None,
+                    types: Mapping[str, Any] | None = None, **options: Any) -> list[str]:
     """Rows to `parts` files, whose names are `output` with the part's number for {}: by "hash" of the key, which brings equal keys
-    together, or by "range", which puts the parts in order. Within a part rows keep their order. Returns the names."""
+    together, or by "range", which puts the parts in order. Within a part rows keep their order. Returns the names. CSV is as sort_table()
+    has it; the numbers of its parts have leading zeros."""
     if how not in ("hash", "range"):
         raise ValueError(f"how must be 'hash' or 'range', not {how!r}")
+    output = os.fsdecode(output)
     if "{}" not in output:
         raise ValueError(f"{output!r} has no {{}} for the number of a part")
-    kind = _format(output, output_format)
-    budget = _Budget(memory)
-    inputs = _open_all(data, budget, format)
+    kind = _format(output, output_format, writes=True)
+    reads = _Reads(separator, types)
     own = _penstock.PartitionFilesOptions()
-    own.by, own.parts = _penstock.PartitionFilesBy[how], parts
+    set_options(own, by=_penstock.PartitionFilesBy[how], parts=parts)
+    if paths := _texts(data, format, kind):
+        parted_text = _run_text(_penstock.partition_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own)
+        return [part.file for part in parted_text.parts]
+    row_group, options = _writer_options(kind, row_group, separator, options)
+    budget = _Budget(memory)
+    inputs = _open_all(data, budget, format, reads)
     temps = _list(temp)
     with tempfile.TemporaryDirectory(prefix=".penstock-", dir=os.fsdecode(_path(temps[0])) if temps else os.path.dirname(output) or ".") as folder:
         rows = os.fsencode(os.path.join(folder, "{}"))
@@ -547,27 +585,30 @@ def partition_table(data: Any, output: str, *, by: str | Iterable[By], parts: in
         with parted:
             for _ in parted:
                 pass
-        schema, plain = inputs[0].schema, inputs[0].plain
-        made = _rows(plain, _keys(by, nulls, schema), budget)
+        columns = inputs[0].columns
+        made = _rows(columns.plain, _keys(by, nulls, columns.schema), budget)
         report = parted.report
         assert report is not None
         if how == "range":
             everything = os.fsencode(report.parts[0].file)
-            report = json.loads(_penstock.partition_files(_files(budget, temp, [everything], rows), own, None, _log.info), object_hook=Report)
+            report = json.loads(_penstock.partition_files(_files(budget, temp, [everything], rows), own, None, _notice), object_hook=Report)
             os.unlink(everything)
         names = []
         with Written() as written:
             for number, part in enumerate(report.parts):
                 names.append(output.replace("{}", str(number)))
                 run = _penstock.read_rows(_files(budget, (), [os.fsencode(part.file)]), made)
-                with Batches(run, [], schema, plain, _Bar(None)) as batches:
-                    _write(written.begin(names[-1]), kind, batches, schema, budget, row_group, options)
+                with Batches(run, [], columns, _Bar(None)) as batches:
+                    _write(written.begin(names[-1]), kind, batches, columns.schema, budget, row_group, options)
                 os.unlink(part.file)
     return names
 
 
-def top_table(data: Any, count: int, *, by: str | Iterable[By], nulls: str = "last", memory: int | str = "1G",
-              temp: Path | Iterable[Path] = (), format: str | None = None) -> pa.Table:
-    """The first `count` rows of tables in order, as a table of pyarrow."""
-    with sort_batches(data, by=by, nulls=nulls, memory=memory, top=count, temp=temp, format=format) as batches:
+def top_table(data: Any, count: int, *, by: str | Iterable[By], nulls: str | None = None, memory: int | str = "1G",
+              temp: Path | Iterable[Path] = (), format: str | None = None, separator: str | None = None,
+              types: Mapping[str, Any] | None = None) -> pa.Table:
+    """The first `count` rows of tables in order, as a table of pyarrow. Columns of CSV are strings, or of the types in `types`."""
+    if whole("count=", count) < 0:
+        raise ValueError(f"count= cannot be {count}")
+    with _sort_batches(data, by, nulls, memory, 2, count, 65536, temp, format, _Reads(separator, types), None) as batches:
         return _pyarrow().Table.from_batches(list(batches), batches.schema)

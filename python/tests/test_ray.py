@@ -139,6 +139,26 @@ def tables(tmp_path, rows=30_000):
     return pq, pa, by
 
 
+def test_tables_of_csv_keep_every_byte(tmp_path):
+    header = b"zip,n\n"
+    rows = [b"0012%d,%d.50\n" % (i % 7, i) for i in range(3000)]
+    (tmp_path / "in.csv").write_bytes(header + b"".join(rows))
+    options = dict(by=[("n", "descending")], types={"n": "double"})
+    manifest = penstock.ray.sort(tmp_path / "in.csv", tmp_path / "out", parts=3, **options, **LOCAL)
+    read = [pathlib.Path(part.path).read_bytes() for part in manifest.parts]
+    assert all(data.startswith(header) for data in read) and b"".join(data[len(header):] for data in read) == b"".join(rows[::-1])
+    with pytest.raises(ValueError, match="nulls"):
+        penstock.ray.sort(tmp_path / "in.csv", tmp_path / "out2", nulls="last", **options, **LOCAL)
+
+
+def test_categories_in_order_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+    pq.write_table(pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), ["low", "high"], ordered=True)}), tmp_path / "in.parquet")
+    with pytest.raises(penstock.Unsupported, match="c: cannot order categories on a cluster"):
+        penstock.ray.sort(tmp_path / "in.parquet", tmp_path / "out", by="c", **LOCAL)
+
+
 def test_tables_are_sorted_as_on_one_machine(tmp_path):
     pq, pa, by = tables(tmp_path)
     manifest = penstock.ray.sort(tmp_path / "in/*.parquet", tmp_path / "out", by=by, parts=7, group_size="100K", compression="zstd", **LOCAL)
@@ -539,10 +559,11 @@ def test_tables_in_s3(store, tmp_path, kind):
     pq, pa, by = tables(tmp_path)
     end = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}[kind]
     for i in range(3):
-        penstock.sort_table(tmp_path / f"in/{i}.parquet", tmp_path / f"{i}{end}", by="place", row_group=5000)
+        penstock.sort_table(tmp_path / f"in/{i}.parquet", tmp_path / f"{i}{end}", by="place", **dict(row_group=5000) if kind == "parquet" else {})
         s3.put_file(tmp_path / f"{i}{end}", f"{kind}/in/{i}{end}")
-    store.refused.append(f"PUT part-00001{end}")
-    manifest = penstock.ray.sort(f"s3://{kind}/in/*{end}", f"s3://{kind}/out", by=by, parts=5, group_size="200K", **LOCAL)
+    store.refused.append(f"PUT part-00001{'.parquet' if kind == 'csv' else end}")
+    typed = dict(types={"ts": "int64", "place": "int64"}, output_format="parquet") if kind == "csv" else {}
+    manifest = penstock.ray.sort(f"s3://{kind}/in/*{end}", f"s3://{kind}/out", by=by, parts=5, group_size="200K", **typed, **LOCAL)
     assert store.refused == [] and manifest.stages["gather"]["attempts"] == manifest.stages["gather"]["tasks"] + 1
     s3.get(f"{kind}/out", str(tmp_path / "out"), recursive=True)
     found = [batch for part in manifest.paths

@@ -57,6 +57,13 @@ KEYS = {
     pa.timestamp("ns", "Europe/Oslo"): when,
     pa.duration("ms"): when,
     pa.dictionary(pa.int32(), pa.string()): texts,
+    pa.dictionary(pa.uint32(), pa.string_view()): texts,
+    pa.dictionary(pa.int8(), pa.large_string(), ordered=True): texts,
+    pa.dictionary(pa.int16(), pa.int64()): near[pa.int64()],
+    pa.dictionary(pa.int8(), pa.float64()): floats,
+    pa.dictionary(pa.int8(), pa.date32(), ordered=True): days,
+    pa.dictionary(pa.uint8(), pa.decimal128(38, 3)): st.integers(-9, 9).map(decimal.Decimal),
+    pa.dictionary(pa.int64(), pa.bool_()): st.booleans(),
     pa.null(): st.none(),
 }
 OTHERS = {
@@ -75,8 +82,9 @@ OTHERS = {
 
 def column(draw, kind, values, rows):
     drawn = draw(st.lists(st.none() | values, min_size=rows, max_size=rows))
-    if isinstance(kind, pa.DictionaryType):
-        return pa.array(drawn, kind.value_type).dictionary_encode()
+    if isinstance(kind, pa.DictionaryType):  # the order of categories is that in which they are drawn
+        encoded = pa.array(drawn, kind.value_type).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(encoded.indices.cast(kind.index_type), encoded.dictionary, ordered=kind.ordered)
     return pa.array(drawn, kind)
 
 
@@ -94,6 +102,10 @@ def tables(draw):
     return pa.concat_tables([table.slice(a, b - a) for a, b in zip([0, *cuts], [*cuts, rows])])
 
 
+def plain_of(array):
+    return array.cast(pa.string()) if array.type == pa.string_view() else array
+
+
 def order_by_arrow(table, by, nulls):
     """pyarrow's stable sort, told where NaN and nulls belong: of these it has another opinion."""
     helpers, sort_keys = {}, []
@@ -102,7 +114,7 @@ def order_by_arrow(table, by, nulls):
         values = table[name].combine_chunks()
         kind = values.type
         if pa.types.is_dictionary(kind):
-            values = values.cast(kind.value_type)
+            values = values.indices if kind.ordered else plain_of(values.dictionary).take(values.indices)
         elif kind in (pa.string_view(), pa.binary_view()):
             values = values.cast(pa.string() if kind == pa.string_view() else pa.binary())
         elif kind == pa.float16():
@@ -171,6 +183,8 @@ def test_words_of_an_order():
         penstock.sort_batches(pa.table({"list": [[1]]}), by="list", memory="128M")
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         penstock.sort_batches([1, 2], by="a")
+    with pytest.raises(TypeError, match="batch.column"):
+        np.asarray(penstock.sort_batches(table, by="a", memory="128M"))
     with pytest.raises(ValueError, match="128M"):
         penstock.sort_batches(table, by="a", memory="1M")
 
@@ -212,6 +226,97 @@ def test_dictionaries_that_differ_from_batch_to_batch():
     table = pa.table({"d": pa.chunked_array(chunks)})
     found = pa.Table.from_batches(list(penstock.sort_batches(table, by="d", memory="128M")))
     assert found.schema == table.schema and found["d"].to_pylist() == ["a", "a", "b", "c"]
+
+
+def categories(words, values, ordered=True, index=pa.int8()):
+    return pa.DictionaryArray.from_arrays(pa.array([words.index(value) if value else None for value in values], index), words, ordered=ordered)
+
+
+@pytest.mark.parametrize("end", [".parquet", ".arrow"])
+@pytest.mark.parametrize("operation", ["sort", "merge", "hash", "range", "top", "batches"])
+def test_ordered_categories_have_their_order_in_every_operation(tmp_path, operation, end):
+    words = ["low", "mid", "high", "never"]
+    values = ["high", None, "low", "mid"] * 5 + ["low"]
+    table = pa.table({"c": categories(words, values), "n": range(21)})
+    expected = pa.concat_tables([table.take([i for i in range(21) if values[i] == word]) for word in ("low", "mid", "high", None)])
+    expected = expected.combine_chunks()
+    output, options = tmp_path / f"out{end}", dict(by="c", memory="128M")
+
+    def read(path):
+        found = pq.read_table(path) if end == ".parquet" else pa.ipc.open_file(path).read_all()
+        found.validate(full=True)
+        return found
+
+    if operation == "sort":
+        pq.write_table(table, tmp_path / "in.parquet", row_group_size=4)
+        penstock.sort_table(tmp_path / "in.parquet", output, **options)
+        penstock.sort_table([output, output], output, top=21, **options)
+        found = read(output).take(list(range(0, 12, 2)))
+        expected = expected.slice(0, 6)
+    elif operation == "merge":
+        penstock.merge_tables([expected.slice(0, 11), expected.slice(11)], output, **options)
+        found = read(output)
+    elif operation in ("hash", "range"):
+        names = penstock.partition_table(table, tmp_path / f"part-{{}}{end}", parts=2, how=operation, **options)
+        found = pa.concat_tables([read(name) for name in names])
+        if operation == "range":
+            ranks = [max(found.slice(0, read(names[0]).num_rows)["c"].combine_chunks().indices.to_pylist(), key=lambda i: 9 if i is None else i)]
+            assert [9 if i is None else i for i in read(names[1])["c"].combine_chunks().indices.to_pylist()] >= ranks
+        penstock.sort_table(found.sort_by("n"), output, **options)
+        found = read(output)
+    elif operation == "top":
+        found, expected = penstock.top_table(table, 9, **options), expected.slice(0, 9)
+    else:
+        found = pa.Table.from_batches(list(penstock.sort_batches(table, batch_rows=4, **options)))
+    assert found.schema.equals(table.schema) and found["c"].chunk(0).dictionary.to_pylist() == words
+    assert found["c"].to_pylist() == expected["c"].to_pylist() and (operation == "sort" or found["n"].to_pylist() == expected["n"].to_pylist())
+
+
+def test_ordered_categories_that_differ_are_refused():
+    chunks = [categories(words, words) for words in (["a", "b"], ["b", "a"])]
+    with pytest.raises(penstock.Unsupported, match="c: cannot order categories that differ from batch to batch .try: .*unify_dictionaries"):
+        penstock.top_table(pa.table({"c": pa.chunked_array(chunks)}), 2, by="c", memory="128M")
+    # In no order they are values.
+    unordered = pa.table({"c": pa.chunked_array([categories(words, words, ordered=False) for words in (["a", "b"], ["b", "a"])])})
+    assert penstock.top_table(unordered, 4, by="c", memory="128M")["c"].to_pylist() == ["a", "a", "b", "b"]
+    assert penstock.top_table(pa.table({"c": categories(["b", "a"], ["a", "b"])}), 4, by="c", memory="128M")["c"].to_pylist() == ["b", "a"]
+
+
+@pytest.mark.parametrize("kind, values", [
+    (pa.list_(pa.dictionary(pa.int8(), pa.int64())), [[3, 1], None, []]),
+    (pa.large_list(pa.dictionary(pa.uint32(), pa.string_view())), [["b"], ["a", None], None]),
+    (pa.list_(pa.list_(pa.dictionary(pa.int16(), pa.date32()))), [[[datetime.date(2020, 1, 1)]], [None, []], None])])
+def test_lists_of_dictionaries(kind, values):
+    from penstock._arrow import cast, plain
+    column = cast(pa.array(values, plain(kind)), kind)
+    assert column.type == kind and column.to_pylist() == values and column.slice(1).to_pylist() == values[1:]
+    table = pa.table({"n": [3, 1, 2], "x": column})
+    found = penstock.top_table(table.slice(0), 3, by="n", memory="128M")
+    assert found.schema == table.schema and found["x"].to_pylist() == [values[i] for i in (1, 2, 0)]
+
+
+def test_a_type_that_pyarrow_does_not_know_is_refused():
+    polars = pytest.importorskip("polars")
+    with pytest.raises(penstock.Unsupported, match="cannot take this table: .*cast to other types"):
+        penstock.sort_batches(polars.DataFrame({"a": polars.Series([1], dtype=polars.Int128)}), by="a", memory="128M")
+
+
+def test_sizes_of_encoded_values_are_those_of_plain_ones():
+    from penstock._arrow import batch_bytes, pieces
+    words = pa.array(["a" * 1000, "b"])
+    indices = pa.array([0, 1, None, 0] * 100, pa.int32())
+    dictionary = pa.DictionaryArray.from_arrays(indices, words)
+    plain = pa.record_batch({"x": words.take(indices)})
+    runs = pc.run_end_encode(words.take(indices))
+    views = pa.array(words.take(indices).to_pylist(), pa.string_view())
+    lists = pa.ListArray.from_arrays(list(range(0, 401, 4)), dictionary)
+    for column in (dictionary, runs, views, lists, dictionary.slice(8), pa.StructArray.from_arrays([dictionary], ["d"]), runs.slice(3)):
+        batch = pa.record_batch({"x": column})
+        share = len(column) / (100 if column is lists else 400)
+        assert 0.95 < batch_bytes(batch) / (share * batch_bytes(plain)) < 1.1, column.type
+        cut = list(pieces(batch, 20_000))
+        assert pa.Table.from_batches(cut).equals(pa.Table.from_batches([batch])) and len(cut) >= 9
+        assert all(batch_bytes(piece) <= 20_000 for piece in cut)
 
 
 # ---- More than memory.
@@ -433,13 +538,13 @@ def and_stop(function):
 
 holder = _written.Written if sys.argv[2] == "begin" else _written
 setattr(holder, sys.argv[2], and_stop(getattr(holder, sys.argv[2])))
-sys.exit(main(["sort", "in.csv", "--by", "id", "-o", "out.csv", "-S", "300M", "-T", "."]))
+sys.exit(main(["sort", "in.csv", "--by", "id", "-o", "out.arrow", "-S", "300M", "-T", "."]))
 """
 
 
 def test_a_signal_leaves_nothing(tmp_path):
     (tmp_path / "in.csv").write_text("id\n2\n1\n")
-    (tmp_path / "out.csv").write_text("old")
+    (tmp_path / "out.arrow").write_text("old")
 
     def run(*words):
         return subprocess.run([sys.executable, "-c", STOPPED, tmp_path, *map(str, words)], stderr=subprocess.PIPE, text=True)
@@ -449,14 +554,14 @@ def test_a_signal_leaves_nothing(tmp_path):
             done = run(place, int(number))
             assert done.returncode == -number
             assert done.stderr.endswith(f"penstock sort: stopped by {number.name}; the output is there only if it is complete\n")
-            assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"] and (tmp_path / "out.csv").read_text() == "old"
+            assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.arrow"] and (tmp_path / "out.arrow").read_text() == "old"
     assert run("begin", int(signal.SIGKILL)).returncode == -signal.SIGKILL
-    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.arrow"]
     # In the moment in which it replaces a file it has a name, which the next run removes.
     assert run("_link", int(signal.SIGKILL)).returncode == -signal.SIGKILL
     assert len(os.listdir(tmp_path)) == 3
-    penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.csv", by="id", memory="128M", temp=tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.csv"] and (tmp_path / "out.csv").read_text() == '"id"\n1\n2\n'
+    penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.arrow", by="id", memory="128M", temp=tmp_path)
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "out.arrow"] and pa.ipc.open_file(tmp_path / "out.arrow").read_all().to_pydict() == {"id": ["1", "2"]}
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5_000_001])
@@ -531,6 +636,13 @@ def large(tmp_path_factory):
     table = wide(600_000, 9)
     pq.write_table(table, folder / "in.parquet", row_group_size=table.num_rows)
     pq.write_table(table.sort_by("name"), folder / "sorted.parquet", row_group_size=table.num_rows)
+    words = pa.DictionaryArray.from_arrays(pa.array(np.arange(150_000) % 2, pa.int32()), ["a" * 1000, "b" * 1000])
+    for name, values in (("words", words), ("runs", pc.run_end_encode(words.cast(pa.string()).sort()))):
+        repeated = pa.table({"name": np.random.default_rng(1).integers(0, 1 << 60, len(words)), "d": values})
+        with pa.ipc.new_file(folder / f"{name}.arrow", repeated.schema) as writer:
+            writer.write_table(repeated)
+    repeated = repeated.set_column(1, "d", words.cast(pa.string()))
+    pyarrow.csv.write_csv(repeated, folder / "words.csv")
     np.random.default_rng(1).integers(0, 2**63, 8 << 20, dtype="u8").tofile(folder / "in.u64")
     yield folder
     shutil.rmtree(folder)
@@ -542,6 +654,11 @@ def large(tmp_path_factory):
     ('penstock.partition_table("in.parquet", "hash-{}.parquet", parts=4, **table)', 128),
     ('penstock.partition_table("in.parquet", "range-{}.parquet", parts=4, how="range", **table)', 128),
     ('penstock.top_table("in.parquet", 1000, **table)', 128),
+    ('penstock.sort_table("words.arrow", "out.parquet", **table)', 128),
+    ('penstock.sort_table("runs.arrow", "out.arrow", **table)', 128),
+    ('[None for _ in penstock.sort_batches("words.arrow", **table)]', 128),
+    ('penstock.partition_table("words.arrow", "hash-{}.parquet", parts=4, **table)', 128),
+    ('penstock.sort_table("words.csv", "out.parquet", types={"name": "int64"}, **table)', 128),
     ('penstock.sort_file("in.u64", "out.u64", format="u64", memory="33M", temp=".", progress=True)', 33),
     ('main(["sort", "in.parquet", "--by", "name", "-o", "out.parquet", "-S", "224M", "-T", "."])', 224)])
 def test_budgets_cover_arrow_and_python(large, call, most):

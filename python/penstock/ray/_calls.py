@@ -125,9 +125,9 @@ def _run(operation: str, inputs: Any, output: Any, *, parts: int | None, memory_
         engine.close()
 
 
-def sort(inputs: Any, output: str | os.PathLike[str], *, by: Any = None, nulls: str = "last", parts: int | None = None,
+def sort(inputs: Any, output: str | os.PathLike[str], *, by: Any = None, nulls: str | None = None, parts: int | None = None,
          memory_per_task: int | str = "2G", tasks_per_node: int | None = None, group_size: int | str | None = None, temp: Any = None,
-         address: str | None = None, progress: Progress = None, output_format: str | None = None, row_group: int = 1 << 20,
+         address: str | None = None, progress: Progress = None, output_format: str | None = None, row_group: int | None = None,
          **options: Any) -> Manifest:
     """Sorts files into parts, whose order is that of their numbers; equal items keep the order of the inputs. With `by` the inputs are
     tables, as sort_table() has them, and without it items, of what `format`, `dtype`, `key` and their like say."""

@@ -14,7 +14,11 @@ from typing import Any, Iterator, Sequence
 
 from .. import _penstock
 from .._files import Report, _Bar
-from .._tables import Batches, _Budget, _Input, _format, _keys, _open_file, _parquet_batches, _pool, _pyarrow, _rows, _write
+from .. import _csv
+from .._arrow import UNSUPPORTED, Columns, has_order, pyarrow
+from .._errors import exception
+from .._tables import (_ORDERS, Batches, _Budget, _Input, _Reads, _format, _keys, _open_file, _parquet_batches, _pool, _rows,
+                       _write, _writer_options, check_no_writer)
 from . import gather, storage, tasks
 from .job import Group, Input, Job, MiB, Piece
 
@@ -22,22 +26,38 @@ SUFFIXES = {"parquet": ".parquet", "ipc": ".arrow", "csv": ".csv"}
 SAMPLED_MAX = 4  # row groups that are looked at, of those of a part
 
 
-def table_of(paths: list[str], by: Any, nulls: str, output_format: str | None, row_group: int,
-             options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a job has to know of its tables, and the options that are not theirs."""
+def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | None, row_group: int | None,
+             options: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What a job has to know of its tables, and the options that are not theirs. None: rows of CSV that go as text, as the options say."""
     kind = options.pop("format", None)
     kinds = {_format(path, kind) for path in paths}
     if len(kinds) != 1:
         raise ValueError(f"the inputs are of several kinds ({', '.join(sorted(kinds))}): say format=")
-    if row_group < 1:
-        raise ValueError(f"a row group has at least one row, not {row_group}")
     [found] = kinds
     if output_format is not None and output_format not in SUFFIXES:
         raise ValueError(f"output_format must be one of {', '.join(SUFFIXES)}, not {output_format!r}")
-    keys = [[one] if isinstance(one, str) else list(one) for one in ([by] if isinstance(by, str) else by)]
+    reads = _Reads(options.pop("separator", None), options.pop("types", None))
     kept = {name: options.pop(name) for name in list(options) if name != "_faults"}
-    return {"format": found, "by": keys, "nulls": nulls, "output_format": output_format or found, "row_group": row_group,
+    made = output_format or found
+    is_text = found == made == "csv"
+    if is_text:
+        check_no_writer(kept)
+    row_group, kept = _writer_options(made, row_group, reads.separator, kept)
+    if is_text:
+        keys = _csv.words_of_keys(by, _ORDERS, nulls, reads.types)
+        return None, options | {"csv": True, "header": True, "key": keys, "separator": reads.separator}
+    if found != "csv":
+        reads.refuse(f"{found}, which is no CSV")
+    # A job is JSON: types are words.
+    types = {name: str(kind) for name, kind in _csv.types_of(reads.types).items()}
+    _csv.types_of(types)
+    return {"format": found, "by": [[one] if isinstance(one, str) else list(one) for one in ([by] if isinstance(by, str) else by)],
+            "nulls": nulls or "last", "output_format": made, "row_group": row_group, "separator": reads.separator, "types": types,
             "options": kept}, options
+
+
+def _open_table(path: str, table: dict[str, Any], budget: _Budget) -> _Input:
+    return _open_file(storage.to_read(path), table["format"], budget, _Reads(table["separator"], table["types"] or None))
 
 
 def native_bytes(memory: int) -> int:
@@ -46,7 +66,7 @@ def native_bytes(memory: int) -> int:
 
 
 def _parquet(path: str) -> Any:
-    return _pyarrow("parquet").ParquetFile(storage.to_read(path), buffer_size=256 << 10, pre_buffer=False)
+    return pyarrow("parquet").ParquetFile(storage.to_read(path), buffer_size=256 << 10, pre_buffer=False)
 
 
 def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memory: int) -> tuple[list[Group], int]:
@@ -56,10 +76,11 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
     size = rows = total = 0
     first = None
     for number, each in enumerate(inputs):
-        opened = _open_file(storage.to_read(each.path), table["format"], _Budget(128 * MiB))
+        opened = _open_table(each.path, table, _Budget(128 * MiB))
         if first is None:
             first = opened.schema
             _keys([tuple(key) for key in table["by"]], table["nulls"], first)
+            _refuse_orders(first)
         elif not opened.schema.equals(first):
             raise ValueError(f"the tables differ in their columns:\n{first}\nand, of {each.path},\n{opened.schema}")
         parts: list[tuple[Piece, int, int]] = []
@@ -84,10 +105,17 @@ def groups_of(inputs: list[Input], table: dict[str, Any], group_bytes: int, memo
     return groups, total
 
 
-def _schema(job: Job) -> tuple[Any, Any]:
+def _refuse_orders(schema: Any) -> None:
+    """Refuses categories in order, of which each task would see others."""
+    for field in schema:
+        if has_order(field.type):
+            attempted, hint = "order categories on a cluster", "their text or their numbers as a column"
+            raise exception(UNSUPPORTED, f"{field.name}: cannot {attempted} (try: {hint})", attempted, field.name, 0, hint)
+
+
+def _columns(job: Job) -> Columns:
     assert job.table is not None
-    opened = _open_file(storage.to_read(job.inputs[0].path), job.table["format"], _Budget(128 * MiB))
-    return opened.schema, opened.plain
+    return _open_table(job.inputs[0].path, job.table, _Budget(128 * MiB)).columns
 
 
 def _by(job: Job) -> list[tuple[str, ...]]:
@@ -103,19 +131,19 @@ def _batches(job: Job, pieces: Sequence[Piece], budget: _Budget) -> Iterator[Any
             file = _parquet(path)
             yield from _parquet_batches(file, budget, range(piece.begin, piece.end))
         else:
-            yield from _open_file(storage.to_read(path), job.table["format"], budget)._batches
+            yield from _open_table(path, job.table, budget)._batches
 
 
-def _slice(job: Job, batches: Iterator[Any], schema: Any, plain: Any, budget: _Budget, path: str, temp: str,
+def _slice(job: Job, batches: Iterator[Any], columns: Columns, budget: _Budget, path: str, temp: str,
            options: _penstock.SliceFilesOptions) -> dict[str, Any]:
     assert job.table is not None
     files = _penstock.FilesOptions()
     files.set_paths([], os.fsencode(path), [os.fsencode(temp)])
     files.items.name = "rows"
     files.memory_bytes = budget.native
-    rows = _rows(plain, _keys(_by(job), job.table["nulls"], schema), budget)
-    source = _Input(schema, batches, budget)
-    with Batches(_penstock.slice_rows(files, options, rows, 1), [source], schema, plain, _Bar(tasks.go_on), True) as run:
+    rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
+    source = _Input(columns.schema, batches, budget)
+    with Batches(_penstock.slice_rows(files, options, rows, 1), [source], columns, _Bar(tasks.go_on), True) as run:
         for _ in run:
             pass
     report = run.report
@@ -126,7 +154,7 @@ def _slice(job: Job, batches: Iterator[Any], schema: Any, plain: Any, budget: _B
 def slice_group(job: Job, group: int, path: str, options: _penstock.SliceFilesOptions) -> dict[str, Any]:
     with _pool:
         budget = _Budget(job.native_bytes)
-        return _slice(job, _batches(job, job.groups[group].pieces, budget), *_schema(job), budget, path, os.path.dirname(path), options)
+        return _slice(job, _batches(job, job.groups[group].pieces, budget), _columns(job), budget, path, os.path.dirname(path), options)
 
 
 # ---- The sample: rows by chance, of which the columns of the key alone are read, and made rows of the library without a payload.
@@ -140,11 +168,10 @@ def take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byte
 def _take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[bytes, int, int]]:
     """Places [first, last) of so many stretches of all rows."""
     assert job.table is not None
-    pa = _pyarrow()
-    schema, plain = _schema(job)
+    pa = pyarrow()
+    schema = _columns(job).schema
     names = [key[0] for key in _by(job)]
-    columns = [schema.get_field_index(name) for name in dict.fromkeys(names)]
-    schema, plain = (pa.schema([each.field(at) for at in columns]) for each in (schema, plain))
+    columns = Columns(pa.schema([schema.field(name) for name in dict.fromkeys(names)]))
     chance = random.Random(first)
     # Units that are read: row groups, or whole files. Group, rows before it there, where it is, and how many rows.
     units = [(number, piece, at) for number, group in enumerate(job.groups) for piece in group.pieces
@@ -168,27 +195,27 @@ def _take_sample(job: Job, first: int, last: int, places: int) -> list[tuple[byt
         if job.table["format"] == "parquet":
             table = _parquet(path).read_row_group(at, columns=list(dict.fromkeys(names)), use_threads=False)
         else:
-            opened = _open_file(storage.to_read(path), job.table["format"], _Budget(128 * MiB))
+            opened = _open_table(path, job.table, _Budget(128 * MiB))
             table = pa.Table.from_batches(opened._batches, opened.schema)
-        table = table.select(schema.names)
+        table = table.select(columns.schema.names)
         if not table.num_rows:
             continue
         places_here = sorted({int(share * table.num_rows) for share in shares})
         before = sum(rows[other] for other in range(unit) if units[other][0] == number) if job.table["format"] == "parquet" else 0
-        keys = _encode(job, table.take(pa.array(places_here)).combine_chunks(), schema, plain)
+        keys = _encode(job, table.take(pa.array(places_here)).combine_chunks(), columns)
         found += [(key, number, before + place) for key, place in zip(keys, places_here)]
         tasks.go_on()
     return found
 
 
-def _encode(job: Job, table: Any, schema: Any, plain: Any) -> list[bytes]:
+def _encode(job: Job, table: Any, columns: Columns) -> list[bytes]:
     """Each row as the library has it, its key alone: what a cut is."""
     budget = _Budget(128 * MiB)
     options = _penstock.SliceFilesOptions()
     options.parts = 1
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = os.path.join(folder, "keys")
-        _slice(job, iter(table.to_batches()), schema, plain, budget, path, folder, options)
+        _slice(job, iter(table.to_batches()), columns, budget, path, folder, options)
         with open(path, "rb") as file:
             data = file.read()
     keys, at = [], 0
@@ -205,18 +232,18 @@ def _encode(job: Job, table: Any, schema: Any, plain: Any) -> list[bytes]:
 def write_part(job: Job, part: int, path: str, slices: list[gather.Here], temp: str) -> dict[str, Any]:
     assert job.table is not None
     with _pool:
-        schema, plain = _schema(job)
+        columns = _columns(job)
         budget = _Budget(job.native_bytes)
         files = _penstock.FilesOptions()
         files.set_paths([], b"-", [os.fsencode(temp)])
         files.items.name = "rows"
         files.memory_bytes, files.decompress = budget.native, False
-        rows = _rows(plain, _keys(_by(job), job.table["nulls"], schema), budget)
+        rows = _rows(columns.plain, _keys(_by(job), job.table["nulls"], columns.schema), budget)
         feed = gather._add_slices(job, files, slices, b"")
-        return tasks.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, schema, plain, budget))
+        return tasks.with_fed(files, feed, lambda: _write_rows(job, path, files, rows, columns, budget))
 
 
-def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penstock.Rows, schema: Any, plain: Any, budget: _Budget) -> dict[str, Any]:
+def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penstock.Rows, columns: Columns, budget: _Budget) -> dict[str, Any]:
     assert job.table is not None
     ends: list[str] = []
     names = list(dict.fromkeys(key[0] for key in _by(job)))
@@ -236,8 +263,8 @@ def _write_rows(job: Job, path: str, files: _penstock.FilesOptions, rows: _penst
             ends.append(key_of(last))
 
     run = _penstock.sort_rows_checked(files, gather._sort_options(), rows)
-    with Batches(run, [], schema, plain, _Bar(tasks.go_on), True) as batches, storage.to_write(path) as to:
-        _write(to, job.table["output_format"], seen(iter(batches)), schema, budget, job.table["row_group"], job.table["options"])
+    with Batches(run, [], columns, _Bar(tasks.go_on), True) as batches, storage.to_write(path) as to:
+        _write(to, job.table["output_format"], seen(iter(batches)), columns.schema, budget, job.table["row_group"], job.table["options"])
     report = batches.report
     assert isinstance(report, Report)
     told = report.to_dict()

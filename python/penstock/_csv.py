@@ -1,0 +1,190 @@
+"""CSV. From CSV to CSV rows go as text, by the operations on files: every byte stays. Where the other side is no CSV, fields become columns:
+strings, of which some are read as other types on request."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Iterator, Mapping
+
+from . import _penstock
+from ._arrow import pyarrow
+from ._errors import exception
+from ._stream import Stream
+from ._stream import open as open_stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+OUT_OF_MEMORY, CORRUPT = 4, 8  # the places of their exceptions among the codes
+HEADER_BYTES_MAX = 1 << 20
+COMPRESSED = (".gz", ".zst", ".zstd", ".lz4", ".xz", ".bz2")
+_READS = {"delimiter", "sep", "quotechar", "quote_char", "encoding", "dtype", "dtypes", "column_types", "schema", "na_values", "null_values",
+          "read_options", "parse_options", "convert_options"}
+
+
+def refuse_reading_words(options: Mapping[str, Any]) -> None:
+    """Refuses what other readers of CSV take, before it reaches a writer."""
+    for name in options:
+        if name in _READS:
+            raise TypeError(f"{name}= is no option of a writer; of a reader of CSV there are separator= and types=")
+
+
+# ---- Rows as text.
+
+
+def _letter(kind: Any) -> str:
+    """The letter of --key that compares text as values of a type; "" for text itself."""
+    pa = pyarrow()
+    types = pa.types
+    if types.is_integer(kind) or types.is_decimal(kind):
+        return "n"
+    if types.is_floating(kind):
+        return "g"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind):
+        return ""
+    raise ValueError(f"rows of CSV are ordered as text or numbers, not as {kind}: dates and times of ISO 8601 have their order as text; "
+                     "a .parquet output takes every type")
+
+
+def words_of_keys(by: Any, orders: Mapping[str, bool], nulls: str | None, types: Mapping[str, Any] | None) -> list[str]:
+    """Keys as --key has them, "price:n:r"."""
+    asked = {name: _letter(kind) for name, kind in types_of(types).items()}
+    unused = dict(asked)
+    if nulls is not None:
+        raise ValueError("rows of CSV have no nulls: an empty field is empty text, which comes first; nulls= is for tables of other kinds")
+    keys = []
+    for one in [by] if isinstance(by, str) else list(by):
+        name, *words = [one] if isinstance(one, str) else one
+        for word in words:
+            if word not in orders:
+                raise ValueError(f"rows of CSV are 'ascending' or 'descending', not {word!r}; they have no nulls")
+        letter = asked.get(name, "")
+        unused.pop(name, None)
+        keys.append(name + (f":{letter}" if letter else "") + (":r" if words and orders[words[-1]] else ""))
+    if not keys:
+        raise ValueError("by= names no column")
+    if unused:
+        raise ValueError(f"types= names {min(unused)!r}, which is no key of by=: from CSV to CSV fields stay as they are")
+    return keys
+
+
+def set_items(items: _penstock.ItemFormat, keys: list[str], separator: str | None) -> None:
+    items.name, items.csv, items.header_lines, items.keys = "lines", True, 1, keys
+    items.separator = check_separator(separator)
+
+
+# ---- Fields as columns.
+
+
+def types_of(types: Mapping[str, Any] | None) -> dict[str, Any]:
+    if types is None:
+        return {}
+    if not isinstance(types, Mapping):
+        raise TypeError(f"types= maps names of columns to types of Arrow, such as {{'id': 'int64'}}; it is no {type(types).__name__}")
+    return {name: pyarrow().type_for_alias(kind) if isinstance(kind, str) else kind for name, kind in types.items()}
+
+
+def check_separator(separator: str | None) -> str | None:
+    if separator is not None and (not isinstance(separator, str) or len(separator.encode()) != 1):
+        raise ValueError(f"separator= is one character of ASCII, not {separator!r}")
+    return separator
+
+
+class _Rest(io.RawIOBase):
+    """The bytes of a file, some of which were read to look at them."""
+
+    def __init__(self, head: bytes, parts: Iterator[bytes]) -> None:
+        super().__init__()
+        self._ready = memoryview(head)
+        self._parts = parts
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        if not self._ready:
+            self._ready = memoryview(next(self._parts, b""))
+        size = min(len(into), len(self._ready))
+        into[:size] = self._ready[:size]
+        self._ready = self._ready[size:]
+        return size
+
+
+def _parts(source: Any) -> Iterator[bytes]:
+    """The bytes of a path, decompressed, or of an open file of Python's."""
+    if hasattr(source, "read"):
+        file = source
+    elif stat.S_ISREG(os.stat(source).st_mode) and not _penstock.is_compressed(os.fsencode(source)):
+        file = open(source, "rb", buffering=0)
+    else:
+        file = open_stream(source, memory="4M")
+    with contextlib.nullcontext() if file is source else file:
+        yield from file.chunks("1M") if isinstance(file, Stream) else iter(lambda: file.read(1 << 20), b"")
+
+
+def _row_bytes(text: bytes) -> int:
+    """The bytes of the first row, which ends at a line end behind an even number of quotes; 0 if it does not."""
+    end = quotes = 0
+    while (at := text.find(b"\n", end) + 1) > 0:
+        quotes += text.count(b'"', end, at)
+        end = at
+        if quotes % 2 == 0:
+            return end
+    return 0
+
+
+def open_columns(source: Any, separator: str | None, types: Mapping[str, Any] | None, block_bytes: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """Reads CSV as columns of strings, and of the given types. An empty field is an empty string, and a null of other types."""
+    pa, csv = pyarrow(), pyarrow("csv")
+    name = str(getattr(source, "name", source))
+    parts = _parts(source)
+    head = b""
+    for part in parts:
+        head += part
+        if _row_bytes(head):
+            break
+        if len(head) > HEADER_BYTES_MAX:
+            raise exception(CORRUPT, f"{name}: cannot find the end of its header", "find the end of its header", name, 0, "")
+    asked = types_of(types)
+    parse = {"delimiter": check_separator(separator) or ",", "newlines_in_values": True}
+
+    def failed(error: Exception) -> Exception:
+        text = str(error)
+        code, attempted, hint = CORRUPT, f"read it as CSV: {text}", "rows with as many fields as the header; an output of CSV keeps any rows"
+        if isinstance(error, UnicodeDecodeError):
+            attempted, hint = "read its header, which is not UTF-8", "a header in UTF-8; an output of CSV keeps any bytes"
+        elif "straddl" in text:
+            code, attempted, hint = OUT_OF_MEMORY, f"read a row of more than {block_bytes} bytes", "a larger memory="
+        elif "UTF8" in text:
+            hint = "types={name: 'binary'} for columns that are not UTF-8"
+        elif "conversion error" in text:
+            hint = "another type in types=; without one the fields are strings"
+        return exception(code, f"{name}: cannot {attempted} (try: {hint})", attempted, name, 0, hint)
+
+    try:
+        if not head.strip(b"\xef\xbb\xbf\r\n"):
+            raise pa.ArrowInvalid("it has no header")
+        row = head[:_row_bytes(head) or len(head)]
+        names = csv.read_csv(pa.py_buffer(row), csv.ReadOptions(block_size=2 * HEADER_BYTES_MAX), csv.ParseOptions(**parse)).schema.names
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise failed(error) from None
+    if unknown := [each for each in asked if each not in names]:
+        raise ValueError(f"types= names a column {unknown[0]!r}; columns are {', '.join(names)}")
+    try:
+        reader = csv.open_csv(
+            pa.PythonFile(io.BufferedReader(_Rest(head, parts)), "r"), csv.ReadOptions(block_size=block_bytes),
+            csv.ParseOptions(**parse, ignore_empty_lines=len(names) > 1),  # an empty line is a row of one empty field
+            csv.ConvertOptions(column_types={each: asked.get(each, pa.string()) for each in names}, null_values=[""], strings_can_be_null=False))
+    except pa.ArrowInvalid as error:
+        raise failed(error) from None
+
+    def batches() -> Iterator[Any]:
+        try:
+            yield from reader
+        except pa.ArrowInvalid as error:
+            raise failed(error) from None
+
+    return reader.schema, batches()
