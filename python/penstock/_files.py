@@ -9,7 +9,6 @@ import logging
 import operator
 import os
 import re
-import stat
 import sys
 from typing import Any, Callable, Iterable, Iterator, TypeAlias, TypedDict, Unpack
 
@@ -167,18 +166,9 @@ def _path(path: Path) -> bytes:
     return b"/dev/fd/%d" % operator.index(path)
 
 
-def _refuse_npy(path: bytes) -> None:
-    """A file of np.save() has a header, which would be sorted among the items."""
-    with contextlib.suppress(OSError):  # the operation finds what is wrong
-        if stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "rb", buffering=0) as file:
-                if file.read(6) == b"\x93NUMPY":
-                    name = os.fsdecode(path)
-                    raise ValueError(f"{name}: has a header of np.save() in front of its items: write them by np.load({name!r}, mmap_mode='r').tofile(), "
-                                     "or sort an array that fits in memory by sort()")
-
-
 def _list(paths: Any) -> list[Any]:
+    if isinstance(paths, np.ndarray) and paths.dtype.kind in "OSU":
+        return paths.ravel().tolist()
     if isinstance(paths, (str, bytes, os.PathLike)) or hasattr(paths, "__index__") or hasattr(paths, "read") or not hasattr(paths, "__iter__"):
         return [paths]
     return list(paths)
@@ -213,8 +203,6 @@ def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any
     left = dict(options)
     files = _penstock.FilesOptions()
     paths = [_path(path) for path in _list(inputs)]
-    for path in paths:
-        _refuse_npy(path)
     files.set_paths(paths, _path(output), [_path(path) for path in _list(left.pop("temp", []))])
     _items(files.items, left)
     set_options(files, {"memory_bytes": "memory"}, memory_bytes=size_bytes(left.pop("memory", "1G")))

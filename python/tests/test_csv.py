@@ -123,7 +123,7 @@ def test_keys_of_rows_are_text_or_numbers_on_request(tmp_path):
 
 
 @pytest.mark.parametrize("operation", ["sort_table", "merge_tables", "partition_table"])
-def test_what_rows_of_csv_cannot_have_is_refused(tmp_path, operation):
+def test_options_that_rows_of_csv_do_not_have_are_refused(tmp_path, operation):
     source = write(tmp_path / "in.csv", "a,b\n2,1\n1,2\n")
     more = dict(parts=2) if operation == "partition_table" else {}
 
@@ -214,7 +214,7 @@ def test_types_of_columns_are_on_request(tmp_path):
 
 @pytest.mark.parametrize("text, words", [("", "it has no header"), ("a,b\n1,2,3\n", "as many fields"), ("a,b\n1\n", "as many fields"),
                                          ("a\n" + "x" * (20 << 20) + "\n", "a larger memory"), ("x" * (3 << 20), "end of its header")])
-def test_what_is_no_table_is_refused(tmp_path, text, words):
+def test_broken_tables_are_refused(tmp_path, text, words):
     write(tmp_path / "in.csv", text)
     with pytest.raises((penstock.Corrupt, penstock.OutOfMemory), match=f"in.csv: cannot .*{words}"):
         penstock.sort_table(tmp_path / "in.csv", tmp_path / "out.parquet", by="a", memory="128M")

@@ -657,7 +657,6 @@ def large(tmp_path_factory):
     ('penstock.sort_table("words.arrow", "out.parquet", **table)', 128),
     ('penstock.sort_table("runs.arrow", "out.arrow", **table)', 128),
     ('[None for _ in penstock.sort_batches("words.arrow", **table)]', 128),
-    ('penstock.partition_table("words.arrow", "hash-{}.parquet", parts=4, **table)', 128),
     ('penstock.sort_table("words.csv", "out.parquet", types={"name": "int64"}, **table)', 128),
     ('penstock.sort_file("in.u64", "out.u64", format="u64", memory="33M", temp=".", progress=True)', 33),
     ('main(["sort", "in.parquet", "--by", "name", "-o", "out.parquet", "-S", "224M", "-T", "."])', 224)])

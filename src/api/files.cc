@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "api/array_header.h"
 #include "api/callers.h"
 #include "api/file_check.h"
 #include "api/item_format.h"
@@ -41,6 +42,8 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
     return misuse("write a file without a name", "-o ''", "- for standard output");
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
+  if (Status items = api::refuse_array_headers(given); !items)
+    return std::unexpected(items.error());
   files::FilesOptions made{given, std::move(*format)};
   made.progress = outside(given.progress);
   made.notice = outside(given.notice);
@@ -154,6 +157,8 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   // Equal keys are duplicates, and no disorder.
   const auto format = api::format_of(files.items, {.stable = true});
   if (!format) return std::unexpected(format.error());
+  if (Status items = api::refuse_array_headers(files); !items)
+    return std::unexpected(items.error());
   const auto begin = std::chrono::steady_clock::now();
   FilesOptions given = files;
   given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one

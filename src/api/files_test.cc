@@ -210,6 +210,34 @@ TEST_F(PublicFiles, WordsThatMakeNoSenseAreNamedAsOptions) {
   EXPECT_NE(done.error().message().find("--csv"), std::string::npos) << done.error().message();
 }
 
+TEST_F(PublicFiles, AHeaderOfNumPyIsNoItemInAnyOperation) {
+  const std::string npy("\x93NUMPY\x01\0v\0{'descr': '<u8', }", 40);
+  write("x.npy", npy);
+  FilesOptions files{.inputs = {path("x.npy")},
+                     .output = path("x.npy"),
+                     .items = {.name = "u64"},
+                     .temp_directories = {path("temporaries")}};
+  FilesOptions parts = files, pair = files, lines = files;
+  parts.output = path("p-{}");
+  pair.inputs.push_back(path("in"));
+  lines.items = {};
+  FilesOptions line_pair = pair;
+  line_pair.items = {};
+  const auto failed = [](const auto& result) {
+    return result ? std::string("done") : result.error().message();
+  };
+  for (const std::string& said :
+       {failed(sort_files(files, {})), failed(sort_files(lines, {})),
+        failed(plan_sort_files(files, {})), failed(merge_files(pair, {})),
+        failed(partition_files(parts, {.parts = 2})),
+        failed(group_files(files, {.aggregates = {.count = true}})), failed(join_files(pair, {})),
+        failed(join_lines(line_pair, {.keys = {{{"1"}, {"1"}}}})), failed(check_file(files, 1))})
+    EXPECT_NE(said.find("np.load("), said.npos) << said;
+  EXPECT_EQ(text("x.npy"), npy);
+  files.source.decompress = false;
+  EXPECT_TRUE(sort_files(files, {}).has_value()) << "bytes that are meant";
+}
+
 TEST_F(PublicFiles, LinesAreOrderedByTheLettersOfGnuSort) {
   write("text", "b 10\na 9\nc 100\n");
   FilesOptions given = options("text", "lines");
