@@ -82,6 +82,10 @@ enum penstock_policy {
 };
 enum penstock_side { PENSTOCK_PRODUCER = 0, PENSTOCK_CONSUMER = 1 };
 
+/* Copies from front to back, whatever the size; returns the end of what was written. Either end, or both, may be a stream's
+ * pointer. The pieces do not overlap. */
+PENSTOCK_API void* penstock_copy(void* to, const void* from, size_t bytes);
+
 /* Calls work(context) in this thread, and returns what it returns; or, where an access by a stream's pointer in it
  * meets an error of a stream of PENSTOCK_POLICY_RECOVER, that error's code. Then `work` was left at
  * that instruction: it must own nothing at the time (no locks, no memory of its own to free). */

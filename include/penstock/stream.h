@@ -41,6 +41,10 @@ class RemapStreamCore;
 enum class Side : uint8_t { producer, consumer };
 
 // A plain pointer to bytes that a function makes, block by block, when they are first touched.
+// Copies from front to back, whatever the size; returns the end of what was written. Either end, or both, may be a stream's
+// pointer, of any comeback. REQUIRES: the pieces do not overlap.
+std::byte* copy(void* to, const void* from, size_t bytes);
+
 //
 // The consumer reads at begin(), almost sequentially: after touching block x it may come back to
 // blocks x - comeback_blocks and later. Its fault in a block calls the producer, in the consumer's

@@ -144,6 +144,10 @@ void penstock_writer_close(penstock_writer* writer) {
 }
 
 int penstock_stream_open(const penstock_stream_options* options, penstock_stream** stream) {
+void* penstock_copy(void* to, const void* from, size_t bytes) {
+  return copy(to, from, bytes);
+}
+
   return opened(stream, [&]() -> Result<RemapStream> {
     const auto made = stream_options<RemapStream::Options>(options);
     if (!made) return std::unexpected(made.error());

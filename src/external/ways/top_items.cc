@@ -14,10 +14,10 @@
 #include "files/file_io.h"
 #include "files/memory_plan.h"
 #include "os/memory.h"
+#include "penstock/stream.h"
 #include "record/codec.h"
 #include "sort/in_place/in_place_sort.h"
 #include "sort/item.h"
-#include "stream/copy_forward.h"
 #include "stream/file_writer.h"
 
 // The naive way sorts everything and cuts off what nobody asked for. The textbook way keeps a heap
@@ -238,7 +238,7 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
   for (uint64_t done = 0; done < stored.bytes;) {
     if (status = context.pulse(); !status) return std::unexpected(status.error());
     const auto piece = std::min<uint64_t>(piece_bytes, stored.bytes - done);
-    to = stream::copy_forward(to, bytes + done, piece);
+    to = penstock::copy(to, bytes + done, piece);
     done += piece;
   }
   if (status = (*writer)->finish(stored.bytes); !status) return std::unexpected(status.error());
@@ -453,7 +453,7 @@ Result<Stored> top_texts(Context& context, const std::vector<Piece>& pieces, uin
   std::byte* to = begin;
   Stored stored;
   status = top.finish([&](std::string_view item) -> Status {
-    to = stream::copy_forward(to, item.data(), item.size());
+    to = penstock::copy(to, item.data(), item.size());
     if (++stored.items % items_between_pulses != 0) return {};
     if (auto fine = (*writer)->status(); !fine) return fine;
     return context.pulse();
@@ -533,7 +533,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
           [&](const T* encoded, const T* original, size_t count) -> Result<bool> {
             for (size_t i = 0; i < count; ++i) {
               if (scatter::key_of(encoded[i]) > limit.number) continue;
-              to = stream::copy_forward(to, original + i, sizeof(T));
+              to = penstock::copy(to, original + i, sizeof(T));
               ++stored.items;
               stored.sum += sorting::sum_of_one(encoded[i]);
             }
@@ -545,7 +545,7 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
     const record::ItemOrder order = options.order();
     status = for_each_item(context, readers, pieces, [&](const Cursor& cursor) -> Result<bool> {
       if (compare(order, cursor, limit) > 0) return true;
-      to = stream::copy_forward(to, cursor.item().data(), cursor.item().size());
+      to = penstock::copy(to, cursor.item().data(), cursor.item().size());
       if (cursor.lacks_newline()) *to++ = std::byte(options.format.line_end);
       stored.sum += sum_of_item(options.format, cursor.item());
       if (++stored.items % items_between_pulses != 0) return true;

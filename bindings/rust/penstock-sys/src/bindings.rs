@@ -40,6 +40,13 @@ pub const PENSTOCK_PRODUCER: penstock_side = 0;
 pub const PENSTOCK_CONSUMER: penstock_side = 1;
 pub type penstock_side = core::ffi::c_uint;
 extern "C" {
+    pub fn penstock_copy(
+        to: *mut core::ffi::c_void,
+        from: *const core::ffi::c_void,
+        bytes: usize,
+    ) -> *mut core::ffi::c_void;
+}
+extern "C" {
     pub fn penstock_recover(
         work: ::core::option::Option<
             unsafe extern "C" fn(context: *mut core::ffi::c_void) -> core::ffi::c_int,
