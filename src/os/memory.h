@@ -13,7 +13,10 @@
 
 namespace penstock::os {
 
+// The page size that all arithmetic takes for granted; reserve() refuses a kernel with another.
 inline constexpr size_t page_bytes = 4096;
+// Errors: unsupported, where that is not the kernel's page size.
+Status check_page_bytes(uint64_t kernel_page_bytes);
 inline constexpr size_t huge_page_bytes = size_t{2} << 20;
 
 // Address space of our own, inaccessible (PROT_NONE) until something is mapped into it; released on

@@ -79,12 +79,22 @@ int protection_of(Protection access) {
 
 }  // namespace
 
+Status check_page_bytes(uint64_t kernel_page_bytes) {
+  if (kernel_page_bytes == page_bytes) return {};
+  return failure(ErrorCode::unsupported,
+                 "work on a kernel with pages of " + std::to_string(kernel_page_bytes) + " bytes",
+                 "penstock", "a kernel with pages of 4096 bytes");
+}
+
 Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
   const std::string attempted = "reserve " + std::to_string(bytes) + " bytes of address space";
   constexpr uint64_t bytes_max = uint64_t{1} << 62;
   if (bytes == 0 || bytes > bytes_max || alignment > bytes_max ||
       (alignment & (alignment - 1)) != 0)
     return failure(ErrorCode::invalid_argument, attempted);
+  static const auto kernel_page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (Status usable = check_page_bytes(kernel_page_bytes); !usable)
+    return std::unexpected(std::move(usable.error()));
   const Generation now = Generation::now();
   if (!now)
     return failure(ErrorCode::out_of_memory, attempted, {},

@@ -67,6 +67,18 @@ TEST(Reservation, RefusesNonsense) {
   EXPECT_EQ(too_large.error().code, ErrorCode::out_of_memory);
 }
 
+TEST(Reservation, AKernelWithPagesOfAnotherSizeIsRefused) {
+  EXPECT_TRUE(check_page_bytes(4096));
+  for (const uint64_t bytes : {16 * KiB, 64 * KiB}) {
+    const Status refused = check_page_bytes(bytes);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(refused.error().message(), "penstock: cannot work on a kernel with pages of " +
+                                             std::to_string(bytes) +
+                                             " bytes (try: a kernel with pages of 4096 bytes)");
+  }
+}
+
 TEST(Reservation, MovesItsOwnership) {
   auto first = Reservation::reserve(page_bytes).value();
   std::byte* const begin = first.begin();
