@@ -71,6 +71,16 @@ static void errors(void) {
   EXPECT(penstock_sort(few, 2, PENSTOCK_U64, (const struct penstock_sort_options*)(void*)&older) ==
          PENSTOCK_INVALID_ARGUMENT);
   EXPECT(penstock_sort(few, 2, 99, NULL) == PENSTOCK_INVALID_ARGUMENT);
+  /* A length that was not given, and blocks that are too large. */
+  struct penstock_stream_options shape = {.size = sizeof shape};
+  penstock_stream* stream = NULL;
+  penstock_process_stream* process_stream = NULL;
+  EXPECT(penstock_stream_open(&shape, &stream) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(penstock_process_stream_open(&shape, PENSTOCK_PRODUCER, &process_stream) ==
+         PENSTOCK_INVALID_ARGUMENT);
+  shape.bytes = 1;
+  shape.block_bytes = (size_t)4 << 30;
+  EXPECT(penstock_stream_open(&shape, &stream) == PENSTOCK_INVALID_ARGUMENT);
   penstock_reader_close(NULL);
   penstock_writer_close(NULL);
   penstock_stream_close(NULL);

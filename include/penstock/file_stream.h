@@ -33,7 +33,7 @@ class File;
 }
 
 struct FileReaderOptions {
-  size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+  size_t block_bytes = 2 * MiB;  // a power of two, 4 KiB to 1 GiB
   // Requests in flight while the code computes (one more while it waits); at least 1. One of 2 MiB
   // keeps a local disk busy (`bench file-io`); arrays and networks want more.
   uint32_t read_ahead_blocks = 1;
@@ -95,7 +95,7 @@ class FileReader {
 
 struct FileWriterOptions {
   uint64_t bytes_max = TiB;          // address space to reserve: the most that can be written
-  size_t block_bytes = 2 * MiB;      // a power of two, at least 4 KiB
+  size_t block_bytes = 2 * MiB;      // a power of two, 4 KiB to 1 GiB
   uint32_t write_behind_blocks = 8;  // requests in flight
   uint32_t comeback_blocks = 1;      // 0 is for loops over aligned items
   ErrorPolicy policy = ErrorPolicy::zeros;

@@ -27,14 +27,14 @@ class VanishingArrayCore;
 // user's own. What one gives back, another can take: memory moves without
 // being returned to the system and cleared.
 //
-// A handle: copies are the same pool, which lives as long as any of them, or anything that was
-// opened on it. Thread safety: all members, from any thread, also inside a region's handler.
+// A handle: copies are the same pool, which lives as long as any of them, anything that was opened
+// on it, or any of its blocks. Thread safety: all members, from any thread, also inside a region's handler.
 class BlockPool {
  public:
   class Block;
 
   struct Options {
-    size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+    size_t block_bytes = 2 * MiB;  // a power of two, 4 KiB to 1 GiB
     uint32_t blocks = 0;           // the most that may have memory at a time
     Mechanism mechanism = Mechanism::automatic;
   };
@@ -58,12 +58,11 @@ class BlockPool {
 };
 
 // A block that its owner alone can reach; goes back to the pool at the end of its life.
-// Thread safety: a move-only value. REQUIRES: the pool outlives it.
+// Thread safety: a move-only value. The pool lives as long as any of its blocks.
 class BlockPool::Block {
  public:
   Block() = default;
-  Block(Block&& other) noexcept
-      : pool_(std::exchange(other.pool_, nullptr)), number_(other.number_) {}
+  Block(Block&& other) noexcept = default;
   Block& operator=(Block&& other) noexcept;
   ~Block();
 
@@ -73,9 +72,10 @@ class BlockPool::Block {
  private:
   friend class BlockPool;
   friend class stream::RegionCore;
-  Block(pool::Pool* pool, uint32_t number) : pool_(pool), number_(number) {}
+  Block(std::shared_ptr<pool::Pool> pool, uint32_t number)
+      : pool_(std::move(pool)), number_(number) {}
 
-  pool::Pool* pool_ = nullptr;
+  std::shared_ptr<pool::Pool> pool_;
   uint32_t number_ = 0;
 };
 

@@ -125,7 +125,7 @@ std::unique_ptr<Sink> callback_sink(std::function<Status(std::span<const std::by
 Result<std::unique_ptr<Sink>> compress(std::unique_ptr<Sink> to, CompressedFormat format);
 
 struct SourceStreamOptions {
-  size_t block_bytes = 2 * MiB;    // a power of two, at least 4 KiB
+  size_t block_bytes = 2 * MiB;    // a power of two, 4 KiB to 1 GiB
   uint32_t read_ahead_blocks = 2;  // full blocks that may wait for the consumer; at least 1
   uint32_t comeback_blocks = 1;    // how far the consumer may go back
   uint64_t bytes_max = TiB;        // the most that the source may give: address space, not memory
@@ -205,7 +205,7 @@ class SourceStream {
 Result<uint64_t> copy(SourceStream& from, Sink& to);
 
 struct SinkStreamOptions {
-  size_t block_bytes = 2 * MiB;      // a power of two, at least 4 KiB
+  size_t block_bytes = 2 * MiB;      // a power of two, 4 KiB to 1 GiB
   uint32_t write_behind_blocks = 2;  // full blocks that may wait for the sink; at least 1
   uint32_t comeback_blocks = 1;      // how far the producer may go back
   uint64_t bytes_max = TiB;          // the most that can be written: address space, not memory

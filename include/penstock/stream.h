@@ -14,6 +14,11 @@
 // two sides has two such pointers, writer<T>() and reader<T>(). finish(bytes): the producer says that this is all.
 // prepare_read() and prepare_write() make a piece ready for a system call, wait_ready() waits for data without
 // touching them, status() tells the first error.
+//
+// A thread that uses a pointer must not block SIGSEGV or SIGBUS: the kernel then ends the process, without a
+// word. open(), begin(), reader(), writer() and RecoveryPoint::run() unblock both in the thread that calls them; a
+// thread that blocks them later, or gets the pointer from another thread, has to see to it itself. An alternate
+// signal stack (sigaltstack) wants 16 KiB beside what the kernel needs (getauxval(AT_MINSIGSTKSZ)).
 
 #include <csetjmp>
 #include <cstddef>
@@ -95,7 +100,7 @@ class PullStream {
 
   struct Options {
     uint64_t bytes = 0;            // the longest that the stream may become: address space
-    size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+    size_t block_bytes = 2 * MiB;  // a power of two, 4 KiB to 1 GiB
     uint32_t comeback_blocks = 1;  // M
     // The producer may be asked for any block, any number of times. Then a consumer that jumps
     // forward makes it produce only what is touched, and one that goes back further than
@@ -173,7 +178,7 @@ class RemapStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
-    size_t block_bytes = 4 * MiB;    // a power of two, at least 4 KiB
+    size_t block_bytes = 4 * MiB;    // a power of two, 4 KiB to 1 GiB
     uint32_t read_ahead_blocks = 2;  // N: full blocks that may wait for the consumer
     uint32_t producer_comeback_blocks =
         1;  // L: after writing to block x the producer may still write to x - L
@@ -296,7 +301,7 @@ class GuardStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
-    size_t block_bytes = 4 * MiB;    // a power of two, at least 4 KiB; huge pages from 2 MiB on
+    size_t block_bytes = 4 * MiB;    // a power of two, 4 KiB to 1 GiB; huge pages from 2 MiB on
     uint32_t read_ahead_blocks = 2;  // N: full blocks that may wait for the consumer; at least 1
     uint32_t producer_comeback_blocks =
         1;  // L: after writing to block x the producer may still write to x - L
@@ -391,7 +396,7 @@ class ProcessStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
-    size_t block_bytes = 4 * MiB;           // a power of two, at least 4 KiB
+    size_t block_bytes = 4 * MiB;           // a power of two, 4 KiB to 1 GiB
     uint32_t read_ahead_blocks = 1;         // N
     uint32_t producer_comeback_blocks = 1;  // L
     uint32_t consumer_comeback_blocks = 1;  // M

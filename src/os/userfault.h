@@ -26,6 +26,10 @@ class Userfault {
   // kernel until somebody has read the event and moved pages there, or poisoned the page. Needs
   // CAP_SYS_PTRACE, or access to /dev/userfaultfd (Linux 6.1).
   static Result<Userfault> open_privileged();
+  // One of open(), which all pools of this process have: when one of their own is closed, the kernel
+  // goes through all mappings of the process, so that closing many streams would take time in the
+  // square of their number. It is open until the process ends.
+  static Result<Userfault*> of_process();
   Userfault() = default;
 
   // Missing pages of the range fault from now on. REQUIRES: anonymous memory.
@@ -34,9 +38,14 @@ class Userfault {
 
   // Moves all pages of a range; nothing may be there yet at `to` (EEXIST). Both mappings must be
   // anonymous, writable and of the same protection, `to` must be watched, and the pages must belong
-  // to this process alone and be pinned by nobody (EBUSY). When it fails halfway, what was moved is
-  // moved back: the source then must be watched as well.
-  [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes) noexcept;
+  // to this process alone and be pinned by nobody: EBUSY, after a second in which the I/O that has
+  // pinned them may end. When it fails halfway, what was moved is moved back by `watcher_of_from`, which
+  // has to watch `from`.
+  [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes,
+                         Userfault& watcher_of_from) noexcept;
+  [[nodiscard]] int move(std::byte* from, std::byte* to, size_t bytes) noexcept {
+    return move(from, to, bytes, *this);
+  }
 
   // ---- of open_privileged()
   struct Event {

@@ -6,8 +6,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <ctime>
+#include <memory>
 
 #include "base/check.h"
 #include "base/keep_errno.h"
@@ -57,12 +60,29 @@ struct Moved {
   int error;
 };
 
+// Waits between the tries to move a page that is busy. The kernel holds some for a moment (to reclaim or
+// to split them, or until it has released what ended I/O had pinned); I/O in flight pins them until
+// it ends, and a registered buffer for ever. So the first tries follow each other at once, the later
+// ones not, and after about a second there are no more.
+class Patience {
+ public:
+  bool lasts() noexcept {
+    if (++tries_ > tries_max) return false;
+    constexpr timespec nap{.tv_sec = 0, .tv_nsec = 200'000};
+    tries_ <= tries_at_once ? (void)sched_yield() : (void)nanosleep(&nap, nullptr);
+    return true;
+  }
+
+ private:
+  static constexpr int tries_at_once = 100;
+  static constexpr int tries_max = 4000;
+  int tries_ = 0;
+};
+
 // One call moves all, a part, or nothing. EAGAIN: the mappings were changing, or a page was being
-// migrated; the same call works a moment later. EBUSY mostly means a page that stays pinned, but
-// also one that the kernel holds for a moment (to reclaim or to split it): that gets some more
-// tries.
+// migrated; the same call works a moment later. EBUSY: see Patience.
 Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
-  int busy_tries_left = 100;
+  Patience patience;
   size_t done = 0;
   while (done < bytes) {
     uffdio_move request{};
@@ -73,10 +93,10 @@ Moved move_some(int fd, std::byte* from, std::byte* to, size_t bytes) noexcept {
     const int error = errno;
     if (request.move > 0)
       done += static_cast<size_t>(request.move);
-    else if (error != EAGAIN && (error != EBUSY || --busy_tries_left < 0))
-      return {done, error};
-    else
+    else if (error == EAGAIN)
       sched_yield();
+    else if (error != EBUSY || !patience.lasts())
+      return {done, error};
   }
   return {done, 0};
 }
@@ -102,6 +122,20 @@ Result<Userfault> Userfault::open() {
     return system_error(errno, "open a userfaultfd for user-mode faults", "userfaultfd",
                         "a kernel with CONFIG_USERFAULTFD, and a sandbox that allows the call");
   return with_features(std::move(fd), UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MOVE);
+}
+
+Result<Userfault*> Userfault::of_process() {
+  // Never freed: pools that a forked child has inherited point to the parent's.
+  static constinit std::atomic<Userfault*> shared = nullptr;
+  // acquire, the partner of the exchange.
+  Userfault* now = shared.load(std::memory_order_acquire);
+  if (now != nullptr && !now->made_.is_past()) return now;
+  auto opened = open();
+  if (!opened) return std::unexpected(std::move(opened.error()));
+  auto next = std::make_unique<Userfault>(std::move(*opened));
+  // Another thread may have been first.
+  if (!shared.compare_exchange_strong(now, next.get(), std::memory_order_acq_rel)) return now;
+  return next.release();
 }
 
 Result<Userfault> Userfault::open_privileged() {
@@ -161,12 +195,13 @@ int Userfault::unwatch(std::byte* address, size_t bytes) noexcept {
   return ask(UFFDIO_UNREGISTER, &range);
 }
 
-int Userfault::move(std::byte* from, std::byte* to, size_t bytes) noexcept {
+int Userfault::move(std::byte* from, std::byte* to, size_t bytes,
+                    Userfault& watcher_of_from) noexcept {
   if (made_.is_past()) return EPERM;
   const KeepErrno keep;
   const Moved moved = move_some(fd_.get(), from, to, bytes);
   if (moved.error != 0 && moved.bytes > 0) {
-    const Moved back = move_some(fd_.get(), to, from, moved.bytes);
+    const Moved back = move_some(watcher_of_from.fd_.get(), to, from, moved.bytes);
     PENSTOCK_CHECK(back.error == 0,
                    "a block is torn: UFFDIO_MOVE stopped halfway in both directions");
   }

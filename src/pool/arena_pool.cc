@@ -96,10 +96,10 @@ int ArenaPool::unmap(BlockId block, std::byte* from) noexcept {
   return error;
 }
 
-int ArenaPool::unmap_in_use(BlockId block, std::byte* from) noexcept {
+int ArenaPool::unmap_in_use(BlockId block, std::byte* from, Protection protection) noexcept {
   if (is_inherited()) return 0;
   require_place(block, Place::mapped);
-  const int error = go_home_in_use(block, from);
+  const int error = go_home_in_use(block, from, protection);
   if (error == 0) place_[block] = Place::home;
   return error;
 }

@@ -27,7 +27,7 @@ class ArenaPool : public Pool {
   int map(BlockId block, std::byte* to) noexcept override;
   int remap(BlockId block, std::byte* from, std::byte* to) noexcept override;
   int unmap(BlockId block, std::byte* from) noexcept override;
-  int unmap_in_use(BlockId block, std::byte* from) noexcept override;
+  int unmap_in_use(BlockId block, std::byte* from, Protection protection) noexcept override;
   uint32_t blocks_free() const noexcept override { return free_.blocks_free(); }
   uint32_t blocks_committed() const noexcept override {
     return committed_.load(std::memory_order_relaxed);
@@ -38,13 +38,15 @@ class ArenaPool : public Pool {
   // REQUIRES: the arena is excluded from fork.
   ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena);
 
-  // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails.
+  // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails: a block
+  // that gets memory for a half of it loses that again, for nobody would count it.
   virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
   virtual int discard_home(BlockId block) noexcept = 0;  // the block loses its memory
   virtual int leave_home(BlockId block, std::byte* to) noexcept = 0;
   virtual int move_on(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   virtual int go_home(BlockId block, std::byte* from) noexcept = 0;
-  virtual int go_home_in_use(BlockId block, std::byte* from) noexcept {
+  virtual int go_home_in_use(BlockId block, std::byte* from, Protection protection) noexcept {
+    (void)protection;
     return go_home(block, from);
   }
 

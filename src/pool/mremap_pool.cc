@@ -59,7 +59,9 @@ class MremapPool final : public ArenaPool {
     if (sparse_) return 0;
     if (const int error = os::protect(home(block), block_bytes(), Protection::read_write))
       return error;
-    return os::populate(home(block), block_bytes());
+    const int error = os::populate(home(block), block_bytes());
+    if (error != 0) (void)discard_home(block);
+    return error;
   }
   int discard_home(BlockId block) noexcept override {
     return os::discard(home(block), block_bytes());
@@ -78,7 +80,7 @@ class MremapPool final : public ArenaPool {
   // A move leaves an ordinary mapping behind for a moment, which would give a thread a page of
   // zeros and swallow its stores: so the block is made inaccessible first. To be copied it has to
   // be readable again, and no more than that.
-  int go_home_in_use(BlockId block, std::byte* from) noexcept override {
+  int go_home_in_use(BlockId block, std::byte* from, Protection) noexcept override {
     if (const int error = os::protect(from, block_bytes(), Protection::none)) return error;
     int error = os::move_pages(from, home(block), block_bytes());
     if (error == 0) {

@@ -39,6 +39,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "os/limits.h"
@@ -47,6 +49,7 @@
 namespace penstock::pool {
 namespace {
 
+constexpr size_t block_bytes_max = 1 * GiB;
 constexpr size_t uffd_block_bytes_max = 256 * KiB;
 // A block in a range and the gap beside it are two mappings; vm.max_map_count is 65530 by default,
 // and others want some.
@@ -73,11 +76,28 @@ int Pool::free_page_tables(std::span<std::byte> piece) noexcept {
   return os::decommit(piece.data(), piece.size());
 }
 
+Status check_block_bytes(size_t block_bytes, const char* attempted, const std::string& subject) {
+  if (std::has_single_bit(block_bytes) && block_bytes >= os::page_bytes &&
+      block_bytes <= block_bytes_max)
+    return {};
+  return failure(ErrorCode::invalid_argument, attempted, subject,
+                 "block_bytes: a power of two from 4096 (4 KiB) to 1073741824 (1 GiB), not " +
+                     std::to_string(block_bytes));
+}
+
+void write_reason(int error, char* text, size_t text_bytes) noexcept {
+  const char* const hint =
+      error == EBUSY
+          ? " (a page of the block is in use by I/O that bypasses the page cache, or is a "
+            "registered buffer: such pages do not move)"
+      : error == ENOMEM ? " (try larger blocks, or a larger vm.max_map_count)"
+                        : "";
+  std::snprintf(text, text_bytes, "%s%s", strerrordesc_np(error), hint);
+}
+
 Result<std::unique_ptr<Pool>> Pool::open(const PoolOptions& options) {
-  if (!std::has_single_bit(options.block_bytes) || options.block_bytes < os::page_bytes)
-    return failure(ErrorCode::invalid_argument,
-                   "open a pool of blocks of " + std::to_string(options.block_bytes) + " bytes",
-                   "pool", "a power of two, 4096 or more");
+  if (Status valid = check_block_bytes(options.block_bytes, "open", "pool"); !valid)
+    return std::unexpected(std::move(valid.error()));
   if (options.blocks_max == 0 || options.blocks_max == no_block)
     return failure(ErrorCode::invalid_argument,
                    "open a pool of " + std::to_string(options.blocks_max) + " blocks", "pool");

@@ -64,7 +64,7 @@ enum class Use {
 using penstock::name_of;  // of a PageKind
 
 struct PoolOptions {
-  size_t block_bytes = 2 * MiB;  // a power of two, at least 4 KiB
+  size_t block_bytes = 2 * MiB;  // a power of two, 4 KiB to 1 GiB
   uint32_t blocks_max = 0;
   Mechanism mechanism = Mechanism::automatic;  // automatic: what measures best among what this
                                                // kernel has (see pool.cc)
@@ -123,10 +123,13 @@ class Pool {
   [[nodiscard]] virtual int remap(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   // The block goes home; its contents stay.
   [[nodiscard]] virtual int unmap(BlockId block, std::byte* from) noexcept = 0;
-  // The same, while other threads use the block: whatever they do meanwhile faults or meets the
-  // block, and what they store is not lost. REQUIRES: it may be read and written at `from` (mremap:
-  // or not). On an error it is where it was, but may be inaccessible or read-only there.
-  [[nodiscard]] virtual int unmap_in_use(BlockId block, std::byte* from) noexcept {
+  // The same, while other threads use the block, which has `protection` at `from` until it is gone from
+  // there: whatever they do meanwhile faults or meets the block, no store that the protection forbids
+  // succeeds, and what they store is not lost. On an error it is where it was, but may be inaccessible
+  // or read-only there.
+  [[nodiscard]] virtual int unmap_in_use(BlockId block, std::byte* from,
+                                         Protection protection) noexcept {
+    (void)protection;
     return unmap(block, from);
   }
   // Shared pool: removes every view that is waiting for its batch. Others: nothing to do.
@@ -144,6 +147,13 @@ class Pool {
   uint32_t blocks_max_ = 0;
   PageKind pages_ = PageKind::small;
 };
+
+// Why a map or an unmap failed, and what to try: the end of a message, "Device or resource busy (a page ...)".
+// May stand on the fault path.
+void write_reason(int error, char* text, size_t text_bytes) noexcept;
+
+// Errors: invalid_argument. The one rule for blocks of pools and streams: a power of two, from a page to 1 GiB.
+Status check_block_bytes(size_t block_bytes, const char* attempted, const std::string& subject);
 
 // The mechanism that `automatic` stands for, on this kernel. `blocks_max` matters for what may be
 // mapped at once.

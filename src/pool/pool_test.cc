@@ -2,8 +2,13 @@
 
 #include "pool/pool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/io_uring.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +18,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -506,7 +512,7 @@ TEST_P(PoolContract, AForkedChildGetsNothingAndTakesNothing) {
     const bool right = pool->take() == no_block && pool->map(at_home, behind) == EPERM &&
                        pool->remap(mapped, range->begin(), behind) == EPERM &&
                        pool->unmap(mapped, range->begin()) == 0 &&
-                       pool->unmap_in_use(mapped, range->begin()) == 0 &&
+                       pool->unmap_in_use(mapped, range->begin(), Protection::read_write) == 0 &&
                        pool->free_page_tables({range->begin(), range->bytes()}) == 0 && !refused &&
                        refused.error().code == ErrorCode::unsupported;
     pool->give(at_home);
@@ -550,9 +556,163 @@ INSTANTIATE_TEST_SUITE_P(All, PoolOfHugePages, testing::ValuesIn(cases({2 * MiB,
 TEST(Pool, RefusesWhatCannotBe) {
   EXPECT_FALSE(Pool::open({.block_bytes = 3000, .blocks_max = 1}));
   EXPECT_FALSE(Pool::open({.block_bytes = 2048, .blocks_max = 1}));
+  EXPECT_FALSE(Pool::open({.block_bytes = 4 * GiB, .blocks_max = 1}));
   EXPECT_FALSE(Pool::open({.blocks_max = 0}));
   EXPECT_FALSE(
       Pool::open({.blocks_max = 1, .mechanism = Mechanism::mremap, .pages = PageKind::hugetlb}));
+}
+
+// No request reaches a userfaultfd of this process while it lives.
+class UserfaultsGone {
+ public:
+  UserfaultsGone() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code unread;
+      if (std::filesystem::read_symlink(entry, unread) == "anon_inode:[userfaultfd]")
+        fds_.push_back({std::stoi(entry.path().filename()), -1});
+    }
+    for (auto& [fd, copy] : fds_) {
+      copy = ::dup(fd);
+      EXPECT_EQ(::dup2(nothing, fd), fd);
+    }
+    ::close(nothing);
+  }
+  ~UserfaultsGone() {
+    for (const auto& [fd, copy] : fds_) {
+      EXPECT_EQ(::dup3(copy, fd, O_CLOEXEC), fd);
+      ::close(copy);
+    }
+  }
+
+ private:
+  struct Moved {
+    int fd, copy;
+  };
+  std::vector<Moved> fds_;
+};
+
+bool has_memory(const std::byte* address, size_t bytes) {
+  std::vector<unsigned char> resident(bytes / os::page_bytes);
+  EXPECT_EQ(::mincore(const_cast<std::byte*>(address), bytes, resident.data()), 0);
+  return std::any_of(resident.begin(), resident.end(), [](unsigned char page) { return page & 1; });
+}
+
+Result<std::unique_ptr<Pool>> open_uffd(uint32_t blocks, bool system_calls = false) {
+  return Pool::open({.block_bytes = 64 * KiB,
+                     .blocks_max = blocks,
+                     .mechanism = Mechanism::uffd_move,
+                     .system_calls = system_calls});
+}
+
+TEST(UffdPool, ABlockThatCannotBeWatchedGetsNoMemory) {
+  auto pool = open_uffd(2);
+  if (!pool) GTEST_SKIP() << pool.error().message();
+  {
+    const UserfaultsGone gone;
+    EXPECT_EQ((*pool)->take(), no_block);
+  }
+  EXPECT_EQ((*pool)->blocks_committed(), 0u);
+  EXPECT_FALSE(has_memory((*pool)->home(0), 2 * (*pool)->block_bytes()));
+  EXPECT_NE((*pool)->take(), no_block);
+}
+
+TEST(UffdPool, ARangeThatCannotBeReservedLeavesRoomForOthers) {
+  auto pool = open_uffd(1, true);
+  if (!pool) GTEST_SKIP() << pool.error().message();
+  // Writable memory counts as data.
+  rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit some = {.rlim_cur = 1 * GiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &some), 0);
+  for (int i = 0; i < 3; ++i) {
+    const auto refused = (*pool)->reserve(1 * TiB);
+    ASSERT_FALSE(refused);
+    if (refused.error().code == ErrorCode::permission) {
+      ::setrlimit(RLIMIT_DATA, &before);
+      GTEST_SKIP() << refused.error().message();
+    }
+    EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_DATA, &before), 0);
+  for (int i = 0; i < 2; ++i) {
+    auto range = (*pool)->reserve(1 * MiB);
+    EXPECT_TRUE(range) << range.error().message();
+    if (i == 1 && range) (*pool)->release(*range);
+  }
+}
+
+// A page that the kernel holds for I/O while it lives: a registered buffer.
+class PinnedPage {
+ public:
+  explicit PinnedPage(std::byte* page) {
+    io_uring_params parameters = {};
+    ring_ = static_cast<int>(::syscall(SYS_io_uring_setup, 1, &parameters));
+    const iovec buffer = {.iov_base = page, .iov_len = os::page_bytes};
+    is_so_ = ring_ >= 0 &&
+             ::syscall(SYS_io_uring_register, ring_, IORING_REGISTER_BUFFERS, &buffer, 1) == 0;
+  }
+  ~PinnedPage() {
+    if (is_so_) ::syscall(SYS_io_uring_register, ring_, IORING_UNREGISTER_BUFFERS, nullptr, 0);
+    if (ring_ >= 0) ::close(ring_);
+  }
+  PinnedPage(const PinnedPage&) = delete;
+  PinnedPage& operator=(const PinnedPage&) = delete;
+  bool is_so() const { return is_so_; }
+
+ private:
+  int ring_;
+  bool is_so_;
+};
+
+TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
+  for (const bool system_calls : {false, true}) {
+    auto opened = open_uffd(1, system_calls);
+    if (!opened) GTEST_SKIP() << opened.error().message();
+    Pool& pool = **opened;
+    const size_t bytes = pool.block_bytes();
+    auto first = pool.reserve(bytes), second = pool.reserve(bytes);
+    if (!first || !second) GTEST_SKIP() << first.error().message();
+    const BlockId block = pool.take();
+    stamp(pool.home(block), bytes, 5);
+    {
+      const PinnedPage pinned(pool.home(block) + bytes / 2);
+      if (!pinned.is_so()) GTEST_SKIP() << "no registered buffers here";
+      EXPECT_EQ(pool.map(block, first->begin()), EBUSY);
+      EXPECT_TRUE(has_stamp(pool.home(block), bytes, 5));
+    }
+    ASSERT_EQ(pool.map(block, first->begin()), 0);
+    {
+      const PinnedPage pinned(first->begin() + bytes / 2);
+      EXPECT_EQ(pool.remap(block, first->begin(), second->begin()), EBUSY);
+      EXPECT_EQ(pool.unmap(block, first->begin()), EBUSY);
+      EXPECT_TRUE(has_stamp(first->begin(), bytes, 5));
+    }
+    // A fault that was declined meanwhile has left its mark.
+    if (system_calls) {
+      std::byte* const page = second->begin() + 3 * os::page_bytes;
+      ASSERT_EQ(pool.events_of(*second)->poison(page, os::page_bytes), 0);
+    }
+    ASSERT_EQ(pool.remap(block, first->begin(), second->begin()), 0);
+    EXPECT_TRUE(has_stamp(second->begin(), bytes, 5));
+    ASSERT_EQ(pool.unmap(block, second->begin()), 0);
+    pool.give(block);
+    pool.release(*first);
+    pool.release(*second);
+  }
+}
+
+TEST(UffdPool, AllPoolsHaveTheUserfaultfdOfTheProcess) {
+  auto first = open_uffd(1);
+  if (!first) GTEST_SKIP() << first.error().message();
+  const auto descriptors = [] {
+    const auto all = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  std::vector<std::unique_ptr<Pool>> pools;
+  for (int i = 0; i < 10; ++i) pools.push_back(open_uffd(1).value());
+  EXPECT_EQ(descriptors(), before);
 }
 
 TEST(Pool, AutomaticWorksForEveryUseAndSize) {

@@ -23,6 +23,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/check.h"
 #include "os/memfd.h"
 #include "pool/arena_pool.h"
 #include "pool/huge_pages.h"
@@ -67,6 +68,11 @@ class SharedPool final : public ArenaPool {
 
  private:
   int commit_home(BlockId block) noexcept override {
+    const int error = get_memory(block);
+    if (error != 0) (void)discard_home(block);
+    return error;
+  }
+  int get_memory(BlockId block) noexcept {
     std::byte* const at = home(block);
     is_huge_[block] = pages() == PageKind::huge;
     if (pages() == PageKind::huge) {
@@ -89,7 +95,10 @@ class SharedPool final : public ArenaPool {
   }
   int move_on(BlockId block, std::byte* from, std::byte* to) noexcept override {
     if (const int error = leave_home(block, to)) return error;
-    return go_home(block, from);
+    const int error = go_home(block, from);
+    PENSTOCK_CHECK(error == 0 || os::decommit(to, block_bytes()) == 0,
+                   "a block is shown twice, and neither view can be taken away");
+    return error;
   }
   int go_home(BlockId, std::byte* from) noexcept override { return late_.add(from); }
 

@@ -1,7 +1,7 @@
 // Anonymous pages, moved by UFFDIO_MOVE between ranges that stay mapped all the time.
 //
-// Arena and ranges are plain readable and writable mappings, watched by one userfaultfd: a page
-// that is not there raises SIGBUS. Moving pages changes no mapping, so the number of blocks that
+// Arena and ranges are plain readable and writable mappings, watched by the process's userfaultfd: a
+// page that is not there raises SIGBUS. Moving pages changes no mapping, so the number of blocks that
 // are out is not bounded by vm.max_map_count, and the kernel's lock on the address space is taken
 // for reading only.
 //
@@ -24,19 +24,23 @@
 // pool.cc): ranges of huge blocks allow huge pages, and whoever can moves blocks ahead of the
 // faults.
 //
-// A page that is pinned, by I/O in flight, does not move: EBUSY.
+// A page that is pinned, by I/O in flight or as a registered buffer, does not move: EBUSY (see
+// os::Userfault::move()). That is as well: the I/O would go on in a block that the other side has.
 //
 // PoolOptions::system_calls gives each range a privileged userfaultfd of its own, from which
 // somebody reads its faults. One for all would not do: who serves a fault may wait for a block that
 // comes free by another range's fault. The kernel moves pages only into what is watched by the
-// userfaultfd that is asked to move, so a move to a range goes through that range's.
+// userfaultfd that is asked to move, so a move to a range goes through that range's, and the way back
+// from a move that failed halfway through that of the source.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
+#include "base/check.h"
 #include "os/userfault.h"
 #include "pool/arena_pool.h"
 
@@ -46,13 +50,13 @@ namespace {
 class UffdPool final : public ArenaPool {
  public:
   UffdPool(const PoolOptions& options, PageKind pages, os::Reservation arena,
-           os::Userfault userfault)
+           os::Userfault& userfault)
       : ArenaPool(options, pages, std::move(arena)),
-        userfault_(std::move(userfault)),
+        userfault_(userfault),
         system_calls_(options.system_calls) {}
 
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
-    auto userfault = os::Userfault::open();
+    auto userfault = os::Userfault::of_process();
     if (!userfault) return std::unexpected(userfault.error());
     auto arena = reserve_arena(options);
     if (!arena) return std::unexpected(arena.error());
@@ -61,7 +65,7 @@ class UffdPool final : public ArenaPool {
     if (const int error = os::exclude_from_fork(arena->begin(), arena->bytes()))
       return system_error(error, "keep a pool out of child processes", "uffd_move pool");
     return std::make_unique<UffdPool>(options, huge && advised ? PageKind::huge : PageKind::small,
-                                      std::move(*arena), std::move(*userfault));
+                                      std::move(*arena), **userfault);
   }
 
   Mechanism mechanism() const override { return Mechanism::uffd_move; }
@@ -73,10 +77,12 @@ class UffdPool final : public ArenaPool {
     if (system_calls_) {
       if (auto added = add_events(*range); !added) return std::unexpected(added.error());
     }
-    if (const int error = prepare(range->begin(), range->bytes()); error != 0)
+    if (const int error = prepare(range->begin(), range->bytes()); error != 0) {
+      release(*range);
       return system_error(error,
                           "reserve " + std::to_string(bytes) + " bytes watched by userfaultfd",
                           "uffd_move pool", "the mechanism mremap or shared");
+    }
     return range;
   }
   void release(os::Reservation& range) override {
@@ -112,20 +118,44 @@ class UffdPool final : public ArenaPool {
     int error = os::protect(at, block_bytes(), Protection::read_write);
     if (error == 0) error = os::populate(at, block_bytes());
     if (error == 0) error = userfault_.watch(at, block_bytes());
+    if (error != 0) (void)os::discard(at, block_bytes());
     return error;
   }
   int discard_home(BlockId block) noexcept override {
     if (const int error = userfault_.unwatch(home(block), block_bytes())) return error;
-    return os::discard(home(block), block_bytes());
+    const int error = os::discard(home(block), block_bytes());
+    if (error != 0) (void)userfault_.watch(home(block), block_bytes());
+    return error;
   }
-  int leave_home(BlockId block, std::byte* to) noexcept override {
-    return mover_to(to).move(home(block), to, block_bytes());
+  int leave_home(BlockId block, std::byte* to) noexcept override { return move(home(block), to); }
+  int move_on(BlockId, std::byte* from, std::byte* to) noexcept override { return move(from, to); }
+  int go_home(BlockId block, std::byte* from) noexcept override { return move(from, home(block)); }
+
+  // UFFDIO_MOVE wants a source that can be written, and a store in that moment would go unnoticed. So
+  // the mapping itself moves, as it is protected. What it leaves at `from` is empty, watched as before,
+  // and may be written only when the block is away: until then a store faults.
+  int go_home_in_use(BlockId block, std::byte* from, Protection protection) noexcept override {
+    if (protection == Protection::read_write) return go_home(block, from);
+    std::byte* const at = home(block);
+    if (const int error = os::move_pages_leaving_source(from, at, block_bytes())) return error;
+    // Of the four mappings that mremap() wants to be left, these need what it leaves (see os::move_pages()).
+    PENSTOCK_CHECK(os::protect(at, block_bytes(), Protection::read_write) == 0 &&
+                       userfault_.watch(at, block_bytes()) == 0 &&
+                       os::protect(from, block_bytes(), Protection::read_write) == 0,
+                   "the process ran out of mappings in the middle of a move (vm.max_map_count)");
+    return 0;
   }
-  int move_on(BlockId, std::byte* from, std::byte* to) noexcept override {
-    return mover_to(to).move(from, to, block_bytes());
-  }
-  int go_home(BlockId block, std::byte* from) noexcept override {
-    return userfault_.move(from, home(block), block_bytes());
+
+  int move(std::byte* from, std::byte* to) noexcept {
+    const auto move_once = [&] {
+      return mover_to(to).move(from, to, block_bytes(), mover_to(from));
+    };
+    const int error = move_once();
+    if (error != EEXIST || !system_calls_) return error;
+    // No block is at `to`: what is there is the mark of a fault that was declined before (see
+    // fault/event_server.h), perhaps for a page that is no longer pinned.
+    if (const int kept = os::discard(to, block_bytes())) return kept;
+    return move_once();
   }
 
   // A range with a userfaultfd of its own. `begin` is stored last (release) and looked for first
@@ -157,7 +187,7 @@ class UffdPool final : public ArenaPool {
     return userfault_;  // an address of the arena
   }
 
-  os::Userfault userfault_;
+  os::Userfault& userfault_;
   const bool system_calls_;
   std::array<WatchedRange, 2> watched_;  // a stream has at most two
 };

@@ -1,9 +1,5 @@
 #include "stream/block_io.h"
 
-#include <sched.h>
-
-#include <cerrno>
-
 #include "base/check.h"
 
 namespace penstock::stream {
@@ -23,19 +19,6 @@ pool::BlockId BlockIo::take() noexcept {
     if (block != pool::no_block) return block;
     if (writes_in_flight_ == 0 || !finish_any()) return pool::no_block;
   }
-}
-
-int BlockIo::map(pool::BlockId block, std::byte* to) noexcept {
-  // Not met in 9600 moves on Linux 6.18, but nothing promises the order: the release of the pages
-  // may be left to a kernel thread, which has to get a core first.
-  constexpr int tries_max = 100'000;
-  int error = 0;
-  for (int tries = 0; tries < tries_max; ++tries) {
-    error = pool_.map(block, to);
-    if (error != EBUSY) break;
-    ::sched_yield();
-  }
-  return error;
 }
 
 void BlockIo::start(pool::BlockId block, const file::Request& request) noexcept {

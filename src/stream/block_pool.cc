@@ -1,3 +1,4 @@
+#include "base/out_of_memory.h"
 #include "penstock/region.h"
 #include "pool/pool.h"
 
@@ -5,17 +6,19 @@ namespace penstock {
 
 // Strict: what was taken away from an address must not be seen there any more.
 Result<BlockPool> BlockPool::open(const Options& options) {
-  auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
-                                .blocks_max = options.blocks,
-                                .mechanism = options.mechanism,
-                                .strict = true});
-  if (!pool) return std::unexpected(std::move(pool.error()));
-  return BlockPool(std::shared_ptr<pool::Pool>(std::move(*pool)));
+  return or_out_of_memory([&]() -> Result<BlockPool> {
+    auto pool = pool::Pool::open({.block_bytes = options.block_bytes,
+                                  .blocks_max = options.blocks,
+                                  .mechanism = options.mechanism,
+                                  .strict = true});
+    if (!pool) return std::unexpected(std::move(pool.error()));
+    return BlockPool(std::shared_ptr<pool::Pool>(std::move(*pool)));
+  });
 }
 
 BlockPool::Block BlockPool::take() const noexcept {
   const pool::BlockId block = core_->take();
-  return block == pool::no_block ? Block() : Block(core_.get(), block);
+  return block == pool::no_block ? Block() : Block(core_, block);
 }
 
 size_t BlockPool::block_bytes() const {

@@ -226,8 +226,9 @@ FileReaderCore::Slot* FileReaderCore::add(uint64_t block, pool::BlockId id) noex
 bool FileReaderCore::drop(Slot& slot) noexcept {
   if (slot.mapped) {
     std::byte* const at = range_.begin() + slot.block * block_bytes_;
-    if (const int error = options_.keeps_blocks ? io_.pool().unmap_in_use(slot.id, at)
-                                                : io_.pool().unmap(slot.id, at);
+    if (const int error = options_.keeps_blocks
+                              ? io_.pool().unmap_in_use(slot.id, at, Protection::read_write)
+                              : io_.pool().unmap(slot.id, at);
         error != 0) {
       slot.stuck = error;
       return false;

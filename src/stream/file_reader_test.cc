@@ -53,8 +53,8 @@ class StuckPool final : public pool::Pool {
   int unmap(pool::BlockId block, std::byte* from) noexcept override {
     return pool_.unmap(block, from);
   }
-  int unmap_in_use(pool::BlockId block, std::byte* from) noexcept override {
-    return sticks ? ENOMEM : pool_.unmap_in_use(block, from);
+  int unmap_in_use(pool::BlockId block, std::byte* from, Protection protection) noexcept override {
+    return sticks ? ENOMEM : pool_.unmap_in_use(block, from, protection);
   }
   int flush_unmaps() noexcept override { return pool_.flush_unmaps(); }
   int free_page_tables(std::span<std::byte> piece) noexcept override {

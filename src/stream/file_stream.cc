@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "file/emulation.h"
 #include "file/injection.h"
 #include "os/generation.h"
+#include "pool/pool.h"
 #include "stream/cached_reader.h"
 #include "stream/file_reader.h"
 #include "stream/file_writer.h"
@@ -42,7 +43,7 @@ Result<Memory> open_memory(size_t block_bytes, uint32_t blocks) {
 // Options that are refused are so below. Where faults are injected or a device is emulated, it is
 // requests that have to meet them.
 bool can_be_shown(const FileReaderOptions& options) {
-  return std::has_single_bit(options.block_bytes) && options.block_bytes >= os::page_bytes &&
+  return pool::check_block_bytes(options.block_bytes, "open", {}) &&
          options.read_ahead_blocks > 0 && !file::emulated() &&
          file::injected() == file::Injection{};
 }
@@ -73,51 +74,57 @@ struct FileReader::State {
 };
 
 Result<FileReader> FileReader::open(const std::string& path, const FileReaderOptions& options) {
-  auto file = file::File::open_input(path, file::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  if (!file->is_cached()) {
-    file->read_directly();
-    return open(std::move(*file), options);
-  }
-  auto state = std::make_unique<State>();
-  state->file = std::move(*file);
-  if (const auto bytes = state->file.size(); bytes && *bytes > 0 && can_be_shown(options)) {
-    auto cached = stream::CachedReader::open(state->file, *bytes,
-                                             {.block_bytes = options.block_bytes,
-                                              .memory_blocks = memory_blocks_of(options),
-                                              .policy = options.policy});
-    if (cached) {
-      state->cached = std::move(*cached);
-      return FileReader(std::move(state));
+  return or_out_of_memory([&]() -> Result<FileReader> {
+    auto file = file::File::open_input(path, file::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    if (!file->is_cached()) {
+      file->read_directly();
+      return open(std::move(*file), options);
     }
-  }
-  // Copied out of the page cache.
-  return open(std::move(state->file), options);
+    auto state = std::make_unique<State>();
+    state->file = std::move(*file);
+    if (const auto bytes = state->file.size(); bytes && *bytes > 0 && can_be_shown(options)) {
+      auto cached = stream::CachedReader::open(state->file, *bytes,
+                                               {.block_bytes = options.block_bytes,
+                                                .memory_blocks = memory_blocks_of(options),
+                                                .policy = options.policy});
+      if (cached) {
+        state->cached = std::move(*cached);
+        return FileReader(std::move(state));
+      }
+    }
+    // Copied out of the page cache.
+    return open(std::move(state->file), options);
+  });
 }
 
 Result<FileReader> FileReader::open(file::File&& file, const FileReaderOptions& options) {
-  auto state = std::make_unique<State>();
-  state->file = std::move(file);
-  if (!state->file.seekable()) {
-    return failure(ErrorCode::unsupported, "read what comes in order alone as a file",
-                   state->file.path(), "penstock::SourceStream");
-  }
-  auto bytes = state->file.size();
-  if (!bytes) return std::unexpected(bytes.error());
-  state->options = options;
-  state->options.memory_blocks = memory_blocks_of(options);
-  auto memory = open_memory(options.block_bytes, state->options.memory_blocks);
-  if (!memory) return std::unexpected(memory.error());
-  state->memory = std::move(*memory);
+  return or_out_of_memory([&]() -> Result<FileReader> {
+    auto state = std::make_unique<State>();
+    state->file = std::move(file);
+    if (!state->file.seekable()) {
+      return failure(ErrorCode::unsupported, "read what comes in order alone as a file",
+                     state->file.path(), "penstock::SourceStream");
+    }
+    auto bytes = state->file.size();
+    if (!bytes) return std::unexpected(bytes.error());
+    state->options = options;
+    state->options.memory_blocks = memory_blocks_of(options);
+    auto memory = open_memory(options.block_bytes, state->options.memory_blocks);
+    if (!memory) return std::unexpected(memory.error());
+    state->memory = std::move(*memory);
 
-  const stream::FileReaderCore::Options core_options{.read_ahead_blocks = options.read_ahead_blocks,
-                                                     .comeback_blocks = options.comeback_blocks,
-                                                     .policy = options.policy,
-                                                     .keeps_blocks = true};
-  auto core = stream::FileReaderCore::open(*state->memory.io, state->file, 0, *bytes, core_options);
-  if (!core) return std::unexpected(core.error());
-  state->core = std::move(*core);
-  return FileReader(std::move(state));
+    const stream::FileReaderCore::Options core_options{
+        .read_ahead_blocks = options.read_ahead_blocks,
+        .comeback_blocks = options.comeback_blocks,
+        .policy = options.policy,
+        .keeps_blocks = true};
+    auto core =
+        stream::FileReaderCore::open(*state->memory.io, state->file, 0, *bytes, core_options);
+    if (!core) return std::unexpected(core.error());
+    state->core = std::move(*core);
+    return FileReader(std::move(state));
+  });
 }
 
 FileReader::FileReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -125,7 +132,7 @@ FileReader::FileReader(FileReader&&) noexcept = default;
 FileReader& FileReader::operator=(FileReader&&) noexcept = default;
 FileReader::~FileReader() = default;
 const std::byte* FileReader::data() const {
-  return state_->cached ? state_->cached->begin() : state_->core->begin();
+  return fault::for_this_thread(state_->cached ? state_->cached->begin() : state_->core->begin());
 }
 uint64_t FileReader::bytes() const {
   return state_->cached ? state_->cached->bytes() : state_->core->bytes();
@@ -147,22 +154,26 @@ struct FileWriter::State {
 };
 
 Result<FileWriter> FileWriter::open(const std::string& path, const FileWriterOptions& options) {
-  auto state = std::make_unique<State>();
-  auto file = file::File::create_output(
-      path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync}});
-  if (!file) return std::unexpected(file.error());
-  state->file = std::move(*file);
-  auto memory =
-      open_memory(options.block_bytes, options.write_behind_blocks + options.comeback_blocks + 2);
-  if (!memory) return std::unexpected(memory.error());
-  state->memory = std::move(*memory);
-  auto core = stream::FileWriterCore::open(*state->memory.io, state->file, 0,
-                                           {.bytes_max = options.bytes_max,
-                                            .comeback_blocks = options.comeback_blocks,
-                                            .policy = options.policy});
-  if (!core) return std::unexpected(core.error());
-  state->core = std::move(*core);
-  return FileWriter(std::move(state));
+  return or_out_of_memory([&]() -> Result<FileWriter> {
+    if (options.bytes_max == 0)
+      return failure(ErrorCode::invalid_argument, "open", path, "bytes_max: at least 1");
+    auto state = std::make_unique<State>();
+    auto file = file::File::create_output(
+        path, {.rules = {.overwrite_device = options.overwrite_device, .sync = options.sync}});
+    if (!file) return std::unexpected(file.error());
+    state->file = std::move(*file);
+    auto memory =
+        open_memory(options.block_bytes, options.write_behind_blocks + options.comeback_blocks + 2);
+    if (!memory) return std::unexpected(memory.error());
+    state->memory = std::move(*memory);
+    auto core = stream::FileWriterCore::open(*state->memory.io, state->file, 0,
+                                             {.bytes_max = options.bytes_max,
+                                              .comeback_blocks = options.comeback_blocks,
+                                              .policy = options.policy});
+    if (!core) return std::unexpected(core.error());
+    state->core = std::move(*core);
+    return FileWriter(std::move(state));
+  });
 }
 
 FileWriter::FileWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -170,7 +181,7 @@ FileWriter::FileWriter(FileWriter&&) noexcept = default;
 FileWriter& FileWriter::operator=(FileWriter&&) noexcept = default;
 FileWriter::~FileWriter() = default;
 std::byte* FileWriter::data() const {
-  return state_->core->begin();
+  return fault::for_this_thread(state_->core->begin());
 }
 
 Status FileWriter::finish(uint64_t bytes) {

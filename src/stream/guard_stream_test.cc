@@ -93,7 +93,7 @@ TEST_F(GuardStreamTest, LibraryFunctionsWorkAcrossBlocks) {
 }
 
 TEST_F(GuardStreamTest, EmptyStreamReadsAsZeros) {
-  for (uint64_t capacity : {uint64_t{0}, uint64_t{1}, 3 * block}) {
+  for (uint64_t capacity : {uint64_t{1}, 3 * block}) {
     GuardStream pipe = open({.bytes = capacity});
     ASSERT_TRUE(pipe.finish(0));
     EXPECT_EQ(look(pipe.reader()), 0u);

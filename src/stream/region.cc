@@ -18,8 +18,9 @@
 //
 // Vanishing. uffd_move takes each page away at once and leaves a watched hole; shared replaces the
 // view by reserved space and the data stay in the file. The mremap pool makes the block
-// inaccessible first (Pool::unmap_in_use), and threads that touch it meanwhile fault, wait for the
-// lock, and look again. Nothing here may touch it then: this thread has the lock.
+// inaccessible first. All keep the block's protection until it is away (Pool::unmap_in_use): threads
+// that touch it meanwhile fault, wait for the lock, and look again. Nothing here may touch it then:
+// this thread has the lock.
 //
 // Fault path: allocates nothing, and the only lock it takes is mutex_, under which no user code
 // runs and nothing faults. Costs: a signal, a move with the lock held, and what the handler does.
@@ -34,6 +35,7 @@
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {
@@ -151,7 +153,7 @@ void RegionCore::refuse(uint64_t index, const Error& error, void* context) const
 
 int RegionCore::show(uint64_t index, Block&& block) noexcept {
   PENSTOCK_CHECK(index < count_, "a block was shown behind the end of its region");
-  PENSTOCK_CHECK(block.pool_ == pool_.get(), "a block was shown that is not of the region's pool");
+  PENSTOCK_CHECK(block.pool_ == pool_, "a block was shown that is not of the region's pool");
   MutexLock lock(mutex_);
   Slot& here = slot(index);
   if (here.block_plus_one != 0) return EEXIST;
@@ -159,7 +161,7 @@ int RegionCore::show(uint64_t index, Block&& block) noexcept {
   here.block_plus_one = block.number_ + 1;
   here.protection = Protection::read_write;
   shown_at_plus_one_[block.number_] = index + 1;
-  block.pool_ = nullptr;
+  block.pool_.reset();
   return 0;
 }
 
@@ -170,19 +172,14 @@ RegionCore::Block RegionCore::hide(uint64_t index) noexcept {
   if (here.block_plus_one == 0 || is_busy_elsewhere(here) || take_home(index) != 0) return {};
   const pool::BlockId block = std::exchange(here.block_plus_one, 0) - 1;
   shown_at_plus_one_[block] = 0;
-  return Block(pool_.get(), block);
+  return Block(pool_, block);
 }
 
 // 0 or an errno; then the block is where it was, as it was.
 int RegionCore::take_home(uint64_t index) noexcept {
   const Slot& here = slot(index);
   const pool::BlockId block = here.block_plus_one - 1;
-  const bool moves_mappings = pool_->mechanism() == pool::Mechanism::mremap;
-  if (!moves_mappings) {
-    if (const int error = set_protection(index, here.protection, Protection::read_write))
-      return error;
-  }
-  const int error = pool_->unmap_in_use(block, address_of(index));
+  const int error = pool_->unmap_in_use(block, address_of(index), here.protection);
   if (error != 0) {
     PENSTOCK_CHECK(os::protect(address_of(index), block_bytes_, here.protection) == 0,
                    "a block that cannot be moved cannot be protected as it was");
@@ -264,9 +261,11 @@ Region& Region::operator=(Region&&) noexcept = default;
 Region::~Region() = default;
 
 Result<Region> Region::open(const BlockPool& pool, const Options& options, Handler handler) {
-  auto core = stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));
-  if (!core) return std::unexpected(std::move(core.error()));
-  return Region(std::move(*core));
+  return or_out_of_memory([&]() -> Result<Region> {
+    auto core = stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));
+    if (!core) return std::unexpected(std::move(core.error()));
+    return Region(std::move(*core));
+  });
 }
 
 uint64_t Region::bytes() const {
@@ -282,7 +281,7 @@ Status Region::prepare_write(void* address, size_t bytes) const {
   return core_->prepare_all(address, bytes, fault::Access::write);
 }
 std::byte* Region::address() const {
-  return core_->begin();
+  return fault::for_this_thread(core_->begin());
 }
 
 }  // namespace penstock

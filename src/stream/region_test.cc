@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -304,6 +305,90 @@ TEST_P(RegionOn, ProtectionFindsTheFirstWrite) {
   EXPECT_FALSE(hidden);
   EXPECT_EQ(read(data + 40 * block_items), 11u);
   EXPECT_EQ(region.blocks().protect(4, Protection::read), ENOENT);
+}
+
+// One thread stores to a block that may only be read, another takes the block away. A store that the handler was not
+// told of must not be in it.
+TEST_P(RegionOn, NoStoreToAProtectedBlockGoesUntoldWhileItIsTakenAway) {
+  const BlockPool pool = open_pool(2);
+  std::atomic<bool> told = false;
+  Region region = open(pool, {.bytes = block}, [&](Blocks& blocks, const Fault& fault) {
+    if (fault.is_present) {
+      told = true;
+      return shown(blocks.protect(fault.index, Protection::read_write));
+    }
+    return shown(blocks.show(fault.index, pool.take()));
+  });
+  Blocks& blocks = region.blocks();
+  uint64_t* const items = region.begin<uint64_t>();
+  std::atomic<int> round = 0, stored = 0;
+  constexpr int rounds = 2000;
+  std::jthread storer([&] {
+    for (int r = 1; r <= rounds; ++r) {
+      while (round != r) std::this_thread::yield();
+      for (size_t i = 0; i < block_items; i += 256) write(&items[i], static_cast<uint64_t>(r));
+      stored = r;
+    }
+  });
+  for (int r = 1; r <= rounds; ++r) {
+    BlockPool::Block empty = pool.take();
+    ASSERT_TRUE(empty);
+    std::memset(empty.bytes().data(), 0, block);
+    ASSERT_EQ(blocks.show(0, std::move(empty)), 0);
+    const Protection protection = r % 3 == 0 ? Protection::none : Protection::read;
+    ASSERT_EQ(blocks.protect(0, protection), 0);
+    told = false;
+    round = r;
+    for (int spins = r % 50; spins > 0; --spins) std::this_thread::yield();
+    BlockPool::Block hidden = blocks.hide(0);
+    while (!hidden) hidden = blocks.hide(0);
+    const auto* const bytes = hidden.bytes().data();
+    const bool changed =
+        std::any_of(bytes, bytes + block, [](std::byte b) { return b != std::byte{0}; });
+    EXPECT_TRUE(!changed || told) << "round " << r;
+    hidden = {};
+    while (stored != r) std::this_thread::yield();
+    (void)blocks.hide(0);
+  }
+}
+
+TEST_P(RegionOn, AProtectedBlockComesHomeWithItsContentsAndMayBeShownAgain) {
+  const BlockPool pool = open_pool(1);
+  int absent = 0;
+  Region region = open(pool, {.bytes = 4 * block}, [&](Blocks& blocks, const Fault& fault) {
+    ++absent;
+    return shown(blocks.show(fault.index, pool.take()));
+  });
+  for (uint64_t index = 0; index < 4; ++index) {
+    for (const Protection protection : {Protection::none, Protection::read}) {
+      BlockPool::Block filled = pool.take();
+      ASSERT_TRUE(filled);
+      fill(filled.bytes(), index);
+      ASSERT_EQ(region.blocks().show(index, std::move(filled)), 0);
+      ASSERT_EQ(region.blocks().protect(index, protection), 0);
+      BlockPool::Block hidden = region.blocks().hide(index);
+      ASSERT_TRUE(hidden);
+      EXPECT_EQ(reinterpret_cast<uint64_t*>(hidden.bytes().data())[7],
+                mix64(index * block_items + 7));
+      hidden.bytes()[0] = std::byte{1};
+      hidden = {};
+      const int before = absent;
+      write(region.begin<uint64_t>() + index * block_items, 2);
+      EXPECT_EQ(absent, before + 1);
+      ASSERT_TRUE(region.blocks().hide(index));
+    }
+  }
+}
+
+TEST_P(RegionOn, ABlockKeepsItsPool) {
+  BlockPool::Block kept;
+  {
+    const BlockPool pool = open_pool(2);
+    kept = pool.take();
+    kept = pool.take();  // the first one goes back
+  }
+  ASSERT_TRUE(kept);
+  std::memset(kept.bytes().data(), 1, block);
 }
 
 TEST_P(RegionOn, AHandlerMayTouchOtherBlocks) {

@@ -110,7 +110,7 @@ TEST_P(RemapStreamOn, LibraryFunctionsWorkAcrossBlocks) {
 }
 
 TEST_P(RemapStreamOn, EmptyStreamReadsAsZeros) {
-  for (uint64_t capacity : {uint64_t{0}, uint64_t{1}, 3 * block}) {
+  for (uint64_t capacity : {uint64_t{1}, 3 * block}) {
     RemapStream pipe = open({.bytes = capacity});
     ASSERT_TRUE(pipe.finish(0));
     EXPECT_EQ(std::strlen(pipe.reader()), 0u);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "os/futex.h"
+#include "pool/pool.h"
 
 namespace penstock::stream {
 
@@ -19,9 +19,9 @@ Status Shape::check(const std::string& name) const {
   auto refuse = [&](std::string hint) {
     return failure(ErrorCode::invalid_argument, "open a stream", name, std::move(hint));
   };
-  if (!std::has_single_bit(block_bytes) || block_bytes < os::page_bytes) {
-    return refuse("block_bytes: a power of two, at least 4096");
-  }
+  if (Status valid = pool::check_block_bytes(block_bytes, "open a stream", name); !valid)
+    return valid;
+  if (bytes == 0) return refuse("bytes: the longest that the stream may become, at least 1");
   // A process has 128 TiB of addresses here; how much of that is free, reserving finds out.
   if (bytes > (uint64_t{1} << 47)) return refuse("bytes: at most 128 TiB of address space");
   const uint64_t window =
@@ -73,6 +73,7 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
                       number(refusal.position));
     std::snprintf(text + length, text_bytes - static_cast<size_t>(length), format, values...);
   };
+  char reason[200];
   switch (refusal.verdict) {
     case Verdict::other_failed:
       print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
@@ -93,10 +94,8 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
             refusal.side == Side::producer ? "finish() or fail()" : "fail() or cancel()");
       return ErrorCode::invalid_argument;
     case Verdict::unmapped:
-      print(
-          "the system refused to map the block: %s (try larger blocks, or a larger "
-          "vm.max_map_count)",
-          strerrordesc_np(refusal.map_errno));
+      pool::write_reason(refusal.map_errno, reason, sizeof reason);
+      print("the system refused to map the block: %s", reason);
       return code_of_errno(refusal.map_errno);
     case Verdict::present:
     case Verdict::take:

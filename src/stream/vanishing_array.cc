@@ -40,6 +40,7 @@
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
@@ -185,11 +186,12 @@ ErrorCode VanishingArrayCore::write_reason(Verdict verdict, uint64_t index, char
           "write block %llu: none of the pool's %llu blocks is free (this array has %llu)",
           number(index), number(pool_->blocks_max()), number(held_));
       return ErrorCode::out_of_memory;
-    case Verdict::unmapped:
-      std::snprintf(text, text_bytes,
-                    "map block %llu: %s (try larger blocks, or a larger vm.max_map_count)",
-                    number(index), strerrordesc_np(map_errno_));
+    case Verdict::unmapped: {
+      char reason[200];
+      pool::write_reason(map_errno_, reason, sizeof reason);
+      std::snprintf(text, text_bytes, "map block %llu: %s", number(index), reason);
       return code_of_errno(map_errno_);
+    }
     case Verdict::present:
       break;
   }
@@ -249,9 +251,11 @@ VanishingArray& VanishingArray::operator=(VanishingArray&&) noexcept = default;
 VanishingArray::~VanishingArray() = default;
 
 Result<VanishingArray> VanishingArray::open(const BlockPool& pool, const Options& options) {
-  auto core = stream::VanishingArrayCore::open(internal::Access::core(pool), options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return VanishingArray(std::move(*core));
+  return or_out_of_memory([&]() -> Result<VanishingArray> {
+    auto core = stream::VanishingArrayCore::open(internal::Access::core(pool), options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return VanishingArray(std::move(*core));
+  });
 }
 
 void VanishingArray::clear() {
@@ -270,7 +274,7 @@ Status VanishingArray::prepare_read(const void* address, size_t bytes) {
   return core_->prepare_all(address, bytes, fault::Access::read);
 }
 std::byte* VanishingArray::address() const {
-  return core_->begin();
+  return fault::for_this_thread(core_->begin());
 }
 
 }  // namespace penstock
