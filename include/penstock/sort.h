@@ -23,9 +23,8 @@
 // order already, or backwards, or all equal, are found in one pass, and those in order but for one of 64
 // in two (pairs in a stable sort: where these stand at the end).
 //
-// Errors: out_of_memory, with all items there, though some may have changed places; should the system
-// refuse the few tables that are needed after that, the program stops rather than lose items. Thread
-// safety: calls about different arrays may run at the same time.
+// Errors: out_of_memory, with all items there, though some may have changed places. Thread safety:
+// calls about different arrays may run at the same time.
 //
 // Source: C. Hanel, A. Arman, D. Xiao, J. Keech, D. Loguinov, "Vortex", ASPLOS 2020, section 5; how
 // and why it differs is told in src/sort/README.md.
@@ -190,7 +189,7 @@ inline constexpr size_t record_bytes_max = size_t{64} << 10;
 // 16 bytes a record more for those that share so many prefixes of their keys that two more
 // distributions do not part them, and for records from 2 KiB up where one thread sorts.
 // Errors: invalid_argument (a size of 0, a key outside of the record, records too large);
-// out_of_memory (mostly before anything was moved; all records are there still in any case).
+// out_of_memory, with all records there, though some may have changed places.
 Status sort_records(void* records, size_t count, const RecordLayout& layout,
                     const SortOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "penstock/base.h"
 #include "scatter/key_order.h"
 #include "scatter/key_order_of.h"
@@ -64,18 +65,20 @@ Status sort_wide(const KeyValue32* in, size_t count, const SortOptions& options,
 
 template <Sortable T>
 Status sort_to(const T* in, size_t count, T* out, const SortOptions& options) {
-  if constexpr (counted<T>) {
-    return sorting::count_sort(in, count, out, options.descending);
-  } else if constexpr (std::is_same_v<T, KeyValue32>) {
-    if (options.stable) {
-      return sort_wide(in, count, options,
-                       [out](size_t i, const KeyValue32& item) { out[i] = item; });
+  return or_out_of_memory([&] {
+    if constexpr (counted<T>) {
+      return sorting::count_sort(in, count, out, options.descending);
+    } else {
+      if constexpr (std::is_same_v<T, KeyValue32>) {
+        if (options.stable) {
+          return sort_wide(in, count, options,
+                           [out](size_t i, const KeyValue32& item) { out[i] = item; });
+        }
+      }
+      return sorting::sort_to(reinterpret_cast<const sorting::ItemOf<T>*>(in), count,
+                              reinterpret_cast<sorting::ItemOf<T>*>(out), options_for<T>(options));
     }
-  }
-  if constexpr (!counted<T>) {
-    return sorting::sort_to(reinterpret_cast<const sorting::ItemOf<T>*>(in), count,
-                            reinterpret_cast<sorting::ItemOf<T>*>(out), options_for<T>(options));
-  }
+  });
 }
 
 template <Sortable T>
@@ -85,52 +88,56 @@ Status sort(T* items, size_t count, const SortOptions& options) {
 
 template <Sortable T>
 Status sort_first(T* items, size_t count, size_t first, const SortOptions& options) {
-  if constexpr (counted<T>) {
-    return sorting::count_sort(items, count, items, options.descending);
-  } else {
-    if (std::is_same_v<T, KeyValue32> && options.stable) return sort<T>(items, count, options);
-    InPlaceOptions in_place = options_for<T>(options);
-    in_place.first = first;
-    auto* seen = reinterpret_cast<sorting::ItemOf<T>*>(items);
-    return sorting::sort_in_place(seen, count, in_place);
-  }
+  return or_out_of_memory([&] {
+    if constexpr (counted<T>) {
+      return sorting::count_sort(items, count, items, options.descending);
+    } else {
+      if (std::is_same_v<T, KeyValue32> && options.stable) return sort<T>(items, count, options);
+      InPlaceOptions in_place = options_for<T>(options);
+      in_place.first = first;
+      auto* seen = reinterpret_cast<sorting::ItemOf<T>*>(items);
+      return sorting::sort_in_place(seen, count, in_place);
+    }
+  });
 }
 
 template <Sortable T>
 Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options) {
-  std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
-  if (pairs == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "keys and places");
-  const KeyOrder ranking = sorting::key_order_of<T>(options.descending);
-  for (size_t i = 0; i < count; ++i) {
-    uint64_t rank = rank_of(keys[i], ranking);
-    if constexpr (std::is_same_v<T, KeyValue32>) rank &= ~uint64_t{0} << 32;
-    pairs[i] = {rank, i};
-  }
-  if (auto status =
-          sorting::sort_in_place(pairs.get(), count, {.stable = true, .threads = options.threads});
-      !status)
-    return status;
-  if constexpr (std::is_same_v<T, Key128>) {
-    // Runs of one high word, by the low word.
-    for (size_t start = 0; start < count;) {
-      size_t end = start + 1;
-      while (end < count && pairs[end].key == pairs[start].key) ++end;
-      if (end - start > 1) {
-        for (size_t i = start; i < end; ++i) {
-          uint64_t low = keys[pairs[i].value].low;
-          pairs[i].key = options.descending ? ~low : low;
-        }
-        if (auto status =
-                sorting::sort_in_place(pairs.get() + start, end - start, {.stable = true});
-            !status)
-          return status;
-      }
-      start = end;
+  return or_out_of_memory([&]() -> Status {
+    std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
+    if (pairs == nullptr)
+      return failure(ErrorCode::out_of_memory, "get memory to sort in", "keys and places");
+    const KeyOrder ranking = sorting::key_order_of<T>(options.descending);
+    for (size_t i = 0; i < count; ++i) {
+      uint64_t rank = rank_of(keys[i], ranking);
+      if constexpr (std::is_same_v<T, KeyValue32>) rank &= ~uint64_t{0} << 32;
+      pairs[i] = {rank, i};
     }
-  }
-  for (size_t i = 0; i < count; ++i) order[i] = pairs[i].value;
-  return {};
+    if (auto status = sorting::sort_in_place(pairs.get(), count,
+                                             {.stable = true, .threads = options.threads});
+        !status)
+      return status;
+    if constexpr (std::is_same_v<T, Key128>) {
+      // Runs of one high word, by the low word.
+      for (size_t start = 0; start < count;) {
+        size_t end = start + 1;
+        while (end < count && pairs[end].key == pairs[start].key) ++end;
+        if (end - start > 1) {
+          for (size_t i = start; i < end; ++i) {
+            uint64_t low = keys[pairs[i].value].low;
+            pairs[i].key = options.descending ? ~low : low;
+          }
+          if (auto status =
+                  sorting::sort_in_place(pairs.get() + start, end - start, {.stable = true});
+              !status)
+            return status;
+        }
+        start = end;
+      }
+    }
+    for (size_t i = 0; i < count; ++i) order[i] = pairs[i].value;
+    return {};
+  });
 }
 
 #define PENSTOCK_INSTANTIATE(T)                                          \
@@ -154,31 +161,33 @@ Status top_k(std::span<const T> in, std::span<T> out, const SortOptions& options
     return failure(ErrorCode::invalid_argument, "find the first items", "the output",
                    "no more items than there are");
   if (wanted == 0) return {};
-  const size_t room = std::max<size_t>(2 * wanted, 4096);
-  if (in.size() <= room) {
-    std::vector<T> all(in.begin(), in.end());
-    if (auto status = partial_sort(all, wanted, options); !status) return status;
-    std::copy_n(all.begin(), wanted, out.begin());
+  return or_out_of_memory([&]() -> Status {
+    const size_t room = std::max<size_t>(2 * wanted, 4096);
+    if (in.size() <= room) {
+      std::vector<T> all(in.begin(), in.end());
+      if (auto status = partial_sort(all, wanted, options); !status) return status;
+      std::copy_n(all.begin(), wanted, out.begin());
+      return {};
+    }
+    std::vector<T> candidates;
+    candidates.reserve(room);
+    const auto order = sorting::key_order_of<T>(options.descending);
+    uint64_t limit = ~uint64_t{0};
+    for (const T& item : in) {
+      if (sort_internal::rank_of(item, order) > limit) continue;
+      candidates.push_back(item);
+      if (candidates.size() < room) continue;
+      if (auto status =
+              sort_internal::sort_first(candidates.data(), candidates.size(), wanted, options);
+          !status)
+        return status;
+      candidates.resize(wanted);
+      limit = sort_internal::rank_of(candidates.back(), order);
+    }
+    if (auto status = partial_sort(candidates, wanted, options); !status) return status;
+    std::copy_n(candidates.begin(), wanted, out.begin());
     return {};
-  }
-  std::vector<T> candidates;
-  candidates.reserve(room);
-  const auto order = sorting::key_order_of<T>(options.descending);
-  uint64_t limit = ~uint64_t{0};
-  for (const T& item : in) {
-    if (sort_internal::rank_of(item, order) > limit) continue;
-    candidates.push_back(item);
-    if (candidates.size() < room) continue;
-    if (auto status =
-            sort_internal::sort_first(candidates.data(), candidates.size(), wanted, options);
-        !status)
-      return status;
-    candidates.resize(wanted);
-    limit = sort_internal::rank_of(candidates.back(), order);
-  }
-  if (auto status = partial_sort(candidates, wanted, options); !status) return status;
-  std::copy_n(candidates.begin(), wanted, out.begin());
-  return {};
+  });
 }
 
 #define PENSTOCK_INSTANTIATE(T) \

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -77,6 +78,16 @@ Result<std::unique_ptr<ChunkSpace>> ChunkSpace::open(const Options& options) {
   space->spare_ = std::move(*spare);
   if (int error = os::commit(space->spare_.begin(), spare_bytes); error != 0)
     return system_error(error, "get memory to sort in", "spare chunks");
+  // A list of n numbers had arrays of fewer than 4n together, and each distribution, of which there are
+  // three below each other, lists each chunk once.
+  const uint64_t numbers_bytes = round_up(
+      (16 * uint64_t{space->chunks_total_} + 2 * numbers_min * options.lists) * sizeof(uint32_t),
+      os::page_bytes);
+  auto numbers = os::Reservation::reserve(numbers_bytes, os::page_bytes);
+  if (!numbers) return std::unexpected(numbers.error());
+  space->numbers_ = std::move(*numbers);
+  if (int error = os::commit(space->numbers_.begin(), numbers_bytes); error != 0)
+    return system_error(error, "get memory to sort in", "lists of chunks");
   // Small ones would take a huge page for little.
   if (spare_bytes >= 8 * os::huge_page_bytes)
     (void)os::advise_huge(space->spare_.begin(), spare_bytes, true);
@@ -135,6 +146,42 @@ void ChunkSpace::list_round(uint32_t round, uint32_t rounds, std::vector<uint32_
   add(0, region_starts_[0]);
   for (size_t i = 0; i + 1 < region_starts_.size(); ++i)
     add(region_starts_[i], region_starts_[i + 1]);
+}
+
+// ---- numbers in lists
+
+uint32_t* ChunkSpace::new_numbers(uint32_t capacity) const {
+  // Relaxed: the memory is nobody's before, and its address is handed over by what the list is.
+  const uint64_t at = numbers_used_.fetch_add(capacity, std::memory_order_relaxed);
+  PENSTOCK_CHECK((at + capacity) * sizeof(uint32_t) <= numbers_.bytes(),
+                 "a sort in place has no room for the numbers of chunks");
+  return reinterpret_cast<uint32_t*>(numbers_.begin()) + at;
+}
+
+uint32_t* ChunkSpace::reused_numbers(uint32_t capacity) {
+  uint32_t*& first = recycled_[static_cast<size_t>(std::countr_zero(capacity))];
+  if (first == nullptr) return new_numbers(capacity);
+  uint32_t* const numbers = first;
+  std::memcpy(&first, numbers, sizeof(first));
+  return numbers;
+}
+
+void ChunkSpace::recycle_numbers(ListedChunks chunks) {
+  if (chunks.capacity_ == 0) return;
+  uint32_t*& first = recycled_[static_cast<size_t>(std::countr_zero(chunks.capacity_))];
+  std::memcpy(chunks.numbers_, &first, sizeof(first));
+  first = chunks.numbers_;
+}
+
+void ChunkSpace::ListedChunks::move_to(uint32_t* numbers) {
+  std::copy(begin(), end(), numbers);
+  capacity_ = longer();
+  numbers_ = numbers;
+}
+
+void ChunkSpace::recycle(std::span<List* const> lists) {
+  MutexLock lock(mutex_);
+  for (List* list : lists) recycle_numbers(std::exchange(list->chunks, {}));
 }
 
 // ---- numbers of free chunks
@@ -200,6 +247,7 @@ ChunkSpace::Share ChunkSpace::share(unsigned threads) {
   share.space_ = this;
   const uint32_t spare = (chunks_total_ - array_chunks_) / threads;
   share.free_.open(spare_region(), 2 * size_t{spare});
+  share.round_.reserve(array_chunks_ / rounds(threads) + region_starts_.size() + 1);
   MutexLock lock(mutex_);
   std::vector<uint32_t> chunks(spare);
   for (uint32_t& chunk : chunks) {
@@ -213,7 +261,8 @@ ChunkSpace::Share ChunkSpace::share(unsigned threads) {
 std::byte* ChunkSpace::Share::append(List& list) {
   const uint32_t chunk = free_.take(list.region);
   PENSTOCK_CHECK(chunk != none, "a thread that sorts in place has no free chunk");
-  list.chunks.push_back(chunk);
+  if (list.chunks.is_full()) list.chunks.move_to(space_->new_numbers(list.chunks.longer()));
+  list.chunks.add(chunk);
   return space_->address(chunk);
 }
 
@@ -264,7 +313,12 @@ std::byte* ChunkSpace::append(List& list, bool stays) {
   chunks_[chunk].state = stays ? State::reading : State::taken;
   chunks_[chunk].owner = &list;
   chunks_[chunk].index = static_cast<uint32_t>(list.chunks.size());
-  list.chunks.push_back(chunk);
+  if (list.chunks.is_full()) {
+    const ListedChunks full = list.chunks;
+    list.chunks.move_to(reused_numbers(full.longer()));
+    recycle_numbers(full);
+  }
+  list.chunks.add(chunk);
   return address(chunk);
 }
 
@@ -314,7 +368,7 @@ void ChunkSpace::release(std::span<List* const> lists) {
   MutexLock lock(mutex_);
   for (List* list : lists) {
     for (uint32_t chunk : list->chunks) put(chunk);
-    list->chunks.clear();
+    recycle_numbers(std::exchange(list->chunks, {}));
   }
   changed_.notify_all();
 }
@@ -363,7 +417,7 @@ void ChunkSpace::end_moves(std::span<const Move> moves) {
   MutexLock lock(mutex_);
   for (const Move& move : moves) {
     Chunk& from = chunks_[move.from];
-    from.owner->chunks[from.index] = move.to;
+    from.owner->chunks.numbers_[from.index] = move.to;
     from.state = State::output;
     chunks_[move.to].state = State::taken;
   }

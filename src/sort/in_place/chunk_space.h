@@ -5,6 +5,7 @@
 // See chunk_space.cc for the idea.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +20,34 @@
 namespace penstock::sorting {
 
 class ChunkSpace {
+  static constexpr uint32_t numbers_min = 4;
+
  public:
+  // The numbers of a list's chunks. They grow in memory that the space has reserved, so that an
+  // append cannot fail when items are on their way.
+  class ListedChunks {
+   public:
+    size_t size() const { return size_; }
+    const uint32_t* begin() const { return numbers_; }
+    const uint32_t* end() const { return numbers_ + size_; }
+    uint32_t operator[](size_t index) const { return numbers_[index]; }
+    void clear() { size_ = 0; }
+
+   private:
+    friend class ChunkSpace;
+    bool is_full() const { return size_ == capacity_; }
+    // One that holds an address when its list has ended.
+    uint32_t longer() const { return std::max(2 * capacity_, numbers_min); }
+    void move_to(uint32_t* numbers);  // of longer() capacity
+    void add(uint32_t chunk) { numbers_[size_++] = chunk; }
+
+    uint32_t* numbers_ = nullptr;
+    uint32_t size_ = 0;
+    uint32_t capacity_ = 0;
+  };
   // Chunks that together hold one sequence of bytes, in order; all are full but the last.
   struct List {
-    std::vector<uint32_t> chunks;
+    ListedChunks chunks = {};
     uint32_t region = 0;  // where its chunks are best
   };
 
@@ -32,6 +57,7 @@ class ChunkSpace {
     size_t chunk_bytes = 0;
     uint32_t spare_chunks = 0;   // beyond the array; address space until used
     bool array_is_input = true;  // otherwise all of it is free at the start
+    uint64_t lists = 0;          // of the first distribution, by all shares together
   };
   static Result<std::unique_ptr<ChunkSpace>> open(const Options& options);
 
@@ -79,6 +105,8 @@ class ChunkSpace {
   void end_reading(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
   void release(List& list, size_t index) EXCLUDES_LOCK(mutex_);
   void release(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
+  // The lists are empty and end: others may have the memory of their numbers.
+  void recycle(std::span<List* const> lists) EXCLUDES_LOCK(mutex_);
   // Makes [from, to) of the array free for output, for good: moves what lies there elsewhere, waits
   // for what is being read.
   void clear(const std::byte* from, const std::byte* to) EXCLUDES_LOCK(mutex_);
@@ -124,6 +152,9 @@ class ChunkSpace {
   static constexpr size_t moves_max = 64;  // at a time
 
   ChunkSpace() = default;
+  uint32_t* new_numbers(uint32_t capacity) const;
+  uint32_t* reused_numbers(uint32_t capacity) REQUIRES_LOCK(mutex_);
+  void recycle_numbers(ListedChunks chunks) REQUIRES_LOCK(mutex_);
   uint32_t spare_region() const { return static_cast<uint32_t>(region_starts_.size()); }
   uint32_t take(uint32_t region) REQUIRES_LOCK(mutex_);
   void put(uint32_t chunk) REQUIRES_LOCK(mutex_);
@@ -138,13 +169,17 @@ class ChunkSpace {
   uint32_t chunks_total_ = 0;
   size_t chunk_bytes_ = 0;
   os::Reservation spare_;
+  os::Reservation numbers_;  // of lists
+  mutable std::atomic<uint64_t> numbers_used_{0};
   std::vector<uint32_t> region_starts_;  // chunk of the array where each region begins, and an end
 
   Mutex mutex_;
   Condition changed_;  // a state, from reading or moving
   std::vector<Chunk> chunks_;
   Numbers free_ GUARDED_BY(mutex_);  // beside these, some that are output by now
-  uint64_t moved_ = 0;               // changed under the lock, read when all threads have ended
+  // Numbers that no list has any more, by the logarithm of their count, each with the next one's address.
+  std::array<uint32_t*, 32> recycled_ GUARDED_BY(mutex_) = {};
+  uint64_t moved_ = 0;  // changed under the lock, read when all threads have ended
 };
 
 // What one thread has of the space while it distributes: its part of the spare chunks, and those of
@@ -159,6 +194,7 @@ class ChunkSpace::Share {
   friend class ChunkSpace;
   const ChunkSpace* space_ = nullptr;
   Numbers free_;
+  std::vector<uint32_t> round_;  // the chunks of a round, with room for any
 };
 
 template <class Read>
@@ -173,7 +209,7 @@ void ChunkSpace::read_array(const Reader& reader, Share& share, Read read) const
     return;
   }
   const uint32_t all = rounds(reader.threads);
-  std::vector<uint32_t> chunks;
+  std::vector<uint32_t>& chunks = share.round_;
   for (uint32_t round = reader.next_round++; round < all; round = reader.next_round++) {
     list_round(round, all, chunks);
     for (size_t i = 0; i < chunks.size(); ++i) {

@@ -85,7 +85,7 @@ TEST(ChunkSpace, TakesSpareChunksNextAndThenTheNearestRegion) {
   for (int i = 0; i < 8; ++i) share.append(list);
   const std::vector<uint32_t> expected = {region(99),  400,        401,       region(130),
                                           region(197), region(70), region(3), 1};
-  EXPECT_EQ(list.chunks, expected);
+  EXPECT_TRUE(std::ranges::equal(list.chunks, expected));
 }
 
 TEST(ChunkSpaceDeathTest, StopsWhereNoChunkIsFree) {
@@ -520,7 +520,7 @@ TEST(ChunkSpaceDeathTest, AShareHasNoMoreThanItsPartAndWhatItHasRead) {
   for (int i = 0; i < 2; ++i) share.append(list);
   share.release_input(3);
   share.append(list);
-  EXPECT_EQ(list.chunks.back(), 3u);
+  EXPECT_EQ(list.chunks[2], 3u);
   EXPECT_DEATH(share.append(list), "no free chunk");
 }
 

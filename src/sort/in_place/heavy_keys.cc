@@ -91,6 +91,7 @@ template <class T>
 HeavyCounts<T>::HeavyCounts(std::unique_ptr<HeavyKeys> keys, unsigned threads)
     : keys_(std::move(keys)) {
   for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>());
+  runs_.reserve(HeavyKeys::places);
 }
 
 template <class T>
@@ -119,22 +120,18 @@ size_t HeavyCounts<T>::take_out(const T* in, size_t count, T* out) {
 }
 
 template <class T>
-void HeavyCounts<T>::put_back(T* out, size_t others, const KeyOrder& order) const {
-  struct Run {
-    T key;  // encoded
-    size_t count;
-  };
-  std::vector<Run> runs;
+void HeavyCounts<T>::put_back(T* out, size_t others, const KeyOrder& order) noexcept {
+  runs_.clear();
   size_t end = others;
   for (uint32_t place = 0; place < HeavyKeys::places; ++place) {
     size_t count = 0;
     for (const auto& worker : workers_) count += worker->tally.count_of(place);
     if (count == 0) continue;
-    runs.push_back({.key = encode(static_cast<T>(keys_->keys[place]), order), .count = count});
+    runs_.push_back({.key = encode(static_cast<T>(keys_->keys[place]), order), .count = count});
     end += count;
   }
-  std::sort(runs.begin(), runs.end(), [](const Run& a, const Run& b) { return a.key > b.key; });
-  for (const Run& run : runs) {
+  std::sort(runs_.begin(), runs_.end(), [](const Run& a, const Run& b) { return a.key > b.key; });
+  for (const Run& run : runs_) {
     const T* above = std::lower_bound(out, out + others, run.key, [&](const T& item, const T& key) {
       return encode(item, order) < key;
     });

@@ -30,14 +30,20 @@ class HeavyCounts {
   // Copies all others to the front of `out`, in order (with several threads: almost), and returns
   // how many they are. REQUIRES: in == out, or the two do not overlap.
   size_t take_out(const T* in, size_t count, T* out);
-  // `others` items at the front are in order: now all are. Their number is what take_out() got.
-  void put_back(T* out, size_t others, const KeyOrder& order) const;
+  // `others` items at the front are in order: now all are. Their number is what take_out() got. Where they
+  // are in no order, neither are all. Allocates nothing: until then the heavy items are counts alone.
+  void put_back(T* out, size_t others, const KeyOrder& order) noexcept;
 
  private:
   struct Worker;
+  struct Run {
+    T key;  // encoded
+    size_t count;
+  };
 
   std::unique_ptr<HeavyKeys> keys_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Run> runs_;  // with room for all keys
 };
 
 }  // namespace penstock::sorting

@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "base/random.h"
 #include "scatter/lines.h"
 #include "sort/cache/cache_sort.h"
@@ -40,6 +42,10 @@
 // Memory beside the array: the spare chunks of ChunkSpace, and for each thread a line per bucket
 // and the slots of one bucket. Threads share the array and nothing else: the first pass hands out
 // rounds of its chunks, which stay the thread's, the second one buckets.
+//
+// Memory that the system refuses. Everything that a pass needs is there before the pass begins, and lists of chunks
+// grow in memory that is reserved (ChunkSpace). A bucket that cannot be sorted without more memory is stored as it
+// is: the sort returns out_of_memory, and all items are in the array.
 //
 // Order and speed. Items of equal keys keep their order when input is read in order: then a thread
 // reads one contiguous part, and a bucket is the first thread's list, then the second's, and so on.
@@ -100,18 +106,28 @@ class InPlaceSort {
       if (auto status = open(); !status) return status;
       choose_buckets(sample);
     } catch (const std::bad_alloc&) {
-      return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
+      return out_of_memory();
     }
     on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
     on_all_threads(workers_, [this](Worker& worker) { finish_buckets(worker); });
     for (const auto& worker : workers_) {
+      if (!worker->status) return worker->status;
       if (options_.sum != nullptr) *options_.sum += worker->sum;
     }
     return {};
   }
 
  private:
+  // A bucket's items: the lists of all threads, one behind the other.
+  struct Bucket {
+    std::vector<List*> lists;
+    std::vector<uint64_t> items;  // of each list
+    uint64_t count = 0;
+    KeyRange keys;
+    bool open_ended = false;  // `keys` is wider than the keys
+  };
+
   // What a thread works with.
   struct Worker {
     Worker(unsigned number, CacheSort<T> sorter, uint32_t buckets)
@@ -123,18 +139,11 @@ class InPlaceSort {
     ChunkSpace::Share share;  // in place
     std::vector<List> lists;
     std::vector<uint64_t> counts;  // of items, by bucket
-    std::vector<Piece<T>> pieces;
-    std::vector<T> chunk;  // where a chunk is kept while its place is cleared
-    ItemSum sum;           // of what stands in its place, if it is asked for
-  };
-
-  // A bucket's items: the lists of all threads, one behind the other.
-  struct Bucket {
-    std::vector<List*> lists;
-    std::vector<uint64_t> items;  // of each list
-    uint64_t count = 0;
-    KeyRange keys;
-    bool open_ended = false;  // `keys` is wider than the keys
+    Bucket bucket;                 // with room for the lists of all threads
+    std::vector<Piece<T>> pieces;  // with room for those of a bucket that fits the cache
+    std::vector<T> chunk;          // where a chunk is kept while its place is cleared
+    ItemSum sum;                   // of what stands in its place, if it is asked for
+    Status status;                 // out_of_memory: a bucket was stored as it is
   };
 
   bool in_place() const { return in_ == out_; }
@@ -153,7 +162,8 @@ class InPlaceSort {
                                    .array_bytes = chunks * plan_.chunk_bytes,
                                    .chunk_bytes = plan_.chunk_bytes,
                                    .spare_chunks = plan_.spare_chunks,
-                                   .array_is_input = in_place()});
+                                   .array_is_input = in_place(),
+                                   .lists = uint64_t{threads_} * plan_.buckets});
     if (!space) return std::unexpected(space.error());
     space_ = std::move(*space);
     for (unsigned i = 0; i < threads_; ++i) {
@@ -176,6 +186,9 @@ class InPlaceSort {
       open_lists(worker->scatter, worker->lists, map_);
       worker->counts.resize(map_.buckets);
       worker->chunk.resize(chunk_items_);
+      worker->bucket.lists.reserve(threads_);
+      worker->bucket.items.reserve(threads_);
+      worker->pieces.reserve(plan_.cache_items_max / chunk_items_ + threads_ + 1);
     }
     if (!in_place()) return;
     for (auto& worker : workers_) worker->share = space_->share(threads_);
@@ -210,7 +223,7 @@ class InPlaceSort {
     return list.chunks.size() * chunk_items_ - scatter.items_left(bucket);
   }
 
-  // From here on items are on their way: what throws stops the program.
+  // From here on items are on their way, and nothing is allocated.
   void distribute(Worker& worker) noexcept {
     Appender appender = {
         .sort = this, .lists = &worker.lists, .share = in_place() ? &worker.share : nullptr};
@@ -269,7 +282,10 @@ class InPlaceSort {
     for (;;) {
       uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
       if (j >= map_.buckets) return;
-      Bucket bucket;
+      Bucket& bucket = worker.bucket;
+      bucket.lists.clear();
+      bucket.items.clear();
+      bucket.count = 0;
       for (unsigned t = 0; t < threads_; ++t) {
         if (workers_[t]->counts[j] == 0) continue;
         bucket.lists.push_back(&workers_[t]->lists[j]);
@@ -299,8 +315,12 @@ class InPlaceSort {
     if (options_.sum != nullptr) kernels_.add_to_sum(out_ + start, bucket.count, worker.sum);
   }
 
+  // Before anything is read: std::bad_alloc, where a large bucket has more pieces than there is room for.
   void list_pieces(Worker& worker, Bucket& bucket) {
     worker.pieces.clear();
+    size_t pieces = 0;
+    for (const List* list : bucket.lists) pieces += list->chunks.size();
+    worker.pieces.reserve(pieces);
     space_->begin_reading(bucket.lists);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.items[l];
@@ -350,9 +370,9 @@ class InPlaceSort {
     }
     if constexpr (std::is_same_v<T, Key128>) {
       auto* pairs = reinterpret_cast<KeyValue*>(out_ + start);
-      const Status sorted = sort_in_place(
+      Status sorted = sort_in_place(
           pairs, bucket.count, {.order = {.flip = options_.order.flip != 0 ? ~uint64_t{0} : 0}});
-      PENSTOCK_CHECK(sorted.has_value(), "no memory in the middle of a sort");
+      if (!sorted) worker.status = std::move(sorted);
     }
   }
 
@@ -373,25 +393,56 @@ class InPlaceSort {
     }
   }
 
-  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
-    std::vector<uint64_t> sample;
-    {
+  // What a division of a bucket needs, complete before the first item moves.
+  struct Division {
+    explicit Division(BucketMap bucket_map)
+        : map(std::move(bucket_map)), scatter(map.buckets), counts(map.buckets), all(map.buckets) {}
+
+    BucketMap map;
+    LineScatter<T> scatter;
+    std::vector<List> lists;
+    std::vector<uint64_t> counts;
+    std::vector<List*> all;
+    Bucket part;
+  };
+
+  // Begins to read the bucket. Nothing, where memory does not suffice: then nobody reads it.
+  std::optional<Division> prepare_division(Worker& worker, Bucket& bucket, uint64_t start) {
+    bool reads = false;
+    try {
       list_pieces(worker, bucket);
+      reads = true;
+      std::vector<uint64_t> sample;
       Random random(start + bucket.count);
       size_t wanted = std::min<size_t>(nested_sample_items, bucket.count / 4);
+      sample.reserve(wanted);
       for (size_t i = 0; i < wanted; ++i) {
         const Piece<T>& piece = worker.pieces[random.below(worker.pieces.size())];
         sample.push_back(key_of(encode(piece.items[random.below(piece.count)], options_.order)));
       }
+      sort_sample(sample);
+      std::optional<Division> division(std::in_place,
+                                       choose_map(sample, plan_.nested_buckets,
+                                                  static_cast<double>(worker.cache.items_max()) /
+                                                      static_cast<double>(bucket.count)));
+      open_lists(division->scatter, division->lists, division->map);
+      for (uint32_t j = 0; j < division->map.buckets; ++j) {
+        division->lists[j].region = bucket.lists.front()->region;
+        division->all[j] = &division->lists[j];
+      }
+      division->part.lists.resize(1);
+      division->part.items.resize(1);
+      return division;
+    } catch (const std::bad_alloc&) {
+      if (reads) space_->end_reading(bucket.lists);
+      return {};
     }
-    sort_sample(sample);
-    BucketMap map = choose_map(
-        sample, plan_.nested_buckets,
-        static_cast<double>(worker.cache.items_max()) / static_cast<double>(bucket.count));
-    LineScatter<T> scatter(map.buckets);
-    std::vector<List> lists;
-    open_lists(scatter, lists, map);
-    for (List& list : lists) list.region = bucket.lists.front()->region;
+  }
+
+  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, unsigned depth) {
+    std::optional<Division> division = prepare_division(worker, bucket, start);
+    if (!division) return store_unsorted(worker, bucket, start);
+    auto& [map, scatter, lists, counts, all, part] = *division;
     Appender appender = {.sort = this, .lists = &lists, .stays = true};
     scatter.ask_for_room(appender.maker());
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
@@ -405,39 +456,47 @@ class InPlaceSort {
       }
       bucket.lists[l]->chunks.clear();
     }
-    std::vector<uint64_t> counts(map.buckets);
     for (uint32_t j = 0; j < map.buckets; ++j) counts[j] = close_list(scatter, j, lists[j]);
     finish_stores();
-    std::vector<List*> all;
-    for (List& list : lists) all.push_back(&list);
     space_->end_reading(all);
     for (uint32_t j = 0; j < map.buckets; ++j) {
-      Bucket part;
-      part.lists = {&lists[j]};
-      part.items = {counts[j]};
+      part.lists[0] = &lists[j];
+      part.items[0] = counts[j];
       part.count = counts[j];
       part.keys = map.keys_of(j);
       part.open_ended = j == 0 || j + 1 == map.buckets;
       if (part.count != 0) finish(worker, part, start, depth + 1);
-      start += part.count;
+      start += counts[j];
     }
+    space_->recycle(all);
   }
 
   // The last resort: a bucket that two more distributions have not made small. Takes its size of
   // memory once more; samples would have to miss again and again.
   void sort_apart(Worker& worker, Bucket& bucket, uint64_t start) {
     std::unique_ptr<T[]> items(new (std::nothrow) T[bucket.count]);
-    PENSTOCK_CHECK(items != nullptr, "no memory in the middle of a sort");
-    list_pieces(worker, bucket);
+    if (items == nullptr) return store_unsorted(worker, bucket, start);
+    space_->begin_reading(bucket.lists);
     T* to = items.get();
-    for (const Piece<T>& piece : worker.pieces) {
-      kernels_.encode(piece.items, piece.count, options_.order, to);
-      to += piece.count;
+    for (size_t l = 0; l < bucket.lists.size(); ++l) {
+      uint64_t left = bucket.items[l];
+      for (const uint32_t chunk : bucket.lists[l]->chunks) {
+        const uint64_t here = std::min<uint64_t>(left, chunk_items_);
+        kernels_.encode(reinterpret_cast<const T*>(space_->address(chunk)), here, options_.order,
+                        to);
+        to += here;
+        left -= here;
+      }
     }
     space_->release(bucket.lists);
     clear(start, bucket.count);
     quick_sort_to(items.get(), bucket.count, out_ + start);
     kernels_.decode(out_ + start, bucket.count, options_.order);
+  }
+
+  void store_unsorted(Worker& worker, Bucket& bucket, uint64_t start) {
+    copy_out(worker, bucket, start);
+    worker.status = out_of_memory();
   }
 
   static constexpr uint64_t job_items = (2u << 20) / sizeof(T);
@@ -462,19 +521,18 @@ class InPlaceSort {
   std::vector<uint64_t> starts_;
 };
 
-// Without the heavy keys; with them, put back behind the others, when that fails.
+// Without the heavy keys, which are put back among the others in any case: until then they are counts alone.
+// Errors: std::bad_alloc, before any item moves.
 template <class T>
 Status sort_counted(const T* in, size_t count, T* out, const InPlaceOptions& options,
-                    std::unique_ptr<HeavyKeys> keys) try {
+                    std::unique_ptr<HeavyKeys> keys) {
   HeavyCounts<T> heavy(std::move(keys), plan_for<T>(count, options).threads);
   const size_t others = heavy.take_out(in, count, out);
   InPlaceOptions all = options;
   all.first = ~uint64_t{0};
-  const Status status = sort_to<T>(out, others, out, all);
+  Status status = or_out_of_memory([&] { return sort_to<T>(out, others, out, all); });
   heavy.put_back(out, others, options.order);
   return status;
-} catch (const std::bad_alloc&) {
-  return failure(ErrorCode::out_of_memory, "get memory to sort in", "counts of keys");
 }
 
 }  // namespace
@@ -511,7 +569,7 @@ Status sort_to(const T* in, size_t count, T* out, const InPlaceOptions& options)
         return sort_counted(in, count, out, options, std::move(heavy));
     }
   } catch (const std::bad_alloc&) {
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "a sample");
+    return out_of_memory();
   }
   InPlaceSort<T> sorter(in, count, out, options, plan);
   return sorter.run(sample);

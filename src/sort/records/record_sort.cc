@@ -5,12 +5,14 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "base/random.h"
 #include "penstock/base.h"
 #include "penstock/sort.h"
@@ -57,6 +59,9 @@
 // own. Every prefix that is loaded decides something or is followed by bytes that do, so that the
 // work is linear in the bytes of the records, whatever they hold.
 //
+// Memory that the system refuses. As in in_place_sort.cc: everything that a pass needs is there before it begins, and a
+// bucket that needs more is stored as it is, with out_of_memory.
+//
 // Worst cases. A bucket that two more distributions have left large is stored in any order, and its
 // pairs sorted apart (16 bytes a record); then the records are permuted along the cycles. Large
 // records, with one thread, are sorted like that in the first place: a random access to 2 KiB costs
@@ -96,7 +101,7 @@ class RecordSort {
       if (auto status = open(); !status) return status;
       if (!choose_buckets()) return {};
     } catch (const std::bad_alloc&) {
-      return failure(ErrorCode::out_of_memory, "get memory to sort in", "tables");
+      return out_of_memory();
     }
     on_all_threads(workers_, [this](Worker& worker) { distribute(worker); });
     place_buckets();
@@ -113,22 +118,6 @@ class RecordSort {
     size_t count;
   };
 
-  // What a thread works with.
-  struct Worker {
-    Worker(unsigned number, CacheSort<KeyValue> sorter, std::unique_ptr<KeyValue[]> memory)
-        : index(number), cache(std::move(sorter)), pairs(std::move(memory)) {}
-
-    unsigned index;
-    CacheSort<KeyValue> cache;
-    std::unique_ptr<KeyValue[]> pairs;
-    ChunkSpace::Share share;
-    std::vector<List> lists;
-    std::vector<uint64_t> counts;  // records in each list
-    std::vector<Piece> pieces;
-    std::vector<std::byte> chunk;  // where a chunk is kept while its place is cleared
-    Status status;
-  };
-
   // A bucket's records: the lists of all threads, one behind the other.
   struct Bucket {
     std::vector<List*> lists;
@@ -143,6 +132,88 @@ class RecordSort {
     std::byte* limit = nullptr;
   };
 
+  // A distribution to lists of its own.
+  struct Scatter {
+    RecordSort* sort;
+    const BucketMap& map;
+    PrefixLoad prefix;
+    std::vector<List>& lists;
+    std::vector<Destination> destinations;
+    ChunkSpace::Share* share;  // nullptr: others may clear places meanwhile
+
+    Scatter(RecordSort* owner, const BucketMap& bucket_map, size_t pos, std::vector<List>& to,
+            ChunkSpace::Share* own)
+        : sort(owner),
+          map(bucket_map),
+          prefix(owner->keys_, pos),
+          lists(to),
+          destinations(bucket_map.buckets),
+          share(own) {
+      lists.resize(map.buckets);
+      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
+    }
+    std::byte* append(List& list) {
+      return share != nullptr ? share->append(list) : sort->space_->append(list, true);
+    }
+
+    void add(const std::byte* records, size_t count, const std::byte* ahead) {
+      const size_t bytes = sort->record_bytes_;
+      uint32_t numbers[numbers_max];
+      for (size_t start = 0; start < count; start += numbers_max) {
+        const size_t here = std::min(numbers_max, count - start);
+        number(records, here, bytes, prefix, map, numbers);
+        // Meanwhile what will be read next comes into the cache.
+        const std::byte* next = start + here < count ? records + here * bytes : ahead;
+        const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
+        size_t fetched = 0;
+        for (size_t i = 0; i < here; ++i, records += bytes) {
+          if (next != nullptr) {
+            for (; fetched < next_bytes && fetched < (i + 1) * bytes; fetched += line_bytes)
+              __builtin_prefetch(next + fetched, 0, 2);
+          }
+          if (i + places_ahead < here) {
+            const auto place =
+                reinterpret_cast<uintptr_t>(destinations[numbers[i + places_ahead]].next);
+            for (size_t k = 1; k <= prefetch_lines && (k - 1) * line_bytes < bytes; ++k)
+              __builtin_prefetch(reinterpret_cast<const void*>(place + k * line_bytes), 1, 3);
+          }
+          Destination& destination = destinations[numbers[i]];
+          if (destination.next == destination.limit) [[unlikely]] {
+            destination.next = append(lists[numbers[i]]);
+            destination.limit = destination.next + sort->chunk_bytes();
+          }
+          copy_record(destination.next, records, bytes);
+          destination.next += bytes;
+        }
+      }
+    }
+
+    void count(std::vector<uint64_t>& counts) const {
+      for (uint32_t j = 0; j < map.buckets; ++j) {
+        const auto room = static_cast<size_t>(destinations[j].limit - destinations[j].next);
+        counts[j] = lists[j].chunks.size() * sort->plan_.chunk_records - room / sort->record_bytes_;
+      }
+    }
+  };
+
+  // What a thread works with.
+  struct Worker {
+    Worker(unsigned number, CacheSort<KeyValue> sorter, std::unique_ptr<KeyValue[]> memory)
+        : index(number), cache(std::move(sorter)), pairs(std::move(memory)) {}
+
+    unsigned index;
+    CacheSort<KeyValue> cache;
+    std::unique_ptr<KeyValue[]> pairs;
+    ChunkSpace::Share share;
+    std::vector<List> lists;
+    std::vector<uint64_t> counts;    // records in each list
+    std::optional<Scatter> scatter;  // of the first distribution
+    Bucket bucket;                   // with room for the lists of all threads
+    std::vector<Piece> pieces;       // with room for those of a bucket that fits the cache
+    std::vector<std::byte> chunk;    // where a chunk is kept while its place is cleared
+    Status status;                   // out_of_memory: a bucket was stored as it is
+  };
+
   size_t chunk_bytes() const { return plan_.chunk_records * record_bytes_; }
 
   Status open() {
@@ -152,7 +223,8 @@ class RecordSort {
                                    .array_bytes = chunks * chunk_bytes(),
                                    .chunk_bytes = chunk_bytes(),
                                    .spare_chunks = plan_.spare_chunks,
-                                   .array_is_input = true});
+                                   .array_is_input = true,
+                                   .lists = uint64_t{threads_} * plan_.buckets});
     if (!space) return std::unexpected(space.error());
     space_ = std::move(*space);
     for (unsigned i = 0; i < threads_; ++i) {
@@ -217,7 +289,16 @@ class RecordSort {
     std::vector<uint64_t> shares(map_.buckets, 0);
     for (uint64_t key : sample) ++shares[map_(key)];
     space_->divide(shares, plan_.shift_chunks);
-    for (auto& worker : workers_) worker->share = space_->share(threads_);
+    starts_.assign(map_.buckets + 1, 0);
+    for (auto& worker : workers_) {
+      worker->share = space_->share(threads_);
+      worker->scatter.emplace(this, map_, pos_, worker->lists, &worker->share);
+      worker->counts.resize(map_.buckets);
+      worker->bucket.lists.reserve(threads_);
+      worker->bucket.records.reserve(threads_);
+      worker->pieces.reserve(plan_.bucket_records_max / plan_.chunk_records + threads_ + 1);
+      worker->chunk.resize(chunk_bytes());
+    }
     return true;
   }
 
@@ -250,75 +331,9 @@ class RecordSort {
     }
   }
 
-  // A distribution to lists of its own.
-  struct Scatter {
-    RecordSort* sort;
-    const BucketMap& map;
-    PrefixLoad prefix;
-    std::vector<List>& lists;
-    std::vector<Destination> destinations;
-    ChunkSpace::Share* share;  // nullptr: others may clear places meanwhile
-
-    Scatter(RecordSort* owner, const BucketMap& bucket_map, size_t pos, std::vector<List>& to,
-            ChunkSpace::Share* own)
-        : sort(owner),
-          map(bucket_map),
-          prefix(owner->keys_, pos),
-          lists(to),
-          destinations(bucket_map.buckets),
-          share(own) {
-      lists.resize(map.buckets);
-      for (uint32_t j = 0; j < map.buckets; ++j) lists[j].region = j;
-    }
-    std::byte* append(List& list) {
-      return share != nullptr ? share->append(list) : sort->space_->append(list, true);
-    }
-
-    void add(const std::byte* records, size_t count, const std::byte* ahead) {
-      const size_t bytes = sort->record_bytes_;
-      uint32_t numbers[numbers_max];
-      for (size_t start = 0; start < count; start += numbers_max) {
-        const size_t here = std::min(numbers_max, count - start);
-        number(records, here, bytes, prefix, map, numbers);
-        // Meanwhile what will be read next comes into the cache.
-        const std::byte* next = start + here < count ? records + here * bytes : ahead;
-        const size_t next_bytes = std::min(here * bytes, record_chunk_bytes_max);
-        size_t fetched = 0;
-        for (size_t i = 0; i < here; ++i, records += bytes) {
-          if (next != nullptr) {
-            for (; fetched < next_bytes && fetched < (i + 1) * bytes; fetched += line_bytes)
-              __builtin_prefetch(next + fetched, 0, 2);
-          }
-          if (i + places_ahead < here) {
-            const auto place =
-                reinterpret_cast<uintptr_t>(destinations[numbers[i + places_ahead]].next);
-            for (size_t k = 1; k <= prefetch_lines && (k - 1) * line_bytes < bytes; ++k)
-              __builtin_prefetch(reinterpret_cast<const void*>(place + k * line_bytes), 1, 3);
-          }
-          Destination& destination = destinations[numbers[i]];
-          if (destination.next == destination.limit) [[unlikely]] {
-            destination.next = append(lists[numbers[i]]);
-            destination.limit = destination.next + sort->chunk_bytes();
-          }
-          copy_record(destination.next, records, bytes);
-          destination.next += bytes;
-        }
-      }
-    }
-
-    std::vector<uint64_t> counts() const {
-      std::vector<uint64_t> counts(map.buckets);
-      for (uint32_t j = 0; j < map.buckets; ++j) {
-        const auto room = static_cast<size_t>(destinations[j].limit - destinations[j].next);
-        counts[j] = lists[j].chunks.size() * sort->plan_.chunk_records - room / sort->record_bytes_;
-      }
-      return counts;
-    }
-  };
-
-  // From here on records are on their way: what throws stops the program.
+  // From here on records are on their way, and nothing is allocated.
   void distribute(Worker& worker) noexcept {
-    Scatter scatter(this, map_, pos_, worker.lists, &worker.share);
+    Scatter& scatter = *worker.scatter;
     space_->read_array({worker.index, threads_, in_order_, next_}, worker.share,
                        [&](uint32_t chunk, uint32_t next) {
                          scatter.add(space_->address(chunk), plan_.chunk_records,
@@ -326,12 +341,11 @@ class RecordSort {
                        });
     if (worker.index + 1 == threads_)
       scatter.add(records_ + tail_start_ * record_bytes_, count_ - tail_start_, nullptr);
-    worker.counts = scatter.counts();
+    scatter.count(worker.counts);
     space_->join(worker.share, worker.lists);
   }
 
   void place_buckets() {
-    starts_.assign(map_.buckets + 1, 0);
     for (uint32_t j = 0; j < map_.buckets; ++j) {
       starts_[j + 1] = starts_[j];
       for (const auto& worker : workers_) starts_[j + 1] += worker->counts[j];
@@ -349,7 +363,10 @@ class RecordSort {
     for (;;) {
       const uint32_t j = next_.fetch_add(1, std::memory_order_relaxed);
       if (j >= map_.buckets) return;
-      Bucket bucket;
+      Bucket& bucket = worker.bucket;
+      bucket.lists.clear();
+      bucket.records.clear();
+      bucket.count = 0;
       for (const auto& from : workers_) {
         if (from->counts[j] == 0) continue;
         bucket.lists.push_back(&from->lists[j]);
@@ -370,12 +387,18 @@ class RecordSort {
     if (bucket.count <= plan_.bucket_records_max) return gather(worker, bucket, start, pos);
     if (depth < record_depth_max) return divide_again(worker, bucket, start, pos, depth);
     copy_out(worker, bucket, start);
-    auto status = sort_by_cycles(records_ + start * record_bytes_, bucket.count, keys_, pos, 1);
-    if (!status) worker.status = status;
+    Status status = or_out_of_memory([&] {
+      return sort_by_cycles(records_ + start * record_bytes_, bucket.count, keys_, pos, 1);
+    });
+    if (!status) worker.status = std::move(status);
   }
 
+  // Before anything is read: std::bad_alloc, where a large bucket has more pieces than there is room for.
   void list_pieces(Worker& worker, Bucket& bucket) {
     worker.pieces.clear();
+    size_t pieces = 0;
+    for (const List* list : bucket.lists) pieces += list->chunks.size();
+    worker.pieces.reserve(pieces);
     space_->begin_reading(bucket.lists);
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.records[l];
@@ -432,7 +455,12 @@ class RecordSort {
   void gather(Worker& worker, Bucket& bucket, uint64_t start, size_t pos) {
     clear(start, bucket.count);
     list_pieces(worker, bucket);
-    sort_pairs(worker, bucket.count, pos);
+    try {
+      sort_pairs(worker, bucket.count, pos);
+    } catch (const std::bad_alloc&) {
+      space_->end_reading(bucket.lists);
+      return store_unsorted(worker, bucket, start);
+    }
     gather_pairs(worker, bucket.count, records_ + start * record_bytes_);
     space_->release(bucket.lists);
   }
@@ -443,7 +471,6 @@ class RecordSort {
 
   // Records whose order is right, or does not matter yet.
   void copy_out(Worker& worker, Bucket& bucket, uint64_t start) {
-    worker.chunk.resize(chunk_bytes());
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       uint64_t left = bucket.records[l];
       for (size_t i = 0; left != 0; ++i) {
@@ -460,24 +487,59 @@ class RecordSort {
     }
   }
 
-  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
-    list_pieces(worker, bucket);
-    // Skips what all have in common.
-    const std::byte* const first = worker.pieces.front().records;
-    size_t common = keys_.bytes();
-    for (const Piece& piece : worker.pieces) {
-      for (size_t i = 0; i < piece.count && common > pos; ++i)
-        common = keys_.common(first, piece.records + i * record_bytes_, pos, common);
+  void store_unsorted(Worker& worker, Bucket& bucket, uint64_t start) {
+    copy_out(worker, bucket, start);
+    worker.status = out_of_memory();
+  }
+
+  // What a division of a bucket needs, complete before the first record moves.
+  struct Division {
+    Division(RecordSort* sort, BucketMap bucket_map, size_t pos, uint32_t region)
+        : map(std::move(bucket_map)),
+          scatter(sort, map, pos, lists, nullptr),
+          counts(map.buckets),
+          part{.lists = std::vector<List*>(1), .records = std::vector<uint64_t>(1)} {
+      for (List& list : lists) {
+        list.region = region;
+        all.push_back(&list);
+      }
     }
-    if (common == keys_.bytes()) {
+
+    BucketMap map;
+    std::vector<List> lists;
+    Scatter scatter;
+    std::vector<uint64_t> counts;
+    std::vector<List*> all;
+    Bucket part;
+  };
+
+  void divide_again(Worker& worker, Bucket& bucket, uint64_t start, size_t pos, unsigned depth) {
+    std::unique_ptr<Division> division;
+    size_t common = keys_.bytes();
+    bool reads = false;
+    try {
+      list_pieces(worker, bucket);
+      reads = true;
+      // Skips what all have in common.
+      const std::byte* const first = worker.pieces.front().records;
+      for (const Piece& piece : worker.pieces) {
+        for (size_t i = 0; i < piece.count && common > pos; ++i)
+          common = keys_.common(first, piece.records + i * record_bytes_, pos, common);
+      }
+      if (common != keys_.bytes()) {
+        division = std::make_unique<Division>(this, nested_map(worker, bucket, start, common),
+                                              common, bucket.lists.front()->region);
+      }
+    } catch (const std::bad_alloc&) {
+      if (reads) space_->end_reading(bucket.lists);
+      return store_unsorted(worker, bucket, start);
+    }
+    if (division == nullptr) {
       // What is read would stand in the way of its own output.
       space_->end_reading(bucket.lists);
       return copy_out(worker, bucket, start);
     }
-    const BucketMap map = nested_map(worker, bucket, start, common);
-    std::vector<List> lists;
-    Scatter scatter(this, map, common, lists, nullptr);
-    for (List& list : lists) list.region = bucket.lists.front()->region;
+    auto& [map, lists, scatter, counts, all, part] = *division;
     size_t piece = 0;
     for (size_t l = 0; l < bucket.lists.size(); ++l) {
       const size_t chunks = bucket.lists[l]->chunks.size();
@@ -489,19 +551,17 @@ class RecordSort {
       }
       bucket.lists[l]->chunks.clear();
     }
-    const std::vector<uint64_t> counts = scatter.counts();
-    std::vector<List*> all;
-    for (List& list : lists) all.push_back(&list);
+    scatter.count(counts);
     space_->end_reading(all);
     for (uint32_t j = 0; j < map.buckets; ++j) {
-      Bucket part;
-      part.lists = {&lists[j]};
-      part.records = {counts[j]};
+      part.lists[0] = &lists[j];
+      part.records[0] = counts[j];
       part.count = counts[j];
       part.one_prefix = one_prefix(map, j);
       finish(worker, part, start, common, depth + 1);
-      start += part.count;
+      start += counts[j];
     }
+    space_->recycle(all);
   }
 
   BucketMap nested_map(const Worker& worker, const Bucket& bucket, uint64_t seed,
@@ -576,9 +636,11 @@ Status sort_records(void* records, size_t count, const RecordLayout& layout,
   auto* bytes = static_cast<std::byte*>(records);
   const sorting::Keys keys(layout, options.descending);
   if (sorting::sort_monotone(bytes, count, keys, options.stable)) return {};
-  if (layout.record_bytes >= sorting::cycle_record_bytes_min && options.threads <= 1)
-    return sorting::sort_by_cycles(bytes, count, keys, 0, 1);
-  return sorting::RecordSort(bytes, count, keys, options).run();
+  return or_out_of_memory([&] {
+    if (layout.record_bytes >= sorting::cycle_record_bytes_min && options.threads <= 1)
+      return sorting::sort_by_cycles(bytes, count, keys, 0, 1);
+    return sorting::RecordSort(bytes, count, keys, options).run();
+  });
 }
 
 }  // namespace penstock

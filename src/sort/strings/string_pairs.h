@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "penstock/base.h"
 #include "record/codec.h"
@@ -300,8 +301,10 @@ class StringPairs {
     }
     std::vector<Status> done(threads);
     in_threads(threads, [&](size_t i) {
-      done[i] = StringPairs(keys_, descending_, 1, value_bits_)
-                    .order(pairs.subspan(cuts[i], cuts[i + 1] - cuts[i]), known);
+      done[i] = or_out_of_memory([&] {
+        return StringPairs(keys_, descending_, 1, value_bits_)
+            .order(pairs.subspan(cuts[i], cuts[i + 1] - cuts[i]), known);
+      });
     });
     for (const Status& status : done) {
       if (!status) return status;

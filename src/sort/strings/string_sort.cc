@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bits.h"
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "os/memory.h"
 #include "penstock/sort.h"
@@ -148,25 +149,29 @@ Status sort_by_number(std::span<std::string_view> strings, const SortOptions& op
 }  // namespace
 
 Status sort(std::span<std::string_view> strings, const SortOptions& options) {
-  if (options.stable) return sort_by_number(strings, options);
-  const PackedViews views(strings);
-  if (!views.fit()) return sort_by_number(strings, options);
-  auto pairs = sorted_pairs(views, strings.size(), options);
-  if (!pairs) return std::unexpected(pairs.error());
-  for_parts(strings.size(), options, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) strings[i] = views.key((*pairs)[i].value);
+  return or_out_of_memory([&]() -> Status {
+    if (options.stable) return sort_by_number(strings, options);
+    const PackedViews views(strings);
+    if (!views.fit()) return sort_by_number(strings, options);
+    auto pairs = sorted_pairs(views, strings.size(), options);
+    if (!pairs) return std::unexpected(pairs.error());
+    for_parts(strings.size(), options, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) strings[i] = views.key((*pairs)[i].value);
+    });
+    return {};
   });
-  return {};
 }
 
 Status argsort(std::span<const std::string_view> strings, std::span<uint64_t> order,
                const SortOptions& options) {
   if (order.size() < strings.size())
     return failure(ErrorCode::invalid_argument, "argsort", "the order", "as many places as keys");
-  auto pairs = sorted_pairs(Views(strings, false), strings.size(), options);
-  if (!pairs) return std::unexpected(pairs.error());
-  for (size_t i = 0; i < strings.size(); ++i) order[i] = (*pairs)[i].value;
-  return {};
+  return or_out_of_memory([&]() -> Status {
+    auto pairs = sorted_pairs(Views(strings, false), strings.size(), options);
+    if (!pairs) return std::unexpected(pairs.error());
+    for (size_t i = 0; i < strings.size(); ++i) order[i] = (*pairs)[i].value;
+    return {};
+  });
 }
 
 }  // namespace penstock
