@@ -530,12 +530,12 @@ TEST_F(ExternalSortTest, DisorderIsFoundWhereItIs) {
   write(path("in"), "a\nb\nb\nd\nc\n");
   auto disorder = find_disorder(chosen);
   ASSERT_TRUE(disorder && *disorder);
-  EXPECT_EQ((*disorder)->item, 4u);
+  EXPECT_EQ((*disorder)->place.line, 5u);
   EXPECT_EQ((*disorder)->text, "c");
   chosen.unique = true;
   disorder = find_disorder(chosen);
   ASSERT_TRUE(disorder && *disorder);
-  EXPECT_EQ((*disorder)->item, 2u);
+  EXPECT_EQ((*disorder)->place.line, 3u);
   write(path("in"), "a\nb\nc");
   disorder = find_disorder(chosen);
   ASSERT_TRUE(disorder);

@@ -148,7 +148,7 @@ class Merge(Case):
         bad = self.write("bad", b"a\nc\nb\n")
         done = run("merge", self.folder / "a", bad, "-o", self.folder / "out", "-S", SMALL_MEMORY, code=2)
         self.assertIn(str(bad), done.stderr.decode())
-        self.assertIn("item 3", done.stderr.decode())
+        self.assertIn("line 3", done.stderr.decode())
         self.assert_only("a", "bad")
 
     def test_what_is_missing_or_cut_short(self):

@@ -5,11 +5,13 @@
 #include <memory>
 #include <string>
 
+#include "api/item_format.h"
 #include "base/printable.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
 #include "cli/common/source_words.h"
+#include "files/walk.h"
 #include "penstock/files.h"
 
 namespace penstock::cli {
@@ -24,12 +26,27 @@ struct CheckArguments {
   SourceOptions source;
 };
 
-void print_text(const CheckArguments& arguments, const FileCheck& result) {
+// The place of the first item that belongs before the one in front of it. Lines of rows are counted where the
+// file can be read again.
+std::string place_of_disorder(const FilesOptions& files, uint64_t item) {
+  const auto format = api::format_of(files.items);
+  if (!format) return fmt::format("item {}", item + 1);
+  const uint64_t row = format->header_lines + item + 1;
+  if (!format->csv) return record::Place{row, row}.text(*format);
+  const files::FilesOptions look{files, *format};
+  uint64_t passed = 0;
+  const auto found = files::find_row(look, files::named_files(look),
+                                     [&](std::string_view) { return passed++ == item; });
+  return found ? found->place.text(*format) : fmt::format("row {}", row);
+}
+
+void print_text(const CheckArguments& arguments, const FilesOptions& files,
+                const FileCheck& result) {
   std::string order = "sorted";
   std::string duplicates = fmt::format("{} duplicates", result.duplicates);
   if (!result.sorted()) {
-    order = fmt::format("not sorted: item {} belongs before item {}", *result.first_unsorted,
-                        *result.first_unsorted - 1);
+    order = fmt::format("not sorted: {} belongs before the one in front of it",
+                        place_of_disorder(files, *result.first_unsorted));
     duplicates = "duplicates are counted in sorted files only";
   }
   print("{}: {}; {} items, {}, checksum {}\n", printable(arguments.input), order, result.count,
@@ -39,16 +56,16 @@ void print_text(const CheckArguments& arguments, const FileCheck& result) {
 int run_check(const CheckArguments& arguments) {
   const auto items = arguments.format.items(arguments.descending);
   if (!items) return report("check", items.error());
-  const auto result = check_file({.inputs = {arguments.input},
-                                  .items = *items,
-                                  .memory_scope = MemoryScope::process,
-                                  .source = arguments.source},
-                                 arguments.threads);
+  const FilesOptions files{.inputs = {arguments.input},
+                           .items = *items,
+                           .memory_scope = MemoryScope::process,
+                           .source = arguments.source};
+  const auto result = check_file(files, arguments.threads);
   if (!result) return report("check", result.error());
   if (arguments.json) {
     print("{}\n", to_json(*result, arguments.input, *items));
   } else {
-    print_text(arguments, *result);
+    print_text(arguments, files, *result);
   }
   return result->sorted() ? exit_ok : exit_disorder;
 }

@@ -138,11 +138,13 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
     const files::Disorder& disorder = **found;
     if (arguments.is_program) {
       // As it is, for programs that read it.
-      print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.item + 1,
+      print_to(stderr, "sort: {}:{}: disorder: {}{}", disorder.path, disorder.place.line,
                disorder.item_text, arguments.format.text.zero ? '\0' : '\n');
     } else {
-      print_to(stderr, "penstock sort: {}:{}: disorder: {}\n", printable(disorder.path),
-               disorder.item + 1, disorder.text);
+      print_to(stderr, "penstock sort: {}:{}: disorder: {}{}\n", printable(disorder.path),
+               disorder.place.line,
+               options->format.csv ? fmt::format("row {}: ", disorder.place.row) : "",
+               disorder.text);
     }
   }
   return exit_disorder;

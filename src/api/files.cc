@@ -21,6 +21,7 @@
 #include "files/merge_files.h"
 #include "files/partition_files.h"
 #include "files/slice_files.h"
+#include "files/walk.h"
 
 namespace penstock {
 namespace {
@@ -58,6 +59,13 @@ Result<files::FilesOptions> options_at_once(const FilesOptions& given,
   return files_options(given, rules);
 }
 
+// The result of a run over these files; the error of a row that breaks the rules has its place.
+template <class Done>
+Result<Done> placed(Result<Done> done, const files::FilesOptions& files) {
+  if (done) return done;
+  return std::unexpected(files::with_place(done.error(), files));
+}
+
 // Keys that are made have no bytes of their own that a result could begin with.
 Status check_key_lies_in_item(const record::Format& format, const char* attempted) {
   if (format.keys == nullptr) return {};
@@ -92,14 +100,14 @@ Result<GroupFilesStats> group_text(const ItemFormat& items, files::FilesOptions 
     if (!order) return std::unexpected(order.error());
     files.format.keys = *order;
   }
-  return files::group_lines({.files = std::move(files),
-                             .separator = items.separator,
-                             .aggregates = options.aggregates,
-                             .values = options.columns,
-                             .top = options.top,
-                             .sort = [](const files::FilesOptions& inputs) {
-                               return sorted_copy(inputs, inputs.format);
-                             }});
+  const files::GroupLinesOptions group{
+      .files = std::move(files),
+      .separator = items.separator,
+      .aggregates = options.aggregates,
+      .values = options.columns,
+      .top = options.top,
+      .sort = [](const files::FilesOptions& inputs) { return sorted_copy(inputs, inputs.format); }};
+  return placed(files::group_lines(group), group.files);
 }
 
 }  // namespace
@@ -139,7 +147,7 @@ Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& 
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<SortStats> {
     auto sort = api::sort_options(each, options);
     if (!sort) return std::unexpected(sort.error());
-    return external::sort_files(*sort);
+    return placed(external::sort_files(*sort), *sort);
   });
 }
 
@@ -163,8 +171,10 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
   FilesOptions given = files;
   given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one
   return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
-    const auto done = files::check_input(
-        each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads});
+    const auto done = placed(
+        files::check_input(
+            each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads}),
+        files::FilesOptions{each, *format});
     if (!done) return std::unexpected(done.error());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     FileCheck check = api::file_check_of(*done);
@@ -180,7 +190,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesO
     files::MergeFilesOptions merge{std::move(*made)};
     merge.descending = api::is_reversed(each.items, merge.format);
     merge.unique = options.unique;
-    return files::merge_files(merge);
+    return placed(files::merge_files(merge), merge);
   });
 }
 
@@ -193,11 +203,12 @@ Result<PartitionFilesResult> partition_files(const FilesOptions& files,
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<PartitionFilesResult> {
     auto made = options_at_once(each, {.stable = true});  // equal keys go to one part
     if (!made) return std::unexpected(made.error());
-    auto done = files::partition_files({.files = std::move(*made),
-                                        .by = options.by,
-                                        .parts = options.parts,
-                                        .bounds_path = options.bounds_path,
-                                        .checksums = options.checksums});
+    const files::PartitionFilesOptions partition{.files = std::move(*made),
+                                                 .by = options.by,
+                                                 .parts = options.parts,
+                                                 .bounds_path = options.bounds_path,
+                                                 .checksums = options.checksums};
+    auto done = placed(files::partition_files(partition), partition.files);
     if (!done) return done;
     done->by = options.by;
     done->format = each.items.name;
@@ -210,8 +221,9 @@ Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFiles
     auto made = files_options(each, {.stable = true});
     if (!made) return std::unexpected(made.error());
     const bool descending = api::is_reversed(each.items, made->format);
-    return files::slice_files(
-        {.files = std::move(*made), .descending = descending, .slices = options});
+    const files::SliceOptions slices{
+        .files = std::move(*made), .descending = descending, .slices = options};
+    return placed(files::slice_files(slices), slices.files);
   });
 }
 
@@ -309,7 +321,7 @@ Result<JoinLinesStats> join_lines(const FilesOptions& files, const JoinLinesOpti
         return sorted_copy(files::with_input(join.files, side), format);
       };
     }
-    return files::join_lines(join);
+    return placed(files::join_lines(join), join.files);
   });
 }
 

@@ -44,6 +44,7 @@ struct Input {
   uint64_t decoding_bytes = 0;  // of memory, as far as is known (source/in_order.h)
   // Of what comes in order: what is read, where that is not all of the file.
   std::function<Result<std::unique_ptr<Source>>(const file::File& file)> source_of = {};
+  std::string name = {};  // for messages of those that make runs; the executor's have its number
 };
 
 // Exactly one of `file`, `path` and `sink` is given.

@@ -14,15 +14,19 @@ Status CheckSink::write(std::span<const std::byte> from) {
     return {};
   }
   head_.append(reinterpret_cast<const char*>(from.data()), from.size());
-  const auto bytes = record::header_bytes(options_.format, head_);
-  if (bytes.value_or(head_.size()) > record::header_bytes_max) return endless_header("");
-  return bytes ? take_header(*bytes) : Status{};
+  const auto bytes = record::head_bytes(options_.format, head_, false);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (bytes->value_or(head_.size()) > record::header_bytes_max) return endless_header("");
+  return *bytes ? take_header(**bytes) : Status{};
 }
 
 Result<record::CheckResult> CheckSink::finish() {
   // Where the header has not ended, there is nothing else.
   if (!checker_) {
-    if (auto status = take_header(head_.size()); !status) return std::unexpected(status.error());
+    const auto bytes = record::head_bytes(options_.format, head_, true);
+    if (!bytes) return std::unexpected(bytes.error());
+    auto status = take_header(bytes->value_or(head_.size()));
+    if (!status) return std::unexpected(status.error());
   }
   return checker_->finish();
 }
@@ -46,7 +50,7 @@ Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
   if (!arrival) return std::unexpected(arrival.error());
   // Where a row begins is known from the front on alone.
   const record::Format& format = options.check.format;
-  if (!arrival->in_order && !format.has_rules() && format.header_lines == 0)
+  if (!arrival->in_order && !format.has_rules() && !format.has_head())
     return record::check_file(*file, options);
   auto bytes = source::source_of(*file, files.source, files.cancel);
   if (!bytes) return std::unexpected(bytes.error());
@@ -54,13 +58,9 @@ Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
       SourceStream::open(std::move(*bytes), file->path(), {.policy = ErrorPolicy::recover});
   if (!stream) return std::unexpected(stream.error());
   CheckSink sink(options.check);
-  if (auto copied = copy(*stream, sink); !copied) return std::unexpected(copied.error());
-  auto result = sink.finish();
-  if (!result && result.error().subject.empty()) {
-    Error error = result.error();
-    error.subject = file->path();
-    return std::unexpected(std::move(error));
-  }
+  const auto copied = copy(*stream, sink);
+  auto result = copied ? sink.finish() : std::unexpected(copied.error());
+  if (!result && result.error().subject.empty()) result.error().subject = file->path();
   return result;
 }
 

@@ -11,12 +11,12 @@
 
 namespace penstock::files {
 
-// Checks what is written to it. A header is taken off first: what follows is of the format that it makes.
+// Checks what is written to it. The head is taken off first: what follows is of the format that it makes.
 // Thread safety: that of Sink.
 class CheckSink final : public Sink {
  public:
   explicit CheckSink(const record::CheckOptions& options) : options_(options) {
-    if (options_.format.header_lines == 0) checker_.emplace(options_);
+    if (!options_.format.has_head()) checker_.emplace(options_);
   }
 
   Status write(std::span<const std::byte> from) override;

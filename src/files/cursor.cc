@@ -2,12 +2,13 @@
 
 namespace penstock::files {
 
-std::unexpected<Error> bad_row(const record::Format& format, const std::string& file, uint64_t rows,
-                               uint64_t offset, const record::RowFault& fault) {
-  return failure(ErrorCode::corrupt,
-                 "read row " + std::to_string(rows + 1) + ": at byte " +
-                     std::to_string(offset + fault.at) + " is " + fault.what,
-                 file, record::hint_of_fault(format));
+std::unexpected<Error> bad_row(const record::Format& format, const std::string& file,
+                               const std::string& place, uint64_t offset,
+                               const record::RowFault& fault) {
+  return failure(
+      ErrorCode::corrupt,
+      "read " + place + ": at byte " + std::to_string(offset + fault.at) + " is " + fault.what,
+      file, record::hint_of_fault(format));
 }
 
 // Finds the item at at_, asking the reader for more when it is not whole.
@@ -49,15 +50,22 @@ bool Cursor::next() {
   }
   at_ += item_.size();
   ++items_;
+  line_ = lines_ + 1;
+  lines_ += lines_of_item(order_.format(), item_);
   prefix_ = order_.prefix(item_);
   return true;
 }
 
 Status Cursor::status() const {
   if (auto status = reader_->status(); !status) return status;
-  if (fault_)
-    return bad_row(order_.format(), name_, order_.format().header_lines + items_,
+  if (fault_) {
+    const record::Format& format = order_.format();
+    const auto above = std::ranges::count(item_.substr(0, fault_->at), format.line_end);
+    const record::Place place{.line = lines_ + 1 + static_cast<uint64_t>(above),
+                              .row = format.header_lines + items_ + 1};
+    return bad_row(format, name_, place.text(format),
                    reader_->offset() + static_cast<uint64_t>(at_ - reader_->begin()), *fault_);
+  }
   if (too_long_) {
     return failure(ErrorCode::out_of_memory,
                    "hold an item that is longer than " + std::to_string(block_bytes_) + " bytes",

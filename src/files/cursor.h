@@ -2,6 +2,7 @@
 
 // Walks over the items of one piece in order: for checking, and for what looks at single items.
 
+#include <algorithm>
 #include <string_view>
 
 #include "files/input.h"
@@ -9,9 +10,10 @@
 
 namespace penstock::files {
 
-// The error of a row that breaks the rules: of one behind so many, which begins at `offset`.
-std::unexpected<Error> bad_row(const record::Format& format, const std::string& file, uint64_t rows,
-                               uint64_t offset, const record::RowFault& fault);
+// The error of a row that breaks the rules. `place`: "line 3, row 2"; `offset`: where the row begins.
+std::unexpected<Error> bad_row(const record::Format& format, const std::string& file,
+                               const std::string& place, uint64_t offset,
+                               const record::RowFault& fault);
 
 // Thread safety: one thread. Invariant: while !done(), item() is whole and readable, and prefix() is
 // its place in the order, up to ties.
@@ -24,7 +26,8 @@ class Cursor {
         reader_(std::move(reader)),
         block_bytes_(reader_->block_bytes()),
         at_(reader_->begin()),
-        end_(at_) {}
+        end_(at_),
+        lines_(std::max<uint64_t>(reader_->head_lines(), order_.format().header_lines)) {}
 
   // Goes to the first or next item. False: done, or an error that status() tells.
   bool next();
@@ -34,6 +37,9 @@ class Cursor {
   std::string_view item() const { return item_; }
   // Only of the last item of a file: what ends a line is not there.
   bool lacks_newline() const { return lacks_newline_; }
+  record::Place place() const {
+    return {.line = line_, .row = order_.format().header_lines + items_};
+  }
   uint64_t prefix() const { return prefix_; }
 
  private:
@@ -48,6 +54,8 @@ class Cursor {
   std::string_view item_;
   uint64_t prefix_ = 0;
   uint64_t items_ = 0;  // that were passed
+  uint64_t lines_;      // of them, and of the head
+  uint64_t line_ = 0;   // where the present item begins
   std::optional<record::RowFault> fault_;
   bool lacks_newline_ = false;
   bool done_ = false;

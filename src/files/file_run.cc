@@ -148,28 +148,44 @@ Status FileRun::start(const StartOptions& how) {
     if (!added) return added;
     places_.push_back(inputs_.size() > place ? std::optional(place) : std::nullopt);
   }
-  if (!how.takes_headers && options_.format.header_lines > 0) {
-    if (auto taken = take_headers(); !taken) return taken;
+  headers_.resize(count);
+  if (options_.format.has_head()) {
+    if (auto taken = take_headers(how.own_headers); !taken) return taken;
   }
   for (const std::string& directory : temp_directories_) file::remove_stale_temporaries(directory);
   return interrupted();
 }
 
-Status FileRun::take_headers() {
+Status FileRun::take_headers(bool own) {
   std::vector<bowtie::Input> inputs;
-  for (bowtie::Input& input : inputs_) {
-    const std::string name = input.file != nullptr ? input.file->path() : input.path;
+  std::string first;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (!places_[i]) continue;
+    bowtie::Input& input = inputs_[*places_[i]];
     auto header = take_header(input);
     if (!header) return std::unexpected(header.error());
-    if (header_.empty()) header_ = *header;
-    if (!header->empty() && *header != header_) return other_header(name);
-    // Of a file that is known to hold nothing else there is nothing to read.
-    if (input.bytes != 0) inputs.push_back(std::move(input));
+    if (own) {
+      headers_[i] = std::move(header->text);
+    } else if (first.empty() && !header->is_of_nothing) {
+      header_ = std::move(header->text);
+      first = input.name;
+    } else if (!header->is_of_nothing) {
+      auto same = check_same_header(options_.format, header->text, input.name, header_, first);
+      if (!same) return same;
+    }
+    // A file that is known to hold nothing else need not be read; but a header of one's own needs its run.
+    places_[i].reset();
+    if (input.bytes == 0 && !own) continue;
+    places_[i] = static_cast<uint32_t>(inputs.size());
+    inputs.push_back(std::move(input));
   }
   inputs_ = std::move(inputs);
   if (header_.empty()) return {};
   auto format = record::with_header(options_.format, header_);
-  if (!format) return std::unexpected(format.error());
+  if (!format) {
+    format.error().subject = first;
+    return std::unexpected(format.error());
+  }
   format_ = std::move(*format);
   return {};
 }
@@ -193,7 +209,7 @@ std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<S
 
 // Of what comes in order some bytes more are read: of a pipe they come again in front of the rest, a
 // compressed file is read once more.
-Result<std::string> FileRun::take_header(bowtie::Input& input) {
+Result<TakenHeader> FileRun::take_header(bowtie::Input& input) {
   std::optional<file::File> opened;
   if (input.file == nullptr) {
     auto file = file::File::open_input(input.path, file::Caching::buffered);
@@ -209,7 +225,7 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
     source = std::move(*bytes);
   }
   auto header = in_order
-                    ? read_header(options_.format, file.path(),
+                    ? read_header(options_.format, input.name,
                                   [&](std::span<std::byte> into) { return source->read(into); })
                     : read_header(options_.format, file, input.bytes);
   if (!header) return std::unexpected(header.error());
@@ -233,12 +249,12 @@ Result<std::string> FileRun::take_header(bowtie::Input& input) {
       return all;
     };
   } else {
-    input.source_of = [rest = std::move(header->rest),
+    input.source_of = [rest = header->rest,
                        source](const file::File&) -> Result<std::unique_ptr<Source>> {
       return source_behind(rest, source);
     };
   }
-  return std::move(header->text);
+  return header;
 }
 
 Status FileRun::write_header(file::File& output) const {
@@ -259,7 +275,8 @@ Status FileRun::add(size_t number, const record::Format& format) {
     input_bytes_ = bowtie::unknown_bytes;
     bowtie::Input& input = inputs_.emplace_back(
         bowtie::Input{.source = source::within_memory(options_.source, options_.memory_bytes),
-                      .decoding_bytes = arrival->decoding_bytes});
+                      .decoding_bytes = arrival->decoding_bytes,
+                      .name = path});
     if (file->kind() == file::Kind::regular && path != "-") {
       input.path = path;
       return {};
@@ -277,7 +294,7 @@ Status FileRun::add(size_t number, const record::Format& format) {
   }
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-  inputs_.push_back({.path = path, .bytes = *size});
+  inputs_.push_back({.path = path, .bytes = *size, .name = path});
   return {};
 }
 
@@ -292,7 +309,7 @@ Status FileRun::add_instead(size_t number, const file::File* file) {
   if (!size) return std::unexpected(size.error());
   if (*size == 0) return {};
   if (input_bytes_ != bowtie::unknown_bytes) input_bytes_ += *size;
-  inputs_.push_back({.file = file, .bytes = *size});
+  inputs_.push_back({.file = file, .bytes = *size, .name = input_name(options_, number)});
   return {};
 }
 
@@ -422,7 +439,9 @@ Error FileRun::named(Error error, const std::vector<bowtie::Input>& inputs) {
   error.subject = "an input";
   if (number < inputs.size()) {
     const bowtie::Input& input = inputs[number];
-    error.subject = input.file != nullptr ? input.file->path() : input.path;
+    error.subject = !input.name.empty()     ? input.name
+                    : input.file != nullptr ? input.file->path()
+                                            : input.path;
   }
   return error;
 }

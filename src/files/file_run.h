@@ -12,6 +12,7 @@
 #include "bowtie/run.h"
 #include "file/engine.h"
 #include "file/input_guard.h"
+#include "files/input.h"
 #include "files/options.h"
 #include "files/run_context.h"
 
@@ -48,7 +49,7 @@ class FileRun {
     std::vector<record::Format> formats = {};  // of each input, where they differ from each other
     // Read in place of an input that somebody else has read: a file, or nothing (nullptr).
     std::vector<std::optional<const file::File*>> instead = {};
-    bool takes_headers = false;  // the computation does
+    bool own_headers = false;  // each input has a header of its own: headers()
   };
   Status start(const StartOptions& how);
   Status start() { return start({}); }
@@ -67,8 +68,11 @@ class FileRun {
   Result<file::File> open_output(uint64_t bytes = 0) const {
     return files::open_output(options_, output_options(bytes));
   }
-  // With which each of them begins; it belongs to none of them. Its last line has an end.
+  // The head of the first of them that holds anything; the others have the same columns, and none of them
+  // has one any more. Its last line has an end.
   const std::string& header() const { return header_; }
+  // The head of each of the options' inputs, where they are their own.
+  const std::vector<std::string>& headers() const { return headers_; }
   // Of the items: the options' one, with keys that the header names.
   const record::Format& format() const { return format_; }
   // The header, at the beginning of an output.
@@ -121,9 +125,9 @@ class FileRun {
 
  private:
   Status add(size_t number, const record::Format& format);
-  Status take_headers();
-  // Takes off what an input begins with: "" where it holds nothing.
-  Result<std::string> take_header(bowtie::Input& input);
+  Status take_headers(bool own);
+  // Takes off what an input begins with.
+  Result<TakenHeader> take_header(bowtie::Input& input);
   Status add_instead(size_t number, const file::File* file);
   void tell_about_temporaries();
   Error named(Error error, const std::vector<bowtie::Input>& inputs);
@@ -141,6 +145,7 @@ class FileRun {
   std::vector<bowtie::Input> inputs_;
   std::vector<std::optional<uint32_t>> places_;
   std::string header_;
+  std::vector<std::string> headers_;
   record::Format format_;
   std::shared_ptr<file::InputGuard> guard_ = std::make_shared<file::InputGuard>();
   uint64_t input_bytes_ = 0;

@@ -246,7 +246,7 @@ TEST(MergeFiles, AnInputThatIsNotSortedIsToldWithItsItemAndLeavesNothing) {
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::unsorted);
   EXPECT_EQ(done.error().subject, folder.file("b"));
-  EXPECT_NE(done.error().attempted.find("item 3"), std::string::npos) << done.error().message();
+  EXPECT_NE(done.error().attempted.find("line 3"), std::string::npos) << done.error().message();
   EXPECT_EQ(folder.files(), 2u);
 }
 
@@ -261,7 +261,7 @@ TEST(MergeFiles, ThatIsToldOfManyFilesToo) {
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, ErrorCode::unsorted);
   EXPECT_EQ(done.error().subject, folder.file("in600"));
-  EXPECT_NE(done.error().attempted.find("item 2"), std::string::npos) << done.error().message();
+  EXPECT_NE(done.error().attempted.find("line 2"), std::string::npos) << done.error().message();
   EXPECT_EQ(folder.files(), 700u);
 }
 

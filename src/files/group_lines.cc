@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "base/misuse.h"
+#include "base/printable.h"
 #include "bowtie/addresses.h"
 #include "files/file_run.h"
 #include "files/join_sides.h"
 #include "files/top_results.h"
+#include "files/walk.h"
 #include "record/decimal.h"
 #include "record/fields.h"
 #include "record/rows.h"
@@ -21,17 +23,29 @@ using bowtie::OutputStream;
 using bowtie::Streams;
 using record::Decimal;
 
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t") == text.npos;
+}
+
 // Of one value: nothing where all fields were empty.
 struct Sums {
   std::optional<Decimal> sum, min, max;
+};
+
+// A text that is no number.
+struct BadValue {
+  size_t value = 0;  // of the options' values
+  size_t column = 0;
+  std::string text;
 };
 
 // Thread safety: one thread.
 class LineGroups {
  public:
   LineGroups(const GroupLinesOptions& options, OutputStream& output, uint64_t top_bytes,
-             GroupFilesStats& stats)
+             GroupFilesStats& stats, std::optional<BadValue>* bad_value)
       : options_(options),
+        bad_value_(bad_value),
         format_(options.files.format),
         style_(record::style_of(format_, options.separator)),
         separator_(style_.separator.value_or('\t')),
@@ -70,6 +84,7 @@ class LineGroups {
   }
 
   const GroupLinesOptions& options_;
+  std::optional<BadValue>* const bad_value_;  // that ended the run
   const record::Format& format_;
   const record::FieldStyle style_;
   const char separator_;
@@ -92,11 +107,15 @@ class LineGroups {
 
 // What needs the header: columns, and the header of the output.
 Status LineGroups::begin(const JoinSide& lines) {
-  const std::string_view header = without_end(lines.header());
-  end_ = std::string(1, format_.line_end);
-  if (style_.csv && (header.size() + 2 == lines.header().size())) end_ = "\r\n";
+  const size_t mark_bytes = record::mark_bytes(format_, lines.header());
+  const std::string_view written = std::string_view(lines.header()).substr(mark_bytes);
+  const std::string_view header = without_end(written);
+  const std::string_view first = written.empty() && !lines.done() ? lines.item() : written;
+  end_ = std::string(without_end(first).data() + without_end(first).size(),
+                     first.data() + first.size());
+  if (record::lacks_line_end(format_, first)) end_ += format_.line_end;
   std::vector<std::string> columns;
-  if (style_.csv && !header.empty()) columns = record::fields_of_row(header, separator_);
+  if (style_.csv && !written.empty()) columns = record::fields_of_row(header, separator_);
   for (const std::string& value : options_.values) {
     auto column = record::column_of(value, columns, "--value " + value);
     if (!column) return std::unexpected(column.error());
@@ -109,10 +128,12 @@ Status LineGroups::begin(const JoinSide& lines) {
   if (options_.aggregates.distinct || !style_.csv)
     return output_.append(lines.header().data(), lines.header().size()) ? Status{}
                                                                         : output_.status();
-  std::string line;
+  std::string line = lines.header().substr(0, mark_bytes);
   auto add = [&](const std::string& name) {
-    line += (line.empty() ? "" : std::string(1, separator_)) + field(name);
+    line += (line.size() == mark_bytes ? "" : std::string(1, separator_)) + field(name);
   };
+  if (written.empty())
+    return output_.append(line.data(), line.size()) ? Status{} : output_.status();
   for (const std::string& key : order_->texts(header)) add(key);
   if (options_.aggregates.count) add("count");
   for (const size_t column : values_) {
@@ -135,12 +156,11 @@ Status LineGroups::add(std::string_view line) {
     const std::string_view text =
         style_.csv ? record::field_of_row(line, separator_, values_[i], room_)
                    : (values_[i] < fields_.size() ? fields_[values_[i]] : std::string_view());
-    if (text.find_first_not_of(" \t") == text.npos) continue;
+    if (is_blank(text)) continue;
     const auto number = Decimal::parse(text);
     if (!number) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("read '{}' as a number of up to 38 digits", text.substr(0, 64)),
-                     "--value " + options_.values[i], "a column of decimal numbers");
+      *bad_value_ = BadValue{i, values_[i], std::string(text)};
+      return failure(ErrorCode::corrupt, "read a number", "group");
     }
     Sums& sums = sums_[i];
     if (!sums.sum) {
@@ -161,6 +181,7 @@ Status LineGroups::give_out() {
   std::string line;
   if (options_.aggregates.distinct) {
     line = first_;
+    if (style_.csv) line = std::string(without_end(first_)) + end_;
   } else {
     std::vector<std::string> texts;
     const std::string_view first = without_end(first_);
@@ -212,6 +233,27 @@ Status LineGroups::go(JoinSide& lines) {
   return top_->for_each([&](const Counted& one) { return write(one.line); });
 }
 
+// The error of a text that is no number, with its place where that file can be read again: rows were sorted before
+// they were added up.
+std::unexpected<Error> refuse(const BadValue& bad, const GroupLinesOptions& options) {
+  const record::Format& format = options.files.format;
+  const record::FieldStyle style = record::style_of(format, options.separator);
+  std::string room;
+  std::vector<std::string_view> fields;
+  const auto found =
+      find_row(options.files, named_files(options.files), [&](std::string_view line) {
+        if (style.csv)
+          return record::field_of_row(line, *style.separator, bad.column, room) == bad.text;
+        split_fields(line, style, fields);
+        return bad.column < fields.size() && fields[bad.column] == bad.text;
+      });
+  const std::string option = "--value " + options.values[bad.value];
+  return failure(ErrorCode::corrupt,
+                 fmt::format("read '{}' as a number of up to 38 digits{}", printable(bad.text, 64),
+                             found ? ": " + found->place.text(format) + ", " + option : ""),
+                 found ? found->path : option, "a column of decimal numbers, as in -1.25");
+}
+
 Status check(const GroupLinesOptions& options) {
   const bool sums = options.aggregates.sum || options.aggregates.min || options.aggregates.max;
   if (!options.aggregates.count && !sums && !options.aggregates.distinct)
@@ -241,22 +283,25 @@ Result<GroupFilesStats> group_lines(const GroupLinesOptions& options) {
   if (auto size = (*sorted)->size(); size) run.count_temporary_bytes(*size);
   std::vector<std::optional<const file::File*>> instead(input_count(files), nullptr);
   instead.front() = sorted->get();
-  auto status = run.start({.instead = instead, .takes_headers = true});
+  auto status = run.start({.instead = instead, .own_headers = true});
   if (!status) return std::unexpected(status.error());
   auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
+  std::optional<BadValue> bad_value;
   if (!run.inputs().empty()) {
     status = run.pass(
         run.inputs(), {{.file = &*output, .bytes_max = bowtie::outputs_address_bytes}},
         [&](Streams& streams) -> Status {
-          JoinSide lines(streams, 0, files.format, false);
+          JoinSide lines(streams, 0, files.format, false, run.headers()[0]);
           if (auto started = lines.start(); !started) return started;
-          return LineGroups(options, streams.output(0), run.usable_bytes() / 8, stats).go(lines);
+          return LineGroups(options, streams.output(0), run.usable_bytes() / 8, stats, &bad_value)
+              .go(lines);
         },
         {.format = files.format,
          .memory_bytes = run.usable_bytes() / 2,
          .phase = "group",
          .total_bytes = run.input_bytes()});
+    if (bad_value) return refuse(*bad_value, options);
     if (!status) return std::unexpected(status.error());
   }
   if (status = run.finish(*output, stats); !status) return std::unexpected(status.error());

@@ -63,12 +63,29 @@ size_t PieceReader::available(const std::byte* at, size_t wanted) {
   return bytes;
 }
 
+namespace {
+
+std::unexpected<Error> error_of_file(Error error, const std::string& file) {
+  error.subject = file;
+  return std::unexpected(std::move(error));
+}
+
+// The last line of a file may lack its end.
+void end_header(const record::Format& format, std::string& header) {
+  if (format.header_lines > 0 && !header.empty() && !header.ends_with(format.line_end))
+    header += format.line_end;
+}
+
+}  // namespace
+
 Result<std::string> PieceReader::take_header(const record::Format& format,
                                              const std::string& file) {
   const size_t have = available(begin_, block_bytes_);
   if (auto failed = status(); !failed) return std::unexpected(failed.error());
   const std::string_view data = record::text_at(begin_, have);
-  const auto bytes = record::header_bytes(format, data);
+  const auto found = record::head_bytes(format, data, true);
+  if (!found) return error_of_file(found.error(), file);
+  const std::optional<size_t> bytes = *found;
   if (!bytes && have == block_bytes_) {
     return failure(ErrorCode::corrupt,
                    "find the end of its header in the first " + std::to_string(have) + " bytes",
@@ -77,7 +94,8 @@ Result<std::string> PieceReader::take_header(const record::Format& format,
   std::string header(data.substr(0, bytes.value_or(have)));
   begin_ += header.size();
   offset_ += header.size();
-  if (!header.empty() && !header.ends_with(format.line_end)) header += format.line_end;
+  end_header(format, header);
+  head_lines_ = static_cast<uint64_t>(std::ranges::count(header, format.line_end));
   return header;
 }
 
@@ -100,14 +118,16 @@ Result<TakenHeader> read_header(const record::Format& format, const std::string&
     if (!have) return std::unexpected(have.error());
     ended = *have == 0;
     head.resize(before + *have);
-    bytes = record::header_bytes(format, head);
+    const auto found = record::head_bytes(format, head, ended);
+    if (!found) return error_of_file(found.error(), file);
+    bytes = *found;
   }
-  TakenHeader header{.text = head.substr(0, bytes.value_or(head.size()))};
+  TakenHeader header{.is_of_nothing = head.empty(),
+                     .text = head.substr(0, bytes.value_or(head.size()))};
   header.bytes = header.text.size();
   header.rest = head.substr(header.bytes);
   if (header.bytes > record::header_bytes_max) return endless_header(file);
-  if (!header.text.empty() && !header.text.ends_with(format.line_end))
-    header.text += format.line_end;
+  end_header(format, header.text);
   return header;
 }
 
@@ -124,9 +144,13 @@ Result<TakenHeader> read_header(const record::Format& format, const file::File& 
   });
 }
 
-std::unexpected<Error> other_header(const std::string& file) {
-  return failure(ErrorCode::unsupported, "take files whose headers differ together", file,
-                 "files with the same columns");
+Status check_same_header(const record::Format& format, const std::string& header,
+                         const std::string& file, const std::string& first,
+                         const std::string& first_file) {
+  const auto difference = record::header_difference(format, header, first, first_file);
+  if (!difference) return {};
+  return failure(ErrorCode::unsupported, "take files whose headers differ together: " + *difference,
+                 file, "files with the same columns");
 }
 
 Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
@@ -139,7 +163,11 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
     if (!reader || !piece.has_header) return reader;
     const auto header = (*reader)->take_header(options_.format, piece.file->path());
     if (!header) return std::unexpected(header.error());
-    if (!header->empty() && *header != piece.header) return other_header(piece.file->path());
+    if (!header->empty()) {
+      auto same = check_same_header(options_.format, *header, piece.file->path(), piece.header,
+                                    piece.header_file);
+      if (!same) return std::unexpected(same.error());
+    }
     return reader;
   }
   if (!files_) {

@@ -25,10 +25,11 @@ struct Piece {
   std::vector<stream::Extent> extents = {};
   size_t extent_bytes = 0;  // of all extents but the last: the block size to read with
   bool in_order = false;
-  // Of what comes in order, and has no reader yet: it begins with a header, and with which, if that
-  // is known.
+  // For an input that comes in order and has no reader yet: whether it begins with a head, and the first head and
+  // its file, once these are known.
   bool has_header = false;
   std::string header = {};
+  std::string header_file = {};
   // Of what comes in order and was looked at: it goes on from there.
   std::shared_ptr<PieceReader> reader = {};
 };
@@ -69,11 +70,13 @@ class PieceReader {
   void passed(const std::byte* at) {
     if (reader_ != nullptr) reader_->passed(at);
   }
-  // Takes off the header with which `file` begins: begin() is behind it. Its last line has an end.
-  // Errors: corrupt, where it is longer than a block.
+  // Takes off the head with which `file` begins: begin() is behind it. Its last line has an end.
+  // Errors: corrupt, where it is longer than a block; those of record::head_bytes().
   Result<std::string> take_header(const record::Format& format, const std::string& file);
   // Where begin() is in the file.
   uint64_t offset() const { return offset_; }
+  // The lines of the head that was taken off.
+  uint64_t head_lines() const { return head_lines_; }
   // Why available() gave less than was wanted, where that was not the end.
   Status status() const {
     if (error_) return std::unexpected(*error_);
@@ -92,27 +95,32 @@ class PieceReader {
   const std::byte* begin_;
   size_t block_bytes_;
   uint64_t offset_ = 0;
+  uint64_t head_lines_ = 0;
   std::optional<Error> error_;  // of the stream's, the first
 };
 
-// The errors of a header that does not end where a file's may, and of one that is not the first one's.
+// The error of a header that does not end where a file's may.
 std::unexpected<Error> endless_header(const std::string& file);
 
-// The header with which an input begins: all of the input, where that has no more lines.
+// The head with which an input begins: all of the input, where that has no more lines.
 struct TakenHeader {
-  std::string text;  // its last line has an end
-  size_t bytes = 0;  // as it stands in the input
-  std::string rest;  // what was read behind it
+  bool is_of_nothing = false;  // the input is empty
+  std::string text;            // its last line has an end
+  size_t bytes = 0;            // as it stands in the input
+  std::string rest;            // what was read behind it
 };
-// `read` stores the next bytes of the input and says how many; 0: the end. Errors: those of `read`;
-// corrupt, where the header is longer than header_bytes_max.
+// `read` stores the next bytes of the input and says how many; 0: the end. Errors: those of `read` and of
+// record::head_bytes(); corrupt, where the header is longer than header_bytes_max.
 using ReadSome = std::function<Result<size_t>(std::span<std::byte> into)>;
 Result<TakenHeader> read_header(const record::Format& format, const std::string& file,
                                 const ReadSome& read);
 // The same of a plain file, from its beginning.
 Result<TakenHeader> read_header(const record::Format& format, const file::File& file,
                                 uint64_t file_bytes);
-std::unexpected<Error> other_header(const std::string& file);
+// Errors: the header of `file` has other columns than that of the file `first_file`.
+Status check_same_header(const record::Format& format, const std::string& header,
+                         const std::string& file, const std::string& first,
+                         const std::string& first_file);
 
 // Pieces one after the other, in so many blocks of memory. Thread safety: one thread.
 class PieceReaders {

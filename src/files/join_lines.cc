@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "base/misuse.h"
+#include "base/printable.h"
 #include "bowtie/addresses.h"
 #include "files/file_run.h"
 #include "files/join_sides.h"
 #include "files/merge_files.h"
+#include "files/walk.h"
 #include "record/fields.h"
 #include "record/rows.h"
 #include "record/text/text_order.h"
@@ -60,11 +62,72 @@ struct Line {
   }
 };
 
+// The first row of a side, header or not: how many fields every other has, and its carriage return.
+struct FirstRow {
+  size_t fields = 0;
+  std::string line_return;
+};
+
+// Whether the fields that a row has behind the first `fields` are empty.
+bool fits(const std::vector<std::string_view>& row, size_t fields) {
+  return std::all_of(row.begin() + static_cast<ptrdiff_t>(std::min(fields, row.size())), row.end(),
+                     [](std::string_view one) { return one.empty() || one == "\"\""; });
+}
+
+FirstRow first_row_of(const Line& line) {
+  return {line.fields.size(), std::string(line.line_return)};
+}
+
+// The first row of an input that can be read again: behind a sort, another comes first.
+std::optional<FirstRow> look_at_first_row(const FilesOptions& files, size_t side) {
+  if (!files.format.csv || files.format.header_lines > 0 || !is_named_file(files, side)) return {};
+  std::optional<FirstRow> first;
+  find_row(files, {side}, [&](std::string_view row) {
+    Line line;
+    line.set(row, files.format, record::style_of(files.format, {}));
+    first = first_row_of(line);
+    return true;
+  });
+  return first;
+}
+
+// A row with values in more fields than the first of its side has: they would stand in no column.
+struct LongRow {
+  size_t side = 0;
+  size_t fields_max = 0;
+  std::string text;
+};
+
+bool is_too_long(std::string_view row, const record::Format& format, size_t fields_max) {
+  std::vector<std::string_view> fields;
+  split_fields(record::without_return(row), record::style_of(format, {}), fields);
+  return !fits(fields, fields_max);
+}
+
+// The error of such a row, with its place where its file can be read again.
+std::unexpected<Error> refuse(const LongRow& row, const FilesOptions& files) {
+  std::optional<ItemPlace> found;
+  if (is_named_file(files, row.side)) {
+    found = find_row(files, {row.side}, [&](std::string_view text) {
+      return is_too_long(text, files.format, row.fields_max);
+    });
+  }
+  return failure(
+      ErrorCode::corrupt,
+      fmt::format("join {}: it has values in more than the {} columns of the {}",
+                  found ? found->place.text(files.format) : "the row '" + printable(row.text) + "'",
+                  row.fields_max, files.format.header_lines > 0 ? "header" : "first row"),
+      input_name(files, row.side), "-o with the columns that are wanted, or -o auto");
+}
+
 // The lines that come out. Thread safety: one thread.
 class LineWriter final : public JoinWriter {
  public:
-  LineWriter(const JoinLinesOptions& options, OutputStream& output, uint64_t* lines)
+  LineWriter(const JoinLinesOptions& options, const std::array<std::optional<FirstRow>, 2>& rows,
+             OutputStream& output, uint64_t* lines, std::optional<LongRow>* long_row)
       : options_(options),
+        rows_(rows),
+        long_row_(long_row),
         format_(options.files.format),
         style_(record::style_of(format_, options.separator)),
         separator_(style_.separator.value_or(' ')),
@@ -95,7 +158,8 @@ class LineWriter final : public JoinWriter {
   void add(std::string_view field) {
     if (!line_.empty() || begun_) line_ += separator_;
     begun_ = true;
-    line_ += field.empty() ? std::string_view(empty_) : field;
+    const bool is_empty = field.empty() || (style_.csv && field == "\"\"" && !empty_.empty());
+    line_ += is_empty ? std::string_view(empty_) : field;
   }
   void add(const Line* line, size_t field) {
     add(line != nullptr && field < line->fields.size() ? line->fields[field] : std::string_view());
@@ -103,6 +167,8 @@ class LineWriter final : public JoinWriter {
   void add_keys(const Line* left, const Line* right);
 
   const JoinLinesOptions& options_;
+  const std::array<std::optional<FirstRow>, 2>& rows_;
+  std::optional<LongRow>* const long_row_;  // that ended the run
   const record::Format& format_;
   const record::FieldStyle style_;
   const char separator_;
@@ -110,7 +176,8 @@ class LineWriter final : public JoinWriter {
   OutputStream& output_;
   uint64_t* lines_;
   std::array<std::vector<size_t>, 2> keys_;  // fields
-  std::array<size_t, 2> widths_ = {};        // of the first line of each side
+  std::array<size_t, 2> widths_ = {};        // fields of the first line of each side
+  std::string end_;                          // of all lines, as of the first
   std::vector<Column> columns_;              // empty: no list
   bool is_auto_ = false;
   Line left_;
@@ -120,36 +187,36 @@ class LineWriter final : public JoinWriter {
 };
 
 Status LineWriter::begin(const JoinSide& left, const JoinSide& right) {
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   std::array<std::vector<std::string>, 2> names;
   std::array<Line, 2> headers;
-  bool marked = false;
+  std::array<bool, 2> has_header = {};
+  std::optional<std::string> line_return;
   for (size_t side = 0; side < 2; ++side) {
     const JoinSide& one = side == 0 ? left : right;
     if (one.format().keys != nullptr)
       keys_[side] = static_cast<const record::TextOrder&>(*one.format().keys).fields();
-    std::string_view header = one.header();
-    if (header.starts_with(byte_order_mark)) {
-      header.remove_prefix(byte_order_mark.size());
-      marked |= side == 0;
-    }
-    headers[side].set(header, format_, style_);
-    if (style_.csv && !header.empty())
-      names[side] = record::fields_of_row(headers[side].text, separator_);
-    if (header.empty() && !one.done()) {
-      Line first;
+    const size_t mark_bytes = record::mark_bytes(format_, one.header());
+    const std::string_view header = std::string_view(one.header()).substr(mark_bytes);
+    if (side == 0 && mark_bytes > 0 && !output_.append(one.header().data(), mark_bytes))
+      return output_.status();
+    has_header[side] = !header.empty();
+    Line& first = headers[side];
+    if (has_header[side]) {
+      first.set(header, format_, style_);
+      if (style_.csv) names[side] = record::fields_of_row(first.text, separator_);
+    } else if (!one.done()) {
       first.set(one.item(), format_, style_);
-      widths_[side] = first.fields.size();
-    } else if (!header.empty()) {
-      widths_[side] = headers[side].fields.size();
+    } else {
+      continue;
     }
+    const FirstRow row = has_header[side] || !rows_[side] ? first_row_of(first) : *rows_[side];
+    widths_[side] = row.fields;
+    if (!line_return) line_return = row.line_return;
   }
+  end_ = line_return.value_or("") + format_.line_end;
   if (auto status = resolve(names); !status) return status;
-  if (left.header().empty() && right.header().empty()) return {};
-  if (marked && !output_.append(byte_order_mark.data(), byte_order_mark.size()))
-    return output_.status();
-  return write(left.header().empty() ? nullptr : &headers[0],
-               right.header().empty() ? nullptr : &headers[1]);
+  if (!has_header[0] && !has_header[1]) return {};
+  return write(has_header[0] ? &headers[0] : nullptr, has_header[1] ? &headers[1] : nullptr);
 }
 
 Status LineWriter::resolve(const std::array<std::vector<std::string>, 2>& names) {
@@ -197,15 +264,18 @@ Status LineWriter::write(const Line* left, const Line* right) {
     for (size_t side = 0; side < 2; ++side) {
       const Line* const line = side == 0 ? left : right;
       size_t fields = line != nullptr ? line->fields.size() : 0;
-      // So that all rows have as many fields.
-      if (is_auto_ || (style_.csv && line == nullptr)) fields = widths_[side];
+      // All rows have as many fields as the first, so that no value leaves its column.
+      if (style_.csv && !is_auto_ && line != nullptr && !fits(line->fields, widths_[side])) {
+        *long_row_ = LongRow{side, widths_[side], std::string(line->text)};
+        return failure(ErrorCode::corrupt, "join a row that is too long", "join");
+      }
+      if (is_auto_ || style_.csv) fields = widths_[side];
       for (size_t field = 0; field < fields; ++field) {
         if (std::ranges::find(keys_[side], field) == keys_[side].end()) add(line, field);
       }
     }
   }
-  line_ += (left != nullptr ? left : right)->line_return;
-  line_ += format_.line_end;
+  line_ += end_;
   if (!output_.append(line_.data(), line_.size())) return output_.status();
   return {};
 }
@@ -285,10 +355,13 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   for (size_t side = 0; side < 2; ++side) {
     if (sorted[side] != nullptr) instead[side] = sorted[side].get();
   }
-  auto status = run.start({.formats = formats, .instead = instead, .takes_headers = true});
+  auto status = run.start({.formats = formats, .instead = instead, .own_headers = true});
   if (!status) return std::unexpected(status.error());
   auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
+  const std::array names = {input_name(files, 0), input_name(files, 1)};
+  std::optional<LongRow> long_row;
+  const std::array first_rows = {look_at_first_row(files, 0), look_at_first_row(files, 1)};
   const uint64_t usable = run.usable_bytes();
   const bool known = run.input_bytes() != bowtie::unknown_bytes;
   if (!run.inputs().empty()) {
@@ -296,18 +369,19 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
         // Products have no bound that is known before.
         run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes}},
         [&](Streams& streams) -> Status {
-          JoinSide left(streams, run.places()[0], formats[0], false);
-          JoinSide right(streams, run.places()[1], formats[1], false);
+          JoinSide left(streams, run.places()[0], formats[0], false, run.headers()[0], names[0]);
+          JoinSide right(streams, run.places()[1], formats[1], false, run.headers()[1], names[1]);
           for (JoinSide* side : {&left, &right}) {
             if (auto started = side->start(); !started) return started;
           }
-          LineWriter writer(options, streams.output(0), &stats.items);
+          LineWriter writer(options, first_rows, streams.output(0), &stats.items, &long_row);
           return join_sides(left, right, writer, {.bytes_max = usable / 8});
         },
         {.format = files.format,
          .memory_bytes = usable - usable / 4,
          .phase = "join",
          .total_bytes = known ? 2 * run.input_bytes() : 0});
+    if (long_row) return refuse(*long_row, files);
     if (!status) return std::unexpected(status.error());
   }
   if (status = run.finish(*output, stats); !status) return std::unexpected(status.error());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -165,20 +166,18 @@ class Join {
 }  // namespace
 
 JoinSide::JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input,
-                   const record::Format& format, bool descending)
-    : order_(format, descending), done_(!input) {
+                   const record::Format& format, bool descending, std::string header,
+                   std::string name)
+    : subject_(std::move(name)),
+      order_(format, descending),
+      header_(std::move(header)),
+      done_(!input) {
   if (!input) return;
   reader_.emplace(streams.input(*input), format, streams.window_bytes_max());
   subject_ = fmt::format("input {}", *input);
 }
 
 Status JoinSide::start() {
-  if (done_) return {};
-  for (uint32_t line = 0; line < format().header_lines; ++line) {
-    if (!reader_->next()) break;
-    header_.append(reader_->item());
-    if (lacks_line_end(format(), reader_->item())) header_ += format().line_end;
-  }
   if (!header_.empty()) {
     auto made = record::with_header(format(), header_);
     if (!made) {
@@ -186,8 +185,9 @@ Status JoinSide::start() {
       return std::unexpected(made.error());
     }
     order_ = record::ItemOrder(*made, order_.descending());
+    lines_ = static_cast<uint64_t>(std::ranges::count(header_, format().line_end));
   }
-  return next();
+  return done_ ? Status{} : next();
 }
 
 Status JoinSide::next() {
@@ -203,6 +203,8 @@ Status JoinSide::next() {
     done_ = true;
     return reader_->status();
   }
+  line_ = lines_ + 1;
+  lines_ += record::lines_of_item(format(), item());
   if (format().numeric()) {
     prefix_ = order_.prefix(item());
   } else {
@@ -214,7 +216,8 @@ Status JoinSide::next() {
       (format().numeric() || order_.compare_keys(key_before_, key_) <= 0))
     return {};
   return failure(ErrorCode::unsorted,
-                 fmt::format("join: item {} is not in order ({})", format().header_lines + items_,
+                 fmt::format("join: {} is not in order ({})",
+                             record::Place{line_, format().header_lines + items_}.text(format()),
                              printable_key(format(), item())),
                  subject_, "penstock sort");
 }

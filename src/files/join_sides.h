@@ -25,11 +25,12 @@ namespace penstock::files {
 // Thread safety: one thread.
 class JoinSide {
  public:
-  // Without an `input` the side holds nothing.
+  // Without an `input` the side holds nothing but `header`, the head that was taken off it. `name`: for
+  // messages that no input's number is known for.
   JoinSide(bowtie::Streams& streams, std::optional<uint32_t> input, const record::Format& format,
-           bool descending);
+           bool descending, std::string header = {}, std::string name = {});
 
-  // Takes the header off, and goes to the first item.
+  // Goes to the first item.
   Status start();
   Status next();
   Status go_to_end();
@@ -41,7 +42,7 @@ class JoinSide {
   std::string_view key() const { return key_; }
   const record::ItemOrder& order() const { return order_; }
   const record::Format& format() const { return order_.format(); }
-  // All its lines; they have their ends. Empty: there is none.
+  // The head of the input; its lines have their ends. Empty: there is none.
   const std::string& header() const { return header_; }
 
  private:
@@ -51,6 +52,8 @@ class JoinSide {
   std::string header_;
   bool done_ = false;
   uint64_t items_ = 0;  // up to the present one
+  uint64_t lines_ = 0;  // up to its end, the head's counted
+  uint64_t line_ = 0;   // where it begins
   uint64_t prefix_ = 0;
   std::string_view key_;
   std::string made_key_;  // the present one, where it was made

@@ -31,8 +31,8 @@ Error with_item(Error error, const MergeFilesOptions& options, bool single_pass)
   auto found = find_disorder(look);
   if (!found || !*found) return error;
   error.subject = (*found)->path;
-  error.attempted =
-      fmt::format("merge: item {} is not in order ({})", (*found)->item + 1, (*found)->text);
+  error.attempted = fmt::format("merge: {} is not in order ({})",
+                                (*found)->place.text(options.format), (*found)->text);
   return error;
 }
 

@@ -32,7 +32,7 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options);
 // The first place where order (or with `unique`, strictness) is broken, if any. For `sort -c`.
 struct Disorder {
   std::string path;
-  uint64_t item;               // index from 0
+  record::Place place;
   std::string text;            // its key, readable
   std::string item_text = {};  // all of it, without a line's end
 };

@@ -152,6 +152,14 @@ Status Partition::read_bounds() {
   const record::ItemOrder order(format_);
   const auto* at = reinterpret_cast<const std::byte*>(text.data());
   const auto* const end = at + text.size();
+  if (format_.csv) {
+    // Bounds have no header.
+    record::Format bare = format_;
+    bare.header_lines = 0;
+    const auto mark = record::head_bytes(bare, text, true);
+    if (!mark) return std::unexpected(mark.error());
+    at += **mark;
+  }
   std::string_view last;
   for (std::string_view item; at < end; at += item.size()) {
     item = item_at(format_, at, end);

@@ -183,7 +183,7 @@ class Slicing {
 
  private:
   Status prepare();
-  Status take_header(const std::string& header);
+  Status take_header(const std::string& header, const std::string& file);
   Status read_input(size_t number);
   Status read_some(Source& source, const std::string& name);
   Status end_input(const std::string& name);
@@ -207,6 +207,7 @@ class Slicing {
   std::optional<Cuts> cuts_;
   std::optional<record::ItemOrder> order_;
   std::optional<std::string> header_;
+  std::string header_file_;
   uint32_t part_count_ = 0;
   uint64_t batch_bytes_max_ = 0;
   Buffer batch_;
@@ -254,16 +255,20 @@ Status Slicing::prepare() {
                std::max(batch_bytes_min, parts * std::max<uint64_t>(1, slices.slice_bytes)));
   if (auto made = resize(batch_bytes); !made) return made;
   result_.parts.resize(parts);
-  if (format_.header_lines == 0) return take_header("");
+  if (!format_.has_head()) return take_header("", "");
   return {};
 }
 
 // From now on it is known what items are.
-Status Slicing::take_header(const std::string& header) {
+Status Slicing::take_header(const std::string& header, const std::string& file) {
   header_ = header;
+  header_file_ = file;
   if (!header.empty()) {
     auto format = record::with_header(format_, header);
-    if (!format) return std::unexpected(format.error());
+    if (!format) {
+      format.error().subject = file;
+      return std::unexpected(format.error());
+    }
     format_ = std::move(*format);
   }
   order_.emplace(format_, options_.descending);
@@ -282,14 +287,15 @@ Status Slicing::read_input(size_t number) {
   auto source = source::source_of(*file, options_.files.source, options_.files.cancel);
   if (!source) return std::unexpected(source.error());
   name_ = name;
-  if (format_.header_lines > 0) {
+  if (format_.has_head()) {
     auto header = read_header(options_.files.format, name,
                               [&](std::span<std::byte> into) { return (*source)->read(into); });
     if (!header) return std::unexpected(header.error());
     if (!header_) {
-      if (auto taken = take_header(header->text); !taken) return taken;
-    } else if (*header_ != header->text) {
-      return other_header(name);
+      if (auto taken = take_header(header->text, name); !taken) return taken;
+    } else if (auto same = check_same_header(format_, header->text, name, *header_, header_file_);
+               !same) {
+      return same;
     }
     while (batch_.bytes() - filled_ < header->rest.size()) {
       if (auto room = make_room(name); !room) return room;
@@ -522,7 +528,7 @@ Result<SliceFilesResult> Slicing::go() {
     if (auto status = read_input(number); !status) return std::unexpected(status.error());
   }
   if (!order_) {
-    if (auto status = take_header(""); !status) return std::unexpected(status.error());
+    if (auto status = take_header("", ""); !status) return std::unexpected(status.error());
   }
   if (auto status = flush(true); !status) return std::unexpected(status.error());
   if (auto status = wait_for_write(); !status) return std::unexpected(status.error());

@@ -41,6 +41,8 @@ struct Format {
   bool numeric() const { return type < Type::record; }
   bool fixed() const { return type < Type::lines; }  // all items are equally long
   bool lines() const { return type == Type::lines; }
+  // A file may begin with what is no item (head_bytes()).
+  bool has_head() const { return csv || header_lines > 0; }
   // Items may break the rules of their format, which fault_of() tells.
   bool has_rules() const { return csv || type == Type::rows; }
   // Items of equal keys are equally long.
@@ -51,13 +53,21 @@ struct Format {
   bool operator==(const Format&) const = default;
 };
 
-// The format of what follows this header, of which all lines are there.
-Result<Format> with_header(const Format& format, std::string_view header);
-// No header is longer: a quote in it that nothing closes would take the whole file.
+// The head of a file is what stands in front of its items: of CSV the byte order mark of UTF-8, if it has
+// one, and the lines of the header.
+//
+// The bytes of the head with which `data` begins; nothing if more of the file has to be seen. `is_all`:
+// there is no more; then nothing means that the header has no end. Errors: unsupported, of CSV that is
+// UTF-16 or UTF-32, or whose rows end with carriage returns alone. REQUIRES: the format has a head.
+Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view data, bool is_all);
+// No head is longer: a quote in it that nothing closes would take the whole file.
 inline constexpr size_t header_bytes_max = 4 << 20;
-// The bytes of the header that begins at `data`; nothing if it does not end there. REQUIRES: the
-// format has one.
-std::optional<size_t> header_bytes(const Format& format, std::string_view data);
+// The format of what follows this head, of which all is there.
+Result<Format> with_header(const Format& format, std::string_view header);
+// The first place where a header differs from that of the file `first_file`, for messages. Of CSV the
+// names count, however they are quoted, and whatever ends the line.
+std::optional<std::string> header_difference(const Format& format, std::string_view header,
+                                             std::string_view first, const std::string& first_file);
 
 // "u32", "kv64", "record" (with record_bytes and key given as in --record 100 --key 0:10), "lines",
 // "rows".

@@ -21,6 +21,19 @@ std::string printable(std::string_view key) {
 
 }  // namespace
 
+std::string hint_of_fault(const Format& format) {
+  if (!format.csv) return "another --format";
+  const std::string separator =
+      *format.csv == '\t' ? "-t $'\\t'" : fmt::format("-t '{}'", *format.csv);
+  return fmt::format("{}{} -k1,1 in place of --csv and --key, if quotes mean nothing in it",
+                     separator, format.header_lines > 0 ? " --header" : "");
+}
+
+std::string Place::text(const Format& format) const {
+  if (format.csv) return fmt::format("line {}, row {}", line, row);
+  return fmt::format("{} {}", format.lines() ? "line" : "item", row);
+}
+
 uint64_t ItemOrder::number(std::string_view item) const {
   if (item_bytes_of(format_.type) == sizeof(uint32_t)) {
     const uint32_t key = encode_key32(format_.type, load<uint32_t>(item.data()));
@@ -66,47 +79,6 @@ int ItemOrder::compare(std::string_view a, std::string_view b) const {
   const uint64_t right = prefix(b);
   if (left != right) return left < right ? -1 : 1;
   return compare_ties(a, b);
-}
-
-std::optional<size_t> header_bytes(const Format& format, std::string_view data) {
-  const auto* const begin = reinterpret_cast<const std::byte*>(data.data());
-  const auto* const end = begin + data.size();
-  const std::byte* at = begin;
-  for (uint32_t line = 0; line < format.header_lines; ++line) {
-    const size_t bytes = item_bytes_at(format, at, end);
-    if (bytes == 0) return {};
-    at += bytes;
-  }
-  return static_cast<size_t>(at - begin);
-}
-
-Result<Format> with_header(const Format& format, std::string_view header) {
-  // Which some programs put in front of UTF-8.
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-  if (header.starts_with(byte_order_mark)) header.remove_prefix(byte_order_mark.size());
-  std::string_view first;
-  uint32_t lines = 0;
-  for (std::string_view rest = header; !rest.empty() && lines < format.header_lines; ++lines) {
-    const auto* const begin = reinterpret_cast<const std::byte*>(rest.data());
-    std::string_view row = item_at(format, begin, begin + rest.size());
-    if (row.empty()) row = rest;
-    if (const auto fault = fault_of(format, row)) {
-      return failure(ErrorCode::corrupt,
-                     fmt::format("read the header: in its row {}, at byte {} of that, is {}",
-                                 lines + 1, fault->at, fault->what),
-                     "", "no --header, if its first line is none; --format lines, if it is no CSV");
-    }
-    if (lines == 0) first = without_line_end(format, row);
-    rest.remove_prefix(row.size());
-  }
-  if (format.columns == nullptr) return format;
-  TextOptions options = *format.columns;
-  options.header = fields_of_row(first, format.csv.value_or(','));
-  auto order = TextOrder::make(options);
-  if (!order) return std::unexpected(order.error());
-  Format made = format;
-  made.keys = *order;
-  return made;
 }
 
 std::string printable_key(const Format& format, std::string_view item) {

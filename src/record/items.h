@@ -3,6 +3,7 @@
 // Items: what a sort puts in order. Where one ends, what its key is, how two compare, and how one is
 // shown to people. The loops that go over many numbers at once are in codec.h.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -46,8 +47,26 @@ inline std::optional<RowFault> fault_of(const Format& format, std::string_view i
 }
 
 // What to try where fault_of() finds something.
-inline const char* hint_of_fault(const Format& format) {
-  return format.csv ? "--format lines, if it is no CSV" : "another --format";
+std::string hint_of_fault(const Format& format);
+
+// The place where an item begins in its file, for people: both from 1 on, the header's counted.
+struct Place {
+  uint64_t line = 1;  // as an editor counts them
+  uint64_t row = 1;   // of rows of CSV, which may have several lines; items otherwise
+  // "line 5, row 4"; of other lines "line 5", of other items "item 5".
+  std::string text(const Format& format) const;
+};
+// The number of lines that an item has.
+inline uint64_t lines_of_item(const Format& format, std::string_view item) {
+  if (!format.csv) return 1;
+  const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
+  return std::max<uint64_t>(1, ends);
+}
+
+// The length of the byte order mark with which a file of CSV may begin; 0: none.
+inline size_t mark_bytes(const Format& format, std::string_view data) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  return format.csv && data.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
 }
 
 // Without what ends it, which the last line of a file may lack.

@@ -19,17 +19,29 @@ constexpr size_t long_key_bytes = 128 * KiB;
 // Of what comes in order, how many inputs are looked at.
 constexpr uint32_t looks_max = 8;
 
-// The first one is the output's; the others are to be the same.
-Status keep_header(SortInput& input, const std::string& header, const std::string& path) {
-  if (header.empty()) return {};
-  if (input.header.empty()) {
+size_t number_of(const SortInput& input, const file::File& file) {
+  const auto place = std::ranges::find(input.files, &file, &std::unique_ptr<file::File>::get);
+  return static_cast<size_t>(place - input.files.begin());
+}
+
+// The first input's is the output's, and the others have the same columns. `file` holds something. (Files
+// come before what comes in order, whatever their numbers.)
+Status keep_header(const record::Format& format, SortInput& input, const std::string& header,
+                   const file::File& file) {
+  const size_t number = number_of(input, file);
+  if (!input.header_number) {
     input.header = header;
-    Status taken = input.take_header(header);
-    if (!taken && taken.error().subject.empty()) taken.error().subject = path;
+    input.header_number = number;
+    Status taken = header.empty() ? Status{} : input.take_header(header);
+    if (!taken && taken.error().subject.empty()) taken.error().subject = file.path();
     return taken;
   }
-  if (input.header == header) return {};
-  return other_header(path);
+  auto same = check_same_header(format, header, file.path(), input.header,
+                                input.files[*input.header_number]->path());
+  if (!same || number > *input.header_number) return same;
+  input.header = header;
+  input.header_number = number;
+  return {};
 }
 
 class Look {
@@ -106,7 +118,9 @@ Status Look::look_at_what_comes_in_order() {
   input_.known = all_ended && looked_at == in_order;
   std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
   for (Piece& piece : input_.pieces) {
-    if (piece.has_header) piece.header = input_.header;
+    if (!piece.has_header || !input_.header_number) continue;
+    piece.header = input_.header;
+    piece.header_file = input_.files[*input_.header_number]->path();
   }
   // What decoders take that are not there yet.
   if (looked_at < in_order) input_.ahead_bytes += input_.decoding_bytes;
@@ -125,8 +139,11 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
     auto header = piece.reader->take_header(options_.format, piece.file->path());
     if (!header) return std::unexpected(header.error());
     head_bytes = piece.reader->offset();
-    if (auto status = keep_header(input_, *header, piece.file->path()); !status)
-      return std::unexpected(status.error());
+    const bool holds_nothing =
+        header->empty() && piece.reader->available(piece.reader->begin(), 1) == 0;
+    const Status kept =
+        holds_nothing ? Status{} : keep_header(options_.format, input_, *header, *piece.file);
+    if (!kept) return std::unexpected(kept.error());
   }
   const std::byte* const begin = piece.reader->begin();
   bool ended = false;
@@ -208,7 +225,7 @@ Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
   if (!header) return std::unexpected(header.error());
   piece.offset = header->bytes;
   piece.bytes -= header->bytes;
-  return keep_header(input, header->text, piece.file->path());
+  return keep_header(options.format, input, header->text, *piece.file);
 }
 
 }  // namespace
@@ -230,7 +247,7 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
     if (auto added = guard->add(opened); !added) return std::unexpected(added.error());
     const auto arrival = source::arrival_of(opened, options.source);
     if (!arrival) return std::unexpected(arrival.error());
-    const bool has_header = options.format.header_lines > 0;
+    const bool has_header = options.format.has_head();
     if (arrival->in_order) {
       input.known = false;
       input.decoding_bytes = std::max(input.decoding_bytes, arrival->decoding_bytes);

@@ -19,7 +19,8 @@ namespace penstock::external {
 struct SortInput {
   std::vector<std::unique_ptr<file::File>> files;
   std::shared_ptr<const file::InputGuard> guard;  // of all that the options name
-  std::string header;                             // of the first input that holds anything
+  std::string header;                             // the head of the first input that holds anything
+  std::optional<size_t> header_number;            // that input's, once one is known
   std::function<Status(const std::string& header)> take_header;
   std::vector<Piece> pieces;  // none of them empty, when it has been looked at
   uint64_t bytes = 0;         // of what comes in order: what was looked at

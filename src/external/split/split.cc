@@ -1,5 +1,7 @@
 #include "external/split/split.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -135,10 +137,11 @@ class PieceSplit {
     distributor_.put(window);
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
-      status = bad_row(
-          context_.options.format, name_,
-          context_.options.format.header_lines + distributor_.read.items - items_before_,
-          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
+      status = bad_row(context_.options.format, name_,
+                       fmt::format("row {}", context_.options.format.header_lines +
+                                                 distributor_.read.items - items_before_ + 1),
+                       reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()),
+                       *window.fault);
     }
     finish_turn(turn, std::move(status));
     distributor_.fill(window);

@@ -65,7 +65,7 @@ Status check_number(size_t column, const std::vector<std::string>& header,
                 option, "one of " + names_of(header) + ", or a number");
 }
 
-// What a key of lines, "2,2n", or a list, "id,name", would be as keys of columns.
+// The keys of columns that are meant by a key of lines, "2,2n", or a list, "id,name".
 std::optional<std::string> as_columns(std::string_view spec,
                                       const std::vector<std::string>& header) {
   const size_t comma = spec.find(',');

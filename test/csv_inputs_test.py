@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Every command over every kind of CSV that programs write, beside a model in Python: csv_inputs_test.py PENSTOCK [TEST...]."""
+
+import csv
+import io
+import itertools
+
+import end_to_end
+from end_to_end import SEED, run
+
+MARK = b"\xef\xbb\xbf"
+HEADER = b"id,v,w\n"
+# Equal keys with and without quotes, quoted separators, line ends and quotes; in the order of the first column.
+ROWS = [b'1,x,p\n', b'"1","a,b",q\n', b'2,"two\nlines",r\n', b'2,"say ""hi""",\n', b'"3",,s\n', b'5,"",t\n', b'7,y,"u"\n']
+ORDER = [3, 0, 6, 1, 5, 2, 4]  # in which the rows stand in a file that is not sorted
+OTHER = b"id,z\n1,one\n3,three\n5,five\n8,eight\n"
+
+
+def crlf(data):
+    """Line ends but those in quotes."""
+    return b'"'.join(piece if i % 2 else piece.replace(b"\n", b"\r\n") for i, piece in enumerate(data.split(b'"')))
+
+
+def quoted_names(header):
+    return b",".join(b'"%s"' % name for name in header.rstrip(b"\n").split(b",")) + b"\n"
+
+
+# What becomes of the header and the rows.
+KINDS = {
+    "plain": lambda head, rows: head + rows,
+    "mark": lambda head, rows: MARK + head + rows,
+    "mark, quoted names": lambda head, rows: MARK + (quoted_names(head) if head else b"") + rows,
+    "CRLF": lambda head, rows: crlf(head + rows),
+    "mark, CRLF": lambda head, rows: MARK + crlf(head + rows),
+    "no last line end": lambda head, rows: (head + rows)[:-1],
+    "short rows": lambda head, rows: head + rows.replace(b'5,"",t\n', b"5\n").replace(b'7,y,"u"', b"7,y"),
+    "empty fields too many": lambda head, rows: head + rows.replace(b"1,x,p\n", b'1,x,p,,""\n'),
+    "blank lines": lambda head, rows: head + b"\n" + rows,
+}
+REFUSED = {
+    "carriage returns": (lambda head, rows: (head + rows).replace(b"\n", b"\r"), b"carriage returns alone", b"tr "),
+    "UTF-16 LE": (lambda head, rows: b"\xff\xfe" + (head + rows).decode().encode("utf-16-le"), b"UTF-16", b"iconv -f UTF-16 "),
+    "UTF-16 BE": (lambda head, rows: b"\xfe\xff" + (head + rows).decode().encode("utf-16-be"), b"UTF-16", b"iconv -f UTF-16 "),
+    "UTF-16 LE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-le"), b"UTF-16LE", b"iconv -f UTF-16LE "),
+    "UTF-16 BE without a mark": (lambda head, rows: (head + rows).decode().encode("utf-16-be"), b"UTF-16BE", b"iconv -f UTF-16BE "),
+}
+LONG = lambda head, rows: head + rows.replace(b"3\",,s\n", b"3\",,s,more\n")
+
+
+class Table:
+    """What stands in a file: its mark, its header, its rows as they are written and as fields, and its line end."""
+
+    def __init__(self, data, has_header):
+        self.mark = MARK if data.startswith(MARK) else b""
+        lines = io.StringIO(data[len(self.mark):].decode(), newline="")
+        taken = []
+        self.rows = []
+        for fields in csv.reader((taken.append(line) or line for line in lines), strict=True):
+            self.rows.append(("".join(taken).encode(), fields or [""]))
+            taken.clear()
+        self.end = b"\r\n" if self.rows[0][0].endswith(b"\r\n") else b"\n"
+        # The last row may lack its end.
+        raw, fields = self.rows[-1]
+        if not raw.endswith(b"\n"):
+            self.rows[-1] = (raw + self.end, fields)
+        self.header = self.rows.pop(0) if has_header else None
+        self.head = self.mark + (self.header[0] if has_header else b"")
+        self.rows.sort(key=lambda row: row[1][0].encode())
+        self.sorted = b"".join(raw for raw, _ in self.rows)
+
+
+def values(data):
+    """The fields of all rows, without the mark."""
+    return [fields or [""] for fields in csv.reader(io.StringIO(data.removeprefix(MARK).decode(), newline=""), strict=True)]
+
+
+class CsvInputs(end_to_end.Case):
+    def inputs(self, kinds):
+        """Each kind, with a header and without, sorted and not, from a file or a pipe."""
+        for (name, make), has_header, is_sorted in itertools.product(kinds.items(), (True, False), (True, False)):
+            piped = self.random.random() < 0.4
+            make, *wanted = make if isinstance(make, tuple) else (make,)
+            rows = ROWS if is_sorted else [ROWS[i] for i in ORDER]
+            data = make(HEADER if has_header else b"", b"".join(rows))
+            words = ["--csv", *(["--header"] if has_header else [])]
+            self.where = "-" if piped else self.write("in", data)
+            self.stdin = data if piped else b""
+            yield self.subTest(name, header=has_header, sorted=is_sorted, piped=piped), name, words, data, is_sorted, wanted
+
+    def penstock(self, *words, code=0):
+        return run(*words, self.where, stdin=self.stdin, code=code)
+
+    def test_each_command_reads_each_kind(self):
+        for case, name, words, data, is_sorted, _ in self.inputs(KINDS):
+            with case:
+                table = Table(data, "--header" in words)
+                key = ["--key", "id" if table.header else "1"]
+                whole = table.head + table.sorted
+                self.assertEqual(self.penstock("sort", "-s", *words, *key).stdout, whole)
+                for command in (["merge", "-s"], ["sort", "-m", "-s"]):
+                    done = self.penstock(*command, *words, *key, code=0 if is_sorted else 2)
+                    if is_sorted:
+                        self.assertEqual(done.stdout, whole)
+                for command in (["check"], ["sort", "-c", "-s"]):
+                    self.penstock(*command, *words, *key, code=0 if is_sorted else 1)
+                # Groups: the values of keys, or the first row of each.
+                groups = [(value, list(rows)) for value, rows in itertools.groupby(table.rows, lambda row: row[1][0])]
+                counted = self.penstock("group", "--count", *words, *key).stdout
+                self.assertEqual(counted.startswith(MARK), bool(table.mark))
+                self.assertEqual(values(counted), ([["id", "count"]] if table.header else []) +
+                                 [[value, str(len(rows))] for value, rows in groups])
+                self.assertEqual({line[-2:] == b"\r\n" for line in counted.splitlines(True)}, {table.end == b"\r\n"})
+                self.assertEqual(self.penstock("group", "--distinct", *words, *key).stdout,
+                                 table.head + b"".join(rows[0][0] for _, rows in groups))
+                self.penstock("partition", "--parts", 2, "-o", self.folder / "part{}", *words, *key)
+                parts = [(self.folder / f"part{i}").read_bytes() for i in range(2)]
+                for part in parts:
+                    self.assertTrue(part.startswith(table.head))
+                dealt = sorted(row for part in parts for row in Table(b"x\n" + part[len(table.head):], True).rows)
+                self.assertEqual(dealt, sorted(table.rows))
+
+    def test_a_join_keeps_columns(self):
+        for case, name, words, data, _, _ in self.inputs(KINDS):
+            with case:
+                table = Table(data, "--header" in words)
+                if not table.header and name == "blank lines":
+                    continue  # the first row says that there is one column
+                other = Table(OTHER, True)
+                right = self.write("right", OTHER if table.header else OTHER.split(b"\n", 1)[1])
+                key = "id" if table.header else "1"
+                first = table.header[1] if table.header else values(data)[0]
+                padded = lambda row: (row + [""] * 5)[:len(first)]
+                wanted = [["id", "v", "w", "z"]] if table.header else []
+                keys = sorted({row[1][0] for row in table.rows + other.rows}, key=str.encode)
+                for one in keys:
+                    lefts = [row for _, row in table.rows if row[0] == one]
+                    rights = [row for _, row in other.rows if row[0] == one]
+                    for left in lefts or [[one]]:
+                        for match in rights or [[one]]:
+                            wanted.append(padded(left) + (match + [""])[1:2])
+                done = run("join", *words, "-1", key, "-2", key, "-a1", "-a2", self.where, right, stdin=self.stdin,
+                           code=0)
+                self.assertEqual(values(done.stdout), wanted)
+                self.assertEqual(done.stdout.startswith(MARK), bool(table.mark))
+                # Every row ends as the first one does, also those of the right file alone.
+                if b'"two\n' not in done.stdout:
+                    self.assertEqual({line[-2:] == b"\r\n" for line in done.stdout.splitlines(True)}, {table.end == b"\r\n"})
+                # The other way round: short rows at the right.
+                done = run("join", *words, "-1", key, "-2", key, "-a1", "-a2", right, self.where, stdin=self.stdin)
+                self.assertEqual({len(row) for row in values(done.stdout)}, {len(first) + 1})
+                self.assertFalse(done.stdout.startswith(MARK))
+
+    def test_a_join_refuses_values_that_stand_in_no_column(self):
+        for case, _, words, data, _, _ in self.inputs({"long rows": LONG}):
+            with case:
+                right = self.write("right", OTHER if "--header" in words else OTHER.split(b"\n", 1)[1])
+                key = "id" if "--header" in words else "1"
+                done = run("join", *words, "-1", key, "-2", key, self.where, right, stdin=self.stdin, code=2)
+                self.assertIn(b"more than the 3 columns", done.stderr)
+                row = next(i for i, line in enumerate(values(data)) if len(line) > 3) + 1
+                line = data[:data.index(b',more')].count(b"\n") + 1
+                self.assertIn(b"'\"3\",,s,more'" if self.where == "-" else b"%s: cannot join line %d, row %d" % (
+                    str(self.where).encode(), line, row), done.stderr)
+                listed = run("join", *words, "-1", key, "-2", key, "-o", "0,1.3", self.where, right, stdin=self.stdin).stdout
+                self.assertIn(["3", "s"], values(listed))
+
+    def test_what_is_no_rows_is_told(self):
+        for case, _, words, _, _, (problem, hint) in self.inputs(REFUSED):
+            with case:
+                right = self.write("right", OTHER)
+                for command in (["sort"], ["sort", "-u"], ["sort", "-m"], ["sort", "-c"], ["merge"], ["check"], ["group", "--count"],
+                                ["group", "--distinct"], ["partition", "--parts", 2, "-o", self.folder / "part{}"], ["join", right]):
+                    key = ["-1", "1", "-2", "1"] if command[0] == "join" else ["--key", "1"]
+                    done = self.penstock(*command, *words, *key, code=2)
+                    for text in (problem, hint, b"-: " if self.where == "-" else str(self.where).encode()):
+                        self.assertIn(text, done.stderr)
+                    self.assertEqual(done.stdout, b"")
+
+    def test_headers_are_the_same_by_their_names(self):
+        one = self.write("one", HEADER + ROWS[0])
+        for other in (crlf(HEADER + ROWS[-1]), quoted_names(HEADER) + ROWS[-1], MARK + HEADER + ROWS[-1]):
+            two = self.write("two", other)
+            for words in (["sort"], ["sort", "-m"], ["merge"]):
+                done = run(*words, "--csv", "--header", "--key", "id", one, two)
+                self.assertEqual(values(done.stdout), values(HEADER + ROWS[0] + ROWS[-1]))
+                done = run(*words, "--csv", "--header", "--key", "id", two, "-", stdin=HEADER + ROWS[0])
+                self.assertTrue(done.stdout.startswith(other[:len(other) - len(ROWS[-1]) - (other[-2:] == b"\r\n")]))
+        two = self.write("two", b"id,w,v\n1,2,3\n")
+        for words in (["sort"], ["sort", "-m"], ["merge"], ["group", "--count"], ["partition", "--parts", 2, "-o", self.folder / "p{}"]):
+            done = run(*words, "--csv", "--header", "--key", "id", one, two, code=2)
+            self.assertIn(b"%s: " % str(two).encode(), done.stderr)
+            self.assertIn(b"column 2 is 'w', and in %s 'v'" % str(one).encode(), done.stderr)
+
+    def test_one_rule_of_places(self):
+        path = self.write("in", b'id,v\n2,"a\nb"\n10,x\n1,c\n')
+        words = ["--csv", "--header", "--key", "id:n", path]
+        self.assertIn(b":5: disorder: row 4", run("sort", "-c", *words, code=1).stderr)
+        self.assertIn(b"line 5, row 4 belongs before", run("check", *words, code=1).stdout)
+        self.assertIn(b"line 5, row 4 is not in order", run("merge", *words, code=2).stderr)
+        self.assertIn(b"line 5, row 4 is not in order",
+                      run("join", "--csv", "--header", "--check-order", "-1", "id:n", "-2", "id:n", path, path, code=2).stderr)
+        for text in (b"abc", b"1e-05", b"NaN", b"$5"):
+            path = self.write("in", b'id,v\n"2\n",7\n1,' + text + b"\n")
+            done = run("group", "--csv", "--header", "--key", "id", "--sum", "--value", "v", path, code=2)
+            self.assertIn(b"in: cannot read '%s' as a number of up to 38 digits: line 4, row 3, --value v" % text, done.stderr)
+        path = self.write("in", b'id,v\n"2\n",7\n1,"x"y\n')
+        right = self.write("right", OTHER)
+        for command in (["sort"], ["sort", "-m"], ["sort", "-c"], ["merge"], ["check"], ["group", "--count"],
+                        ["partition", "--parts", 2, "-o", self.folder / "part{}"], ["join", right]):
+            key = ["-1", "id", "-2", "id"] if command[0] == "join" else ["--key", "id"]
+            done = run(*command, "--csv", "--header", *key, path, code=2)
+            self.assertIn(b"in: cannot read line 4, row 3: at byte 17 is text behind", done.stderr)
+
+    def test_keys_that_name_no_column(self):
+        path = self.write("in", b"id,id,Name\n1,2,3\n")
+        for key, hint in (("9", b"find column 9: the header has 3"), ("id:n", b"(try: the column's number, as in --key 1 or 2)"),
+                          ("3,3n", b"(try: --key 3:n)"), ("Name,n", b"(try: --key Name:n)"), ("Name,1", b"(try: --key Name --key 1)")):
+            self.assertIn(hint, run("sort", "--csv", "--header", "--key", key, path, code=2).stderr)
+        self.assertIn(b"find column 9: the header has 3",
+                      run("group", "--csv", "--header", "--key", "1", "--sum", "--value", "9", path, code=2).stderr)
+        for side in (["-1", "9", "-2", "1"], ["-1", "1", "-2", "1", "-o", "0,1.9"]):
+            self.assertIn(b"find column 9: the header has 3", run("join", "--csv", "--header", *side, path, path, code=2).stderr)
+        # What the hint for stray quotes names works.
+        stray = self.write("stray", b'size,name\n5" pipe,b\n3",a\n')
+        done = run("sort", "--csv", "--header", "--key", "1", stray, code=2)
+        self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)
+        self.assertEqual(run("sort", "-t", ",", "--header", "-k1,1", stray).stdout, b'size,name\n3",a\n5" pipe,b\n')
+
+    def test_what_is_empty_is_filled(self):
+        left = self.write("a", b'id,v\n1,""\n2,\n3\n"",x\n')
+        right = self.write("b", b"id,w\n1,y\n2,z\n3,\n4,q\n")
+        words = ["join", "--csv", "--header", "-1", "id", "-2", "id", "-a1", "-a2", left, right]
+        self.assertEqual(run(*words, "-e", "NA").stdout, b"id,v,w\nNA,x,NA\n1,NA,y\n2,NA,z\n3,NA,NA\n4,NA,q\n")
+        self.assertEqual(run(*words).stdout, b'id,v,w\n"",x,\n1,"",y\n2,,z\n3,,\n4,,q\n')
+
+
+if __name__ == "__main__":
+    print(f"seed {SEED} (PENSTOCK_TEST_SEED)")
+    end_to_end.main("csv_inputs")
