@@ -226,6 +226,21 @@ class CsvInputs(end_to_end.Case):
         self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)
         self.assertEqual(run("sort", "-t", ",", "--header", "-k1,1", stray).stdout, b'size,name\n3",a\n5" pipe,b\n')
 
+    def test_lists_and_names_of_outputs(self):
+        left = self.write("a", b'id,full name,"x,y",say ""\n1,A,B,C\n'.replace(b'say ""', b'"say ""hi"""'))
+        right = self.write("b", b"id,city\n1,Oslo\n")
+        words = ["join", "--csv", "--header", "-1", "id", "-2", "id", left, right]
+        for listed, wanted in (('0,1."full name"', b"id,full name\n1,A\n"), ('1."x,y" 2.city', b'"x,y",city\nB,Oslo\n'),
+                               ('"1.full name",0', b"full name,id\nA,1\n"), ('1."say ""hi"""', b'"say ""hi"""\nC\n')):
+            self.assertEqual(run(*words, "-o", listed).stdout, wanted)
+        for word in ("3.1", "0,1.full name", "1", "12", "1.id,v", "0,1.a,b", "id", ",", "1.", '0,1."id', '1."id"x', "a,b"):
+            self.assertIn(b"-o " + word.encode(), run(*words, "-o", word, code=2, cwd=self.folder).stderr)
+            self.assertFalse((self.folder / word).exists())
+        for given in (["-o", "./1.csv"], ["-o", "./a,b"], ["-o", "out.csv"], ["-o", "2024-01.csv"], ["--output", "1.id,v"],
+                      ["-o", str(self.folder / "x,y")]):
+            run(*words, *given, cwd=self.folder)
+            self.assertEqual((self.folder / given[1]).read_bytes().count(b"\n"), 2)
+
     def test_what_is_empty_is_filled(self):
         left = self.write("a", b'id,v\n1,""\n2,\n3\n"",x\n')
         right = self.write("b", b"id,w\n1,y\n2,z\n3,\n4,q\n")

@@ -1,5 +1,6 @@
 // penstock join: two files, by key: lines by fields, as POSIX join, or items by their format.
 
+#include <algorithm>
 #include <memory>
 
 #include "base/misuse.h"
@@ -72,10 +73,24 @@ Result<JoinLinesOptions> lines_options(const JoinArguments& arguments) {
   return options;
 }
 
+// Whether the column of a key, as in "price:n", is called so.
+bool names_a_key(const JoinArguments& arguments, const std::string& word) {
+  const std::vector<std::string>* const lists[] = {&arguments.left_fields, &arguments.right_fields,
+                                                   &arguments.fields, &arguments.format.keys};
+  return std::ranges::any_of(lists, [&](const auto* keys) {
+    return std::ranges::any_of(
+        *keys, [&](const std::string& key) { return key == word || key.starts_with(word + ":"); });
+  });
+}
+
 // What -o says is either a list of fields or the output's name.
 Status take_outputs(JoinArguments& arguments) {
   for (const std::string& word : arguments.outputs) {
-    if (arguments.joins_lines() && files::is_field_list(word)) continue;
+    if (arguments.joins_lines()) {
+      if (files::is_field_list(word)) continue;
+      if (files::looks_like_field_list(word) || names_a_key(arguments, word))
+        return files::no_field_list(word);
+    }
     if (arguments.output != "-") return misuse("write two outputs", "-o " + word, "one");
     arguments.output = word;
   }
@@ -113,8 +128,8 @@ Command add_join(Parser& program) {
   add_files_words(parser, a, "the left and the right file; one may be -");
   parser.add_option(
       "-o", a.outputs,
-      "a LIST of the fields to write, as in 0,1.2,2.3, or auto; any other word is the "
-      "output's name");
+      "a LIST of the fields to write, as in 0,1.2,2.name, or auto; a word without comma that "
+      "begins with no digit is the output's name");
   parser.add_option("--output", a.output,
                     "where the result goes; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);

@@ -35,12 +35,29 @@ std::optional<std::pair<int, std::string_view>> side_and_field(std::string_view 
   return std::pair{word[0] - '1', word.substr(2)};
 }
 
-std::vector<std::string_view> words_of(std::string_view list) {
-  std::vector<std::string_view> words;
-  while (!list.empty()) {
-    const size_t end = std::min(list.find_first_of(", \t"), list.size());
-    words.push_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
+constexpr std::string_view separators = ", \t";
+
+// Divides words with one of these behind each. Quotes around a word or behind its point may hold them, as in CSV.
+// Returns nothing where quotes are not closed or closed too early.
+std::optional<std::vector<std::string>> words_of(std::string_view list) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < list.size(); ++at) {
+    std::string& word = words.emplace_back();
+    bool closed = false;
+    for (; at < list.size() && separators.find(list[at]) == separators.npos; ++at) {
+      if (closed) return {};
+      if (list[at] != record::quote || !(word.empty() || (word.size() == 2 && word[1] == '.'))) {
+        word += list[at];
+        continue;
+      }
+      for (++at;; ++at) {
+        if (at == list.size()) return {};
+        if (list[at] == record::quote && !list.substr(at + 1).starts_with(record::quote)) break;
+        at += list[at] == record::quote;
+        word += list[at];
+      }
+      closed = true;
+    }
   }
   return words;
 }
@@ -222,16 +239,18 @@ Status LineWriter::begin(const JoinSide& left, const JoinSide& right) {
 Status LineWriter::resolve(const std::array<std::vector<std::string>, 2>& names) {
   is_auto_ = options_.list == "auto";
   if (is_auto_ || options_.list.empty()) return {};
-  for (const std::string_view word : words_of(options_.list)) {
+  const auto words = words_of(options_.list);
+  if (!words) return no_field_list(options_.list);
+  for (const std::string& word : *words) {
     if (word == "0") {
       columns_.push_back({});
       continue;
     }
     const auto place = side_and_field(word);
-    if (!place) return misuse("write such a list of fields", "-o " + options_.list, "0, 1.2, 2.3");
+    if (!place) return no_field_list(options_.list);
     const auto& [side, name] = *place;
     const std::vector<std::string>& header = names[static_cast<size_t>(side)];
-    auto column = record::column_of(name, header, "-o " + std::string(word));
+    auto column = record::column_of(name, header, "-o " + word);
     // A side that holds nothing, not even a header, has nothing in its columns.
     if (!column && header.empty() && style_.csv && format_.header_lines > 0) column = all_keys - 1;
     if (!column) {
@@ -320,9 +339,23 @@ Result<bool> is_sorted(const JoinLinesOptions& options, size_t side, const recor
 bool is_field_list(std::string_view word) {
   if (word == "auto") return true;
   const auto words = words_of(word);
-  return !words.empty() && std::ranges::all_of(words, [](std::string_view one) {
-    return one == "0" || side_and_field(one).has_value();
-  });
+  return words && !words->empty() && std::ranges::all_of(*words, [](std::string_view one) {
+           return one == "0" || side_and_field(one).has_value();
+         });
+}
+
+bool looks_like_field_list(std::string_view word) {
+  if (word.starts_with('/') || word.starts_with("./") || word.starts_with("../")) return false;
+  const bool begins_with_digit = !word.empty() && word[0] >= '0' && word[0] <= '9';
+  return word.contains(',') || word.starts_with(record::quote) ||
+         (begins_with_digit && (word.size() == 1 || word[1] == '.' || word[1] == ' ' ||
+                                word.find_first_not_of("0123456789") == word.npos));
+}
+
+std::unexpected<Error> no_field_list(const std::string& word) {
+  return misuse("read this list of fields", "-o " + word,
+                "0, 1.2, 2.name or 2.\"a, name\", with commas between them; for a file --output "
+                "FILE, or ./NAME");
 }
 
 Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {

@@ -50,5 +50,9 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options);
 
 // Whether a word is a list of fields as above.
 bool is_field_list(std::string_view word);
+// Whether a word is meant as one: it begins with a digit and a point, holds a comma, or is a number, and it is no
+// path that begins with / or . as ./1.csv does.
+bool looks_like_field_list(std::string_view word);
+std::unexpected<Error> no_field_list(const std::string& word);
 
 }  // namespace penstock::files
