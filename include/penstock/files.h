@@ -22,7 +22,8 @@
 // is no whole number of items; out_of_memory, where the budget is too small for this input, before
 // anything is written; out_of_space; interrupted, where `cancel` was set.
 //
-// Thread safety: operations in different threads may run at the same time.
+// Thread safety: operations in different threads may run at the same time. The figures and the progress of
+// each are its own, whatever else the process reads and writes, but for those that say "of the process".
 
 #include <array>
 #include <atomic>
@@ -86,8 +87,8 @@ struct ItemFormat {
 
 struct FilesProgress {
   const char* phase;     // "sample", "distribute", "sort", "merge"
-  uint64_t done_bytes;   // of all reading and writing
-  uint64_t total_bytes;  // 0: not known
+  uint64_t done_bytes;   // of all reading and writing of this run
+  uint64_t total_bytes;  // never less than that; 0: not known
   // By the plan, corrected by how long what is done took; nothing: not known.
   std::optional<double> seconds_left = {};
 };
@@ -163,7 +164,9 @@ struct Staircase {
 struct FilesStats {
   double seconds = 0;
   uint32_t passes = 0;  // times that the data are read, at most
+  // Bytes of files as they are stored, compressed ones too, and of sources as they give them.
   uint64_t bytes_read = 0;
+  // Bytes to files, and to sinks as they get them: an output that arrives compressed counts before that.
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;         // written to temporaries
   uint64_t temp_memory_bytes = 0;  // of these, to such in memory, beside the budget (tmpfs)
@@ -228,7 +231,7 @@ struct SortPhase {
   // How often the disk went on to another place: requests, on whatever file, that did not begin
   // where the one before them ended. (Of several disks: as if they were one.)
   uint64_t seeks = 0;
-  double processor_seconds = 0;  // of all threads together
+  double processor_seconds = 0;  // of all threads of the process together
   // Planned alone: what the disk would take if nothing else took time, and what of the processors'
   // seconds is the first use of memory.
   double disk_seconds = 0;
@@ -320,7 +323,7 @@ struct SortStats {
   uint64_t peak_rss_bytes = 0;  // of the process, since it began
   uint32_t passes = 0;
   uint64_t seeks = 0;
-  uint64_t bytes_read = 0;
+  uint64_t bytes_read = 0;  // as FilesStats has both
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;
   uint64_t temp_memory_bytes = 0;  // of these, what lay in memory beside the budget (tmpfs)

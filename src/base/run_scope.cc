@@ -12,6 +12,7 @@ const RunState no_run;
 // The innermost scope's. A pointer, because the C library ends the process where it has no memory to
 // remember that a thread's object is to be destroyed.
 constinit thread_local const RunState* current = &no_run;
+constinit TrafficAccount traffic_outside_runs;
 
 }  // namespace
 
@@ -33,6 +34,10 @@ uint64_t MemoryAccount::bytes() const noexcept {
 
 const RunState& current_run() noexcept {
   return *current;
+}
+
+TrafficAccount& current_traffic() noexcept {
+  return current->traffic != nullptr ? *current->traffic : traffic_outside_runs;
 }
 
 RunScope::RunScope(RunState state) noexcept

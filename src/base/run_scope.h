@@ -1,7 +1,7 @@
 #pragma once
 
-// What belongs to one run over files, wherever its threads are: the account of the memory that it
-// takes.
+// The accounts of one run over files, wherever its threads are: the memory that it takes, and the bytes
+// that it moves.
 //
 // A budget can be held against what the whole process has resident, or against what one run takes.
 // The first is what the system measures, and all that a program can know which does nothing else. A
@@ -34,6 +34,10 @@
 // charge keeps it until it is released, on whatever thread that is. A run within a run (the sort
 // that a join needs) finds an account and charges that. Callbacks of the caller are called outside of
 // it (NoRunScope): what they take, and runs of their own, are no part of the run that calls.
+//
+// Traffic finds its account in the same way. An engine adds its requests to the run of the thread that
+// opened it, wherever they complete; reads and writes without an engine go to the run of the thread that
+// makes them. So the figures and the progress of runs in several threads are each run's own.
 
 #include <atomic>
 #include <cstdint>
@@ -67,11 +71,21 @@ class MemoryAccount {
   std::atomic<uint64_t> peak_bytes_;
 };
 
+// Reads and writes of one run (file/engine.h: Traffic). Thread safety: all members from any thread,
+// relaxed: they are figures, and hand over nothing.
+struct TrafficAccount {
+  std::atomic<uint64_t> bytes_read{0}, bytes_written{0}, requests{0}, seeks{0}, switches{0};
+  std::atomic<uint64_t> place{0};  // where the arm of a device would be that the run had for itself
+};
+
 // What the threads of a run share. Nothing: the thread works for no run, or for one without.
 struct RunState {
   std::shared_ptr<MemoryAccount> account = {};
+  std::shared_ptr<TrafficAccount> traffic = {};
 };
 const RunState& current_run() noexcept;
+// Traffic of this thread's run. Threads without a run share an account of their own.
+TrafficAccount& current_traffic() noexcept;
 
 // As long as it lives, this thread works for that run. Thread safety: one thread; they nest.
 class RunScope {

@@ -27,8 +27,8 @@ class Context : public RunContext {
   void set_step(const char* phase) EXCLUDES_LOCK(mutex_);
   // The same, for good: all that comes belongs to it, whatever its parts call themselves.
   void pin_phase(const char* phase) EXCLUDES_LOCK(mutex_);
-  // What each phase took so far, in the order in which they first came. (All of the process: who
-  // runs two sorts at a time has both in both.)
+  // What each phase took so far, in the order in which they first came. Processor seconds are those of
+  // all threads of the process.
   std::vector<SortPhase> phases() EXCLUDES_LOCK(mutex_);
 
   OccupancyRecord& occupancy() { return occupancy_; }

@@ -10,12 +10,10 @@
 #include "external/ways/merge_only.h"
 #include "external/ways/sorted_stretches.h"
 #include "external/ways/top_items.h"
-#include "file/emulation.h"
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "files/memory_plan.h"
 #include "files/space.h"
-#include "os/memory.h"
 
 // How a run goes. README.md of this folder tells it in words.
 //
@@ -78,8 +76,6 @@ class Run {
   SortOptions options_;  // whose format the header makes whole
   const std::vector<std::string> temp_directories_ =
       file::temp_directories_or_default(options_.temp_directories, options_.output);
-  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  const file::Traffic traffic_before_ = file::traffic();
   Context context_;
   SortInput input_;
   SortDecision decision_;
@@ -518,23 +514,14 @@ Result<Stored> Run::sort_to_output() {
 }
 
 SortStats Run::stats_of(const Stored& stored) {
-  file::Traffic after = file::traffic();
   SortStats stats;
+  stats.temp_bytes = temp_bytes_;
+  context_.fill(stats, temp_directories_);
   stats.predicted = plan();
   stats.method = method_;
   stats.items = stored.items;
   stats.bytes = stored.bytes;
-  stats.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  stats.memory_scope = memory_scope();
-  stats.peak_bytes = peak_memory();
-  stats.peak_rss_bytes = os::resident_memory().peak_bytes;
-  stats.budget_bytes = options_.memory_bytes;
   stats.passes = method_ == Method::empty ? 0 : 1 + deepest_;
-  stats.bytes_read = after.bytes_read - traffic_before_.bytes_read;
-  stats.bytes_written = after.bytes_written - traffic_before_.bytes_written;
-  stats.temp_bytes = temp_bytes_;
-  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories_, temp_bytes_);
   stats.spilled_bytes = spilled_bytes_;
   stats.kept_bytes = kept_bytes_;
   stats.phases = measured_phases();
@@ -548,7 +535,6 @@ SortStats Run::stats_of(const Stored& stored) {
     stats.phase_seconds.emplace_back("reader waits for writes", pipeline_times_.wait_room_s);
   }
   stats.occupancy = context_.occupancy().taken();
-  if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
   const uint64_t known_bytes = input_.known ? input_.bytes : UINT64_MAX;
   stats.pool = pool::name_of(mechanism_of(options_, moved_block_bytes_, known_bytes));
   stats.engine = engine_name(known_bytes);

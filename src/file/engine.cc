@@ -62,7 +62,7 @@ void EngineBase::submit(Request& request) noexcept {
   PENSTOCK_CHECK(!request.in_flight && !request.links.listed,
                  "a request is submitted once at a time");
   while (active_ >= depth_) advance();
-  begin(request);
+  begin(request, traffic_);
   request.in_flight = true;
   ++active_;
   if (request.links.emulated_end_ns != 0) on_emulated_.push_back(&request);

@@ -31,6 +31,10 @@
 #include "file/file.h"
 #include "penstock/base.h"
 
+namespace penstock {
+struct TrafficAccount;
+}
+
 namespace penstock::file {
 
 class EngineBase;
@@ -59,6 +63,7 @@ struct Request {
     bool buffered = false;         // the step in flight goes through the page cache
     bool delayed = false;          // an injected delay is in flight instead
     EngineBase* engine = nullptr;  // that an outlet tells
+    TrafficAccount* traffic = nullptr;
     // On an emulated device (emulation.h): when that will have ended it; 0: on none.
     uint64_t emulated_end_ns = 0;
     bool served = false;                     // by the real one
@@ -77,10 +82,11 @@ struct EngineOptions {
   uint64_t total_bytes = UINT64_MAX;
 };
 
-// What went through all engines of the process, for reports. A seek is a request that does not
-// start where the last request on the same file ended; a switch one that does not start where the
-// last request on any file did: what one device that holds all files would have to seek for, in the
-// order in which requests were submitted.
+// What a run has read and written so far, for reports: the run that this thread works for
+// (base/run_scope.h), or all that work for none. A seek is a request that does not start where the last
+// request on the same file ended; a switch one that does not start where the last request on any file
+// of the run did: what one device that holds all its files would have to seek for, in the order in
+// which requests were submitted.
 struct Traffic {
   uint64_t bytes_read, bytes_written, requests, seeks, switches;
 };

@@ -19,6 +19,7 @@
 
 #include <vector>
 
+#include "base/run_scope.h"
 #include "file/engine.h"
 
 namespace penstock::file {
@@ -68,6 +69,8 @@ class EngineBase : public Engine {
   void report(Request& request) noexcept;
 
   const unsigned depth_;
+  const RunState run_ = current_run();  // keeps the account
+  TrafficAccount& traffic_ = current_traffic();
   unsigned active_ = 0;
   unsigned unreported_ = 0;
   RequestList completed_;

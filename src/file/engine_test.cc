@@ -25,6 +25,7 @@
 
 #include "base/bits.h"
 #include "base/random.h"
+#include "base/run_scope.h"
 #include "base/thread.h"
 #include "file/environment.h"
 #include "file/injection.h"
@@ -421,6 +422,35 @@ TEST_P(EngineTest, TrafficCountsBytesRequestsAndSeeks) {
   EXPECT_EQ(after.seeks - before.seeks, 2u);
   // The first request comes from somewhere else.
   EXPECT_EQ(after.switches - before.switches, 3u);
+}
+
+TEST_P(EngineTest, CountsForTheRunThatOpenedIt) {
+  const auto account = std::make_shared<TrafficAccount>();
+  {
+    const RunScope scope({.traffic = account});
+    open();
+  }
+  if (IsSkipped()) return;
+  File file = temporary();
+  Buffer buffer(sector_bytes);
+  std::memset(buffer.at(), 0, sector_bytes);
+  const Traffic before = traffic();
+  const auto run = [&](Operation operation) {
+    Request request{
+        .operation = operation, .file = &file, .data = buffer.at(), .bytes = sector_bytes};
+    engine_->submit(request);
+    engine_->wait(request);
+    EXPECT_EQ(request.error, 0);
+  };
+  run(Operation::write);
+  run(Operation::read);
+  EXPECT_EQ(account->bytes_written, sector_bytes);
+  EXPECT_EQ(account->bytes_read, sector_bytes);
+  EXPECT_EQ(account->requests, 2u);
+  EXPECT_EQ(traffic().requests, before.requests) << "this thread works for no run";
+  ASSERT_TRUE(write_exactly(file, 0, buffer.at(), sector_bytes));
+  EXPECT_EQ(traffic().requests, before.requests + 1);
+  EXPECT_EQ(account->requests, 2u);
 }
 
 TEST_P(EngineTest, EveryChangeOfTheFileIsASwitch) {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <string>
 
@@ -22,14 +21,6 @@ namespace penstock::file {
 namespace {
 
 constexpr size_t step_bytes_max = GiB;  // the system cuts at 2 GiB less a page
-
-// All relaxed: statistics.
-struct Counters {
-  std::atomic<uint64_t> bytes_read, bytes_written, requests, seeks, switches;
-  // Where the arm of one device would be.
-  std::atomic<uint64_t> place;
-};
-constinit Counters counters{};
 
 // File and offset in one word, so that one exchange tells whether a request goes on where the last
 // one of any thread ended; wrongly once in 2^64 requests.
@@ -51,7 +42,7 @@ void wait_until_ready(const Request& request) noexcept {
 }
 
 void run_here(Request& request) {
-  begin(request);
+  begin(request, current_traffic());
   if (request.bytes > 0) make_calls(request);
   end(request);
   wait_for_emulated(request.links.emulated_end_ns);
@@ -59,19 +50,20 @@ void run_here(Request& request) {
 
 }  // namespace
 
-void begin(Request& request) noexcept {
+void begin(Request& request, TrafficAccount& traffic) noexcept {
   request.done_bytes = 0;
   request.error = 0;
   request.links = {};
+  request.links.traffic = &traffic;
   request.links.emulated_end_ns = emulated_end_ns(request);
-  counters.requests.fetch_add(1, std::memory_order_relaxed);
+  traffic.requests.fetch_add(1, std::memory_order_relaxed);
   if (request.file->seekable()) {
     if (!request.file->continues_at(request.offset, request.bytes))
-      counters.seeks.fetch_add(1, std::memory_order_relaxed);
+      traffic.seeks.fetch_add(1, std::memory_order_relaxed);
     const uint64_t end = place_of(*request.file, request.offset + request.bytes);
-    if (counters.place.exchange(end, std::memory_order_relaxed) !=
+    if (traffic.place.exchange(end, std::memory_order_relaxed) !=
         place_of(*request.file, request.offset))
-      counters.switches.fetch_add(1, std::memory_order_relaxed);
+      traffic.switches.fetch_add(1, std::memory_order_relaxed);
   }
   if (request.operation == Operation::write)
     request.file->will_write(request.offset + request.bytes);
@@ -129,7 +121,8 @@ bool absorb(Request& request, int64_t result) noexcept {
     const auto bytes = static_cast<uint64_t>(result);
     request.done_bytes += bytes;
     // Relaxed: statistics.
-    (reading ? counters.bytes_read : counters.bytes_written)
+    TrafficAccount& traffic = *request.links.traffic;
+    (reading ? traffic.bytes_read : traffic.bytes_written)
         .fetch_add(bytes, std::memory_order_relaxed);
     if (!reading && request.links.buffered) request.file->wrote_buffered(bytes);
     return request.done_bytes == request.bytes;
@@ -184,7 +177,8 @@ int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) no
   disturb(step, true);
   const int64_t result = perform(step);
   if (result > 0)  // relaxed: a statistic
-    counters.bytes_read.fetch_add(static_cast<uint64_t>(result), std::memory_order_relaxed);
+    current_traffic().bytes_read.fetch_add(static_cast<uint64_t>(result),
+                                           std::memory_order_relaxed);
   return result;
 }
 
@@ -223,11 +217,12 @@ int link_written(const char* from, const char* to) noexcept {
 }
 
 Traffic traffic() {
-  return {counters.bytes_read.load(std::memory_order_relaxed),
-          counters.bytes_written.load(std::memory_order_relaxed),
-          counters.requests.load(std::memory_order_relaxed),
-          counters.seeks.load(std::memory_order_relaxed),
-          counters.switches.load(std::memory_order_relaxed)};
+  const TrafficAccount& account = current_traffic();
+  return {account.bytes_read.load(std::memory_order_relaxed),
+          account.bytes_written.load(std::memory_order_relaxed),
+          account.requests.load(std::memory_order_relaxed),
+          account.seeks.load(std::memory_order_relaxed),
+          account.switches.load(std::memory_order_relaxed)};
 }
 
 namespace {

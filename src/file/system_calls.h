@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/run_scope.h"
 #include "file/engine.h"
 
 namespace penstock::file {
@@ -53,8 +54,8 @@ int64_t read_some(int descriptor, uint64_t offset, std::span<std::byte> into) no
 // Of one that writes: how much the call may have, or a negative errno instead of the call.
 int64_t disturbed_write(size_t bytes) noexcept;
 
-// Sets up a request's own fields and counts it.
-void begin(Request& request) noexcept;
+// Sets up a request's own fields and counts it. The account outlives the request's last step.
+void begin(Request& request, TrafficAccount& traffic) noexcept;
 // All of it is done: what was read of a temporary is held against what was written.
 void end(Request& request) noexcept;
 

@@ -14,7 +14,6 @@
 #include "files/in_turn.h"
 #include "files/input.h"
 #include "files/memory_plan.h"
-#include "os/memory.h"
 #include "record/codec.h"
 #include "source/in_order.h"
 
@@ -343,7 +342,8 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
                          .cancel = options_.cancel,
                          .record_staircases = options_.record_staircases};
   context_.show(options.phase);
-  context_.expect(options.total_bytes);
+  const bool known = options.total_bytes > 0;
+  context_.expect(known ? context_.done_bytes() + options.total_bytes : 0);
   if (options_.progress) {
     run.observe = [this](const bowtie::View&, const bowtie::Action&) { (void)context_.pulse(); };
   }
@@ -356,7 +356,6 @@ Status FileRun::note(const Result<bowtie::RunResult>& result,
   stats_.switches += result->switches();
   moved_bytes_ += result->bytes_read + result->bytes_written;
   if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
-  stats_.emulated = result->emulated;
   return {};
 }
 
@@ -464,18 +463,9 @@ Result<std::unique_ptr<file::File>> FileRun::temporary() {
 
 FilesStats FileRun::stats() const {
   FilesStats stats = stats_;
-  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories_, stats.temp_bytes);
-  const file::Traffic now = file::traffic();
-  stats.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-  stats.bytes_read = now.bytes_read - traffic_before_.bytes_read;
-  stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
+  context_.fill(stats, temp_directories_);
   if (stats.switches > 0)
     stats.run_bytes = static_cast<double>(moved_bytes_) / static_cast<double>(stats.switches);
-  stats.memory_scope = memory_scope();
-  stats.peak_bytes = peak_memory();
-  stats.peak_rss_bytes = os::resident_memory().peak_bytes;
-  stats.budget_bytes = options_.memory_bytes;
   return stats;
 }
 

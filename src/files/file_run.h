@@ -3,7 +3,6 @@
 // What merging, partitioning, grouping and joining of files share: options, memory, passes of the
 // executor (bowtie/run.h), temporaries, messages, figures.
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,7 +90,7 @@ class FileRun {
     // The computation reads its inputs one after the other.
     bool inputs_in_turn = false;
     const char* phase = "";
-    uint64_t total_bytes = 0;  // of the whole run, for progress; 0: not known
+    uint64_t total_bytes = 0;  // of this pass and those behind it, for progress; 0: not known
   };
   // One pass. Errors name files instead of numbers.
   Status pass(const std::vector<bowtie::Input>& inputs, std::vector<bowtie::Output> outputs,
@@ -138,8 +137,6 @@ class FileRun {
   const FilesOptions& options_;
   const char* verb_;
   RunContext context_;
-  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-  const file::Traffic traffic_before_ = file::traffic();
   std::vector<std::string> temp_directories_;
   std::vector<std::unique_ptr<file::File>> streams_;  // inputs that can be opened once only
   std::vector<bowtie::Input> inputs_;

@@ -27,6 +27,7 @@ RunState run_state(const penstock::FilesOptions& options) {
   RunState state = current_run();
   if (options.memory_scope == MemoryScope::call && state.account == nullptr)
     state.account = std::make_shared<MemoryAccount>(reserve_of(options.memory_bytes));
+  if (state.traffic == nullptr) state.traffic = std::make_shared<TrafficAccount>();
   return state;
 }
 

@@ -12,7 +12,7 @@
 
 namespace penstock::files {
 
-// What a run with such options works in: with an account of its own (base/run_scope.h) where its budget
+// Accounts for a run with such options (base/run_scope.h): of its traffic, and of its memory if its budget
 // is the call's. A run within another one has that one's.
 RunState run_state(const penstock::FilesOptions& options);
 

@@ -307,6 +307,8 @@ Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t 
   for (size_t at = 0; at < inputs.size(); at += batch) {
     const size_t end = std::min(inputs.size(), at + batch);
     const bool known = run_.input_bytes() != bowtie::unknown_bytes;
+    uint64_t left_bytes = 0;
+    for (size_t i = at; known && i < inputs.size(); ++i) left_bytes += inputs[i].bytes;
     auto status = run_.pass(
         {inputs.begin() + static_cast<ptrdiff_t>(at), inputs.begin() + static_cast<ptrdiff_t>(end)},
         make_outputs(), distribute,
@@ -314,7 +316,7 @@ Status Partition::in_batches(const std::vector<bowtie::Input>& inputs, uint32_t 
          .memory_bytes = run_.usable_bytes(),
          .inputs_in_turn = true,
          .phase = "partition",
-         .total_bytes = known ? 2 * run_.input_bytes() : 0});
+         .total_bytes = 2 * left_bytes});
     if (!status) return status;
     if (status = run_.interrupted(); !status) return status;
   }

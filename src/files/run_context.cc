@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "file/engine.h"
+#include "file/emulation.h"
+#include "file/temporaries.h"
+#include "files/memory_plan.h"
 #include "os/memfd.h"
 #include "os/memory.h"
 
@@ -21,15 +23,10 @@ bool is_due(std::atomic<int64_t>& next_ns, int64_t every_ns) {
   return now >= due && next_ns.compare_exchange_strong(due, now + every_ns);
 }
 
-uint64_t traffic_bytes() {
-  file::Traffic traffic = file::traffic();
-  return traffic.bytes_read + traffic.bytes_written;
-}
-
 }  // namespace
 
 RunContext::RunContext(const FilesOptions& options, const char* verb)
-    : files_(options), verb_(verb), traffic_before_bytes_(traffic_bytes()) {}
+    : files_(options), verb_(verb) {}
 
 Status RunContext::pulse() {
   if (failed()) return std::unexpected(error());
@@ -43,12 +40,20 @@ Status RunContext::pulse() {
   return {};
 }
 
+uint64_t RunContext::done_bytes() const {
+  const file::Traffic now = file::traffic();
+  return now.bytes_read - traffic_before_.bytes_read + now.bytes_written -
+         traffic_before_.bytes_written;
+}
+
 void RunContext::report() {
   MutexLock lock(mutex_);
-  const uint64_t done_bytes = traffic_bytes() - traffic_before_bytes_;
+  const uint64_t done_bytes = this->done_bytes();
+  // A plan is an estimate: the total grows with a run that moves more.
+  const uint64_t total_bytes = total_bytes_.load(std::memory_order_relaxed);
   files_.progress({.phase = phase_.load(std::memory_order_relaxed),
                    .done_bytes = done_bytes,
-                   .total_bytes = total_bytes_.load(std::memory_order_relaxed),
+                   .total_bytes = total_bytes == 0 ? 0 : std::max(total_bytes, done_bytes),
                    .seconds_left = seconds_left(done_bytes)});
 }
 
@@ -72,6 +77,24 @@ std::optional<double> RunContext::seconds_left(uint64_t done_bytes) const {
   if (!(expected > 0.01 * total)) return {};
   return (total - expected) * elapsed / expected;
 }
+
+template <class Stats>
+void RunContext::fill(Stats& stats, const std::vector<std::string>& temp_directories) const {
+  const file::Traffic now = file::traffic();
+  stats.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  stats.bytes_read = now.bytes_read - traffic_before_.bytes_read;
+  stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
+  stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories, stats.temp_bytes);
+  stats.memory_scope = memory_scope();
+  stats.peak_bytes = peak_memory();
+  stats.peak_rss_bytes = os::resident_memory().peak_bytes;
+  stats.budget_bytes = files_.memory_bytes;
+  if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
+}
+
+template void RunContext::fill(FilesStats&, const std::vector<std::string>&) const;
+template void RunContext::fill(SortStats&, const std::vector<std::string>&) const;
 
 void RunContext::fail(Error error) {
   MutexLock lock(mutex_);

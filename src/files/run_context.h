@@ -1,13 +1,16 @@
 #pragma once
 
-// What all parts of one run share: the error that ends it, and the pulse that reports progress.
+// What all parts of one run share: the error that ends it, the pulse that reports progress, and the
+// figures that all statistics begin with.
 
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "file/engine.h"
 #include "files/options.h"
 
 namespace penstock::files {
@@ -27,6 +30,8 @@ class RunContext {
   // What progress tells from now on. `phase`: a literal.
   void show(const char* phase) { phase_.store(phase, std::memory_order_relaxed); }
   void expect(uint64_t total_bytes) { total_bytes_.store(total_bytes, std::memory_order_relaxed); }
+  // Bytes read and written since this was made. REQUIRES: a thread of the run calls it.
+  uint64_t done_bytes() const;
   // How long the phases are expected to take, one after the other, with so much traffic each.
   struct ExpectedPhase {
     uint64_t bytes = 0;
@@ -39,6 +44,11 @@ class RunContext {
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
   Error error() EXCLUDES_LOCK(mutex_);
 
+  // Fills the figures that FilesStats and SortStats have in common, from when this was made: seconds,
+  // traffic and memory. REQUIRES: a thread of the run calls it, and stats.temp_bytes is set.
+  template <class Stats>
+  void fill(Stats& stats, const std::vector<std::string>& temp_directories) const;
+
  private:
   void report() EXCLUDES_LOCK(mutex_);
   std::optional<double> seconds_left(uint64_t done_bytes) const REQUIRES_LOCK(mutex_);
@@ -50,7 +60,7 @@ class RunContext {
   std::atomic<int64_t> next_look_ns_{0};
   std::atomic<const char*> phase_{""};
   std::atomic<uint64_t> total_bytes_{0};
-  const uint64_t traffic_before_bytes_;
+  const file::Traffic traffic_before_ = file::traffic();
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   Mutex mutex_;
   std::optional<Error> error_ GUARDED_BY(mutex_);

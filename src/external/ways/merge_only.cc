@@ -81,16 +81,9 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   stats.method = stats.predicted.method;
   stats.items = done->items;
   stats.bytes = done->bytes;
-  stats.seconds = done->seconds;
-  stats.memory_scope = done->memory_scope;
-  stats.peak_bytes = done->peak_bytes;
-  stats.peak_rss_bytes = done->peak_rss_bytes;
-  stats.budget_bytes = done->budget_bytes;
   stats.passes = done->passes;
-  stats.bytes_read = done->bytes_read;
-  stats.bytes_written = done->bytes_written;
   stats.temp_bytes = done->temp_bytes;
-  stats.temp_memory_bytes = done->temp_memory_bytes;
+  context.fill(stats, file::temp_directories_or_default(options.temp_directories, options.output));
   stats.occupancy.staircases = std::move(done->staircases);
   stats.phases = context.phases();
   std::erase_if(stats.phases, [](const SortPhase& phase) { return phase.name != "merge"; });
@@ -102,7 +95,6 @@ Result<SortStats> sort_merge_only(const SortOptions& given) {
   stats.pool = pool::name_of(
       mechanism_of(options, done->block_bytes != 0 ? done->block_bytes : size_t{2 * MiB}));
   stats.engine = engine_name();
-  stats.emulated = done->emulated;
   return stats;
 }
 
