@@ -150,6 +150,50 @@ static int read_all(void* stream) {
   return sum == 0 ? 1000 : 1001;
 }
 
+/* The same numbers through a stream, by one copy to the writer and one from the reader. */
+static void* produce_by_copy(void* stream) {
+  char* end = penstock_copy(penstock_stream_writer(stream), numbers, sizeof numbers);
+  EXPECT(end == (char*)penstock_stream_writer(stream) + sizeof numbers);
+  OK(penstock_stream_finish(stream, sizeof numbers));
+  return NULL;
+}
+static void copies(void) {
+  static uint64_t copied[count + 1];
+  char* const to = (char*)copied + 3; /* the pages of both ends differ */
+  for (int relaxed = 0; relaxed < 2; ++relaxed) {
+    const struct penstock_stream_options options = {
+        .size = sizeof options, .bytes = sizeof numbers, .block_bytes = 4096, .relaxed = relaxed};
+    penstock_stream* stream;
+    OK(penstock_stream_open(&options, &stream));
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, produce_by_copy, stream) == 0);
+    memset(copied, 0, sizeof copied);
+    EXPECT(penstock_copy(to, penstock_stream_reader(stream), sizeof numbers) == to + sizeof numbers);
+    EXPECT(memcmp(to, numbers, sizeof numbers) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    penstock_stream_close(stream);
+  }
+}
+
+/* A store that comes back too far is an error, unless the options say otherwise. */
+static int come_back(void* stream) {
+  volatile char* at = penstock_stream_writer(stream);
+  for (int i = 0; i < 3; ++i) at[i * 65536] = 1;
+  at[0] = 2;
+  return PENSTOCK_OK;
+}
+static void breaches(void) {
+  const struct penstock_stream_options options = {.size = sizeof options,
+                                                  .bytes = sizeof numbers,
+                                                  .block_bytes = 65536,
+                                                  .policy = PENSTOCK_POLICY_RECOVER};
+  penstock_stream* stream;
+  OK(penstock_stream_open(&options, &stream));
+  EXPECT(penstock_recover(come_back, stream) == PENSTOCK_INVALID_ARGUMENT);
+  EXPECT(strstr(penstock_error_message(), "penstock::copy") != NULL);
+  penstock_stream_close(stream);
+}
+
 static void streams(void) {
   const struct penstock_stream_options options = {.size = sizeof options,
                                                   .bytes = sizeof numbers,
@@ -489,6 +533,8 @@ int main(int argc, char** argv) {
   lacking();
   file_streams();
   streams();
+  copies();
+  breaches();
   process_streams();
   memory();
   files();

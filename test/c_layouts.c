@@ -31,7 +31,7 @@ AT(penstock_writer_options, policy, 32);
 AT(penstock_writer_options, no_sync, 36);
 AT(penstock_writer_options, overwrite_device, 40);
 
-SIZE(penstock_stream_options, 48);
+SIZE(penstock_stream_options, 56);
 AT(penstock_stream_options, size, 0);
 AT(penstock_stream_options, bytes, 8);
 AT(penstock_stream_options, block_bytes, 16);
@@ -40,11 +40,13 @@ AT(penstock_stream_options, producer_comeback_blocks, 28);
 AT(penstock_stream_options, consumer_comeback_blocks, 32);
 AT(penstock_stream_options, policy, 36);
 AT(penstock_stream_options, name, 40);
+AT(penstock_stream_options, relaxed, 48);
 
-SIZE(penstock_attach_options, 16);
+SIZE(penstock_attach_options, 24);
 AT(penstock_attach_options, size, 0);
 AT(penstock_attach_options, policy, 8);
 AT(penstock_attach_options, strict, 12);
+AT(penstock_attach_options, relaxed, 16);
 
 SIZE(penstock_sort_options, 24);
 AT(penstock_sort_options, size, 0);

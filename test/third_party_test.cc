@@ -1,11 +1,10 @@
-// Other people's code on a stream's pointer, which it takes for ordinary memory. The streams here
-// are strict, so that a touch outside of their window fails the test instead of going unnoticed,
-// and their memory is 1 to 3 MiB of data of 32 to 64 MiB.
+// Other people's code on a stream's pointer, which it takes for ordinary memory. A touch outside of the
+// stream's window fails the test. The streams' memory is 1 to 3 MiB of data of 32 to 64 MiB.
 //
 // What such code asks of a stream, and where it goes too far:
 //   strstr, memchr, rep movs, rep stos    forward: M = 1, L = 1
-//   memcpy, memmove                       the last bytes first: a call must stay within M + 1 (L + 1)
-//                                         blocks
+//   memcpy, memmove                       any order: a call must stay within M + 1 (L + 1) blocks;
+//                                         penstock::copy need not
 //   qsort_r, std::sort                    any order: within M + 1 blocks
 //   deflate, raw inflate                  forward; 32 KiB back in the output: L = 1
 //   inflate of zlib and gzip formats      checks all that one call wrote once more when the call
@@ -78,8 +77,7 @@ RemapStream open(uint64_t bytes, const Limits& limits = {}) {
                                  .block_bytes = block,
                                  .producer_comeback_blocks = limits.producer_comeback,
                                  .consumer_comeback_blocks = limits.consumer_comeback,
-                                 .policy = limits.policy,
-                                 .strict = true});
+                                 .policy = limits.policy});
   EXPECT_TRUE(pipe) << pipe.error().message();
   return std::move(*pipe);
 }
@@ -238,11 +236,18 @@ TEST(Libc, MemcpyAndMemmoveCopyBlocksOfAnyAlignment) {
   }
 }
 
-TEST(Libc, MemcpyOfManyBlocksIsFoundToBreakTheRules) {
+// Which order it takes depends on the processor. It may keep the rules.
+TEST(Libc, MemcpyOfManyBlocksIsRightOrNamed) {
   const Status copied = copy_in_steps(stream_bytes, std::memcpy);
-  ASSERT_FALSE(copied);
-  EXPECT_NE(copied.error().message().find("comeback"), std::string::npos)
+  if (copied) return;
+  EXPECT_NE(copied.error().message().find("penstock::copy"), std::string::npos)
       << copied.error().message();
+}
+
+TEST(Libc, CopyOfManyBlocksKeepsTheRules) {
+  EXPECT_TRUE(copy_in_steps(stream_bytes, [](void* to, const void* from, size_t bytes) -> void* {
+    return penstock::copy(to, from, bytes);
+  }));
 }
 
 // ---------------------------------------------------------------- instructions

@@ -40,8 +40,10 @@ int run_cat(const CatArguments& arguments) {
                                    .inputs = arguments.inputs,
                                    .compressed = *compressed});
   if (!sink) return report("cat", sink.error());
-  SourceStreamOptions options{
-      .read_ahead_blocks = 4, .policy = ErrorPolicy::recover, .deliver_tail = true};
+  SourceStreamOptions options{.read_ahead_blocks = 4,
+                              .policy = ErrorPolicy::recover,
+                              .deliver_tail = true,
+                              .strict = false};
   options.source = arguments.source;
 
   int code = exit_ok;

@@ -13,7 +13,8 @@
 //
 // Both are fast when used almost sequentially: after touching a block, code may come back to the
 // comeback_blocks before it; a reader may jump forward. Further back a reader has what its memory has
-// room for, and reads the rest again; a writer does both. An
+// room for, and reads the rest again; a writer does both (of a pipe, which cannot be read back, it is an
+// error: copy() of penstock/stream.h goes from front to back, which a large memcpy() may not). An
 // access that breaks a rule (far behind the end, beyond bytes_max, after finish()) stops or
 // recovers, as the policy says, and never reads as zeros. What comes in order alone, such as a pipe
 // or compressed data, is read by a SourceStream (penstock/source.h). A system call that is given such a pointer fails with EFAULT where the memory is not ready.

@@ -20,9 +20,9 @@
  * Pointers of streams. A touch of memory that is not there waits for it, inside of a signal handler
  * of the library (SIGSEGV, SIGBUS; see penstock_install_handlers()). Where what is waited for will
  * never come, the policy of the stream decides. A system call that is given such a pointer fails
- * with EFAULT, unless the prepare function of the stream has made it ready. Copy to a stream in
- * pieces of at most a block: a memcpy() of more may store its first bytes last, where the other side
- * has read already.
+ * with EFAULT, unless the prepare function of the stream has made it ready. A stream goes forward. A
+ * large memcpy() does not on every processor (it may go backward, or store its first bytes last), and
+ * is then an error of the stream: penstock_copy() goes from front to back.
  *
  * Threads. Each function may be called from any thread; what may happen at the same time on one
  * handle is said there. Where nothing is said: one thread at a time.
@@ -144,6 +144,9 @@ struct penstock_stream_options {
   uint32_t consumer_comeback_blocks; /* 1 */
   int policy;                        /* stop */
   const char* name;                  /* for messages */
+  /* For code whose order was checked: an access that comes back too far may go unnoticed, and lose or meet
+   * other data, instead of being an error. Faster by up to a move per block. */
+  int relaxed;
 };
 PENSTOCK_API int penstock_stream_open(const struct penstock_stream_options* options,
                                       penstock_stream** stream);
@@ -172,8 +175,9 @@ PENSTOCK_API int penstock_process_stream_open(const struct penstock_stream_optio
                                               int side, penstock_process_stream** stream);
 struct penstock_attach_options {
   size_t size;
-  int policy; /* stop */
-  int strict; /* finds every breach of the comeback blocks (slower) */
+  int policy;  /* stop */
+  int strict;  /* has no effect: what it asked for is so without it */
+  int relaxed; /* as of penstock_stream_options */
 };
 PENSTOCK_API int penstock_process_stream_attach(int descriptor, int side,
                                                 const struct penstock_attach_options* options,

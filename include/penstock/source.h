@@ -137,7 +137,9 @@ struct SourceStreamOptions {
   // a consumer must then ask wait_ready() or at_end(), and status() at the end: the policy does not
   // speak up inside that block. With ErrorPolicy::zeros it is always so.
   bool deliver_tail = false;
-  bool strict = false;  // finds every comeback that is too far (slower)
+  // Every comeback that is too far is an error. false, for consumers whose order was checked: such a load may go
+  // unnoticed (faster by up to a move per block).
+  bool strict = true;
   SourceOptions source;
 };
 
@@ -209,13 +211,16 @@ struct SinkStreamOptions {
   uint32_t write_behind_blocks = 2;  // full blocks that may wait for the sink; at least 1
   uint32_t comeback_blocks = 1;      // how far the producer may go back
   uint64_t bytes_max = TiB;          // the most that can be written: address space, not memory
-  // What a producer meets that stores what the sink will never take. zeros: it goes nowhere, and
-  // finish() tells.
+  // What a producer meets that stores what the sink will never take: it failed, or the store comes
+  // back too far, or lies beyond bytes_max. zeros: it goes nowhere, and finish() tells.
   ErrorPolicy policy = ErrorPolicy::zeros;
-  bool strict = false;
+  // Every comeback that is too far is found. false, for producers whose order was checked: such a store
+  // may go unnoticed (faster by up to a move per block).
+  bool strict = true;
 };
 
-// A sink behind a plain pointer: a thread of the stream's own hands full blocks to it.
+// A sink behind a plain pointer: a thread of the stream's own hands full blocks to it. Large copies to the
+// pointer go by copy() of penstock/stream.h.
 //
 // Memory: (write_behind_blocks + comeback_blocks + 1) blocks. Thread safety: one producer thread;
 // cancel() and status() from any.
@@ -229,7 +234,8 @@ class SinkStream {
   SinkStream& operator=(SinkStream&&) noexcept;
   ~SinkStream();  // without finish(): the sink is cancelled and not closed
 
-  // Where the bytes are to be stored, from the first one on. What is left out becomes zeros.
+  // Where the bytes are to be stored, from the first one on. A block that is left out becomes zeros;
+  // bytes that are left out within a block are undefined.
   template <class T = std::byte>
   T* begin() const {
     return reinterpret_cast<T*>(data());

@@ -19,6 +19,10 @@
 // word. open(), begin(), reader(), writer() and RecoveryPoint::run() unblock both in the thread that calls them; a
 // thread that blocks them later, or gets the pointer from another thread, has to see to it itself. An alternate
 // signal stack (sigaltstack) wants 16 KiB beside what the kernel needs (getauxval(AT_MINSIGSTKSZ)).
+//
+// Copies. A stream goes forward. A large memcpy(), memmove() or std::copy() does not on every processor: C libraries go
+// backward, or store the first bytes last. A stream finds that: it ends with an error that names stream, block and
+// limit. copy(to, from, bytes) below goes from front to back.
 
 #include <csetjmp>
 #include <cstddef>
@@ -42,14 +46,14 @@ class PullStreamCore;
 class RemapStreamCore;
 }  // namespace stream
 
-// The two ends of a stream between threads or processes.
-enum class Side : uint8_t { producer, consumer };
-
-// A plain pointer to bytes that a function makes, block by block, when they are first touched.
 // Copies from front to back, whatever the size; returns the end of what was written. Either end, or both, may be a stream's
 // pointer, of any comeback. REQUIRES: the pieces do not overlap.
 std::byte* copy(void* to, const void* from, size_t bytes);
 
+// The two ends of a stream between threads or processes.
+enum class Side : uint8_t { producer, consumer };
+
+// A plain pointer to bytes that a function makes, block by block, when they are first touched.
 //
 // The consumer reads at begin(), almost sequentially: after touching block x it may come back to
 // blocks x - comeback_blocks and later. Its fault in a block calls the producer, in the consumer's
@@ -110,8 +114,9 @@ class PullStream {
     ErrorPolicy policy = ErrorPolicy::stop;  // (a broken limit stops or recovers; it never reads as
                                              // zeros)
     Mechanism mechanism = Mechanism::automatic;
-    bool strict = false;  // `shared` only: what lies behind vanishes at once, so that every load
-                          // behind the limit is found. The other mechanisms find each anyway
+    // What lies behind vanishes at once, so that every load behind the limit is an error. false, which
+    // matters to `shared` alone: it vanishes a few blocks later, and such a load may read newer data.
+    bool strict = true;
     std::string name = "pull stream";  // for messages
   };
   // A comeback of 1 is what library functions need: a load that straddles two blocks touches both.
@@ -163,10 +168,10 @@ class PullStream {
 //   std::jthread producer([&] { std::memset(pipe->writer(), 'a', n); (void)pipe->finish(n); });
 //   char* hit = std::strstr(pipe->reader<char>(), "hello world");
 //
-// memcpy and memmove may touch the last bytes first, which a stream takes for a jump: let them copy
-// at most a block at a time. (test/third_party_test.cc shows what other libraries need: a decoder
-// that checks its output's sum, or a parser that validates all text first, goes over it twice.) A
-// pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
+// Code that takes the pointer for memory must go forward, as far as the comebacks say. A large memcpy()
+// or memmove() may not, and is then an error: copy() does. (test/third_party_test.cc shows what other
+// libraries need: a decoder that checks its output's sum, or a parser that validates all text first,
+// goes over it twice.) A pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
 // would have waited. Call prepare_write() or prepare_read() on the piece first, or use
 // the calls of penstock::system_calls, or Options::system_calls.
 //
@@ -185,15 +190,17 @@ class RemapStream {
     uint32_t consumer_comeback_blocks =
         1;  // M: after reading block x the consumer may still read x - M
     // For a side that waits in a load or store for what will never come: data of a producer that
-    // failed, room from a consumer that cancelled. (A broken limit, such as a comeback of too many
-    // blocks, stops or recovers, but never reads as zeros.)
+    // failed, room from a consumer that cancelled. A load that breaks a limit (a comeback of too many
+    // blocks) stops or recovers, but never reads as zeros. With zeros, a store that does makes the
+    // producer fail: from there on its stores go nowhere, and finish() and status() tell why.
     ErrorPolicy policy = ErrorPolicy::stop;
     Mechanism mechanism = Mechanism::automatic;
-    // Finds every breach of L and M, and ends with a message that names stream, block and limit:
-    // for tests and debugging (slower: one more move per block and side). Without it a store to a
-    // block that has been handed over, or a load from one that was given back, may go unnoticed
-    // until the other side has taken the block, and read or spoil newer data.
-    bool strict = false;
+    // A block is taken away from a side before the other side hears of it, so that every breach of L
+    // and M is an error that names stream, block and limit. false is for code whose order was checked:
+    // it is faster by up to a move per block and side, and a store to a block that has been handed
+    // over, or a load from one that was given back, may go unnoticed: such a store is lost or spoils
+    // newer data, such a load reads newer data.
+    bool strict = true;
     // With Mechanism::mremap: a block takes memory as it is written, not when the stream is opened;
     // for many blocks of which few may be needed.
     bool sparse = false;
@@ -213,7 +220,8 @@ class RemapStream {
   // REQUIRES: no thread uses either pointer any more.
   ~RemapStream();
 
-  // ---- the producer. What it skips reads as zeros; what it reads before writing is undefined.
+  // ---- the producer. A block that it skips reads as zeros. Bytes that it leaves out within a block
+  // that it touches are undefined, and so is what it reads before writing.
   template <class T = char>
   T* writer() const {
     return reinterpret_cast<T*>(writer_address());
@@ -287,8 +295,8 @@ class RemapStream {
 //   - a consumer may jump forward over complete blocks, which wait_ready() tells, and beyond the
 //     producer's head. A jump into the producer_comeback_blocks + 1 blocks that the producer may
 //     still write to meets no guard, not even with `strict`: it reads what happens to be there;
-//   - the producer must not load from a block before it stores to it: a load in a block that is not
-//     there waits like a consumer, for a producer that waits for itself.
+//   - the producer must not load from a block before it stores to it: such a load is taken for the
+//     consumer's, which would wait for its own thread, and is an error.
 //
 // A pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
 // would have waited. Call prepare_write() or prepare_read() on the piece first.
@@ -311,11 +319,12 @@ class GuardStream {
     // failed, room from a consumer that cancelled. (A broken limit, such as a comeback of too many
     // blocks, stops or recovers, but never reads as zeros.)
     ErrorPolicy policy = ErrorPolicy::stop;
-    // The consumer may only read, so that every store outside of the producer's window is found and
-    // named as its breach of L: for tests and debugging. Without it such a store is found when the
-    // block has been given back; to a block that the consumer still has it goes unnoticed. (A load
-    // behind the consumer's window, M, is always found, one in the producer's window never.)
-    bool strict = false;
+    // The consumer may only read, so that every store outside of the producer's window is an error,
+    // named as its breach of L. false lets the consumer store to what it reads, for producers whose
+    // order was checked: then such a store is found where the block has been given back, or comes
+    // from the producer's last thread; to a block that the consumer still has it goes unnoticed. (A
+    // load behind the consumer's window, M, is always found, one in the producer's window never.)
+    bool strict = true;
     std::string name = "pipe";  // for messages
   };
   // L and M of 1 are what library functions need: a load or store that straddles two blocks, memcpy
@@ -405,12 +414,12 @@ class ProcessStream {
     // How long an access waits for a process that attaches; the other side counts as failed after
     // that. 0: for ever.
     uint32_t attach_ms_max = 0;
-    bool strict = false;                // of this side: finds every breach of L and M (slower)
+    bool strict = true;                 // of this side: as of RemapStream
     std::string name = "process pipe";  // for messages, of both sides; the first 63 bytes
   };
   struct AttachOptions {
     ErrorPolicy policy = ErrorPolicy::stop;
-    bool strict = false;
+    bool strict = true;
   };
 
   // Makes a stream, of which this process is one side.

@@ -65,6 +65,7 @@ Result<Options> stream_options(const penstock_stream_options* given) {
   set(options.consumer_comeback_blocks, from->consumer_comeback_blocks);
   options.policy = *policy;
   if (from->name != nullptr) options.name = from->name;
+  options.strict = from->relaxed == 0;
   return options;
 }
 
@@ -143,11 +144,11 @@ void penstock_writer_close(penstock_writer* writer) {
   delete writer;
 }
 
-int penstock_stream_open(const penstock_stream_options* options, penstock_stream** stream) {
 void* penstock_copy(void* to, const void* from, size_t bytes) {
   return copy(to, from, bytes);
 }
 
+int penstock_stream_open(const penstock_stream_options* options, penstock_stream** stream) {
   return opened(stream, [&]() -> Result<RemapStream> {
     const auto made = stream_options<RemapStream::Options>(options);
     if (!made) return std::unexpected(made.error());
@@ -207,7 +208,7 @@ int penstock_process_stream_attach(int descriptor, int side, const penstock_atta
     const auto chosen = policy_of(from->policy, ErrorPolicy::stop);
     if (!chosen) return std::unexpected(chosen.error());
     return ProcessStream::attach(descriptor, *which,
-                                 {.policy = *chosen, .strict = from->strict != 0});
+                                 {.policy = *chosen, .strict = from->relaxed == 0});
   });
 }
 int penstock_process_stream_descriptor(const penstock_process_stream* stream) {

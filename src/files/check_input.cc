@@ -54,8 +54,8 @@ Result<record::CheckResult> check_input(const penstock::FilesOptions& files,
     return record::check_file(*file, options);
   auto bytes = source::source_of(*file, files.source, files.cancel);
   if (!bytes) return std::unexpected(bytes.error());
-  auto stream =
-      SourceStream::open(std::move(*bytes), file->path(), {.policy = ErrorPolicy::recover});
+  auto stream = SourceStream::open(std::move(*bytes), file->path(),
+                                   {.policy = ErrorPolicy::recover, .strict = false});
   if (!stream) return std::unexpected(stream.error());
   CheckSink sink(options.check);
   const auto copied = copy(*stream, sink);

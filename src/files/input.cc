@@ -40,7 +40,8 @@ Result<std::shared_ptr<PieceReader>> PieceReader::open_in_order(
                                     .read_ahead_blocks = read_ahead_blocks,
                                     .comeback_blocks = comeback_blocks,
                                     .bytes_max = addresses_to_take(bytes_max),
-                                    .policy = ErrorPolicy::recover});
+                                    .policy = ErrorPolicy::recover,
+                                    .strict = false});
   if (!stream) return std::unexpected(stream.error());
   return std::make_shared<PieceReader>(std::move(*stream));
 }

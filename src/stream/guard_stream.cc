@@ -42,19 +42,23 @@
 //
 // Which side faulted? One address, so the access and the state of the block must tell: a load is
 // the consumer's; a store to a block that is not released is the producer's; a store to a released
-// block is the consumer's, which may change what it reads (strict: it may not, and the store is a
-// producer that came back too far); a store behind the consumer's window is the producer's.
-// Breaches and what finds them:
+// block is a producer that came back too far. (Not strict, the consumer may change what it reads, and
+// the store is the consumer's, unless it lies behind the consumer's window or comes from the thread
+// that last came as the producer.) A thread that would then wait for the side that it last came as,
+// so for itself, gets an error instead; reader() makes a thread a consumer's. Breaches and what finds
+// them:
 //   load below c - M                       always: the block was given back at once
 //   store below w - L, block given back    always
-//   store below w - L, block guarded       strict; otherwise taken for the consumer's. Most such
-//                                          stores then push c ahead of the consumer, whose next
-//                                          load ends with a message
+//   store below w - L, block guarded       strict, or the producer's last thread; otherwise taken
+//                                          for the consumer's. Most such stores then push c ahead of
+//                                          the consumer, whose next load ends with a message
 //   store below w - L, block consumer's    strict, in which such a block is read-only; otherwise
 //                                          unnoticed, a race with the consumer
 //   load in [released, w], by a jump       never: the block must be open for the producer. (A
 //                                          consumer that goes block by block cannot get there)
-//   load by the producer before a store    never: it waits as a consumer would, for itself
+//   load by the producer before a store    always: before the first block is complete a consumer
+//                                          waits in reader(), and later the producer's thread is
+//                                          known
 //
 // The guard. The paper guards a block's first page. Two reasons to guard all of it. A consumer that
 // jumps into the middle of a block would pass by a guard on its first page; this way it trips, and
@@ -196,6 +200,7 @@ void GuardStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
 std::byte* GuardStreamCore::reader() {
   if (is_inherited()) return writer();
   MutexLock lock(mutex_);
+  become_consumer();
   while (phase(Side::producer) == Phase::active && released() == 0) wait(sides_.changes.now());
   return writer();
 }

@@ -129,7 +129,7 @@ TEST_F(GuardStreamTest, BlocksThatTheProducerSkippedReadAsZeros) {
 }
 
 TEST_F(GuardStreamTest, ConsumerMayChangeWhatItReads) {
-  GuardStream pipe = open({.bytes = 20 * block});
+  GuardStream pipe = open({.bytes = 20 * block, .strict = false});
   std::jthread producer([&] {
     std::memset(pipe.writer(), 1, 20 * block);
     EXPECT_TRUE(pipe.finish(20 * block));
@@ -743,7 +743,7 @@ TEST_F(GuardStreamTest, AConsumerBehindItsWindowIsAlwaysFound) {
           look(pipe.reader());
         },
         "finished.*the consumer came back.*narrow pipe.*consumer in block 0: .*block 2 "
-        ".*consumer_comeback_blocks is 1, 2 would do");
+        ".*consumer_comeback_blocks is 1, at least 2");
   }
 }
 
@@ -759,7 +759,7 @@ TEST_F(GuardStreamTest, AStoreToABlockThatWasGivenBackIsAlwaysFound) {
           touch(pipe.writer());
         },
         "the producer came back.*narrow pipe.*producer in block 0: .*block 6 "
-        ".*producer_comeback_blocks is 2, 6 would do");
+        ".*producer_comeback_blocks is 2, at least 6");
   }
 }
 
@@ -772,7 +772,7 @@ TEST_F(GuardStreamTest, StrictFindsStoresToGuardedBlocksAndToThoseOfTheConsumer)
         touch(pipe.writer() + 2 * block);
       },
       "the producer came back.*narrow pipe.*producer in block 2: .*producer_comeback_blocks is 2, "
-      "3 would do");
+      "at least 3");
   EXPECT_DEATH(
       {
         GuardStream pipe = filled(narrow(true));
@@ -780,7 +780,7 @@ TEST_F(GuardStreamTest, StrictFindsStoresToGuardedBlocksAndToThoseOfTheConsumer)
         touch(pipe.writer());
       },
       "the consumer is there.*narrow pipe.*producer in block 0: .*producer_comeback_blocks is 2, "
-      "5 would do");
+      "at least 5");
   EXPECT_DEATH(
       {
         GuardStream pipe = filled(narrow(true));

@@ -282,8 +282,8 @@ TEST(ProcessStream, ABreachIsNamed) {
         std::fputs("so far so good\n", stderr);
         stream.writer()[2 * block] = 'x';
       },
-      "so far so good.*shared pipe.*producer in block 2: .*producer_comeback_blocks is 1, 2 would "
-      "do");
+      "so far so good.*shared pipe.*producer in block 2: .*producer_comeback_blocks is 1, at "
+      "least 2");
 }
 
 TEST(ProcessStream, WhatIsNoStreamIsRefused) {

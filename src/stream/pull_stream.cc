@@ -129,6 +129,7 @@ Verdict PullStreamCore::serve(Position position) noexcept {
     stop({ErrorCode::invalid_argument, "serve the producer: it touched a block of its own stream",
           options_.name.c_str(), 0});
   if (!options_.random_access && position < next_) return Verdict::behind_window;
+  jump_.note(next_ - 1, position);
   for (Position at = options_.random_access ? position : next_; at <= position; ++at) {
     const Position window = position - comeback_;
     if (end_bytes_ && at < window) at = window;  // nothing to produce any more
@@ -220,6 +221,7 @@ Refusal PullStreamCore::refusal_of(Verdict verdict, Position position) const noe
           .position = position,
           .head = next_ - 1,
           .comeback = comeback_,
+          .jump = jump_,
           .capacity_bytes = options_.bytes,
           .end_bytes = limit_bytes(),
           .map_errno = map_errno_,

@@ -93,6 +93,7 @@ class PullStreamCore final : public StreamHandler {
   std::vector<Slot> slots_;
   pool::PassedPageTables passed_;
   Position next_ = 0;  // the first block behind all that were asked for
+  Jump jump_;
   std::optional<uint64_t> end_bytes_;
   std::optional<Error> error_;
   char reason_[256] = {};  // error_ as text, made without allocating

@@ -20,12 +20,14 @@
 // The two views are different addresses of the same memory, and the mutex orders stores and loads
 // as it orders anything else.
 //
-// Breaches: not strict, a block stays at its old address until the other side has taken it (or its
-// slot has been used again), and an access until then goes unnoticed and races with the other side.
-// With the shared pool, which leaves old views mapped until a batch is full, that takes longer, and
-// what is seen there may be a newer block's bytes. Strict, every breach faults; that costs one more
-// move per block and side, a shootdown each. In both, an address that was never touched is never
-// mapped early, so the waits hold.
+// Breaches: strict, a side takes a block home before the other one hears of it, in the thread that
+// has left it, so every breach faults; that costs one more move per block and side. (With the shared
+// pool that is the unmapping which otherwise waits for a batch.) Not strict, a block stays at its old
+// address until the other side has taken it (or its slot has been used again), and an access until
+// then goes unnoticed and races with the other side: a move by mremap leaves a mapping for a moment,
+// in which a store is lost, and the shared pool leaves old views until a batch is full, in which a
+// store spoils a newer block. In both, an address that was never touched is never mapped early, so
+// the waits hold.
 
 #include "stream/remap_stream.h"
 

@@ -78,11 +78,19 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
     case Verdict::other_failed:
       print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
       return refusal.other_code;
-    case Verdict::behind_window:
-      print("it was given away when the %s came to block %lld (%s is %lld, %lld would do)",
-            name_of(refusal.side), number(refusal.head), refusal.comeback_option,
-            number(refusal.comeback), number(refusal.head - refusal.position));
+    case Verdict::behind_window: {
+      // A side that jumped and now fills the gap from its far end goes on to the gap's beginning.
+      const bool in_gap = refusal.jump.skipped(refusal.position);
+      const Position lowest = in_gap ? refusal.jump.from + 1 : refusal.position;
+      const Position wanted = refusal.head - lowest;
+      print(
+          "it was given away when the %s came to block %lld (%s is %lld, at least %lld needed%s)%s",
+          name_of(refusal.side), number(refusal.head), refusal.comeback_option,
+          number(refusal.comeback), number(wanted),
+          refusal.handed_over ? "; a consumer stores with strict = false alone" : "",
+          wanted > 1 ? "; was it a large memcpy? penstock::copy goes from front to back" : "");
       return ErrorCode::invalid_argument;
+    }
     case Verdict::past_capacity:
       print("the stream was opened for %lld bytes", number(refusal.capacity_bytes));
       return ErrorCode::invalid_argument;
@@ -92,6 +100,16 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
     case Verdict::side_ended:
       print("it said that it was done, by %s",
             refusal.side == Side::producer ? "finish() or fail()" : "fail() or cancel()");
+      return ErrorCode::invalid_argument;
+    case Verdict::unannounced:
+      print(
+          "nothing is complete yet (a consumer calls reader() first, a producer stores before it "
+          "loads)");
+      return ErrorCode::invalid_argument;
+    case Verdict::own_wait:
+      print(
+          "its thread is the other side as well, and would wait for itself%s",
+          refusal.side == Side::consumer ? " (a producer stores to a block before it loads)" : "");
       return ErrorCode::invalid_argument;
     case Verdict::unmapped:
       pool::write_reason(refusal.map_errno, reason, sizeof reason);

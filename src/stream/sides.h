@@ -70,6 +70,16 @@ struct Window {
   size_t fitting(const std::byte* address, size_t bytes) const;
 };
 
+// The last jump forward of a side: it went from one block to another and skipped those between.
+struct Jump {
+  Position from = -1, to = -1;
+
+  void note(Position head, Position next) noexcept {
+    if (next > head + 1) *this = {head, next};
+  }
+  bool skipped(Position position) const noexcept { return position > from && position < to; }
+};
+
 // What a side that needs a block is told.
 enum class Verdict : uint8_t {
   present,       // it is there already
@@ -82,7 +92,9 @@ enum class Verdict : uint8_t {
   past_capacity,  // the producer is beyond the bytes that the stream was opened for
   past_end,       // the consumer is beyond the end and the zeros behind it
   side_ended,     // this side said that it was done
-  unmapped,       // the system refused to map the block
+  own_wait,       // its thread is the other side as well, and would wait for itself
+  unannounced,  // a load with one address, from a thread that has not asked where the reader may begin
+  unmapped,     // the system refused to map the block
 };
 
 // What a message about a refusal says beside the verdict.
@@ -93,6 +105,8 @@ struct Refusal {
   Position head = 0;      // how far the side had come
   Position comeback = 0;  // L or M
   const char* comeback_option = "comeback_blocks";
+  Jump jump = {};
+  bool handed_over = false;  // behind_window: a store, perhaps the consumer's, which may not store
   uint64_t capacity_bytes = 0;
   uint64_t end_bytes = 0;  // once finished
   int map_errno = 0;

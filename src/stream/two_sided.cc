@@ -55,7 +55,8 @@
 //   consumer in y   c = max(c, y), which makes room up to y + N + L; waits until y < released
 //
 // So never both wait for each other: if y >= released >= w - L, then w <= y + L <= c + N + L, and
-// the producer may go on. (A thread that is both sides can wait for itself: it must not. How far
+// the producer may go on. (A thread that is both sides can wait for itself: it must not, and with one
+// address, where a producer becomes the other side by a mere load, that is an error. How far
 // GuardStream's y has to be is in guard_stream.cc.) A third wait is short: for the thread that is
 // moving the slot's block, which holds no lock and waits for nothing.
 //
@@ -65,9 +66,14 @@
 // slots. It can then take blocks from the consumer's window, which is why a side that gives up or
 // finishes must no longer use its pointer.
 //
-// Breaches of the rules are a store below w - L and a load below c - M. They are found when they
-// fault. Options::strict makes them fault at once, wherever a mechanism can: what a side must no
-// longer touch is taken away before the other side is told (retire()).
+// Breaches of the rules are a store below w - L and a load below c - M. They are found because they
+// fault: what a side must no longer touch is taken away before the other side is told (retire()).
+// Without Options::strict it is taken away when the other side takes the block, or later, and an
+// access until then goes unnoticed. A large copy by the C library is such a breach where it stores
+// its first bytes last, or goes backward.
+//
+// With ErrorPolicy::zeros a producer that breaks a limit fails in its own fault, and what it stores
+// from there on goes to fresh memory at its address, which nobody reads.
 //
 // Memory order. The bytes of a block are stored before `released` is (release), and the consumer
 // loads `released` (acquire) before it loads them; the way back goes by the consumer's head in the
@@ -92,6 +98,18 @@
 #include "base/bits.h"
 
 namespace penstock::stream {
+
+namespace {
+
+// A number that no other thread of this process has or had.
+uint64_t this_thread() noexcept {
+  static constinit std::atomic<uint64_t> last = 0;
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local uint64_t mine = 0;
+  if (mine == 0) mine = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return mine;
+}
+
+}  // namespace
 
 TwoSidedCore::TwoSidedCore(const Rules& rules)
     : rules_(rules),
@@ -130,10 +148,15 @@ bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
     MutexLock lock(mutex_);
     const Side side = side_of(fault);
     const Position position = position_of(side, fault.address);
-    const Verdict verdict = serve(side, position);
+    // A consumer's first load follows reader(), which waits for the first block.
+    const bool unannounced = rules_.one_address && fault.access == fault::Access::read &&
+                             released() == 0 && phase(Side::producer) == Phase::active;
+    const Verdict verdict = unannounced ? Verdict::unannounced : serve(side, position);
     if (verdict == Verdict::present) return true;
     if (fault.context == nullptr) return false;
     failure.code = write_reason(text, sizeof text, verdict, side, position);
+    if (may_go_nowhere(verdict, side) && let_stores_go_nowhere(position, failure.code, text))
+      return true;
   }
   give_up(failure, fault.context);
   return false;
@@ -145,14 +168,18 @@ Side TwoSidedCore::side_of(const fault::Fault& fault) const noexcept {
   if (!rules_.one_address) return side_of_range(fault.address);
   if (fault.access == fault::Access::read) return Side::consumer;
   const Position position = position_of(Side::consumer, fault.address);
-  const bool consumers = !rules_.strict && position < released() &&
-                         position >= head_[index_of(Side::consumer)] - comeback_of(Side::consumer);
+  const bool consumers =
+      !rules_.strict && position < released() &&
+      position >= head_[index_of(Side::consumer)] - comeback_of(Side::consumer) &&
+      came_[index_of(Side::producer)] != this_thread();
   return consumers ? Side::consumer : Side::producer;
 }
 
 // Waits for the block and makes it appear: `present`, or why that cannot be.
 Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
   Slot& slot = slot_of(position);
+  if (waits_for_itself(slot, side, position)) return Verdict::own_wait;
+  if (rules_.one_address) came_[index_of(side)] = this_thread();
   int error = come_to(side, position);
   Verdict verdict = Verdict::unmapped;
   while (error == 0) {
@@ -166,12 +193,26 @@ Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
     if (error == 0) {
       slot.position = position;
       slot.place = place_of(side);
+      // Another thread of the side went on meanwhile.
+      if (position < retired_[index_of(side)] && (error = hide(slot)) == 0)
+        slot.place = Place::nowhere;
     }
     verdict = error == 0 ? Verdict::present : Verdict::unmapped;
   }
   if (error != 0) map_errno_ = error;
   free_left_behind(side);
   return verdict;
+}
+
+// With one address. A thread may be both sides as long as neither has to wait for the other.
+bool TwoSidedCore::waits_for_itself(Slot& slot, Side side, Position position) noexcept {
+  return rules_.one_address && came_[index_of(other(side))] == this_thread() &&
+         judge(slot, side, position) == Verdict::wait;
+}
+
+void TwoSidedCore::become_consumer() noexcept {
+  came_[index_of(Side::consumer)] = this_thread();
+  if (came_[index_of(Side::producer)] == this_thread()) came_[index_of(Side::producer)] = 0;
 }
 
 // Tells where a side is, before it waits: a producer blocked in x has still completed the blocks
@@ -186,6 +227,7 @@ int TwoSidedCore::come_to(Side side, Position position) noexcept {
   if (position <= head_[index] || phase(side) != Phase::active) return 0;
   if (side == Side::producer)
     sides_.released.store(std::max(released(), kept), std::memory_order_release);
+  jump_[index].note(head_[index], position);
   head_[index] = position;
   sides_.head[index].store(position, std::memory_order_release);
   tell_change();
@@ -198,11 +240,15 @@ int TwoSidedCore::leave(Side side, Position kept, Position complete) noexcept {
 }
 
 int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
-  for (Slot& slot : slots_) {
-    if (slot.place != place_of(side) || slot.position >= kept || slot.moving) continue;
+  const Position begin = retired_[index_of(side)];
+  const Position end = std::min(kept, begin + static_cast<Position>(slots_.size()));
+  for (Position position = begin; position < end; ++position) {
+    Slot& slot = slot_of(position);
+    if (slot.position != position || slot.place != place_of(side) || slot.moving) continue;
     if (const int error = hide(slot)) return error;
     slot.place = Place::nowhere;
   }
+  retired_[index_of(side)] = std::max(retired_[index_of(side)], kept);
   return 0;
 }
 
@@ -290,6 +336,38 @@ void TwoSidedCore::tell_change() noexcept {
 
 // ---- what cannot be served
 
+// With one address the consumer would see what is stored.
+bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
+  if (rules_.policy != ErrorPolicy::zeros || rules_.one_address || side != Side::producer)
+    return false;
+  return verdict == Verdict::behind_window || verdict == Verdict::past_capacity ||
+         stores_go_nowhere_;
+}
+
+// The producer fails, unless it has. False where the system gives no memory.
+bool TwoSidedCore::let_stores_go_nowhere(Position position, ErrorCode code,
+                                         const char* text) noexcept {
+  Phase active = Phase::active;
+  if (sides_.phase[index_of(Side::producer)].compare_exchange_strong(
+          active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
+    (void)leave(Side::producer, behind_all(), released());
+    char reason[sizeof Sides::Reason::text];
+    std::snprintf(reason, sizeof reason, "%s: cannot %s", rules_.name.c_str(), text);
+    write_failure(Side::producer, code, reason);
+    stores_go_nowhere_ = true;
+  }
+  if (!stores_go_nowhere_) return false;
+  const auto give_back = [this](Position at) {
+    return os::decommit(address(Side::producer, at), block_bytes_);
+  };
+  if (nowhere_[0] != position && nowhere_[1] != position) {
+    if (nowhere_[0] >= 0 && give_back(nowhere_[0]) != 0) return false;
+    nowhere_ = {nowhere_[1], position};
+  }
+  return give_back(position) == 0 &&
+         os::protect(address(Side::producer, position), block_bytes_, Protection::read_write) == 0;
+}
+
 void TwoSidedCore::write_failure(Side side, ErrorCode code, const char* reason) noexcept {
   Sides::Reason& shared = sides_.reason[index_of(side)];
   shared.code = static_cast<uint32_t>(code);
@@ -312,18 +390,22 @@ ErrorCode TwoSidedCore::write_reason(char* text, size_t text_bytes, Verdict verd
                                      Position position) const noexcept {
   char reason[sizeof Sides::Reason::text];
   const ErrorCode code = read_failure(other(side), reason);
-  return write_refusal({.verdict = verdict,
-                        .side = side,
-                        .position = position,
-                        .head = head_[index_of(side)],
-                        .comeback = comeback_of(side),
-                        .comeback_option = comeback_option_of(side),
-                        .capacity_bytes = rules_.shape.bytes,
-                        .end_bytes = sides_.end_bytes.load(std::memory_order_relaxed),
-                        .map_errno = map_errno_,
-                        .other_reason = reason,
-                        .other_code = code},
-                       text, text_bytes);
+  return write_refusal(
+      {.verdict = verdict,
+       .side = side,
+       .position = position,
+       .head = head_[index_of(side)],
+       .comeback = comeback_of(side),
+       .comeback_option = comeback_option_of(side),
+       .jump = jump_[index_of(side)],
+       .handed_over = rules_.one_address && rules_.strict && side == Side::producer &&
+                      position < released() && position >= kept_by(Side::consumer),
+       .capacity_bytes = rules_.shape.bytes,
+       .end_bytes = sides_.end_bytes.load(std::memory_order_relaxed),
+       .map_errno = map_errno_,
+       .other_reason = reason,
+       .other_code = code},
+      text, text_bytes);
 }
 
 Error TwoSidedCore::error_of(Verdict verdict, Side side, Position position) const {
@@ -367,6 +449,7 @@ Status TwoSidedCore::finish(uint64_t bytes) {
                    rules_.name, std::move(hint));
   };
   MutexLock lock(mutex_);
+  if (stores_go_nowhere_) return std::unexpected(failure_of(Side::producer));
   if (phase(Side::producer) != Phase::active) return refuse("finish once, and not after fail()");
   const uint64_t handed_over = static_cast<uint64_t>(released()) * block_bytes_;
   if (bytes > rules_.shape.bytes || bytes < handed_over) {
@@ -436,16 +519,19 @@ void TwoSidedCore::fail(Side side, Error error) {
   write_failure(side, code, reason.c_str());
 }
 
+Error TwoSidedCore::failure_of(Side side) const {
+  if (const auto& error = error_[index_of(side)]) return *error;
+  char reason[sizeof Sides::Reason::text];
+  const ErrorCode code = read_failure(side, reason);
+  return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
+}
+
 Status TwoSidedCore::status() const {
   if (auto owned = check_owned("know the state"); !owned) return std::unexpected(owned.error());
   MutexLock lock(mutex_);
   for (const Side side : {Side::producer, Side::consumer}) {
-    if (const auto& error = error_[index_of(side)]) return std::unexpected(*error);
-    if (phase(side) != Phase::failed) continue;
-    char reason[sizeof Sides::Reason::text];
-    const ErrorCode code = read_failure(side, reason);
-    return failure(code, fmt::format("go on: the {} gave up: {}", name_of(side), reason),
-                   rules_.name);
+    if (error_[index_of(side)] || phase(side) == Phase::failed)
+      return std::unexpected(failure_of(side));
   }
   return {};
 }

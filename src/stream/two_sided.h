@@ -111,7 +111,8 @@ class TwoSidedCore : public StreamHandler {
   virtual int hide(Slot& slot) noexcept REQUIRES_LOCK(mutex_) = 0;
   // Of strict streams, and those with one address. The side touches nothing below `kept` any more,
   // and the other side is not told yet. Blocks in [complete, kept) will never be completed. Here:
-  // hides what the side must no longer touch.
+  // hides what the side must no longer touch, but for a block that is on its way to the side: the
+  // thread that moves it hides it afterwards.
   virtual int retire(Side side, Position kept, Position complete) noexcept REQUIRES_LOCK(mutex_);
   // Of a piece of a range where no block is, or will be.
   virtual void free_page_tables(std::span<std::byte> piece) noexcept EXCLUDES_LOCK(mutex_) = 0;
@@ -128,6 +129,8 @@ class TwoSidedCore : public StreamHandler {
   // Gives the lock up until something may have changed since sides_.changes.now() was `seen`.
   void wait(uint32_t seen) noexcept REQUIRES_LOCK(mutex_);
   void tell_change() noexcept;
+  // With one address: this thread is a consumer's from here on.
+  void become_consumer() noexcept REQUIRES_LOCK(mutex_);
 
   Phase phase(Side side) const noexcept {
     return sides_.phase[index_of(side)].load(std::memory_order_acquire);
@@ -140,6 +143,8 @@ class TwoSidedCore : public StreamHandler {
   // The reason is as the other side wrote it: it need not have an end.
   ErrorCode read_failure(Side side, char (&reason)[256]) const noexcept;
   Error error_of(Verdict verdict, Side side, Position position) const REQUIRES_LOCK(mutex_);
+  // REQUIRES: the side has failed.
+  Error failure_of(Side side) const REQUIRES_LOCK(mutex_);
 
   size_t slot_index(Position position) const noexcept REQUIRES_LOCK(mutex_) {
     return static_cast<size_t>(position) % slots_.size();
@@ -182,6 +187,10 @@ class TwoSidedCore : public StreamHandler {
   Label label() const noexcept final { return {rules_.name.c_str(), rules_.policy}; }
 
   Verdict serve(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
+  bool waits_for_itself(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
+  bool may_go_nowhere(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
+  bool let_stores_go_nowhere(Position position, ErrorCode code, const char* text) noexcept
+      REQUIRES_LOCK(mutex_);
   Side side_of(const fault::Fault& fault) const noexcept REQUIRES_LOCK(mutex_);
   int come_to(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   int leave(Side side, Position kept, Position complete) noexcept REQUIRES_LOCK(mutex_);
@@ -197,6 +206,14 @@ class TwoSidedCore : public StreamHandler {
                          Position position) const noexcept REQUIRES_LOCK(mutex_);
 
   std::array<pool::PassedPageTables, 2> passed_ GUARDED_BY(mutex_);
+  std::array<Jump, 2> jump_ GUARDED_BY(mutex_);
+  std::array<Position, 2> retired_ GUARDED_BY(mutex_) = {0, 0};  // blocks below were hidden
+  // With one address: the thread that last came as each side.
+  std::array<uint64_t, 2> came_ GUARDED_BY(mutex_) = {0, 0};
+  // With ErrorPolicy::zeros, once the producer has broken a limit: what it stores goes to fresh
+  // memory, of which it has two blocks at a time, for a store may straddle two.
+  bool stores_go_nowhere_ GUARDED_BY(mutex_) = false;
+  std::array<Position, 2> nowhere_ GUARDED_BY(mutex_) = {-1, -1};
   std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // of threads that failed
   int map_errno_ GUARDED_BY(mutex_) = 0;
   std::array<fault::Registration, 2> registrations_;

@@ -15,7 +15,7 @@ struct RecoveryFrame {
   RecoveryFrame* outer;
   ErrorCode code = ErrorCode::io;
   int system_errno = 0;
-  char attempted[160] = {};
+  char attempted[400] = {};
   char subject[256] = {};
 
   RecoveryFrame() noexcept;   // becomes the thread's innermost

@@ -137,6 +137,7 @@ pub struct penstock_stream_options {
     pub consumer_comeback_blocks: u32,
     pub policy: core::ffi::c_int,
     pub name: *const core::ffi::c_char,
+    pub relaxed: core::ffi::c_int,
 }
 extern "C" {
     pub fn penstock_stream_open(
@@ -205,6 +206,7 @@ pub struct penstock_attach_options {
     pub size: usize,
     pub policy: core::ffi::c_int,
     pub strict: core::ffi::c_int,
+    pub relaxed: core::ffi::c_int,
 }
 extern "C" {
     pub fn penstock_process_stream_attach(
