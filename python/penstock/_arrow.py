@@ -137,6 +137,8 @@ class Columns:
         return pyarrow().record_batch(arrays, schema=self.schema)
 
     def _numbers(self, i: int, array: pa.DictionaryArray) -> pa.Array:
+        if array.null_count == len(array):  # of no category
+            return array.indices
         if not self._categories.setdefault(i, array.dictionary).equals(array.dictionary):
             raise _refusal(self.schema.field(i), "order categories that differ from batch to batch",
                            "the same categories in all, as by unify_dictionaries(); or their text")

@@ -151,6 +151,13 @@ def test_tables_of_csv_keep_every_byte(tmp_path):
         penstock.ray.sort(tmp_path / "in.csv", tmp_path / "out2", nulls="last", **options, **LOCAL)
 
 
+@pytest.mark.parametrize("options", [dict(dtype="<i8"), {}])
+def test_files_of_np_save_are_refused(tmp_path, options):
+    np.save(tmp_path / "x.npy", np.arange(16)[::-1])
+    with pytest.raises(ValueError, match="header of np.save"):
+        penstock.ray.sort(tmp_path / "x.npy", tmp_path / "out", **options, **LOCAL)
+
+
 def test_categories_in_order_are_refused(tmp_path):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq

@@ -276,6 +276,10 @@ def test_ordered_categories_that_differ_are_refused():
     chunks = [categories(words, words) for words in (["a", "b"], ["b", "a"])]
     with pytest.raises(penstock.Unsupported, match="c: cannot order categories that differ from batch to batch .try: .*unify_dictionaries"):
         penstock.top_table(pa.table({"c": pa.chunked_array(chunks)}), 2, by="c", memory="128M")
+    # A batch of nulls has any.
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), pa.array([], pa.string()), ordered=True), *chunks[1:]]
+    found = penstock.top_table(pa.table({"c": pa.chunked_array(chunks)}), 3, by="c", memory="128M")["c"]
+    assert found.to_pylist() == ["b", "a", None] and found.chunk(0).dictionary.to_pylist() == ["b", "a"]
     # In no order they are values.
     unordered = pa.table({"c": pa.chunked_array([categories(words, words, ordered=False) for words in (["a", "b"], ["b", "a"])])})
     assert penstock.top_table(unordered, 4, by="c", memory="128M")["c"].to_pylist() == ["a", "a", "b", "b"]

@@ -83,7 +83,11 @@ def groups_of(inputs: list[Input], words: dict[str, Any], group_bytes: int) -> l
     for number, each in enumerate(inputs):
         if size and each.bytes % size:
             raise ValueError(f"{each.path}: its {each.bytes} bytes are no whole number of items of {size}")
-        if not size and storage.read(each.path, 0, min(6, each.bytes)).startswith(_COMPRESSED):
+        # A request for each of many files of numbers would take long: the first one shows what they are.
+        head = storage.read(each.path, 0, min(6, each.bytes)) if not size or number == 0 else b""
+        if head == b"\x93NUMPY":
+            raise ValueError(f"{each.path}: has a header of np.save() in front of its items: np.load(..., mmap_mode='r').tofile(...) writes them alone")
+        if not size and head.startswith(_COMPRESSED):
             raise ValueError(f"{each.path} is compressed: decompress it before (penstock cat)")
         at = 0
         while at < each.bytes:
