@@ -28,7 +28,7 @@ SAMPLED_MAX = 4  # row groups that are looked at, of those of a part
 
 def table_of(paths: list[str], by: Any, nulls: str | None, output_format: str | None, row_group: int | None,
              options: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """What a job has to know of its tables, and the options that are not theirs. None: rows of CSV that go as text, as the options say."""
+    """The tables of a job, and the options that are left; no tables, where rows of CSV go as text, as the options then say."""
     kind = options.pop("format", None)
     kinds = {_format(path, kind) for path in paths}
     if len(kinds) != 1:
