@@ -398,6 +398,37 @@ TEST_P(StreamOrders, AReaderThatLoadsItsFirstBytesLastIsRightOrAnError) {
   }
 }
 
+TEST(StreamMessages, ABreachSaysWhatWouldDo) {
+  RemapStream::Options options;
+  options.bytes = capacity;
+  options.block_bytes = block;
+  options.policy = ErrorPolicy::recover;
+  for (const uint32_t comeback : {1, 5, 14, 15}) {
+    options.consumer_comeback_blocks = comeback;
+    auto stream = RemapStream::open(options);
+    ASSERT_TRUE(stream);
+    std::jthread producer([&] {
+      const Status stored =
+          RecoveryPoint::run([&] { penstock::copy(stream->writer(), text().data(), 16 * block); });
+      if (stored) (void)stream->finish(16 * block);
+    });
+    // A copy that begins in block 0, and then goes from block 15 to block 0.
+    const Status loaded = RecoveryPoint::run([&] {
+      const auto* const from = stream->reader<std::byte>();
+      (void)load(from);
+      for (uint64_t i = 16; i-- > 0;) (void)load(from + i * block);
+    });
+    stream->cancel(Side::consumer);
+    EXPECT_EQ(loaded.has_value(), comeback == 15);
+    if (loaded) continue;
+    const std::string message = loaded.error().message();
+    EXPECT_NE(message.find(fmt::format("at least {} needed", comeback + 1)), std::string::npos)
+        << message;
+    EXPECT_TRUE(comeback == 14 || message.find("15 to go back to block 0") != std::string::npos)
+        << message;
+  }
+}
+
 // A store or load of any distance back, from any place: where both sides keep the rules there is no error, where one breaks
 // them it gets one, and what was loaded is right.
 TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {

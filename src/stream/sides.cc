@@ -79,14 +79,18 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
       print("the %s gave up: %s", name_of(other(refusal.side)), refusal.other_reason);
       return refusal.other_code;
     case Verdict::behind_window: {
-      // A side that jumped and now fills the gap from its far end goes on to the gap's beginning.
-      const bool in_gap = refusal.jump.skipped(refusal.position);
-      const Position lowest = in_gap ? refusal.jump.from + 1 : refusal.position;
-      const Position wanted = refusal.head - lowest;
+      const Position wanted = refusal.head - refusal.position;
+      // A side that jumped and now goes back over what it skipped goes, as a rule, as far as it came from.
+      const Position origin = std::max<Position>(refusal.jump.from, 0);
+      char whole[80] = "";
+      if (refusal.jump.skipped(refusal.position))
+        std::snprintf(whole, sizeof whole, ", %lld to go back to block %lld, where it jumped",
+                      number(refusal.head - origin), number(origin));
       print(
-          "it was given away when the %s came to block %lld (%s is %lld, at least %lld needed%s)%s",
+          "it was given away when the %s came to block %lld (%s is %lld, at least %lld "
+          "needed%s%s)%s",
           name_of(refusal.side), number(refusal.head), refusal.comeback_option,
-          number(refusal.comeback), number(wanted),
+          number(refusal.comeback), number(wanted), whole,
           refusal.handed_over ? "; a consumer stores with strict = false alone" : "",
           wanted > 1 ? "; was it a large memcpy? penstock::copy goes from front to back" : "");
       return ErrorCode::invalid_argument;
