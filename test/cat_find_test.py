@@ -53,6 +53,12 @@ class Case(end_to_end.Case):
 
 
 class Descriptors(Case):
+    def test_works_where_its_starter_has_blocked_all_signals(self):
+        data = self.text(300_000)
+        block_all = lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        found = run("find", "--count", "a", "-", stdin=data, preexec_fn=block_all)
+        self.assertEqual(found.stdout, b"%d\n" % data.count(b"a"))
+
     def test_what_cannot_be_printed_is_an_error_and_no_crash(self):
         path = self.write("a", b"a" * 300_000)  # more than stdio's buffer takes
         with open("/dev/full", "wb") as full:

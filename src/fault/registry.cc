@@ -350,16 +350,16 @@ long (*volatile const bound_syscall)(long, ...) = ::syscall;
       "penstock: the alternate signal stack of a thread (sigaltstack) is too small to serve a "
       "fault "
       "(try: 16 KiB more than the kernel's own need, getauxval(AT_MINSIGSTKSZ))\n";
-  (void)!bound_write(STDERR_FILENO, message, sizeof message - 1);
   // As the kernel has it: of the C library's own a copy would not fit. All zeros is the default action,
-  // which ends the process when the instruction that found no stack runs again.
-  struct {
+  // which ends the process when the instruction that found no stack runs again, at the latest the message's.
+  static constexpr struct {
     const void* handler;
     unsigned long flags;
     const void* restorer;
     uint64_t mask;
-  } const to_default = {};
+  } to_default = {};
   bound_syscall(SYS_rt_sigaction, signal, &to_default, nullptr, sizeof to_default.mask);
+  (void)!bound_write(STDERR_FILENO, message, sizeof message - 1);
 }
 
 // Its own frame is small, and it is the first thing on the stack of a handler: so it runs where
