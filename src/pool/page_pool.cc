@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "penstock/rewire.h"
 #include "pool/page_store.h"
 
@@ -22,37 +23,41 @@ const char* name_of(PageKind kind) {
 // ---- the pool
 
 Result<PagePool> PagePool::open(const Options& options) {
-  auto store = pool::PageStore::open({.page_bytes = options.page_bytes,
-                                      .bytes_max = options.bytes_max,
-                                      .pages = options.kind,
-                                      .prefault_bytes = options.prefault_bytes,
-                                      .node = options.node,
-                                      .mappings_max = options.mappings_max,
-                                      .name = options.name});
-  if (!store) return std::unexpected(std::move(store.error()));
-  return PagePool(std::shared_ptr<pool::PageStore>(std::move(*store)));
+  return or_out_of_memory([&]() -> Result<PagePool> {
+    auto store = pool::PageStore::open({.page_bytes = options.page_bytes,
+                                        .bytes_max = options.bytes_max,
+                                        .pages = options.kind,
+                                        .prefault_bytes = options.prefault_bytes,
+                                        .node = options.node,
+                                        .mappings_max = options.mappings_max,
+                                        .name = options.name});
+    if (!store) return std::unexpected(std::move(store.error()));
+    return PagePool(std::shared_ptr<pool::PageStore>(std::move(*store)));
+  });
 }
 
 Result<PageSet> PagePool::take(uint32_t pages) const {
-  PageSet set;
-  set.core_ = core_;
-  PageId last = no_page;
-  while (set.size() < pages) {
-    const PageRun run = core_->take_run(pages - set.size(), last);
-    if (run.count == 0)
-      return failure(
-          ErrorCode::out_of_memory,
-          fmt::format("take {} pages of {} bytes ({} of {} are taken, {} have memory)", pages,
-                      page_bytes(), pages_taken() - set.size(), pages_max(), pages_committed()),
-          name(),
-          core_->is_inherited()               ? "the process that opened the pool"
-          : pages > pages_max()               ? "a larger bytes_max"
-          : pages_free() + set.size() < pages ? "to drop pages, or a larger bytes_max"
-                                              : "a smaller pool: the system has no memory left");
-    set.push_back(run);
-    last = run.end() - 1;
-  }
-  return set;
+  return or_out_of_memory([&]() -> Result<PageSet> {
+    PageSet set;
+    set.core_ = core_;
+    PageId last = no_page;
+    while (set.size() < pages) {
+      const PageRun run = core_->take_run(pages - set.size(), last);
+      if (run.count == 0)
+        return failure(
+            ErrorCode::out_of_memory,
+            fmt::format("take {} pages of {} bytes ({} of {} are taken, {} have memory)", pages,
+                        page_bytes(), pages_taken() - set.size(), pages_max(), pages_committed()),
+            name(),
+            core_->is_inherited()               ? "the process that opened the pool"
+            : pages > pages_max()               ? "a larger bytes_max"
+            : pages_free() + set.size() < pages ? "to drop pages, or a larger bytes_max"
+                                                : "a smaller pool: the system has no memory left");
+      set.push_back(run);
+      last = run.end() - 1;
+    }
+    return set;
+  });
 }
 
 size_t PagePool::page_bytes() const {

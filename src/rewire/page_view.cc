@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/access.h"
+#include "base/out_of_memory.h"
 #include "fault/registry.h"
 #include "penstock/containers.h"
 #include "penstock/rewire.h"
@@ -118,29 +119,36 @@ PageView::~PageView() = default;
 
 Result<PageView> PageView::open(const VirtualRange& source, std::span<const uint64_t> slots,
                                 const Options& options) {
-  return open(*internal::Access::core(source), slots, options);
+  return or_out_of_memory(
+      [&]() -> Result<PageView> { return open(*internal::Access::core(source), slots, options); });
 }
 
 Result<PageView> PageView::open(const Snapshot& source, std::span<const uint64_t> pages,
                                 const Options& options) {
-  if (!source)
-    return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
-  return open(internal::Access::core(source)->range(), pages, options);
+  return or_out_of_memory([&]() -> Result<PageView> {
+    if (!source)
+      return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
+    return open(internal::Access::core(source)->range(), pages, options);
+  });
 }
 
 Result<PageView> PageView::open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
                                 const Options& options) {
-  if (source.core() == nullptr)
-    return failure(ErrorCode::invalid_argument, "open a view of a vector that has no pool",
-                   options.name);
-  return open(source.core()->range(), pages, options);
+  return or_out_of_memory([&]() -> Result<PageView> {
+    if (source.core() == nullptr)
+      return failure(ErrorCode::invalid_argument, "open a view of a vector that has no pool",
+                     options.name);
+    return open(source.core()->range(), pages, options);
+  });
 }
 
 Result<PageView> PageView::open(const rewire::Range& source, std::span<const uint64_t> slots,
                                 const Options& options) {
-  auto core = rewire::ViewCore::open(source, slots, options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return PageView(std::move(*core));
+  return or_out_of_memory([&]() -> Result<PageView> {
+    auto core = rewire::ViewCore::open(source, slots, options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return PageView(std::move(*core));
+  });
 }
 
 const std::byte* PageView::address() const {

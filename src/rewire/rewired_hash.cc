@@ -20,6 +20,7 @@
 
 #include "base/access.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "penstock/containers.h"
 #include "rewire/range.h"
 
@@ -36,41 +37,43 @@ HashDirectory& HashDirectory::operator=(HashDirectory&&) noexcept = default;
 HashDirectory::~HashDirectory() = default;
 
 Result<HashDirectory> HashDirectory::open(const PagePool& pool, const RewiredHashOptions& options) {
-  HashDirectory directory;
-  directory.name_ = options.name;
-  directory.slots_max_ =
-      options.slots_max != 0 ? options.slots_max : std::bit_ceil(4 * uint64_t{pool.pages_max()});
-  if (options.slots_max == 0) directory.slots_max_ = std::min(directory.slots_max_, slots_limit);
-  if (!std::has_single_bit(options.buckets) || !std::has_single_bit(directory.slots_max_) ||
-      options.buckets > directory.slots_max_ || directory.slots_max_ > slots_limit)
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("open a hash table of {} buckets, {} slots at most", options.buckets,
-                               directory.slots_max_),
-                   options.name, fmt::format("powers of two, {} at most", slots_limit));
-  auto range = Range::reserve(internal::Access::core(pool), directory.slots_max_);
-  if (!range) return std::unexpected(std::move(range.error()));
-  directory.range_ = std::move(*range);
-  directory.base_ = directory.range_->begin();
-  directory.page_shift_ = static_cast<uint32_t>(std::countr_zero(pool.page_bytes()));
+  return or_out_of_memory([&]() -> Result<HashDirectory> {
+    HashDirectory directory;
+    directory.name_ = options.name;
+    directory.slots_max_ =
+        options.slots_max != 0 ? options.slots_max : std::bit_ceil(4 * uint64_t{pool.pages_max()});
+    if (options.slots_max == 0) directory.slots_max_ = std::min(directory.slots_max_, slots_limit);
+    if (!std::has_single_bit(options.buckets) || !std::has_single_bit(directory.slots_max_) ||
+        options.buckets > directory.slots_max_ || directory.slots_max_ > slots_limit)
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("open a hash table of {} buckets, {} slots at most",
+                                 options.buckets, directory.slots_max_),
+                     options.name, fmt::format("powers of two, {} at most", slots_limit));
+    auto range = Range::reserve(internal::Access::core(pool), directory.slots_max_);
+    if (!range) return std::unexpected(std::move(range.error()));
+    directory.range_ = std::move(*range);
+    directory.base_ = directory.range_->begin();
+    directory.page_shift_ = static_cast<uint32_t>(std::countr_zero(pool.page_bytes()));
 
-  PageId last = no_page;
-  for (uint64_t slot = 0; slot < options.buckets;) {
-    const auto wanted = static_cast<uint32_t>(options.buckets - slot);
-    const PageRun run = internal::Access::core(pool)->take_run(wanted, last);
-    if (run.count == 0) {
-      return failure(ErrorCode::out_of_memory,
-                     fmt::format("take {} pages for buckets", options.buckets), options.name,
-                     "fewer buckets, or a larger pool");
+    PageId last = no_page;
+    for (uint64_t slot = 0; slot < options.buckets;) {
+      const auto wanted = static_cast<uint32_t>(options.buckets - slot);
+      const PageRun run = internal::Access::core(pool)->take_run(wanted, last);
+      if (run.count == 0) {
+        return failure(ErrorCode::out_of_memory,
+                       fmt::format("take {} pages for buckets", options.buckets), options.name,
+                       "fewer buckets, or a larger pool");
+      }
+      const int error = directory.range_->map(slot, run, Protection::read_write);
+      internal::Access::core(pool)->release(run);
+      if (Status status = directory.error_of(error, "map its buckets"); !status)
+        return std::unexpected(std::move(status.error()));
+      slot += run.count;
+      last = run.end() - 1;
     }
-    const int error = directory.range_->map(slot, run, Protection::read_write);
-    internal::Access::core(pool)->release(run);
-    if (Status status = directory.error_of(error, "map its buckets"); !status)
-      return std::unexpected(std::move(status.error()));
-    slot += run.count;
-    last = run.end() - 1;
-  }
-  directory.offset_mask_ = (options.buckets - 1) << directory.page_shift_;
-  return directory;
+    directory.offset_mask_ = (options.buckets - 1) << directory.page_shift_;
+    return directory;
+  });
 }
 
 Status HashDirectory::error_of(int error, const char* attempted) const {

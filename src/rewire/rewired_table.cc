@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/access.h"
+#include "base/out_of_memory.h"
 #include "penstock/rewire.h"
 #include "rewire/changes.h"
 #include "rewire/snapshot.h"
@@ -75,9 +76,11 @@ RewiredTable::~RewiredTable() {
 }
 
 Result<RewiredTable> RewiredTable::open(const PagePool& pool, const Options& options) {
-  auto core = rewire::TableCore::open(internal::Access::core(pool), options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return RewiredTable(std::move(*core));
+  return or_out_of_memory([&]() -> Result<RewiredTable> {
+    auto core = rewire::TableCore::open(internal::Access::core(pool), options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return RewiredTable(std::move(*core));
+  });
 }
 
 std::byte* RewiredTable::address() const {
@@ -94,9 +97,11 @@ size_t RewiredTable::page_bytes() const {
 }
 
 Result<Snapshot> RewiredTable::snapshot() {
-  auto core = core_->snapshot();
-  if (!core) return std::unexpected(std::move(core.error()));
-  return Snapshot(std::move(*core));
+  return or_out_of_memory([&]() -> Result<Snapshot> {
+    auto core = core_->snapshot();
+    if (!core) return std::unexpected(std::move(core.error()));
+    return Snapshot(std::move(*core));
+  });
 }
 Snapshot RewiredTable::latest() const {
   return Snapshot(core_->latest());
@@ -110,20 +115,22 @@ Result<RewiredTable::Merged> RewiredTable::merge_equal_pages() {
 }
 
 Result<Changes> RewiredTable::changes() {
-  return changes(Snapshot());
+  return or_out_of_memory([&]() -> Result<Changes> { return changes(Snapshot()); });
 }
 
 Result<Changes> RewiredTable::changes(const Snapshot& base) {
-  const Options& options = core_->options();
-  if (options.detection == WriteDetection::asynchronous)
-    return failure(ErrorCode::unsupported, "collect changes of a table", options.name,
-                   "WriteDetection::signal");
-  if (Status status = core_->check_owned("collect changes of a table"); !status)
-    return std::unexpected(std::move(status.error()));
-  if (base && &internal::Access::core(base)->table() != core_.get())
-    return failure(ErrorCode::invalid_argument, "collect changes to a snapshot", options.name,
-                   "a snapshot of this table");
-  return Changes(std::make_unique<rewire::ChangesCore>(core_, internal::Access::core(base)));
+  return or_out_of_memory([&]() -> Result<Changes> {
+    const Options& options = core_->options();
+    if (options.detection == WriteDetection::asynchronous)
+      return failure(ErrorCode::unsupported, "collect changes of a table", options.name,
+                     "WriteDetection::signal");
+    if (Status status = core_->check_owned("collect changes of a table"); !status)
+      return std::unexpected(std::move(status.error()));
+    if (base && &internal::Access::core(base)->table() != core_.get())
+      return failure(ErrorCode::invalid_argument, "collect changes to a snapshot", options.name,
+                     "a snapshot of this table");
+    return Changes(std::make_unique<rewire::ChangesCore>(core_, internal::Access::core(base)));
+  });
 }
 
 Status RewiredTable::prepare_write(void* address, size_t bytes) const {

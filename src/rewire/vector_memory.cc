@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/access.h"
+#include "base/out_of_memory.h"
 #include "rewire/vector_core.h"
 
 namespace penstock::rewire {
@@ -14,15 +15,19 @@ VectorMemory& VectorMemory::operator=(VectorMemory&&) noexcept = default;
 VectorMemory::~VectorMemory() = default;
 
 Result<VectorMemory> VectorMemory::open(const PagePool& pool, const RewiredVectorOptions& options) {
-  auto core = VectorCore::open(internal::Access::core(pool), options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return VectorMemory(std::move(*core));
+  return or_out_of_memory([&]() -> Result<VectorMemory> {
+    auto core = VectorCore::open(internal::Access::core(pool), options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return VectorMemory(std::move(*core));
+  });
 }
 
 Result<VectorMemory> VectorMemory::open_like_this() const {
-  auto core = VectorCore::open(core_->store(), core_->options());
-  if (!core) return std::unexpected(std::move(core.error()));
-  return VectorMemory(std::move(*core));
+  return or_out_of_memory([&]() -> Result<VectorMemory> {
+    auto core = VectorCore::open(core_->store(), core_->options());
+    if (!core) return std::unexpected(std::move(core.error()));
+    return VectorMemory(std::move(*core));
+  });
 }
 
 std::byte* VectorMemory::begin() const noexcept {

@@ -5,6 +5,7 @@
 
 #include "base/access.h"
 #include "base/bits.h"
+#include "base/out_of_memory.h"
 #include "penstock/rewire.h"
 #include "rewire/range.h"
 
@@ -16,14 +17,16 @@ VirtualRange& VirtualRange::operator=(VirtualRange&&) noexcept = default;
 VirtualRange::~VirtualRange() = default;
 
 Result<VirtualRange> VirtualRange::open(const PagePool& pool, const Options& options) {
-  if (options.bytes == 0 || options.bytes > 128 * TiB)
-    return failure(ErrorCode::invalid_argument,
-                   fmt::format("reserve a range of {} bytes", options.bytes), options.name,
-                   "1 byte to 128 TiB");
-  auto range = rewire::Range::reserve(internal::Access::core(pool),
-                                      ceil_div(options.bytes, pool.page_bytes()));
-  if (!range) return std::unexpected(std::move(range.error()));
-  return VirtualRange(std::shared_ptr<rewire::Range>(std::move(*range)), options.name);
+  return or_out_of_memory([&]() -> Result<VirtualRange> {
+    if (options.bytes == 0 || options.bytes > 128 * TiB)
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("reserve a range of {} bytes", options.bytes), options.name,
+                     "1 byte to 128 TiB");
+    auto range = rewire::Range::reserve(internal::Access::core(pool),
+                                        ceil_div(options.bytes, pool.page_bytes()));
+    if (!range) return std::unexpected(std::move(range.error()));
+    return VirtualRange(std::shared_ptr<rewire::Range>(std::move(*range)), options.name);
+  });
 }
 
 Status VirtualRange::outcome(int error, const char* attempted, Slots slots) const {

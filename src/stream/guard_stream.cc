@@ -97,6 +97,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/out_of_memory.h"
 
 namespace penstock::stream {
 
@@ -225,9 +226,11 @@ GuardStream& GuardStream::operator=(GuardStream&&) noexcept = default;
 GuardStream::~GuardStream() = default;
 
 Result<GuardStream> GuardStream::open(const Options& options) {
-  auto core = stream::GuardStreamCore::open(options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return GuardStream(std::move(*core));
+  return or_out_of_memory([&]() -> Result<GuardStream> {
+    auto core = stream::GuardStreamCore::open(options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return GuardStream(std::move(*core));
+  });
 }
 
 Status GuardStream::prepare_write(const void* address, size_t bytes) {

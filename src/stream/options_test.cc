@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,24 @@
 #include "penstock/file_stream.h"
 #include "penstock/region.h"
 #include "penstock/stream.h"
+
+namespace {
+// Of this thread: how many allocations succeed before one fails. Negative: all succeed.
+thread_local int64_t allocations_left = -1;
+}  // namespace
+
+void* operator new(size_t bytes) {
+  const bool fails = allocations_left >= 0 && allocations_left-- == 0;
+  void* const memory = fails ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
 
 namespace penstock {
 namespace {
@@ -94,6 +114,21 @@ TEST(OptionsOfStreams, BlocksArePowersOfTwoUpToOneGiB) {
                    "block_bytes");
     expect_refused(status_of(BlockPool::open({.block_bytes = block_bytes, .blocks = 1})),
                    "BlockPool", "block_bytes");
+  }
+}
+
+// Each allocation of opening and closing a stream fails once.
+TEST(OptionsOfStreams, AHeapThatIsUsedUpIsAnError) {
+  for (const auto& [name, open] : streams()) {
+    int64_t failed = 0;
+    for (bool reached = true; reached; ++failed) {
+      allocations_left = failed;
+      const Status status = open(1 * MiB, 64 * KiB);
+      reached = allocations_left < 0;
+      allocations_left = -1;
+      EXPECT_TRUE(status || status.error().code == ErrorCode::out_of_memory) << name;
+    }
+    EXPECT_GT(failed, 1) << name;
   }
 }
 

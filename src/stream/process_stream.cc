@@ -43,6 +43,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "base/out_of_memory.h"
 
 namespace penstock::stream {
 
@@ -358,14 +359,18 @@ ProcessStream& ProcessStream::operator=(ProcessStream&&) noexcept = default;
 ProcessStream::~ProcessStream() = default;
 
 Result<ProcessStream> ProcessStream::open(const Options& options, Side side) {
-  auto core = stream::ProcessStreamCore::create(options, side);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return ProcessStream(std::move(*core));
+  return or_out_of_memory([&]() -> Result<ProcessStream> {
+    auto core = stream::ProcessStreamCore::create(options, side);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return ProcessStream(std::move(*core));
+  });
 }
 Result<ProcessStream> ProcessStream::attach(int fd, Side side, const AttachOptions& options) {
-  auto core = stream::ProcessStreamCore::attach(fd, side, options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return ProcessStream(std::move(*core));
+  return or_out_of_memory([&]() -> Result<ProcessStream> {
+    auto core = stream::ProcessStreamCore::attach(fd, side, options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return ProcessStream(std::move(*core));
+  });
 }
 
 int ProcessStream::fd() const {

@@ -38,6 +38,7 @@
 #include <utility>
 
 #include "base/bits.h"
+#include "base/out_of_memory.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {
@@ -301,9 +302,11 @@ PullStream& PullStream::operator=(PullStream&&) noexcept = default;
 PullStream::~PullStream() = default;
 
 Result<PullStream> PullStream::open(const Options& options, Producer producer) {
-  auto core = stream::PullStreamCore::open(options, std::move(producer));
-  if (!core) return std::unexpected(std::move(core.error()));
-  return PullStream(std::move(*core));
+  return or_out_of_memory([&]() -> Result<PullStream> {
+    auto core = stream::PullStreamCore::open(options, std::move(producer));
+    if (!core) return std::unexpected(std::move(core.error()));
+    return PullStream(std::move(*core));
+  });
 }
 
 bool PullStream::at_end(const void* position) {

@@ -36,6 +36,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/out_of_memory.h"
+
 namespace penstock::stream {
 
 // ---- opening and closing
@@ -168,9 +170,11 @@ RemapStream& RemapStream::operator=(RemapStream&&) noexcept = default;
 RemapStream::~RemapStream() = default;
 
 Result<RemapStream> RemapStream::open(const Options& options) {
-  auto core = stream::RemapStreamCore::open(options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return RemapStream(std::move(*core));
+  return or_out_of_memory([&]() -> Result<RemapStream> {
+    auto core = stream::RemapStreamCore::open(options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return RemapStream(std::move(*core));
+  });
 }
 
 Status RemapStream::prepare_write(const void* address, size_t bytes) {
