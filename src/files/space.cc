@@ -2,12 +2,23 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "file/file.h"
 #include "file/temporaries.h"
 #include "penstock/base.h"
 
 namespace penstock::files {
+namespace {
+
+// Needs are rounded up and what is free down, so that a message never shows two equal numbers.
+std::string mebibytes(uint64_t bytes, bool up) {
+  const uint64_t tenths = (bytes * 10 + (up ? MiB - 1 : 0)) / MiB;
+  const std::string part = tenths < 1000 ? "." + std::to_string(tenths % 10) : "";
+  return std::to_string(tenths < 1000 || !up ? tenths / 10 : (tenths + 9) / 10) + part + " MiB";
+}
+
+}  // namespace
 
 // Temporaries shrink while the output grows, so on one file system both together take little more
 // than the data once: of their parts one is being read, and one not given back yet (spill_parts_max).
@@ -49,8 +60,8 @@ Status check_space(const SpaceNeeded& needed) {
         std::max(need.temp_bytes, need.output_bytes) + 2 * need.temp_bytes / spill_parts_max;
     if (bytes > need.free_bytes) {
       return failure(ErrorCode::out_of_space,
-                     "hold " + std::to_string(bytes / MiB) + " MiB of output or temporaries: " +
-                         std::to_string(need.free_bytes / MiB) + " MiB are free",
+                     "hold " + mebibytes(bytes, true) + " of output or temporaries: " +
+                         mebibytes(need.free_bytes, false) + " are free",
                      need.directory, "-T with a directory on a larger disk, or -o on one");
     }
   }
