@@ -25,7 +25,6 @@ constexpr size_t pass_block_bytes_max = 2 * MiB;
 constexpr uint64_t blocks_per_stream = 32;
 // A line at least so long can be held.
 constexpr uint64_t line_bytes_held = 64 * KiB;
-constexpr uint64_t line_bytes_held_max = 2 * MiB;
 // What a stream takes beside its blocks: the file, its place in tables.
 constexpr uint64_t bytes_beside_blocks = 2 * KiB;
 // What a thread that fills a stream has touched of its stack, and what it knows.
@@ -88,8 +87,7 @@ PassShape shape_of_pass(const record::Format& format, uint32_t streams, uint64_t
     uint64_t held_bytes = item_bytes_held(format);
     // Where there is room, longer lines can be held: an eighth of the memory for all streams.
     if (!format.fixed()) {
-      held_bytes = std::max(
-          held_bytes, std::min(line_bytes_held_max, memory_bytes / 8 / std::max(1u, streams)));
+      held_bytes = std::max(held_bytes, memory_bytes / 8 / std::max(1u, streams));
     }
     shape.comeback_blocks =
         static_cast<uint32_t>(ceil_div(held_bytes, uint64_t{shape.block_bytes}));
