@@ -52,7 +52,7 @@ uint64_t xz_decoding_bytes(std::span<const std::byte> head);
 inline Problem too_much_memory(uint64_t bytes) {
   return {ErrorCode::out_of_memory,
           "it takes " + std::to_string(bytes / MiB + 1) + " MiB, more than allowed",
-          "more memory (a larger -S, a larger window_bytes_max)"};
+          "more memory: -S of the program, window_bytes_max of the library"};
 }
 
 // What decompression takes of data that begin like this; nothing: they are in no known format. As
