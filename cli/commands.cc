@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/sort/gnu_options.h"
@@ -36,9 +37,12 @@ std::vector<Command> commands_for(std::string_view word, Parser& program) {
   return added;
 }
 
-std::vector<std::string> words_of(int argc, const char* const* argv) {
-  std::vector<std::string> words = mark_traced_program(argc, argv);
-  if (!words.empty() && words.front() == "sort") words = with_gnu_forms(std::move(words));
+std::vector<std::string> words_of(int argc, const char* const* argv,
+                                  const std::vector<Command>& commands) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || commands.size() != 1) return words;
+  if (words.front() == "trace") return mark_traced_program(std::move(words), commands[0].parser);
+  if (words.front() == "sort") return with_gnu_forms(std::move(words), commands[0].parser);
   return words;
 }
 

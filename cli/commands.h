@@ -21,8 +21,9 @@ std::span<const CommandDeclaration> all_commands();
 // All of them where it names none, for the help and for what is near a wrong word.
 std::vector<Command> commands_for(std::string_view word, Parser& program);
 
-// The words of a command line, the program's name left out: a traced program behind "--", the forms of GNU sort's options
+// The words of a command line, the program's name left out, for those that commands_for() has made: a traced program behind "--", the forms of GNU sort's options
 // that the parser does not know in those that it knows.
-std::vector<std::string> words_of(int argc, const char* const* argv);
+std::vector<std::string> words_of(int argc, const char* const* argv,
+                                  const std::vector<Command>& commands);
 
 }  // namespace penstock::cli

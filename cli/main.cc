@@ -86,7 +86,7 @@ int run_sort(int argc, char** argv) {
   Parser program = line.parser();
   const Command sort = make_sort(program);
   std::vector<std::string> words(argv, argv + argc);
-  words = with_gnu_forms(std::move(words));
+  words = with_gnu_forms(std::move(words), sort.parser);
   words.erase(words.begin());
   if (const auto code = line.parse(std::move(words))) return *code;
   return sort.run();
@@ -102,7 +102,7 @@ int run(int argc, char** argv) {
   const std::vector<Command> commands = commands_for(argc > 1 ? argv[1] : "", program);
   if (argc > 1 && std::string_view(argv[1]) == "help")
     return explain(line, {argv + 2, argv + argc});
-  std::vector<std::string> words = words_of(argc, argv);
+  std::vector<std::string> words = words_of(argc, argv, commands);
   if (words == std::vector<std::string>{"--version", "--json"}) return tell_version();
   if (const auto code = line.parse(std::move(words))) return *code;
   for (const Command& command : commands) {

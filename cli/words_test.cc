@@ -21,39 +21,33 @@ const std::vector<std::string> odd_words = {
 const std::vector<std::string> odd_options = {"-x", "--", "--a=",   "--key=[a]",
                                               "-3", "-",  "--help", "-[a]"};
 
-// A command line that is parsed once, by a program with this one command.
+// A program with one command.
 class Words : public testing::TestWithParam<CommandDeclaration> {
  protected:
+  Words()
+      : line_("penstock", "", ""), program_(line_.parser()), command_(GetParam().add(program_)) {}
+
   // Parses "COMMAND WORDS" and returns what the text option of that name holds then. (Without a name: the positional.)
   std::vector<std::string> parse(const std::string& name, std::vector<std::string> words) {
-    CommandLine line("penstock", "", "");
-    Parser program = line.parser();
-    const Command command = GetParam().add(program);
-    const std::vector<TextOption> options = command.parser.text_options();
     // What else must be there stands in front.
-    for (const TextOption& option : options) {
+    for (const TextOption& option : options_) {
       if (!option.is_required || is(option, name)) continue;
-      const std::string value = option.is_checked ? "auto" : "x";
-      words.insert(words.begin(), option.names.empty()
-                                      ? std::vector<std::string>{value}
-                                      : std::vector<std::string>{option.names.back(), value});
+      words.insert(words.begin(), option.is_checked ? "auto" : "x");
+      if (!option.names.empty()) words.insert(words.begin(), option.names.back());
     }
     words.insert(words.begin(), {"penstock", std::string(GetParam().name)});
     std::vector<const char*> argv;
     for (const std::string& word : words) argv.push_back(word.c_str());
-    const auto code = line.parse(words_of(static_cast<int>(argv.size()), argv.data()));
+    const auto code = line_.parse(words_of(static_cast<int>(argv.size()), argv.data(), {command_}));
     if (code) return {"exit code " + std::to_string(*code)};
-    return std::ranges::find_if(options, [&](const TextOption& one) { return is(one, name); })
+    return std::ranges::find_if(options_, [&](const TextOption& one) { return is(one, name); })
         ->words();
   }
 
-  std::vector<TextOption> text_options() {
-    CommandLine line("penstock", "", "");
-    Parser program = line.parser();
-    std::vector<TextOption> options = GetParam().add(program).parser.text_options();
-    for (TextOption& option : options) option.words = nullptr;
-    return options;
-  }
+  CommandLine line_;
+  Parser program_;
+  const Command command_;
+  const std::vector<TextOption> options_ = command_.parser.text_options();
 
  private:
   static bool is(const TextOption& option, const std::string& name) {
@@ -71,7 +65,7 @@ std::string joined(const std::vector<std::string>& words) {
 TEST_P(Words, ReachOptionsAsTheyWereTyped) {
   std::vector<std::string> values = odd_words;
   values.insert(values.end(), odd_options.begin(), odd_options.end());
-  for (const TextOption& option : text_options()) {
+  for (const TextOption& option : options_) {
     if (option.names.empty() || option.is_checked) continue;
     for (const std::string& value : values) {
       for (const std::string& name : option.names) {
@@ -80,7 +74,9 @@ TEST_P(Words, ReachOptionsAsTheyWereTyped) {
         SCOPED_TRACE(in_one);
         if (option.is_flag) {
           // "{}" is CLI11's word for no value.
-          if (is_long && value != "{}") EXPECT_EQ(joined(parse(name, {in_one})), joined({value}));
+          if (is_long && value != "{}") {
+            EXPECT_EQ(joined(parse(name, {in_one})), joined({value}));
+          }
           continue;
         }
         EXPECT_EQ(joined(parse(name, {name, value})), joined({value}));
@@ -94,7 +90,7 @@ TEST_P(Words, ReachOptionsAsTheyWereTyped) {
 }
 
 TEST_P(Words, ReachCommandsAsTheyWereTyped) {
-  for (const TextOption& option : text_options()) {
+  for (const TextOption& option : options_) {
     if (!option.names.empty()) continue;
     const bool is_trace =
         GetParam().name == "trace";  // what stands behind PROGRAM is the program's
@@ -102,17 +98,23 @@ TEST_P(Words, ReachCommandsAsTheyWereTyped) {
       SCOPED_TRACE(word);
       // A key in GNU sort's older form.
       const bool is_key = word == "+1" && (GetParam().name == "sort");
-      if (!is_key) EXPECT_EQ(joined(parse("", {word})), joined({word}));
+      if (!is_key) {
+        EXPECT_EQ(joined(parse("", {word})), joined({word}));
+      }
       EXPECT_EQ(joined(parse("", {"--", word})), joined({word}));
       if (!option.is_list) continue;
-      if (!is_key) EXPECT_EQ(joined(parse("", {"a", word, "b"})), joined({"a", word, "b"}));
+      if (!is_key) {
+        EXPECT_EQ(joined(parse("", {"a", word, "b"})), joined({"a", word, "b"}));
+      }
       EXPECT_EQ(joined(parse("", {"a", "--", word, word})),
                 is_trace ? joined({"a", "--", word, word}) : joined({"a", word, word}));
     }
     for (const std::string& word : odd_options) {
       SCOPED_TRACE(word);
       EXPECT_EQ(joined(parse("", {"--", word})), joined({word}));
-      if (option.is_list) EXPECT_EQ(joined(parse("", {"--", "[a]", word})), joined({"[a]", word}));
+      if (option.is_list) {
+        EXPECT_EQ(joined(parse("", {"--", "[a]", word})), joined({"[a]", word}));
+      }
     }
   }
 }

@@ -47,9 +47,9 @@ Command add_sort(Parser& program);
 Command make_sort(Parser& program);
 Command add_trace(Parser& program);
 
-// The words of a command line, the program's name left out, with a "--" in front of the program
-// that `penstock trace` is to run, whose own options are none of ours.
-std::vector<std::string> mark_traced_program(int argc, const char* const* argv);
+// The words of "trace", with a "--" in front of the program that it is to run, whose own options are none of ours. `trace` is
+// its parser.
+std::vector<std::string> mark_traced_program(std::vector<std::string> words, const Parser& trace);
 
 // What messages begin with: "penstock COMMAND", or after call_me_sort() "sort".
 std::string called(std::string_view command);

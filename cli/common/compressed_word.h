@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/misuse.h"
+#include "cli/common/modes.h"
 #include "cli/common/parser.h"
 #include "penstock/source.h"
 
@@ -17,7 +18,10 @@ inline void add_compressed_word(Parser& parser, std::string& word) {
       .add_flag("-Z,--compressed", word,
                 "compress the output: as gzip, zstd or lz4 by its name (.gz, .zst, .lz4), or by "
                 "--compressed=FORMAT, which standard output needs")
-      .value_name("FORMAT");
+      .value_name("FORMAT")
+      .values_like(
+          [](const std::string& word) { return word == "gzip" || word == "zstd" || word == "lz4"; })
+      .in(modes::items | modes::merging);
 }
 
 // Of an output of that name. Nothing: it is not compressed.
@@ -33,6 +37,20 @@ inline Result<std::optional<CompressedFormat>> compressed_format(const std::stri
   if (const auto named = compressed_format_of_name(output)) return named;
   return misuse("tell by its name how to compress the output", "-o " + output,
                 "--compressed=gzip, zstd or lz4; or a name that ends in .gz, .zst or .lz4");
+}
+
+// A notice about an output that is not compressed though its name ends as those of compressed files do; empty otherwise.
+inline std::string uncompressed_notice(const std::string& word, const std::string& output) {
+  if (!word.empty()) return {};
+  for (const char* end : {".gz", ".zst", ".lz4"}) {
+    if (output.ends_with(end)) return output + " is written uncompressed (try: -Z)";
+  }
+  for (const char* end : {".xz", ".bz2"}) {
+    if (output.ends_with(end))
+      return output +
+             " is written uncompressed (try: -Z with a name that ends in .gz, .zst or .lz4)";
+  }
+  return {};
 }
 
 }  // namespace penstock::cli

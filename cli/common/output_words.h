@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "cli/common/modes.h"
 #include "cli/common/parser.h"
 #include "cli/common/stop_signals.h"
 #include "file/file.h"
@@ -14,11 +15,16 @@ namespace penstock::cli {
 
 // `rules` must outlive the parsing.
 inline void add_output_words(Parser& parser, OutputRules& rules) {
-  parser.add_flag("--overwrite-device", rules.overwrite_device,
-                  "the output may be a block device: all that is on it is lost");
-  parser.add_flag_that_clears(
-      "--no-sync", rules.sync,
-      "end before the output is on the disk: faster, but a power cut soon after may lose it");
+  constexpr unsigned written = modes::items | modes::merging;
+  parser
+      .add_flag("--overwrite-device", rules.overwrite_device,
+                "the output may be a block device: all that is on it is lost")
+      .in(written);
+  parser
+      .add_flag_that_clears(
+          "--no-sync", rules.sync,
+          "end before the output is on the disk: faster, but a power cut soon after may lose it")
+      .in(written);
 }
 
 // What a stopped run tells. A file is written anew, and the inputs stay what they are; what is

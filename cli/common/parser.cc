@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
 #include <type_traits>
 
@@ -131,17 +132,39 @@ bool takes_next_word(const CLI::App& app, const std::string& word) {
   return false;
 }
 
-// Makes "--name=" two words: the value is empty, where CLI11 would take the next word.
-void split_empty_values(const CLI::App& app, std::vector<std::string>& words) {
-  for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    if (takes_next_word(app, words[i])) {
-      ++i;
+// The words as CLI11 reads them so that they arrive as they were typed. A NUL, which no word of a command line holds, marks
+// those that it would take for something else; remove_marks() takes it away.
+// - "[a,b]" is a list for it: the NUL stands behind.
+// - Behind "--" it may go on with the program's own words: the NUL stands in front, and no "--" is needed.
+// - "--name=" takes the next word: it becomes two words, the second one empty.
+std::vector<std::string> with_marks(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> marked;
+  bool behind_mark = false;
+  bool is_value = false;
+  for (std::string word : words) {
+    if (word.ends_with(']')) word += '\0';
+    if (behind_mark) {
+      word.insert(0, 1, '\0');
+    } else if (is_value) {
+      is_value = false;
+    } else if (word == "--") {
+      behind_mark = true;
       continue;
+    } else if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+      word.pop_back();
+      marked.push_back(std::move(word));
+      word.clear();
+    } else {
+      is_value = takes_next_word(app, word);
     }
-    if (!words[i].starts_with("--") || words[i].find('=') != words[i].size() - 1) continue;
-    words[i].pop_back();
-    words.insert(words.begin() + static_cast<ptrdiff_t>(++i), "");
+    marked.push_back(std::move(word));
   }
+  return marked;
+}
+
+void remove_marks(std::string& word) {
+  if (word.ends_with('\0')) word.pop_back();
+  if (word.starts_with('\0')) word.erase(0, 1);
 }
 
 // CLI11 takes "-3", and what is left of "-n3", for a word without a name. The message about the first one of those.
@@ -158,6 +181,45 @@ std::string negative_number(const CLI::App& app, const std::vector<std::string>&
   return {};
 }
 
+// The message about a flag's value that stands behind a blank, where it is a word of its own.
+std::string detached_value(const CLI::App& app, const Declarations& declarations,
+                           const std::vector<std::string>& words) {
+  for (size_t i = 0; i + 1 < words.size() && words[i] != "--"; ++i) {
+    const std::string& word = words[i];
+    const CLI::Option* option =
+        word.size() > 1 && word[0] == '-' && (word[1] == '-' || word.size() == 2)
+            ? find_option(app, word)
+            : nullptr;
+    const auto declared = declarations.find(option);
+    if (declared == declarations.end() || declared->second.looks_like_value == nullptr) continue;
+    if (!declared->second.looks_like_value(words[i + 1])) continue;
+    std::error_code ignored;
+    if (std::filesystem::exists(words[i + 1], ignored)) continue;
+    const std::string name = option->get_name();
+    return fmt::format("{}: its value stands behind '=' (try: {}={}, or a file's name as ./{})",
+                       word, name, words[i + 1], words[i + 1]);
+  }
+  return {};
+}
+
+// Names that other programs have for options.
+constexpr std::pair<std::string_view, std::string_view> other_names[] = {
+    {"--tmp", "temporary-directory"},
+    {"--temp", "temporary-directory"},
+    {"--tmpdir", "temporary-directory"},
+    {"--tempdir", "temporary-directory"},
+    {"--temp-dir", "temporary-directory"},
+    {"--tmp-dir", "temporary-directory"},
+    {"--mem", "buffer-size"},
+    {"--memory", "buffer-size"},
+    {"--threads", "parallel"},
+    {"--jobs", "parallel"},
+    {"--delimiter", "field-separator"},
+    {"--separator", "field-separator"},
+    {"--sep", "field-separator"},
+    {"--desc", "reverse"},
+    {"--descending", "reverse"}};
+
 // Words that nothing takes: of `words` the first one of `left`.
 std::string unexpected(const CLI::App& app, bool is_program, const std::vector<std::string>& words,
                        const std::vector<std::string>& left) {
@@ -173,6 +235,22 @@ std::string unexpected(const CLI::App& app, bool is_program, const std::vector<s
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
     const std::string name = word.substr(0, word.find('='));
+    if (name == "-") {
+      // What is left of "-Z=zstd".
+      for (const std::string& whole : words) {
+        if (whole.size() <= word.size() || !whole.ends_with(word.substr(1))) continue;
+        const CLI::Option* flag =
+            find_option(app, "-" + whole.substr(whole.size() - word.size(), 1));
+        if (flag != nullptr)
+          return fmt::format("{}: no value stands behind a letter (try: {}{})", whole,
+                             flag->get_name(), word.substr(1));
+      }
+    }
+    for (const auto& [other, ours] : other_names) {
+      const CLI::Option* option = app.get_option_no_throw("--" + std::string(ours));
+      if (name == other && option != nullptr)
+        return fmt::format("no option {} (did you mean {}?)", name, option->get_name(false, true));
+    }
     return fmt::format("no option {}{}", name, did_you_mean(name, names));
   }
   if (!is_program) return fmt::format("no use for the word {}", word);
@@ -212,6 +290,11 @@ Option Option::check(std::string (*what_is_wrong)(const std::string&)) {
   return *this;
 }
 
+Option Option::values_like(bool (*looks_like_one)(const std::string&)) {
+  declared_->looks_like_value = looks_like_one;
+  return *this;
+}
+
 Option Option::value_name(const char* name) {
   option_->type_name(name);
   return *this;
@@ -228,6 +311,15 @@ Parser Parser::add_subcommand(const char* name, const char* help) {
 
 namespace {
 
+void remove_marks_of(CLI::Option& option) {
+  option.transform(CLI::Validator(
+      [](std::string& word) {
+        remove_marks(word);
+        return std::string();
+      },
+      ""));
+}
+
 template <typename T>
 std::function<std::vector<std::string>()> words_in(const T& value) {
   using Words = std::vector<std::string>;
@@ -243,8 +335,9 @@ std::function<std::vector<std::string>()> words_in(const T& value) {
 template <typename T>
 Option Parser::add_option(const char* names, T& value, const std::string& help) {
   CLI::Option* const option = app_->add_option(names, value, help);
-  // Without this, CLI11 takes the words of a list for lists of its own: "[a,b]" is then a and b.
-  option->allow_extra_args(false);
+  remove_marks_of(*option);
+  // A list takes one word each time it is given: those behind it are something else.
+  if (!option->get_positional()) option->allow_extra_args(false);
   Declared& declared = (*declarations_)[option];
   declared.words = words_in(value);
   declared.is_list = std::is_same_v<T, std::vector<std::string>>;
@@ -264,6 +357,7 @@ template Option Parser::add_option(const char*, double&, const std::string&);
 template <typename T>
 Option Parser::add_flag(const char* names, T& value, const char* help) {
   CLI::Option* const option = app_->add_flag(names, value, help);
+  remove_marks_of(*option);
   Declared& declared = (*declarations_)[option];
   declared.words = words_in(value);
   return {option, &declared};
@@ -302,16 +396,12 @@ bool Parser::chosen() const {
   return app_->parsed();
 }
 
-bool Parser::given(const char* name) const {
-  return app_->count(name) > 0;
+bool Parser::takes_next_word(const std::string& word) const {
+  return cli::takes_next_word(*app_, word);
 }
 
-std::vector<std::string> Parser::given_options() const {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
-    if (option->count() > 0) names.push_back(option->get_name());
-  }
-  return names;
+bool Parser::given(const char* name) const {
+  return app_->count(name) > 0;
 }
 
 Status Parser::refuse_outside(const Mode& mode, unsigned also) const {
@@ -366,15 +456,18 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
   const CLI::App* app = words.empty() ? nullptr : find(words.front());
   const std::string who = app_->get_name() + (app != nullptr ? " " + words.front() : "");
   if (app == nullptr) app = app_.get();
-  split_empty_values(*app, words);
   std::string message;
   try {
-    app_->parse(
-        std::vector<std::string>(words.rbegin(), words.rend()));  // backwards, as CLI11 takes them
+    std::vector<std::string> marked = with_marks(*app, words);
+    std::ranges::reverse(marked);  // as CLI11 takes them
+    app_->parse(std::move(marked));
     message = negative_number(*app, words);
+    if (message.empty()) message = detached_value(*app, declarations_, words);
     if (message.empty()) return std::nullopt;
   } catch (const CLI::ExtrasError&) {
-    message = unexpected(*app, app == app_.get(), words, app_->remaining(true));
+    std::vector<std::string> left = app_->remaining(true);
+    for (std::string& word : left) remove_marks(word);
+    message = unexpected(*app, app == app_.get(), words, left);
   } catch (const CLI::ConversionError& error) {
     const std::string text = error.what();
     const size_t is = text.find(" = ");
@@ -385,7 +478,9 @@ std::optional<int> CommandLine::parse(std::vector<std::string> words) {
                                 text.substr(begin + 2, is - begin - 2), text.substr(is + 3));
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
-    message = text.substr(0, text.find(": ")) + ": a value is missing, or there is one too many";
+    message = text.substr(0, text.find(": ")) + (text.find("but received") != text.npos
+                                                     ? ": given more than once, and takes one value"
+                                                     : ": a value is missing");
   } catch (const CLI::RequiredError& error) {
     message = error.what();
     if (message.ends_with(" is required"))

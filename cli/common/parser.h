@@ -40,6 +40,7 @@ struct Declared {
   // The words that the option's variable holds; empty where the variable is no text.
   std::function<std::vector<std::string>()> words;
   bool is_list = false;
+  bool (*looks_like_value)(const std::string&) = nullptr;  // Option::values_like()
 };
 
 // The declarations of a command line. CLI11's options are their keys.
@@ -57,6 +58,9 @@ class Option {
   Option within(int64_t least, int64_t most);
   // `what_is_wrong` gives the message for a bad word, and an empty text for a good one.
   Option check(std::string (*what_is_wrong)(const std::string&));
+  // How the values of a flag look, which stand behind "=" alone: such a word behind the flag is a mistake, unless it is the
+  // name of a file.
+  Option values_like(bool (*looks_like_one)(const std::string&));
   // What the help calls the value.
   Option value_name(const char* name);
   // Left out of the help.
@@ -104,8 +108,8 @@ class Parser {
   // Behind the parsing:
   bool chosen() const;
   bool given(const char* name) const;
-  // The long names of all that was given; of a word without a name what the help calls it.
-  std::vector<std::string> given_options() const;
+  // The next word of a command line is this one's value, whatever it looks like. (Before the parsing, too.)
+  bool takes_next_word(const std::string& word) const;
   // Errors: an option was given that `mode` does not obey. One that obeys any of `also` is let pass.
   Status refuse_outside(const Mode& mode, unsigned also = 0) const;
   std::vector<TextOption> text_options() const;

@@ -12,6 +12,7 @@
 
 #include "base/printable.h"
 #include "cli/common/command.h"
+#include "cli/common/modes.h"
 #include "cli/common/print.h"
 
 namespace penstock::cli {
@@ -61,8 +62,10 @@ void add_telling_words(Parser& parser, TellingWords& words) {
                   "(default: "
                   "auto)")
       .one_of({"auto", "always", "never"})
-      .value_name("WHEN");
-  parser.add_flag("--quiet", words.quiet, "tell nothing but errors");
+      .value_name("WHEN")
+      .in(modes::items | modes::keys_shown | modes::merging);
+  parser.add_flag("--quiet", words.quiet, "tell nothing but errors")
+      .in(modes::items | modes::keys_shown | modes::merging | modes::checking);
 }
 
 ProgressLine::ProgressLine(const TellingWords& words)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/misuse.h"
+#include "cli/common/modes.h"
 
 namespace penstock::cli {
 namespace {
@@ -24,7 +25,8 @@ Result<std::optional<char>> separator_of(const TextWords& words) {
   if (*words.separator == "\\0") return std::optional<char>('\0');
   if (words.separator->size() == 1) return std::optional<char>(words.separator->front());
   return misuse("separate fields by other than one byte", "-t '" + *words.separator + "'",
-                "-t, or -t '\\0'");
+                *words.separator == "\\t" ? "-t $'\\t', or --tsv where quotes may hold tabs"
+                                          : "one byte, as in -t ';' or -t $'\\t'; -t '\\0' is NUL");
 }
 
 // As they stand behind a key. Errors: no such --sort.
@@ -50,46 +52,77 @@ Result<std::string> letters_of(const TextWords& words) {
 
 void add_line_words(Parser& parser, TextWords& words) {
   parser.group("Input and output");
-  parser.add_option("-t,--field-separator", words.separator,
-                    "lines: what separates fields (default: blanks before each)");
-  parser.add_flag(
-      "--csv", words.csv,
-      "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "
-      "lines; keys are columns, NUMBER or (with --header) NAME, with :LETTERS behind");
-  parser.add_flag("--tsv", words.tsv, "the same, with tabs");
+  parser
+      .add_option("-t,--field-separator", words.separator,
+                  "lines: what separates fields (default: blanks before each)")
+      .in(modes::all_items);
+  parser
+      .add_flag(
+          "--csv", words.csv,
+          "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "
+          "lines; keys are columns, NUMBER or (with --header) NAME, with :LETTERS behind")
+      .in(modes::all_items & ~modes::keys_shown);
+  parser.add_flag("--tsv", words.tsv, "the same, with tabs")
+      .in(modes::all_items & ~modes::keys_shown);
   parser
       .add_flag("--header", words.header, "lines: the first one, or N, of each file stays in front")
-      .value_name("N");
+      .value_name("N")
+      .values_like([](const std::string& word) {
+        return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+      })
+      .in(modes::all_items & ~modes::keys_shown);
   parser
       .add_flag("--locale", words.locale,
                 "lines: letters, numbers and months as in this locale, or as in the environment's "
                 "(default: byte by byte)")
-      .value_name("NAME");
-  parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline");
+      .value_name("NAME")
+      .values_like([](const std::string& word) {
+        return word == "C" || word == "POSIX" || word.find("_") == 2 ||
+               word.find(".UTF-8") != word.npos;
+      })
+      .in(modes::all_items & ~modes::cluster);
+  parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline")
+      .in(modes::all_items);
 }
 
 void add_text_words(Parser& parser, TextWords& words, bool short_human) {
   if (short_human) parser.give_up_short_help();
+  constexpr unsigned not_on_cluster = modes::all_items & ~modes::cluster;
   add_line_words(parser, words);
   parser.group("Order");
-  parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning");
-  parser.add_flag("-g,--general-numeric-sort", words.general,
-                  "lines: by a number as in 1e3, 0x1F, inf, nan");
-  parser.add_flag(short_human ? "-h,--human-numeric-sort" : "--human-numeric-sort", words.human,
-                  "lines: by a number as in 2K, 1G");
-  parser.add_flag("-M,--month-sort", words.month, "lines: by the name of a month, JAN to DEC");
-  parser.add_flag("-V,--version-sort", words.version, "lines: by numbers within the text");
-  parser.add_flag("-R,--random-sort", words.random, "lines: in any order, equal keys together");
+  parser.add_flag("-n,--numeric-sort", words.numeric, "lines: by a number at the beginning")
+      .in(modes::all_items);
+  parser
+      .add_flag("-g,--general-numeric-sort", words.general,
+                "lines: by a number as in 1e3, 0x1F, inf, nan")
+      .in(modes::all_items);
+  parser
+      .add_flag(short_human ? "-h,--human-numeric-sort" : "--human-numeric-sort", words.human,
+                "lines: by a number as in 2K, 1G")
+      .in(not_on_cluster);
+  parser.add_flag("-M,--month-sort", words.month, "lines: by the name of a month, JAN to DEC")
+      .in(not_on_cluster);
+  parser.add_flag("-V,--version-sort", words.version, "lines: by numbers within the text")
+      .in(not_on_cluster);
+  parser.add_flag("-R,--random-sort", words.random, "lines: in any order, equal keys together")
+      .in(not_on_cluster);
   parser
       .add_option("--sort", words.sort,
                   "lines: general-numeric, human-numeric, month, numeric, random or version")
-      .value_name("HOW");
-  parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "keys begin behind blanks");
-  parser.add_flag("-d,--dictionary-order", words.dictionary,
-                  "of keys only letters, digits and blanks count");
-  parser.add_flag("-f,--ignore-case", words.ignore_case, "of keys small letters are capitals");
-  parser.add_flag("-i,--ignore-nonprinting", words.printable,
-                  "of keys only what can be printed counts");
+      .value_name("HOW")
+      .in(modes::all_items);
+  parser.add_flag("-b,--ignore-leading-blanks", words.blanks, "keys begin behind blanks")
+      .in(modes::all_items);
+  parser
+      .add_flag("-d,--dictionary-order", words.dictionary,
+                "of keys only letters, digits and blanks count")
+      .in(modes::all_items);
+  parser.add_flag("-f,--ignore-case", words.ignore_case, "of keys small letters are capitals")
+      .in(modes::all_items);
+  parser
+      .add_flag("-i,--ignore-nonprinting", words.printable,
+                "of keys only what can be printed counts")
+      .in(not_on_cluster);
 }
 
 namespace {

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
 #include "cli/common/output_words.h"
+#include "cli/common/print.h"
 #include "cli/common/source_words.h"
 #include "cli/common/stop_signals.h"
 #include "penstock/source.h"
@@ -40,6 +42,9 @@ int run_cat(const CatArguments& arguments) {
                                    .inputs = arguments.inputs,
                                    .compressed = *compressed});
   if (!sink) return report("cat", sink.error());
+  if (const std::string notice = uncompressed_notice(arguments.compressed, arguments.output);
+      !notice.empty())
+    print_to(stderr, "{}: {}\n", called("cat"), printable(notice, std::string::npos));
   SourceStreamOptions options{.read_ahead_blocks = 4,
                               .policy = ErrorPolicy::recover,
                               .deliver_tail = true,

@@ -7,6 +7,7 @@
 
 #include "api/item_format.h"
 #include "base/printable.h"
+#include "cli/common/binary_input.h"
 #include "cli/common/command.h"
 #include "cli/common/format_options.h"
 #include "cli/common/print.h"
@@ -56,6 +57,11 @@ void print_text(const CheckArguments& arguments, const FilesOptions& files,
 int run_check(const CheckArguments& arguments) {
   const auto items = arguments.format.items(arguments.descending);
   if (!items) return report("check", items.error());
+  if (Status lines = refuse_binary({arguments.input}, *items, arguments.source); !lines)
+    return report("check", lines.error());
+  if (const std::string notice = binary_notice({arguments.input}, *items, arguments.source);
+      !notice.empty())
+    print_to(stderr, "{}: {}\n", called("check"), printable(notice, std::string::npos));
   const FilesOptions files{.inputs = {arguments.input},
                            .items = *items,
                            .memory_scope = MemoryScope::process,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/misuse.h"
+#include "cli/common/binary_input.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
 #include "cli/common/output_words.h"
@@ -30,6 +31,10 @@ Result<FilesOptions> files_options(const FilesWords& words) {
     return misuse("print statistics between the output's items", "--json", "-o FILE");
   auto items = words.format.items(words.descending);
   if (!items) return std::unexpected(items.error());
+  if (Status lines = refuse_binary(words.inputs, *items, words.source); !lines)
+    return std::unexpected(lines.error());
+  if (Status usable = check_temp_directories(words); !usable)
+    return std::unexpected(usable.error());
   auto memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
   auto compressed = compressed_format(words.compressed, words.output);
@@ -87,6 +92,11 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
     ProgressLine line(words.telling);
     if (const std::string notice = memory_notice(words); !notice.empty())
       line.tell(command, notice);
+    for (const std::string& notice :
+         {binary_notice(options->inputs, options->items, options->source),
+          uncompressed_notice(words.compressed, words.output)}) {
+      if (!notice.empty()) line.tell(command, notice);
+    }
     options->notice = [&](const std::string& text) { line.tell(command, text); };
     if (line.wanted()) options->progress = [&](const FilesProgress& now) { line.show(now); };
     const auto share =

@@ -32,8 +32,8 @@ namespace {
 constexpr int exit_none = 1;
 
 struct FindArguments {
-  std::vector<std::string> words;  // the pattern, unless -e gave it, and the files
-  std::optional<std::string> expression;
+  std::vector<std::string> words;        // the pattern, unless -e gave it, and the files
+  std::vector<std::string> expressions;  // of -e
   SourceOptions source;
   bool fixed = false;
   bool perl = false;
@@ -160,13 +160,17 @@ class JsonPrinter final : public Printer {
 
 // What the parser cannot see: options that contradict each other.
 Status validate(const FindArguments& arguments) {
-  if (!arguments.expression && arguments.words.empty()) {
+  if (arguments.expressions.size() > 1) {
+    return misuse("look for several expressions", "-e " + arguments.expressions[1],
+                  "one that has both, as in -e 'this|that'");
+  }
+  if (arguments.expressions.empty() && arguments.words.empty()) {
     return misuse("find without a pattern", "PATTERN", "penstock find --help");
   }
-  if (arguments.fixed && (arguments.perl || arguments.expression)) {
+  if (arguments.fixed && (arguments.perl || !arguments.expressions.empty())) {
     return misuse("take a pattern both ways", "-F", "-F alone, or -P or -e");
   }
-  if (arguments.perl && arguments.expression) {
+  if (arguments.perl && !arguments.expressions.empty()) {
     return misuse("take two expressions", "-P -e", "-P PATTERN, or -e PATTERN");
   }
   if (arguments.only_matching && (arguments.count || arguments.json)) {
@@ -204,12 +208,13 @@ std::string quoted_expression(const std::string& bytes) {
 
 Result<Search> prepare(const FindArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return std::unexpected(valid.error());
-  Search search{.text = arguments.expression ? *arguments.expression : arguments.words.front(),
+  const bool has_expression = !arguments.expressions.empty();
+  Search search{.text = has_expression ? arguments.expressions.front() : arguments.words.front(),
                 .files = arguments.words};
-  if (!arguments.expression) search.files.erase(search.files.begin());
+  if (!has_expression) search.files.erase(search.files.begin());
   if (search.files.empty()) search.files = {"-"};
 
-  const bool expression = arguments.expression || arguments.perl;
+  const bool expression = has_expression || arguments.perl;
   if (!expression && arguments.prints_lines() && search.text.contains('\n'))
     return misuse("find lines with an end of line in them", "PATTERN", "no newline in it");
   // Letters of either case are an expression's affair.
@@ -356,7 +361,7 @@ Command add_find(Parser& program) {
                   "a string of bytes, and the files to look in (none, or -: "
                   "standard input)")
       .value_name("FILE...");
-  parser.add_option("-e,--regexp", a.expression,
+  parser.add_option("-e,--regexp", a.expressions,
                     "look for this regular expression (PCRE2, bytes; ^ and $ match at lines)");
   parser.add_flag("-P,--perl-regexp", a.perl, "PATTERN is such an expression");
   parser.add_flag("-F,--fixed-strings", a.fixed, "PATTERN is a string (default)");

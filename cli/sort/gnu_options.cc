@@ -1,7 +1,6 @@
 #include "cli/sort/gnu_options.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -9,55 +8,52 @@
 
 #include "base/misuse.h"
 #include "base/random.h"
+#include "cli/common/modes.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
 namespace {
 
-struct LongOption {
-  std::string_view name;
-  bool takes_word = false;
-};
-constexpr std::array long_options = {LongOption{"ignore-leading-blanks"},
-                                     LongOption{"dictionary-order"},
-                                     LongOption{"ignore-case"},
-                                     LongOption{"general-numeric-sort"},
-                                     LongOption{"ignore-nonprinting"},
-                                     LongOption{"month-sort"},
-                                     LongOption{"human-numeric-sort"},
-                                     LongOption{"numeric-sort"},
-                                     LongOption{"random-sort"},
-                                     LongOption{"random-source", true},
-                                     LongOption{"reverse"},
-                                     LongOption{"sort", true},
-                                     LongOption{"version-sort"},
-                                     LongOption{"batch-size", true},
-                                     LongOption{"check"},
-                                     LongOption{"compress-program", true},
-                                     LongOption{"debug"},
-                                     LongOption{"files0-from", true},
-                                     LongOption{"key", true},
-                                     LongOption{"merge"},
-                                     LongOption{"output", true},
-                                     LongOption{"stable"},
-                                     LongOption{"buffer-size", true},
-                                     LongOption{"field-separator", true},
-                                     LongOption{"temporary-directory", true},
-                                     LongOption{"parallel", true},
-                                     LongOption{"unique"},
-                                     LongOption{"zero-terminated"},
-                                     LongOption{"help"},
-                                     LongOption{"version"}};
+constexpr std::string_view long_options[] = {"ignore-leading-blanks",
+                                             "dictionary-order",
+                                             "ignore-case",
+                                             "general-numeric-sort",
+                                             "ignore-nonprinting",
+                                             "month-sort",
+                                             "human-numeric-sort",
+                                             "numeric-sort",
+                                             "random-sort",
+                                             "random-source",
+                                             "reverse",
+                                             "sort",
+                                             "version-sort",
+                                             "batch-size",
+                                             "check",
+                                             "compress-program",
+                                             "debug",
+                                             "files0-from",
+                                             "key",
+                                             "merge",
+                                             "output",
+                                             "stable",
+                                             "buffer-size",
+                                             "field-separator",
+                                             "temporary-directory",
+                                             "parallel",
+                                             "unique",
+                                             "zero-terminated",
+                                             "help",
+                                             "version"};
 
 // "--rev" is "--reverse".
 std::string completed(const std::string& word) {
   const std::string_view name = std::string_view(word).substr(2, word.find('=') - 2);
   std::string_view found;
-  for (const LongOption& option : long_options) {
-    if (option.name == name) return word;
-    if (name.empty() || !option.name.starts_with(name)) continue;
+  for (const std::string_view option : long_options) {
+    if (option == name) return word;
+    if (name.empty() || !option.starts_with(name)) continue;
     if (!found.empty()) return word;
-    found = option.name;
+    found = option;
   }
   if (found.empty()) return word;
   return "--" + std::string(found) + word.substr(2 + name.size());
@@ -111,21 +107,9 @@ std::string old_key_of(const std::string& key, const OldPlace& from,
   return key + "=" + written + "=" + now;
 }
 
-// The next word is the option's, whatever it looks like.
-bool takes_a_word(const std::string& word) {
-  if (word.starts_with("--")) {
-    const auto* const option =
-        std::ranges::find(long_options, std::string_view(word).substr(2), &LongOption::name);
-    return option != long_options.end() && option->takes_word;
-  }
-  // Of letters in one word, the first that takes a value: what follows it, or the next word.
-  return word.size() > 1 && word.front() == '-' &&
-         word.find_first_of("koStT", 1) == word.size() - 1;
-}
-
 }  // namespace
 
-std::vector<std::string> with_gnu_forms(std::vector<std::string> words) {
+std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Parser& sort) {
   std::vector<std::string> made;
   const bool files_end_options = std::getenv("POSIXLY_CORRECT") != nullptr;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -147,23 +131,29 @@ std::vector<std::string> with_gnu_forms(std::vector<std::string> words) {
       break;
     }
     made.push_back(words[i].starts_with("--") ? completed(words[i]) : words[i]);
-    if (takes_a_word(made.back()) && i + 1 < words.size()) made.push_back(words[++i]);
+    if (sort.takes_next_word(made.back()) && i + 1 < words.size()) made.push_back(words[++i]);
   }
   return made;
 }
 
 void add_gnu_options(Parser& sort, GnuOptions& options) {
-  sort.add_option(
-      "--files0-from", options.files0_from,
-      "sort the files that this one names, each name with a NUL behind it; - is standard input");
+  constexpr unsigned files = modes::sorts | modes::checking;
+  sort.add_option("--files0-from", options.files0_from,
+                  "sort the files that this one names, each name with a NUL behind it; - is "
+                  "standard input")
+      .in(files);
   sort.add_option("--random-source", options.random_source,
-                  "-R: the order comes from the first bytes of this file");
+                  "-R: the order comes from the first bytes of this file")
+      .in(files);
   sort.add_option("--batch-size", options.batch_size,
-                  "how many files are merged at once: taken, and follows from -S");
+                  "how many files are merged at once: taken, and follows from -S")
+      .in(modes::sorts | modes::as_gnu);
   sort.add_option(
-      "--compress-program", options.compress_program,
-      "compress temporaries: with LZ4, whatever program is named (--compress-temporaries always)");
-  sort.add_option("--old-key", options.old_keys, "").hidden();
+          "--compress-program", options.compress_program,
+          "compress temporaries: with LZ4, whatever program is named (--compress-temporaries "
+          "always)")
+      .in((modes::sorts & ~modes::merging) | modes::as_gnu);
+  sort.add_option("--old-key", options.old_keys, "").in(modes::all_items).hidden();
 }
 
 Status check_gnu_options(const GnuOptions& options) {

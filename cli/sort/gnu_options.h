@@ -29,8 +29,8 @@ Result<std::vector<std::string>> inputs_from(const std::string& path);
 // Of --random-source.
 Result<uint64_t> random_seed_from(const std::string& path);
 
-// The words of "sort" as its parser knows them: "+1 -2.3n" are keys, and long options may be cut
+// The words of "sort" as its parser, `sort`, knows them: "+1 -2.3n" are keys, and long options may be cut
 // short as far as GNU sort has one alone that begins so. Where POSIXLY_CORRECT is set, what stands behind a file is a file.
-std::vector<std::string> with_gnu_forms(std::vector<std::string> words);
+std::vector<std::string> with_gnu_forms(std::vector<std::string> words, const Parser& sort);
 
 }  // namespace penstock::cli

@@ -22,6 +22,7 @@
 #include "base/printable.h"
 #include "bowtie/planner.h"
 #include "cli/common/command.h"
+#include "cli/common/modes.h"
 #include "cli/common/print.h"
 #include "cli/common/size.h"
 #include "cli/sort/sort_words.h"
@@ -260,6 +261,12 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   if (std::ranges::find(arguments.inputs, "-") != arguments.inputs.end()) {
     return misuse("plan for standard input", "-", "a FILE, or --size");
   }
+  if (auto obeyed = arguments.parser.refuse_outside(modes::plans_files); !obeyed)
+    return std::unexpected(obeyed.error());
+  if (arguments.merge_only) {
+    if (auto obeyed = arguments.parser.refuse_outside(modes::merges); !obeyed)
+      return std::unexpected(obeyed.error());
+  }
   auto request = sort_request(arguments);
   if (!request) return std::unexpected(request.error());
   const FilesOptions* const options = &request->files;
@@ -304,24 +311,12 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   return plans;
 }
 
-// Without files, what is only about files would change nothing: an option is obeyed or refused.
-Status refuse_words_about_files(const PlanArguments& arguments) {
-  for (const char* name : {"--output", "--format", "--record", "--key", "--temporary-directory",
-                           "--parallel", "--reverse", "--unique", "--stable", "--merge", "--top",
-                           "--compress-temporaries", "--pool"}) {
-    if (arguments.parser.given(name)) {
-      return misuse(fmt::format("plan with {} for no file", name), "--size",
-                    "the size, -S, --inputs, --outputs and --device alone");
-    }
-  }
-  return {};
-}
-
 Result<Plans> plan_size(const PlanArguments& arguments) {
   if (!arguments.inputs.empty()) {
     return misuse("plan for a file and for a size at once", "--size", "one of the two");
   }
-  if (auto fine = refuse_words_about_files(arguments); !fine) return std::unexpected(fine.error());
+  if (auto obeyed = arguments.parser.refuse_outside(modes::plans_size); !obeyed)
+    return std::unexpected(obeyed.error());
   auto bytes = parse_size("--size", arguments.size, 0);
   if (!bytes) return std::unexpected(bytes.error());
   auto memory_bytes = memory_bytes_of(arguments);
@@ -574,19 +569,25 @@ Command add_plan(Parser& program) {
                 "  penstock plan --size 64T --inputs 8000 -S 8G --device hdd   a merge\n"
                 "  penstock plan --size 1T --inputs 3 --outputs 100 -S 4G --device array24");
   add_sort_words(parser, a);
-  parser.add_option("--size", a.size, "bytes of an input that need not exist");
+  constexpr unsigned files = modes::plan | modes::merging;
+  parser.add_option("--size", a.size, "bytes of an input that need not exist")
+      .in(modes::plan_of_size);
   parser
       .add_option("--inputs", a.inputs_wanted,
                   "with --size: so many files are merged; 0: the data come from memory")
-      .within(0u, streams_max);
+      .within(0u, streams_max)
+      .in(modes::plan_of_size);
   parser
       .add_option("--outputs", a.outputs_wanted,
                   "with --size: to so many files; 0: the data go to memory")
-      .within(0u, streams_max);
-  parser.add_flag("--json", a.json, "print the plan as JSON");
-  parser.add_flag("--verbose", a.verbose,
-                  "of files also what the theory of bowties makes of the device: schedules, runs, "
-                  "switches");
+      .within(0u, streams_max)
+      .in(modes::plan_of_size);
+  parser.add_flag("--json", a.json, "print the plan as JSON").in(files | modes::plan_of_size);
+  parser
+      .add_flag("--verbose", a.verbose,
+                "of files also what the theory of bowties makes of the device: schedules, runs, "
+                "switches")
+      .in(files | modes::plan_of_size);
   return {parser, [arguments] { return run(*arguments); }};
 }
 

@@ -19,8 +19,10 @@
 #include "api/options.h"
 #include "base/misuse.h"
 #include "base/printable.h"
+#include "cli/common/binary_input.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/modes.h"
 #include "cli/common/output_words.h"
 #include "cli/common/print.h"
 #include "cli/common/progress_line.h"
@@ -56,49 +58,36 @@ struct SortArguments : SortWords {
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
 };
 
-// What the parser cannot see: options that contradict each other.
+// The modes of a sort of items obey all options that were given.
+Status check_modes(const Parser& parser, const SortArguments& arguments) {
+  const unsigned also = arguments.is_program ? modes::as_gnu : 0;
+  const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
+                                              {arguments.debug, &modes::keys_are_shown},
+                                              {arguments.merge_only, &modes::merges}};
+  for (const auto& [chosen, mode] : all) {
+    if (!chosen) continue;
+    if (Status obeyed = parser.refuse_outside(*mode, also); !obeyed) return obeyed;
+  }
+  return {};
+}
+
+// Values that contradict each other.
 Status validate(const SortArguments& arguments) {
   if (arguments.checks()) {
-    if (arguments.output != "-")
-      return misuse("check and write an output", "-o", "-c alone, or -o alone");
-    if (!arguments.compressed.empty())
-      return misuse("compress what a check does not write", "-Z", "-c without -Z");
     if (arguments.inputs.size() > 1) {
       return misuse("check more than one file", arguments.inputs[1], "one run for each file");
     }
     if (arguments.check_quietly && !arguments.check.empty()) {
       return misuse("check both ways at once", "-c -C", "one of the two");
     }
-    if (arguments.top) return misuse("check the first items alone", "--top", "-c without --top");
-    if (arguments.resume) return misuse("resume a check", "--resume", "-c without --resume");
-    if (!arguments.device.empty()) return misuse("plan a check", "--device", "-c without --device");
     bool known = arguments.check.empty() || arguments.check == "true" ||
                  arguments.check == "diagnose-first" || arguments.quiet();
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
-    if (arguments.json || !arguments.stats_path.empty() || !arguments.report_path.empty()) {
-      return misuse("tell statistics of a check",
-                    arguments.json                 ? "--json"
-                    : arguments.stats_path.empty() ? "--report"
-                                                   : "--stats",
-                    "penstock check --json");
-    }
-  }
-  if (arguments.debug) {
-    const char* const beside = arguments.checks()                      ? "-c"
-                               : arguments.output != "-"               ? "-o"
-                               : arguments.format.text.rows()          ? "--csv"
-                               : arguments.format.name != "lines"      ? "--format"
-                               : !arguments.format.text.header.empty() ? "--header"
-                                                                       : nullptr;
-    if (beside != nullptr)
-      return misuse("show keys with this option", std::string("--debug ") + beside,
-                    "--debug alone");
   }
   if (arguments.resume && !arguments.output_rules.sync)
     return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
                   "one of the two");
-  if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO &&
-      !arguments.checks()) {
+  if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO) {
     return misuse("print statistics between the output's lines", "--json",
                   "-o FILE, or --stats FILE");
   }
@@ -174,10 +163,10 @@ int sort(const SortArguments& arguments, SortRequest& request) {
     ProgressLine line(arguments.telling);
     if (const std::string notice = memory_notice(arguments); !notice.empty())
       line.tell("sort", notice);
-    // A script has no use for a guess.
-    if (line.wanted()) {
-      if (const std::string notice = binary_notice(arguments); !notice.empty())
-        line.tell("sort", notice);
+    for (const std::string& notice :
+         {binary_notice(options.inputs, options.items, options.source),
+          uncompressed_notice(arguments.compressed, arguments.output)}) {
+      if (!notice.empty()) line.tell("sort", notice);
     }
     options.notice = [&](const std::string& text) { line.tell("sort", text); };
     if (line.wanted()) options.progress = [&](const FilesProgress& now) { line.show(now); };
@@ -230,8 +219,10 @@ Status show_keys(const SortArguments& arguments, SortRequest& request) {
   return {};
 }
 
-int run(SortArguments& arguments) {
+int run(const Parser& parser, SortArguments& arguments) {
   if (arguments.is_program) be_gnu_sort(arguments);
+  if (Status obeyed = check_modes(parser, arguments); !obeyed)
+    return report("sort", obeyed.error());
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
@@ -266,39 +257,55 @@ Command declare_sort(Parser parser, bool is_program) {
   add_output_words(parser, a.output_rules);
   parser.group("What is done and told");
   add_telling_words(parser, a.telling);
+  constexpr unsigned told = modes::items | modes::keys_shown | modes::merging;
   parser
       .add_flag("-c,--check", a.check,
                 "sort nothing; tell whether the input is in order (=quiet: as -C)")
-      .value_name("HOW");
-  parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not");
+      .value_name("HOW")
+      .values_like([](const std::string& word) {
+        return word == "quiet" || word == "silent" || word == "diagnose-first";
+      })
+      .in(modes::checking | (is_program ? modes::merging : 0));
+  parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not")
+      .in(modes::checking | (is_program ? modes::merging : 0));
   parser.add_flag(
       "--resume", a.resume,
       "keep what is finished until all is, and go on with what an earlier run of the same "
       "command has kept");
-  parser.add_option("--stats", a.stats_path,
-                    "write the plan and what happened to this file, as JSON");
-  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)");
-  parser.add_flag(
-      "--debug", a.debug,
-      "lines: show each with its keys underlined, and tell what is remarkable of the keys");
-  parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)");
+  parser
+      .add_option("--stats", a.stats_path, "write the plan and what happened to this file, as JSON")
+      .in(told);
+  parser.add_option("--report", a.report_path, "the same as a page (HTML, complete in itself)")
+      .in(told);
+  parser
+      .add_flag("--debug", a.debug,
+                "lines: show each with its keys underlined, and tell what is remarkable of the "
+                "keys")
+      .in(modes::keys_shown | modes::merging);
+  parser.add_flag("--json", a.json, "print the plan and what happened, as JSON (needs -o FILE)")
+      .in(modes::items | modes::merging);
   if (!is_program) {
+    constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
     parser.group("Tables");
-    parser.add_option(
-        "--by", a.package.by,
-        "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
-        "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv every byte of a field stays, and "
-        "columns are text, or with COLUMN:n numbers; by the Python package penstock, with -o, -S, "
-        "-T, --parallel and --top");
-    parser.add_option("--engine", a.package.engine,
-                      "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
-                      "machine, by the Python package; -o "
-                      "is the folder of the parts, -S the memory of a task");
+    parser
+        .add_option(
+            "--by", a.package.by,
+            "the inputs are tables (x.parquet, x.arrow, x.csv), and sorted by these columns: "
+            "COLUMN[:desc][:nulls-first][,...]; from x.csv to x.csv every byte of a field stays, "
+            "and columns are text, or with COLUMN:n numbers; by the Python package penstock, with "
+            "-o, -S, -T, --parallel and --top")
+        .in(packages);
+    parser
+        .add_option("--engine", a.package.engine,
+                    "local, or ray: on a cluster of Ray (RAY_ADDRESS), or, without one, on this "
+                    "machine, by the Python package; -o "
+                    "is the folder of the parts, -S the memory of a task")
+        .in(packages | modes::items);
   }
   return {parser, [arguments, parser] {
             return arguments->package.any()
                        ? sort_by_package(parser, *arguments, arguments->package)
-                       : run(*arguments);
+                       : run(parser, *arguments);
           }};
 }
 

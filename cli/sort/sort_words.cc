@@ -1,19 +1,22 @@
 #include "cli/sort/sort_words.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cerrno>
 #include <charconv>
-#include <filesystem>
 #include <memory>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/misuse.h"
+#include "cli/common/binary_input.h"
+#include "cli/common/modes.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
+#include "file/file.h"
 #include "files/file_run.h"
 #include "os/limits.h"
 #include "pool/pool.h"
@@ -75,49 +78,70 @@ SortWords::SortWords()
     : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
 
 void add_memory_words(Parser& parser, MemoryWords& words) {
-  parser.add_option(
-      "-S,--buffer-size", words.memory,
-      "memory that the program may use, all told (default 1G, or half of the memory if less)");
-  parser.add_option(
-      "-T,--temporary-directory", words.temp_directories,
-      "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
-      "that is memory, /var/tmp or the output's folder)");
+  constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
+  parser
+      .add_option(
+          "-S,--buffer-size", words.memory,
+          "memory that the program may use, all told (default 1G, or half of the memory if less)")
+      .in(modes::sorts | modes::checking | modes::plan_of_size | packages);
+  parser
+      .add_option(
+          "-T,--temporary-directory", words.temp_directories,
+          "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
+          "that is memory, /var/tmp or the output's folder)")
+      .in(modes::sorts | packages | modes::as_gnu);
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {
-  parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input");
+  constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
+  // A merge has threads, temporaries and pools of its own.
+  constexpr unsigned sorts_alone = modes::sorts & ~modes::merging;
+  parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input")
+      .in(modes::sorts | modes::checking | packages);
   parser.group("Input and output");
-  parser.add_option("-o,--output", words.output,
-                    "where the result goes; may be an input (default: standard output)");
+  parser
+      .add_option("-o,--output", words.output,
+                  "where the result goes; may be an input (default: standard output)")
+      .in((modes::sorts & ~modes::keys_shown) | packages);
   add_format_options(parser, words.format);
   add_text_words(parser, words.format.text, true);
-  parser.add_flag("-r,--reverse", words.descending, "descending order");
-  parser.add_flag("-u,--unique", words.unique,
-                  "only the first of items with equal keys; with -c: equal keys are disorder");
-  parser.add_flag("-s,--stable", words.stable, "items with equal keys keep their order");
-  parser.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them");
+  parser.add_flag("-r,--reverse", words.descending, "descending order").in(modes::all_items);
+  parser
+      .add_flag("-u,--unique", words.unique,
+                "only the first of items with equal keys; with -c: equal keys are disorder")
+      .in(modes::sorts | modes::checking);
+  parser.add_flag("-s,--stable", words.stable, "items with equal keys keep their order")
+      .in(modes::sorts | modes::checking);
+  parser.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them")
+      .in(modes::sorts | modes::as_gnu);
   parser
       .add_option("--top", words.top,
                   "the first so many items of the output alone, as head -n would leave them")
-      .check(what_is_wrong_with_a_count);
+      .check(what_is_wrong_with_a_count)
+      .in(modes::sorts | modes::tables);
   parser.group("Memory and disk");
   add_memory_words(parser, words);
-  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)");
+  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)")
+      .in(sorts_alone | packages | modes::as_gnu);
   parser.group("Advanced");
   add_gnu_options(parser, words.gnu);
-  parser.add_option(
-      "--device,--profile", words.device,
-      "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
-      "(default: a short look at the disk of the temporaries)");
+  parser
+      .add_option(
+          "--device,--profile", words.device,
+          "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
+          "(default: a short look at the disk of the temporaries)")
+      .in(modes::sorts | modes::plan_of_size);
   parser
       .add_option("--compress-temporaries", words.compression,
                   "lines and records with LZ4, numbers without the bits that a block shares: auto "
                   "(where it pays on this disk), always or never (default: auto)")
-      .value_name("WHEN");
+      .value_name("WHEN")
+      .in(sorts_alone);
   parser
       .add_option("--pool", words.pool,
                   "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)")
-      .value_name("HOW");
+      .value_name("HOW")
+      .in(sorts_alone);
   add_source_words(parser, words.source);
 }
 
@@ -136,7 +160,8 @@ void add_memory_pool_word(Parser& parser, MemoryWords& words) {
       .add_option("--memory-pool", words.pool_of_memory,
                   "take -S of a budget that all runs of this user share which name it, and wait "
                   "until so much is free, first come, first served. The first says its size")
-      .value_name("NAME[:SIZE]");
+      .value_name("NAME[:SIZE]")
+      .in(modes::items | modes::keys_shown | modes::merging);
 }
 
 Result<std::optional<file::SharedBudget>> take_of_memory_pool(
@@ -171,22 +196,13 @@ std::string memory_notice(const MemoryWords& words) {
   return fmt::format("-S {}: here are {}, of which nine tenths are used", words.memory, amount);
 }
 
-std::string binary_notice(const SortWords& words) {
-  if (words.format.name != "lines" || words.format.text.zero) return {};
-  for (const std::string& input : words.inputs) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(input, error)) continue;
-    auto source = open_source(input, words.source);
-    if (!source) continue;
-    std::array<std::byte, 4096> head;
-    const auto bytes = (*source)->read(head);
-    if (!bytes ||
-        std::find(head.begin(), head.begin() + *bytes, std::byte{0}) == head.begin() + *bytes)
-      continue;
-    return fmt::format(
-        "{} is sorted as lines of text, and has bytes that text has not (try: --format u64 or "
-        "another one; -z for lines that end with NUL)",
-        input);
+Status check_temp_directories(const MemoryWords& words) {
+  if (words.takes_any_memory) return {};
+  for (const std::string& directory : words.temp_directories) {
+    if (auto space = file::space_of(directory); !space) return std::unexpected(space.error());
+    if (::access(directory.c_str(), W_OK | X_OK) != 0)
+      return std::unexpected(Error{ErrorCode::permission, "write to this directory", directory,
+                                   errno, "-T with a directory that you may write to"});
   }
   return {};
 }
@@ -202,8 +218,12 @@ Result<SortRequest> sort_request(const SortWords& words) {
     if (!names) return std::unexpected(names.error());
     inputs = std::move(*names);
   }
+  if (Status usable = check_temp_directories(words); !usable)
+    return std::unexpected(usable.error());
   auto items = words.format.items(words.descending);
   if (!items) return std::unexpected(items.error());
+  if (Status lines = refuse_binary(inputs, *items, words.source); !lines)
+    return std::unexpected(lines.error());
   if (!words.gnu.random_source.empty()) {
     auto seed = random_seed_from(words.gnu.random_source);
     if (!seed) return std::unexpected(seed.error());

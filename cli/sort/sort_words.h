@@ -27,6 +27,8 @@ struct MemoryWords {
 void add_memory_words(Parser& parser, MemoryWords& words);
 // -S in bytes: of more than there is, what can be had.
 Result<uint64_t> memory_bytes_of(const MemoryWords& words);
+// Errors: a folder of -T is not there, or cannot be written to. (GNU sort looks when it needs one: under its name nothing does.)
+Status check_temp_directories(const MemoryWords& words);
 void add_memory_pool_word(Parser& parser, MemoryWords& words);
 // Waits for `bytes` of the pool that was named. Nothing: none was.
 Result<std::optional<file::SharedBudget>> take_of_memory_pool(
@@ -64,7 +66,5 @@ struct SortRequest {
   SortFilesOptions sort;
 };
 Result<SortRequest> sort_request(const SortWords& words);
-// What is told where files that are sorted as lines look as if they were numbers or records; nothing otherwise.
-std::string binary_notice(const SortWords& words);
 
 }  // namespace penstock::cli

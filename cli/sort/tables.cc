@@ -2,49 +2,16 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 
 #include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/modes.h"
 
 namespace penstock::cli {
 namespace {
-
-// What tables have on one machine.
-constexpr std::array<std::string_view, 8> of_tables = {
-    "--by",       "FILE",  "--output", "--buffer-size", "--temporary-directory",
-    "--parallel", "--top", "--engine"};
-// What items have on a cluster (beside keys and the like, which are in their format), and tables.
-constexpr std::array<std::string_view, 24> of_cluster = {"--by",
-                                                         "FILE",
-                                                         "--output",
-                                                         "--buffer-size",
-                                                         "--temporary-directory",
-                                                         "--parallel",
-                                                         "--engine",
-                                                         "--format",
-                                                         "--record",
-                                                         "--dtype",
-                                                         "--key",
-                                                         "--field-separator",
-                                                         "--csv",
-                                                         "--tsv",
-                                                         "--header",
-                                                         "--zero-terminated",
-                                                         "--reverse",
-                                                         "--numeric-sort",
-                                                         "--stable",
-                                                         "--ignore-case",
-                                                         "--sort",
-                                                         "--general-numeric-sort",
-                                                         "--ignore-leading-blanks",
-                                                         "--dictionary-order"};
 
 // What the package's program does not say of itself.
 constexpr const char* program = R"python(
@@ -94,19 +61,10 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   if (!cluster && package.engine != "local")
     return report(
         "sort", misuse("sort by this engine", "--engine " + package.engine, "local, ray").error());
-  const std::span<const std::string_view> taken =
-      cluster ? std::span<const std::string_view>(of_cluster) : of_tables;
-  const std::vector<std::string> given = parser.given_options();
-  for (const std::string& option : given) {
-    if (std::ranges::find(taken, option) != taken.end()) continue;
-    return report("sort",
-                  cluster ? misuse("sort on a cluster with this option", "--engine ray " + option,
-                                   "formats, keys, -o, -S, -T and --parallel")
-                                .error()
-                          : misuse("sort tables with this option", "--by " + option,
-                                   "--by with -o, -S, -T, --parallel and --top")
-                                .error());
-  }
+  const Mode& mode = !cluster             ? modes::sorts_tables
+                     : package.by.empty() ? modes::sorts_on_cluster
+                                          : modes::sorts_tables_on_cluster;
+  if (Status obeyed = parser.refuse_outside(mode); !obeyed) return report("sort", obeyed.error());
   if (words.inputs.empty() || words.output == "-") {
     return report("sort", cluster ? misuse("sort from or to a pipe on a cluster", "--engine ray",
                                            "penstock sort --engine ray FILE... -o FOLDER")
@@ -124,19 +82,12 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   for (const std::string& keys : package.by) add("--by", keys);
   add("--output", words.output);
   // A cluster has other memory, and other processors.
-  auto is_given = [&](const char* option) {
-    return std::ranges::find(given, option) != given.end();
-  };
-  if (!cluster || is_given("--buffer-size")) add("--buffer-size", std::to_string(*memory));
-  if (!cluster || is_given("--parallel")) add("--parallel", std::to_string(words.threads));
+  if (!cluster || parser.given("--buffer-size")) add("--buffer-size", std::to_string(*memory));
+  if (!cluster || parser.given("--parallel")) add("--parallel", std::to_string(words.threads));
   if (cluster) {
     add("--engine", package.engine);
     const auto items = words.format.items(words.descending);
     if (!items) return report("sort", items.error());
-    if (items->locale)
-      return report(
-          "sort",
-          misuse("order text as a locale does on a cluster", "--locale", "no --locale").error());
     add("--items", json_of(*items));
   }
   for (const std::string& folder : words.temp_directories) add("--temporary-directory", folder);

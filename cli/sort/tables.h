@@ -17,7 +17,7 @@ struct PackageWords {
   bool any() const { return !by.empty() || engine != "local"; }
 };
 
-// Replaces the program by Python's, or says what is missing. Of the options those that the package has may be given.
+// Replaces the program by Python's, or says what is missing.
 int sort_by_package(const Parser& parser, const SortWords& words, const PackageWords& package);
 
 }  // namespace penstock::cli

@@ -114,14 +114,9 @@ int run_trace(const TraceArguments& arguments) {
 
 }  // namespace
 
-std::vector<std::string> mark_traced_program(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  if (words.empty() || words.front() != "trace") return words;
-  constexpr std::array<std::string_view, 6> with_value = {"-o", "--output", "--backend",
-                                                          "-p", "--pid",    "--ring"};
-  for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i] == "--") break;
-    if (std::ranges::find(with_value, words[i]) != with_value.end()) {
+std::vector<std::string> mark_traced_program(std::vector<std::string> words, const Parser& trace) {
+  for (size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
+    if (trace.takes_next_word(words[i])) {
       ++i;
     } else if (!words[i].starts_with('-')) {
       words.insert(words.begin() + static_cast<ptrdiff_t>(i), "--");
