@@ -51,6 +51,7 @@ struct Diagnosis {
   std::vector<Section> sections;
   std::vector<Choice> choices;
   std::vector<std::string> advice;
+  bool blocks_move = true;  // by some mechanism, without which no stream opens
 };
 
 std::string readable(uint64_t bytes) {
@@ -197,15 +198,28 @@ std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_bloc
 }
 
 void choose_pool(const char* key, const char* what, pool::Use use, size_t block_bytes,
-                 Diagnosis& diagnosis) {
+                 const std::vector<pool::MechanismReport>& reports, Diagnosis& diagnosis) {
   const pool::Mechanism chosen = pool::preferred(use, block_bytes);
-  diagnosis.choices.push_back({key, what, pool::name_of(chosen),
-                               why_chosen(use, chosen, block_bytes < os::huge_page_bytes)});
+  const bool works = std::ranges::any_of(reports, [&](const pool::MechanismReport& report) {
+    return report.mechanism == chosen && report.works;
+  });
+  const bool mremap_works = std::ranges::any_of(reports, [](const pool::MechanismReport& report) {
+    return report.mechanism == pool::Mechanism::mremap && report.works;
+  });
+  if (!works) {
+    diagnosis.choices.push_back({key, what, "none", "no mechanism works here"});
+  } else if (!mremap_works && block_bytes >= os::huge_page_bytes) {
+    diagnosis.choices.push_back({key, what, pool::name_of(chosen), "mremap does not work here"});
+  } else {
+    diagnosis.choices.push_back({key, what, pool::name_of(chosen),
+                                 why_chosen(use, chosen, block_bytes < os::huge_page_bytes)});
+  }
 }
 
 void examine_pools(const os::Limits& limits, Diagnosis& diagnosis) {
   Section section{"mechanisms", "How blocks of memory move", {}};
-  for (const pool::MechanismReport& report : pool::probe()) {
+  const std::vector<pool::MechanismReport> reports = pool::probe();
+  for (const pool::MechanismReport& report : reports) {
     section.facts.push_back(
         ability_fact(pool::name_of(report.mechanism), pool::name_of(report.mechanism), report.works,
                      report.works ? pool::name_of(report.pages) : report.detail));
@@ -225,11 +239,13 @@ void examine_pools(const os::Limits& limits, Diagnosis& diagnosis) {
   }
   diagnosis.sections.push_back(std::move(section));
   constexpr size_t small_block_bytes = 64 * KiB;
-  choose_pool("sort_pool", "large blocks of a sort", pool::Use::same_thread, 2 * MiB, diagnosis);
-  choose_pool("small_block_pool", "small blocks (up to 256 KiB)", pool::Use::same_thread,
-              small_block_bytes, diagnosis);
-  choose_pool("pipe_pool", "blocks between threads", pool::Use::between_threads, 2 * MiB,
+  choose_pool("sort_pool", "large blocks of a sort", pool::Use::same_thread, 2 * MiB, reports,
               diagnosis);
+  choose_pool("small_block_pool", "small blocks (up to 256 KiB)", pool::Use::same_thread,
+              small_block_bytes, reports, diagnosis);
+  choose_pool("pipe_pool", "blocks between threads", pool::Use::between_threads, 2 * MiB, reports,
+              diagnosis);
+  diagnosis.blocks_move = std::ranges::any_of(reports, &pool::MechanismReport::works);
 }
 
 void examine_uring(const os::Limits& limits, Section& section, Diagnosis& diagnosis) {
@@ -264,7 +280,10 @@ void examine_directory(const std::string& directory, Section& section, Diagnosis
     diagnosis.advice.push_back("choose a folder that can be used: -T DIR");
     return;
   }
-  section.facts.push_back(bytes_fact("free_bytes", "free there", space->free_bytes));
+  section.facts.push_back(size_fact("free_bytes", "free there",
+                                    space->free_bytes == file::unknown_free_bytes
+                                        ? std::nullopt
+                                        : std::optional(space->free_bytes)));
   auto temporary = file::File::create_temporary(directory);
   bool direct = temporary && temporary->caching() == file::Caching::direct;
   section.facts.push_back(ability_fact("direct", "direct I/O there", direct,
@@ -299,6 +318,7 @@ void print_json(const Diagnosis& diagnosis) {
     object["chosen"][choice.key] = {{"choice", choice.chosen}, {"why", choice.why}};
   }
   object["advice"] = diagnosis.advice;
+  object["works"] = diagnosis.blocks_move;
   print("{}\n", object.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -319,6 +339,13 @@ void print_text(const Diagnosis& diagnosis) {
   print("Chosen\n");
   for (const Choice& choice : diagnosis.choices) {
     print("  {:<{}}{}: {}\n", choice.what, width, choice.chosen, choice.why);
+  }
+  if (!diagnosis.blocks_move) {
+    print(
+        "\nPenstock does not work here\n"
+        "  No mechanism moves blocks of memory: this kernel or sandbox refuses mremap(), and\n"
+        "  memfd_create() or mmap() of what it gives, or madvise(). See above what it said.\n");
+    return;
   }
   print("\nTo go faster\n");
   for (const std::string& advice : diagnosis.advice) print("  {}\n", advice);
@@ -341,7 +368,7 @@ Command add_doctor(Parser& program) {
   return {parser, [arguments] {
             Diagnosis diagnosis = examine(arguments->directory);
             arguments->json ? print_json(diagnosis) : print_text(diagnosis);
-            return exit_ok;
+            return diagnosis.blocks_move ? exit_ok : exit_incomplete;
           }};
 }
 

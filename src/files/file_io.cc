@@ -13,7 +13,7 @@ pool::Mechanism mechanism_of(const FilesOptions& options, size_t block_bytes,
                              uint64_t total_bytes) {
   if (options.mechanism != pool::Mechanism::automatic) return options.mechanism;
   // One block moves there and back: to find out what moves blocks fastest takes longer.
-  if (total_bytes <= block_bytes) return pool::Mechanism::mremap;
+  if (total_bytes <= block_bytes) return pool::mremap_or_shared();
   return pool::preferred(pool::Use::same_thread, block_bytes);
 }
 

@@ -12,7 +12,8 @@ namespace penstock::os {
 // parent's memory) or take from the child (other memory may lie by now where excluded memory was).
 //
 // A generation is the number of an address space among those that its ancestors had. A child of
-// fork() or clone() has one of its own, also where no handler of pthread_atfork() ran. A child that
+// fork() or clone() has one of its own, also where no handler of pthread_atfork() ran (unless the
+// system lacks MADV_WIPEONFORK, as gVisor does: then a child of fork() alone). A child that
 // shares its parent's memory (vfork, CLONE_VM) has the parent's: what it does there is done to the
 // parent, as by one of its threads.
 //
@@ -20,7 +21,7 @@ namespace penstock::os {
 class Generation {
  public:
   Generation() = default;  // of nobody: never past
-  // False where the system has no page to tell generations by; Reservation::reserve() says so.
+  // False where the system has no memory to tell generations by; Reservation::reserve() says so.
   explicit operator bool() const noexcept { return number_ != 0; }
   static Generation now() noexcept;
   // Whether this process was forked, once or several times, off the one in which now() gave this.

@@ -1,7 +1,11 @@
 // A page that the kernel empties in every child that gets a copy of it (MADV_WIPEONFORK) holds the
 // number of the address space. Who finds it empty numbers its address space: one more than any
 // ancestor's, for the last number given is copied to children like other memory.
+//
+// Where the system has no such page (gVisor), a handler of pthread_atfork() empties an ordinary word in
+// the child. Children of a bare clone() are not told apart there.
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -19,22 +23,27 @@ using Word = std::atomic<uint64_t>;
 std::atomic<Word*> wiped_word = nullptr;  // never unmapped
 std::atomic<uint64_t> last_number = 0;
 
+Word word_without_page = 0;
+
+// A second registration, by a thread that was as fast, does no harm.
+Word* make_word_without_page() noexcept {
+  const auto empty = [] { word_without_page.store(0, std::memory_order_relaxed); };
+  return pthread_atfork(nullptr, nullptr, empty) == 0 ? &word_without_page : nullptr;
+}
+
 Word* make_wiped_word() noexcept {
   const KeepErrno keep;
-  Word* word = nullptr;
   void* const page =
       mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page != MAP_FAILED) {
-    const bool wiped = madvise(page, page_bytes, MADV_WIPEONFORK) == 0;
-    // acq_rel: whoever sees the page sees it as it was made.
-    if (wiped &&
-        wiped_word.compare_exchange_strong(word, new (page) Word(0), std::memory_order_acq_rel)) {
-      word = static_cast<Word*>(page);
-    } else {
-      munmap(page, page_bytes);  // another thread was first, and `word` is its page
-    }
-  }
-  return word;
+  const bool wiped = page != MAP_FAILED && madvise(page, page_bytes, MADV_WIPEONFORK) == 0;
+  Word* const made = wiped ? new (page) Word(0) : make_word_without_page();
+  Word* word = nullptr;
+  // acq_rel: whoever sees the word sees it as it was made. On failure another thread was first, and
+  // `word` is its own.
+  const bool first =
+      made != nullptr && wiped_word.compare_exchange_strong(word, made, std::memory_order_acq_rel);
+  if (page != MAP_FAILED && !(first && wiped)) munmap(page, page_bytes);
+  return first ? made : word;
 }
 
 }  // namespace

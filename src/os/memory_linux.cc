@@ -56,13 +56,13 @@ int advise(std::byte* address, size_t bytes, int advice) {
   return errno_of([&] { return madvise(address, bytes, advice); });
 }
 
-// At the limit of mappings (vm.max_map_count) the kernel refuses what would cut one in two. Then
-// the addresses stay ours for good, and cost nothing: what lies there is given back.
+// At the limit of mappings (vm.max_map_count) the kernel refuses what would cut one in two, and a
+// sandbox may refuse all. Then the addresses stay ours for good, and cost nothing: what lies there is
+// given back.
 void unmap(std::byte* address, uint64_t bytes) {
   if (bytes == 0) return;
-  const int error = errno_of([&] { return munmap(address, bytes); });
-  PENSTOCK_CHECK(error == 0 || error == ENOMEM, "a reservation of our own cannot be given back");
-  if (error != 0) (void)advise(address, bytes, MADV_DONTNEED);
+  if (errno_of([&] { return munmap(address, bytes); }) != 0)
+    (void)advise(address, bytes, MADV_DONTNEED);
 }
 
 int protection_of(Protection access) {
@@ -96,14 +96,18 @@ Result<Reservation> Reservation::reserve(uint64_t bytes, size_t alignment) {
   if (Status usable = check_page_bytes(kernel_page_bytes); !usable)
     return std::unexpected(std::move(usable.error()));
   const Generation now = Generation::now();
-  if (!now)
-    return failure(ErrorCode::out_of_memory, attempted, {},
-                   "memory for a page that children do not get (MADV_WIPEONFORK)");
+  if (!now) return failure(ErrorCode::out_of_memory, attempted, {}, "more memory for this process");
   bytes = penstock::round_up(bytes, page_bytes);
   const uint64_t slack = alignment > page_bytes ? alignment : 0;
   void* mapped = mmap(nullptr, bytes + slack, PROT_NONE, reserve_flags, -1, 0);
-  if (mapped == MAP_FAILED)
-    return system_error(errno, attempted, {}, "a smaller range, or a higher limit (ulimit -v)");
+  // EAGAIN: mlockall(MCL_FUTURE) locks reserved addresses, too.
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    return system_error(error, attempted, {},
+                        error == EAGAIN ? "a higher limit on locked memory (ulimit -l), or no "
+                                          "mlockall(MCL_FUTURE)"
+                                        : "a smaller range, or a higher limit (ulimit -v)");
+  }
   auto* first = static_cast<std::byte*>(mapped);
   std::byte* begin = slack == 0 ? first : penstock::round_up(first, alignment);
   unmap(first, static_cast<uint64_t>(begin - first));
@@ -147,7 +151,12 @@ int commit(std::byte* address, size_t bytes) {
 
 int decommit(std::byte* address, size_t bytes) {
   const int error = map_fixed(address, bytes, PROT_NONE, reserve_flags);
-  if (error != ENOMEM) return error;
+  if (error == 0) return 0;
+  if (error != ENOMEM) {
+    // A sandbox that refuses such mappings. (A view of a file keeps its mapping, out of reach.)
+    const int hidden = protect(address, bytes, Protection::none);
+    return hidden == 0 ? discard(address, bytes) : error;
+  }
   // The kernel lets a process have one mapping more than vm.max_map_count, and then refuses every
   // mmap(), the ones too that would give mappings back. It does not refuse munmap(), after which
   // the reservation can be put back; unless another thread takes the place or the mapping between

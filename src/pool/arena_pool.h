@@ -71,6 +71,10 @@ class ArenaPool : public Pool {
   std::unique_ptr<Place[]> place_;
 };
 
+// 0, or the errno with which this system refuses to move pages by mremap() (gVisor, sandboxes): tried
+// once for the process.
+int mremap_error();
+
 // Whether blocks of this size are to be made of huge pages.
 bool wants_huge_pages(const PoolOptions& options);
 

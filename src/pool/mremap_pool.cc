@@ -31,6 +31,11 @@ class MremapPool final : public ArenaPool {
       : ArenaPool(options, pages, std::move(arena)), sparse_(options.sparse) {}
 
   static Result<std::unique_ptr<Pool>> open(const PoolOptions& options) {
+    if (const int error = mremap_error()) {
+      return failure(ErrorCode::unsupported,
+                     std::string("move blocks by mremap(): ") + std::strerror(error), "mremap pool",
+                     "another mechanism, or a sandbox that allows mremap()");
+    }
     auto arena = reserve_arena(options);
     if (!arena) return std::unexpected(arena.error());
     const bool huge = wants_huge_pages(options);
@@ -110,6 +115,17 @@ class MremapPool final : public ArenaPool {
 };
 
 }  // namespace
+
+int mremap_error() {
+  static const int error = [] {
+    auto pages = os::Reservation::reserve(2 * os::page_bytes, os::page_bytes);
+    if (!pages) return 0;  // the pool says what is wrong
+    if (os::protect(pages->begin(), os::page_bytes, Protection::read_write) != 0) return 0;
+    return os::move_pages_leaving_source(pages->begin(), pages->begin() + os::page_bytes,
+                                         os::page_bytes);
+  }();
+  return error;
+}
 
 Result<std::unique_ptr<Pool>> open_mremap_pool(const PoolOptions& options) {
   return MremapPool::open(options);

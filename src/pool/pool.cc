@@ -33,7 +33,7 @@
 // threads are shared. For one thread shared would save 6 us of the 200 us that filling a block of 2
 // MiB takes, at the price of old views that stay: it is there for those who ask for it. A pool from
 // which more blocks may be out at once than there are mappings for uses uffd_move where it can,
-// whatever it costs, rather than fail.
+// whatever it costs, rather than fail. Where mremap() moves no pages (gVisor), shared serves.
 
 #include "pool/pool.h"
 
@@ -202,7 +202,16 @@ Mechanism preferred(Use use, size_t block_bytes, uint32_t blocks_max) {
     return Mechanism::uffd_move;
   if (use == Use::between_threads && block_bytes >= os::huge_page_bytes && shared_blocks_are_huge())
     return Mechanism::shared;
-  return Mechanism::mremap;
+  return mremap_or_shared();
+}
+
+Mechanism mremap_or_shared() {
+  if (mremap_error() == 0) return Mechanism::mremap;
+  static const bool shared_works = [] {
+    PageKind pages = PageKind::small;
+    return try_mechanism(Mechanism::shared, 16 * KiB, pages).has_value();
+  }();
+  return shared_works || !uffd_move_works() ? Mechanism::shared : Mechanism::uffd_move;
 }
 
 }  // namespace penstock::pool

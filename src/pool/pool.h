@@ -159,6 +159,10 @@ Status check_block_bytes(size_t block_bytes, const char* attempted, const std::s
 // mapped at once.
 Mechanism preferred(Use use, size_t block_bytes = 2 * MiB, uint32_t blocks_max = 0);
 
+// mremap, whatever the size of blocks; where the system refuses to move pages by it, shared, and where
+// it has no files in memory either, uffd_move.
+Mechanism mremap_or_shared();
+
 // Whether each mechanism works here, found by moving a block with it; and what the system said
 // where it does not.
 struct MechanismReport {

@@ -103,7 +103,8 @@ class SharedPool final : public ArenaPool {
   int go_home(BlockId, std::byte* from) noexcept override { return late_.add(from); }
 
   int show_at(BlockId block, std::byte* to) noexcept {
-    if (is_huge_[block]) return os::show_again(home(block), to, block_bytes());
+    // (Where mremap() is refused, a view is mapped as those of small pages are.)
+    if (is_huge_[block] && os::show_again(home(block), to, block_bytes()) == 0) return 0;
     const auto offset = static_cast<uint64_t>(home(block) - arena_.begin());
     const int error = file_.map(to, block_bytes(), offset, true);
     // A child that stored there would store into the parent's block. Where the system refuses that,
