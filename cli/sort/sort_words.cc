@@ -8,7 +8,6 @@
 #include <charconv>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "base/misuse.h"
@@ -74,8 +73,7 @@ const char* const sort_words_footer =
     "container.\n"
     "-S without a suffix counts KiB, as GNU sort's, all others bytes.";
 
-SortWords::SortWords()
-    : threads(std::clamp(std::thread::hardware_concurrency(), 1u, default_threads_max)) {}
+SortWords::SortWords() : threads(std::clamp(os::cores_usable(), 1u, default_threads_max)) {}
 
 void add_memory_words(Parser& parser, MemoryWords& words) {
   constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;

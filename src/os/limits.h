@@ -2,9 +2,11 @@
 
 // What this system allows and offers, as one plain struct for `penstock doctor` and for messages.
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "os/cpu.h"
 
@@ -13,7 +15,7 @@ namespace penstock::os {
 // What there is of memory. A look reads three or four files of the system.
 struct MachineMemory {
   // The tightest limit on the way from this process's memory cgroup to the root, and what is
-  // charged there; no value: there is none.
+  // charged there; no value: there is none. What is charged contains the page cache.
   std::optional<uint64_t> cgroup_bytes_max;
   std::optional<uint64_t> cgroup_bytes_now;
   uint64_t memory_bytes = 0;            // of the machine
@@ -26,7 +28,8 @@ MachineMemory machine_memory();
 // vm.overcommit_memory: 0, 1 or 2.
 std::optional<uint64_t> overcommit_memory();
 
-// Processors that this process may run on.
+// Processors that this process may run on: those of its affinity, and no more than its cgroup has time
+// for.
 uint32_t cores_usable();
 
 // A field without a value: the system does not have it, or does not tell.
@@ -55,7 +58,7 @@ struct Limits : MachineMemory {
   std::optional<uint64_t> unprivileged_userfaultfd;  // vm.unprivileged_userfaultfd: matters for
                                                      // kernel-mode faults alone
 
-  uint32_t cores_usable = 0;             // by this process's affinity
+  uint32_t cores_usable = 0;             // as cores_usable()
   CpuFeatures cpu;                       // of the machine
   CpuTier cpu_tier = CpuTier::portable;  // in use: PENSTOCK_CPU obeyed
 };
@@ -70,12 +73,32 @@ struct Mappings {
 };
 Mappings mappings();
 
+// Addresses for what has no bound that is known: `wanted`, or where this process has a limit (ulimit
+// -v) and that is more, a quarter of what the limit leaves. Threads, blocks and further streams need some.
+uint64_t addresses_for_unknown(uint64_t wanted);
+
+// open(bytes), or where there are not so many addresses, open() with what addresses_for_unknown() gives.
+template <class Open>
+auto open_with_addresses(uint64_t bytes, Open open) {
+  auto opened = open(bytes);
+  if (opened || opened.error().system_errno != ENOMEM) return opened;
+  const uint64_t fewer = addresses_for_unknown(bytes);
+  return fewer < bytes ? open(fewer) : std::move(opened);
+}
+
 // The parts that read files, with the root they read under, for tests: "" is the real one.
 struct CgroupMemory {
   std::optional<uint64_t> bytes_max;
   std::optional<uint64_t> bytes_now;
+  // Of those, pages of files that the system gives up for whoever asks for memory (inactive_file).
+  uint64_t cache_bytes = 0;
+  // What may still be asked for; no value: there is no limit.
+  std::optional<uint64_t> usable_bytes() const;
 };
 CgroupMemory cgroup_memory(const std::string& root = "");
+// The processors' time that a cgroup has (cpu.max, cpu.cfs_quota_us), in whole processors, rounded up:
+// the least on the way from this process's to the root. No value: there is no limit.
+std::optional<uint32_t> cgroup_cores(const std::string& root = "");
 // The word in brackets of "always [madvise] never".
 std::optional<std::string> chosen_word(const std::string& text);
 

@@ -12,7 +12,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/bits.h"
 #include "os/limits.h"
+#include "os/memory.h"
 #include "penstock/base.h"
 
 namespace penstock::os {
@@ -53,6 +55,16 @@ std::optional<uint64_t> process_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
+// A line "NAME NUMBER" of memory.stat.
+uint64_t stat_line(const std::string& text, std::string_view name) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(name) && line.size() > name.size() && line[name.size()] == ' ')
+      return number(std::string_view(line).substr(name.size() + 1)).value_or(0);
+  }
+  return 0;
+}
+
 // A line of /proc/meminfo in bytes.
 uint64_t memory_fact(const std::string& text, std::string_view name) {
   const size_t at = text.find(name);
@@ -63,14 +75,14 @@ uint64_t memory_fact(const std::string& text, std::string_view name) {
              : number(std::string_view(text).substr(digits)).value_or(0) * KiB;
 }
 
-// The path of this process's memory cgroup: in /proc/self/cgroup the line "0::PATH" (version 2) or
-// "N:...memory...:PATH".
+// The path of this process's cgroup: in /proc/self/cgroup the line "0::PATH" (version 2) or
+// "N:...CONTROLLER...:PATH".
 struct CgroupPath {
   bool version_2 = true;
   std::string path;
 };
 
-std::optional<CgroupPath> cgroup_path(const std::string& root) {
+std::optional<CgroupPath> cgroup_path(const std::string& root, const std::string& controller) {
   const auto text = file_text(root + "/proc/self/cgroup");
   if (!text) return std::nullopt;
   std::optional<CgroupPath> found;
@@ -81,19 +93,57 @@ std::optional<CgroupPath> cgroup_path(const std::string& root) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string path = line.substr(second + 1);
-    if (controllers.find(",memory,") != std::string::npos) return CgroupPath{false, path};
+    if (controllers.find("," + controller + ",") != std::string::npos)
+      return CgroupPath{false, path};
     if (controllers == ",,") found = CgroupPath{true, path};
   }
   return found;
+}
+
+// Calls see(folder, is version 2) for each folder from this process's cgroup up to the mount's top.
+// Inside a container the path may be the host's, and lie outside of what is mounted: then only the top
+// is there.
+template <class See>
+void for_each_cgroup(const std::string& root, const std::string& controller, See see) {
+  const auto group = cgroup_path(root, controller);
+  if (!group) return;
+  const std::string mount = root + "/sys/fs/cgroup" + (group->version_2 ? "" : "/" + controller);
+  for (std::string path = group->path;;) {
+    if (path == "/") path.clear();
+    see(mount + path, group->version_2);
+    if (path.empty()) return;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+// The processors of "QUOTA PERIOD", in microseconds; no value: no limit ("max", or -1).
+std::optional<uint32_t> cores_of(const std::string& quota_and_period) {
+  std::istringstream words(quota_and_period);
+  int64_t quota = 0, period = 0;
+  if (!(words >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;
+  const int64_t cores = std::max<int64_t>(1, quota / period + (quota % period != 0));
+  return static_cast<uint32_t>(std::min<int64_t>(cores, UINT32_MAX));
 }
 
 }  // namespace
 
 uint32_t cores_usable() {
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-    return static_cast<uint32_t>(CPU_COUNT(&cores));
-  return static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  const auto usable = sched_getaffinity(0, sizeof cores, &cores) == 0
+                          ? static_cast<uint32_t>(CPU_COUNT(&cores))
+                          : static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  return std::min(usable, cgroup_cores().value_or(usable));
+}
+
+std::optional<uint32_t> cgroup_cores(const std::string& root) {
+  std::optional<uint32_t> least;
+  for_each_cgroup(root, "cpu", [&](const std::string& folder, bool version_2) {
+    const auto text = version_2 ? file_text(folder + "/cpu.max").value_or("")
+                                : file_text(folder + "/cpu.cfs_quota_us").value_or("") + " " +
+                                      file_text(folder + "/cpu.cfs_period_us").value_or("");
+    if (const auto cores = cores_of(text)) least = std::min(*cores, least.value_or(*cores));
+  });
+  return least;
 }
 
 std::optional<std::string> chosen_word(const std::string& text) {
@@ -105,27 +155,26 @@ std::optional<std::string> chosen_word(const std::string& text) {
 
 CgroupMemory cgroup_memory(const std::string& root) {
   CgroupMemory tightest;
-  const auto group = cgroup_path(root);
-  if (!group) return tightest;
-  const std::string mount = root + (group->version_2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-  const char* const max_name = group->version_2 ? "/memory.max" : "/memory.limit_in_bytes";
-  const char* const now_name = group->version_2 ? "/memory.current" : "/memory.usage_in_bytes";
   constexpr uint64_t unlimited = uint64_t{1}
                                  << 62;  // version 1 writes "none" as a number near 2^63
-  std::string path = group->path;
-  while (true) {
-    if (path == "/") path.clear();
-    // Inside a container the path may be the host's, and lie outside of what is mounted: then only
-    // the mount's top is seen.
-    const auto bytes_max = file_number(mount + path + max_name);
-    if (bytes_max && *bytes_max < unlimited &&
-        *bytes_max < tightest.bytes_max.value_or(unlimited)) {
-      tightest.bytes_max = bytes_max;
-      tightest.bytes_now = file_number(mount + path + now_name);
-    }
-    if (path.empty()) return tightest;
-    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  }
+  for_each_cgroup(root, "memory", [&](const std::string& folder, bool version_2) {
+    const auto bytes_max =
+        file_number(folder + (version_2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    if (!bytes_max || *bytes_max >= tightest.bytes_max.value_or(unlimited)) return;
+    tightest.bytes_max = bytes_max;
+    tightest.bytes_now =
+        file_number(folder + (version_2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    tightest.cache_bytes = stat_line(file_text(folder + "/memory.stat").value_or(""),
+                                     version_2 ? "inactive_file" : "total_inactive_file");
+  });
+  return tightest;
+}
+
+std::optional<uint64_t> CgroupMemory::usable_bytes() const {
+  if (!bytes_max) return std::nullopt;
+  const uint64_t now = bytes_now.value_or(0);
+  const uint64_t kept = now - std::min(now, cache_bytes);
+  return *bytes_max - std::min(*bytes_max, kept);
 }
 
 MachineMemory machine_memory() {
@@ -142,10 +191,8 @@ MachineMemory machine_memory() {
   facts.cgroup_bytes_max = group.bytes_max;
   facts.cgroup_bytes_now = group.bytes_now;
   facts.usable_bytes = facts.memory_available_bytes;
-  if (group.bytes_max) {
-    const uint64_t charged = std::min(group.bytes_now.value_or(0), *group.bytes_max);
-    facts.usable_bytes = std::min(facts.usable_bytes, *group.bytes_max - charged);
-  }
+  facts.usable_bytes =
+      std::min(facts.usable_bytes, group.usable_bytes().value_or(facts.usable_bytes));
   return facts;
 }
 
@@ -191,6 +238,16 @@ Mappings mappings() {
   std::ifstream file("/proc/self/maps");
   for (std::string line; std::getline(file, line);) ++mappings.used;
   return mappings;
+}
+
+uint64_t addresses_for_unknown(uint64_t wanted) {
+  const auto limit = process_limit(RLIMIT_AS);
+  if (!limit) return wanted;
+  // Its first word: the pages that are mapped or reserved.
+  const uint64_t used = file_number("/proc/self/statm").value_or(0) * page_bytes;
+  constexpr uint64_t least = 16 * MiB;
+  const uint64_t share = round_down((*limit - std::min(*limit, used)) / 4, uint64_t{2} * MiB);
+  return std::min(wanted, std::max(least, share));
 }
 
 bool raise_open_files_limit() {

@@ -127,6 +127,45 @@ TEST_F(CgroupTest, ContainersThatSeeOnlyTheirTopAreUnderstood) {
   EXPECT_EQ(cgroup_memory(root_ + "/nowhere").bytes_max, std::nullopt);
 }
 
+TEST_F(CgroupTest, PageCacheThatTheSystemGivesUpIsUsable) {
+  put("/proc/self/cgroup", "0::/job\n");
+  put("/sys/fs/cgroup/job/memory.max", "1000000\n");
+  put("/sys/fs/cgroup/job/memory.current", "900000\n");
+  EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 100000u);
+  put("/sys/fs/cgroup/job/memory.stat",
+      "anon 200000\nfile 700000\nactive_file 100000\ninactive_file 600000\n");
+  EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 700000u);
+  // More cache than is charged, as two files that are read one after the other may say.
+  put("/sys/fs/cgroup/job/memory.current", "500000\n");
+  EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 1000000u);
+  put("/sys/fs/cgroup/job/memory.current", "1700000\n");
+  EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 0u);
+
+  put("/proc/self/cgroup", "4:memory:/job\n0::/\n");
+  put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "1000000\n");
+  put("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "900000\n");
+  put("/sys/fs/cgroup/memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 300000\n");
+  EXPECT_EQ(cgroup_memory(root_).usable_bytes(), 400000u);
+}
+
+TEST_F(CgroupTest, CoresAreWhatTheQuotaHasTimeFor) {
+  EXPECT_EQ(cgroup_cores(root_), std::nullopt);
+  put("/proc/self/cgroup", "0::/user/job\n");
+  put("/sys/fs/cgroup/user/job/cpu.max", "max 100000\n");
+  EXPECT_EQ(cgroup_cores(root_), std::nullopt);
+  put("/sys/fs/cgroup/user/cpu.max", "250000 100000\n");
+  EXPECT_EQ(cgroup_cores(root_), 3u);
+  put("/sys/fs/cgroup/user/job/cpu.max", "10000 100000\n");
+  EXPECT_EQ(cgroup_cores(root_), 1u);
+
+  put("/proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/docker/abc\n0::/\n");
+  put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "-1\n");
+  put("/sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cores(root_), std::nullopt);
+  put("/sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "200000\n");
+  EXPECT_EQ(cgroup_cores(root_), 2u);
+}
+
 volatile sig_atomic_t access_seen;
 std::byte* page_to_open;
 void note_access(int, siginfo_t*, void* context) {
