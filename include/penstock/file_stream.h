@@ -95,7 +95,9 @@ class FileReader {
 };
 
 struct FileWriterOptions {
-  uint64_t bytes_max = TiB;          // address space to reserve: the most that can be written
+  // Address space to reserve: the most that can be written. Where a limit (ulimit -v) leaves less, a
+  // quarter of what it leaves.
+  uint64_t bytes_max = TiB;
   size_t block_bytes = 2 * MiB;      // a power of two, 4 KiB to 1 GiB
   uint32_t write_behind_blocks = 8;  // requests in flight
   uint32_t comeback_blocks = 1;      // 0 is for loops over aligned items

@@ -128,7 +128,9 @@ struct SourceStreamOptions {
   size_t block_bytes = 2 * MiB;    // a power of two, 4 KiB to 1 GiB
   uint32_t read_ahead_blocks = 2;  // full blocks that may wait for the consumer; at least 1
   uint32_t comeback_blocks = 1;    // how far the consumer may go back
-  uint64_t bytes_max = TiB;        // the most that the source may give: address space, not memory
+  // The most that the source may give: address space, not memory. Where a limit (ulimit -v) leaves less,
+  // a quarter of what it leaves.
+  uint64_t bytes_max = TiB;
   // What a consumer meets that touches data which will never come. (Beyond the end, and one block
   // of zeros behind it, is an error too; ErrorPolicy::zeros knows none.)
   ErrorPolicy policy = ErrorPolicy::stop;
@@ -210,7 +212,9 @@ struct SinkStreamOptions {
   size_t block_bytes = 2 * MiB;      // a power of two, 4 KiB to 1 GiB
   uint32_t write_behind_blocks = 2;  // full blocks that may wait for the sink; at least 1
   uint32_t comeback_blocks = 1;      // how far the producer may go back
-  uint64_t bytes_max = TiB;          // the most that can be written: address space, not memory
+  // The most that can be written: address space, not memory. Where a limit (ulimit -v) leaves less, a
+  // quarter of what it leaves.
+  uint64_t bytes_max = TiB;
   // What a producer meets that stores what the sink will never take: it failed, or the store comes
   // back too far, or lies beyond bytes_max. zeros: it goes nowhere, and finish() tells.
   ErrorPolicy policy = ErrorPolicy::zeros;

@@ -260,7 +260,7 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
       {.block_bytes = shape.in_order_block_bytes,
        .read_ahead_blocks = in_order_ahead_blocks,
        .comeback_blocks = in_order_comeback_blocks(shape),
-       .bytes_max = stream_address_bytes / (options_.inputs_in_turn ? 1 : inputs_.size()),
+       .bytes_max = stream_address_bytes() / (options_.inputs_in_turn ? 1 : inputs_.size()),
        .policy = ErrorPolicy::recover});
   if (!source_stream) {
     fail(source_stream.error());

@@ -105,7 +105,7 @@ constexpr uint64_t busy_ahead_part = 4;
 constexpr size_t in_flight_bytes = 16 * MiB;
 constexpr unsigned depth_min = 4;
 constexpr unsigned depth_max = 64;
-constexpr uint64_t unknown_input_addresses = 1 * TiB;
+constexpr uint64_t unknown_input_bytes = 1 * TiB;
 // A page of page tables: streams that do not share one can free it.
 constexpr uint64_t address_step = 2 * MiB;
 
@@ -270,9 +270,9 @@ Status Execution::open_inputs() {
 Status Execution::open_outputs() {
   uint64_t input_bytes = inputs_.size();  // a newline that each may lack
   for (const Input& input : inputs_)
-    input_bytes += input.bytes != unknown_bytes ? input.bytes : unknown_input_addresses;
-  const uint64_t usual = std::min(inputs_.empty() ? unknown_input_addresses : input_bytes,
-                                  outputs_address_bytes / std::max<size_t>(1, outputs_.size()));
+    input_bytes += input.bytes != unknown_bytes ? input.bytes : unknown_input_bytes;
+  const uint64_t usual = std::min(inputs_.empty() ? unknown_input_bytes : input_bytes,
+                                  outputs_address_bytes() / std::max<size_t>(1, outputs_.size()));
   output_files_.resize(outputs_.size());
   // Each has two descriptors, a direct and a buffered one.
   constexpr size_t outputs_without_asking = 128;

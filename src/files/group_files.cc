@@ -158,13 +158,13 @@ class Group {
 bowtie::Output Group::result_output() const {
   return {.file = &output_,
           .offset = output_.seekable() ? output_bytes_ : 0,
-          .bytes_max = bowtie::outputs_address_bytes};
+          .bytes_max = bowtie::outputs_address_bytes()};
 }
 
 bowtie::Output Group::sorted_output() const {
   return {.file = sorted_file_.get(),
           .offset = sorted_.empty() ? 0 : sorted_.back().offset + sorted_.back().bytes,
-          .bytes_max = bowtie::outputs_address_bytes};
+          .bytes_max = bowtie::outputs_address_bytes()};
 }
 
 // What decides how far the streams of a pass come back: the widest of three kinds of items; an odd
@@ -297,7 +297,7 @@ Status Group::split(const Source& source, uint32_t level) {
     for (const Stretch& bucket : buckets) {
       outputs.push_back({.file = bucket.file.get(),
                          .offset = bucket.bytes,
-                         .bytes_max = bowtie::outputs_address_bytes / buckets.size()});
+                         .bytes_max = bowtie::outputs_address_bytes() / buckets.size()});
     }
     auto status =
         pass({source.inputs.begin() + static_cast<ptrdiff_t>(at),

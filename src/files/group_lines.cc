@@ -290,7 +290,7 @@ Result<GroupFilesStats> group_lines(const GroupLinesOptions& options) {
   std::optional<BadValue> bad_value;
   if (!run.inputs().empty()) {
     status = run.pass(
-        run.inputs(), {{.file = &*output, .bytes_max = bowtie::outputs_address_bytes}},
+        run.inputs(), {{.file = &*output, .bytes_max = bowtie::outputs_address_bytes()}},
         [&](Streams& streams) -> Status {
           JoinSide lines(streams, 0, files.format, false, run.headers()[0]);
           if (auto started = lines.start(); !started) return started;

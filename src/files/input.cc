@@ -18,6 +18,7 @@ Mutex opening;
 // part of what is free, so that a program with many of them at once has some for each. (A stream takes
 // two views.)
 uint64_t addresses_to_take(uint64_t wanted) REQUIRES_LOCK(opening) {
+  // Where a limit is so low (ulimit -v), `wanted` is a part of it already.
   constexpr uint64_t least = 64 * GiB;
   constexpr uint64_t alone = 6;
   constexpr uint64_t beside_others = 32;
@@ -160,7 +161,7 @@ Result<std::shared_ptr<PieceReader>> PieceReaders::open(const Piece& piece) {
     files_.reset();
     auto reader = PieceReader::open_in_order(*piece.file, options_, shape_.block_bytes,
                                              shape_.read_ahead_blocks, shape_.comeback_blocks,
-                                             bowtie::stream_address_bytes);
+                                             bowtie::stream_address_bytes());
     if (!reader || !piece.has_header) return reader;
     const auto header = (*reader)->take_header(options_.format, piece.file->path());
     if (!header) return std::unexpected(header.error());

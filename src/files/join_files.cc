@@ -135,7 +135,7 @@ Result<JoinFilesStats> join_files(const JoinFilesOptions& options) {
       widest.record_bytes = std::max(widest.record_bytes, options.right.record_bytes) | 1;
     auto status = run.pass(
         // Products have no bound that is known before.
-        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes}},
+        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
         merge_join(files.format, options.right, options.descending, usable / 8, &stats.items),
         {.format = widest,
          .memory_bytes = usable - usable / 4,

@@ -400,7 +400,7 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   if (!run.inputs().empty()) {
     status = run.pass(
         // Products have no bound that is known before.
-        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes}},
+        run.inputs(), {{.file = &*output, .bytes_max = bowtie::stream_address_bytes()}},
         [&](Streams& streams) -> Status {
           JoinSide left(streams, run.places()[0], formats[0], false, run.headers()[0], names[0]);
           JoinSide right(streams, run.places()[1], formats[1], false, run.headers()[1], names[1]);

@@ -346,7 +346,7 @@ Status Partition::to_parts(const std::vector<bowtie::Input>& inputs, uint32_t fi
     for (uint32_t j = first; j < last; ++j) {
       result.push_back({.file = &outputs_[j],
                         .offset = written_[j].bytes,
-                        .bytes_max = bowtie::outputs_address_bytes / parts});
+                        .bytes_max = bowtie::outputs_address_bytes() / parts});
     }
     return result;
   };
@@ -372,7 +372,7 @@ Status Partition::to_groups(const std::vector<bowtie::Input>& inputs, uint64_t b
     for (uint32_t g = 0; g < groups; ++g) {
       result.push_back({.file = files[g].get(),
                         .offset = group_bytes[g],
-                        .bytes_max = bowtie::outputs_address_bytes / groups});
+                        .bytes_max = bowtie::outputs_address_bytes() / groups});
     }
     return result;
   };

@@ -12,8 +12,10 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "os/generation.h"
+#include "os/limits.h"
 #include "penstock/source.h"
 #include "penstock/stream.h"
+#include "pool/pool.h"
 
 namespace penstock {
 
@@ -107,15 +109,17 @@ class SinkStreamBody {
 
 Result<SinkStream> SinkStream::open(std::unique_ptr<Sink> sink, std::string name,
                                     const SinkStreamOptions& options) {
-  auto stream = RemapStream::open({.bytes = options.bytes_max,
-                                   .block_bytes = options.block_bytes,
-                                   .read_ahead_blocks = options.write_behind_blocks,
-                                   .producer_comeback_blocks = options.comeback_blocks,
-                                   .consumer_comeback_blocks = 0,
-                                   .policy = options.policy,
-                                   .mechanism = Mechanism::mremap,
-                                   .strict = options.strict,
-                                   .name = std::move(name)});
+  auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
+    return RemapStream::open({.bytes = bytes,
+                              .block_bytes = options.block_bytes,
+                              .read_ahead_blocks = options.write_behind_blocks,
+                              .producer_comeback_blocks = options.comeback_blocks,
+                              .consumer_comeback_blocks = 0,
+                              .policy = options.policy,
+                              .mechanism = pool::mremap_or_shared(),
+                              .strict = options.strict,
+                              .name = name});
+  });
   if (!stream) return std::unexpected(stream.error());
   auto body = std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
                                                        options.block_bytes);

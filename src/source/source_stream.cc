@@ -34,9 +34,11 @@
 #include "file/engine.h"
 #include "file/file.h"
 #include "os/generation.h"
+#include "os/limits.h"
 #include "penstock/file_stream.h"
 #include "penstock/source.h"
 #include "penstock/stream.h"
+#include "pool/pool.h"
 #include "source/in_order.h"
 
 namespace penstock {
@@ -107,17 +109,20 @@ class FileBody final : public StreamBody {
 class ThreadBody final : public StreamBody {
  public:
   static Result<std::unique_ptr<StreamBody>> open(std::unique_ptr<Source> source, std::string name,
-                                                  const SourceStreamOptions& options) {
-    auto stream = RemapStream::open({.bytes = options.bytes_max,
-                                     .block_bytes = options.block_bytes,
-                                     .read_ahead_blocks = options.read_ahead_blocks,
-                                     .producer_comeback_blocks = 0,
-                                     .consumer_comeback_blocks = options.comeback_blocks,
-                                     .policy = options.policy,
-                                     .mechanism = Mechanism::mremap,
-                                     .strict = options.strict,
-                                     .sparse = true,
-                                     .name = name});
+                                                  SourceStreamOptions options) {
+    auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
+      options.bytes_max = bytes;
+      return RemapStream::open({.bytes = bytes,
+                                .block_bytes = options.block_bytes,
+                                .read_ahead_blocks = options.read_ahead_blocks,
+                                .producer_comeback_blocks = 0,
+                                .consumer_comeback_blocks = options.comeback_blocks,
+                                .policy = options.policy,
+                                .mechanism = pool::mremap_or_shared(),
+                                .strict = options.strict,
+                                .sparse = true,
+                                .name = name});
+    });
     if (!stream) return std::unexpected(stream.error());
     auto body = std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
                                              options);
@@ -215,7 +220,7 @@ class ThreadBody final : public StreamBody {
     if (!got || *got == 0) return got;
     return failure(ErrorCode::out_of_memory,
                    fmt::format("give addresses to more than {} bytes", options_.bytes_max), name_,
-                   "a larger bytes_max");
+                   "a larger bytes_max, or a higher limit (ulimit -v)");
   }
 
   void end(uint64_t bytes, Status status) EXCLUDES_LOCK(mutex_) {

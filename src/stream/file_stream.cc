@@ -11,6 +11,7 @@
 #include "file/emulation.h"
 #include "file/injection.h"
 #include "os/generation.h"
+#include "os/limits.h"
 #include "pool/pool.h"
 #include "stream/cached_reader.h"
 #include "stream/file_reader.h"
@@ -166,10 +167,12 @@ Result<FileWriter> FileWriter::open(const std::string& path, const FileWriterOpt
         open_memory(options.block_bytes, options.write_behind_blocks + options.comeback_blocks + 2);
     if (!memory) return std::unexpected(memory.error());
     state->memory = std::move(*memory);
-    auto core = stream::FileWriterCore::open(*state->memory.io, state->file, 0,
-                                             {.bytes_max = options.bytes_max,
-                                              .comeback_blocks = options.comeback_blocks,
-                                              .policy = options.policy});
+    auto core = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
+      return stream::FileWriterCore::open(*state->memory.io, state->file, 0,
+                                          {.bytes_max = bytes,
+                                           .comeback_blocks = options.comeback_blocks,
+                                           .policy = options.policy});
+    });
     if (!core) return std::unexpected(core.error());
     state->core = std::move(*core);
     return FileWriter(std::move(state));

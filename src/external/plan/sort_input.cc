@@ -109,7 +109,7 @@ Status Look::look_at_what_comes_in_order() {
     if (!piece.in_order || !all_ended || looked_at == looks) continue;
     const uint32_t share = std::max(1u, blocks_left / (looks - looked_at));
     ++looked_at;
-    auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes / looks);
+    auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes() / looks);
     if (!ended) return std::unexpected(ended.error());
     all_ended = *ended;
     const auto held_blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);

@@ -221,7 +221,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
     if (j > 0 && !cuts.numbers.empty()) buckets[j].keys.low = cuts.numbers[j - 1];
     if (j < cuts.numbers.size()) buckets[j].keys.high = cuts.numbers[j] - 1;
     outputs.push_back({.file = buckets[j].file.get(),
-                       .bytes_max = bowtie::outputs_address_bytes / buckets.size(),
+                       .bytes_max = bowtie::outputs_address_bytes() / buckets.size(),
                        .whole_sectors = true});
   }
   ItemSum read;
