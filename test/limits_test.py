@@ -1,6 +1,7 @@
 """The limits of docs/limits.md, each at its edge and one beyond: limits_test.py PENSTOCK ROOT [TEST...]."""
 
 import contextlib
+import gzip
 import json
 import os
 import pathlib
@@ -199,6 +200,65 @@ class Threads(Case):
             run("check", "--format", "u64", self.out)
         self.refused(*words, "0", says="cannot work with no thread")
         self.refused(*words, 2**32, says="cannot read this value")
+
+    @end_to_end.unittest.skipIf(SANITIZED, "a sanitizer has threads of its own")
+    def test_few_threads_are_enough(self):
+        if os.geteuid() != 0:
+            self.skipTest("the limit is a user's: only root can become one that has no process")
+        user = 3_000_000 + os.getpid()
+        self.folder.chmod(0o777)
+
+        def few(count):
+            def limit():
+                resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
+                os.setgroups([])
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
+            return limit
+
+        # (The system's own threads for io_uring count, too.)
+        for engine, counts in (("threads", (3, 5, 9)), ("io_uring", (12,))):
+            for words in small_runs(self, memory="32M"):
+                expected = result_of(self, words)
+                for count in counts:
+                    with self.subTest(words=words, threads=count, engine=engine):
+                        environment = dict(os.environ, PENSTOCK_IO=engine)
+                        self.assertEqual(result_of(self, words, env=environment, preexec_fn=few(count)), expected)
+
+
+@end_to_end.unittest.skipIf(SANITIZED, "a sanitizer needs addresses of its own")
+class Addresses(Case):
+    def test_small_inputs_under_a_limit_of_addresses(self):
+        for words in small_runs(self, memory="64M"):
+            expected = result_of(self, words)
+            for gigabytes in (2, 8, 80):
+                with self.subTest(words=words, gigabytes=gigabytes):
+                    limit = gigabytes * 10**9
+                    self.assertEqual(result_of(self, words, preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))),
+                                     expected)
+
+
+def small_runs(case, memory):
+    """Commands over small inputs, with an output in the folder or on standard output."""
+    lines = [f"{case.random.randrange(10000)} {i}\n".encode() for i in range(5000)]
+    text = case.write("text", b"".join(lines))
+    packed = case.write("text.gz", gzip.compress(b"".join(lines), 1))
+    in_order = case.write("sorted", b"".join(sorted(lines)))
+    numbers = case.write("numbers", case.random.randbytes(40 * MIB if memory == "32M" else MIB))
+    out = ["-S", memory, "-o", case.out]
+    return (["sort", text, *out], ["sort", "--format", "u64", numbers, *out], ["sort", packed, *out], ["sort", "-n", packed, *out],
+            ["merge", in_order, in_order, *out], ["group", "--count", "--key", "1", text, *out],
+            ["partition", "--by", "hash", "--parts", "2", text, "-S", memory, "-o", f"{case.out}{{}}"],
+            ["join", in_order, in_order, "-S", memory], ["cat", packed], ["find", "77", packed], ["find", "77", text])
+
+
+def result_of(case, words, **options):
+    """What is on standard output and in the outputs, which go."""
+    done = run(*words, env={**os.environ, "LC_ALL": "C"} | options.pop("env", {}), **options)
+    outputs = {path.name: path.read_bytes() for path in sorted(case.folder.glob("out*"))}
+    for name in outputs:
+        (case.folder / name).unlink()
+    return done.stdout, outputs
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <latch>
 #include <thread>
 
 #include "base/mutex.h"
@@ -21,6 +22,8 @@ namespace penstock::file {
 namespace {
 
 constexpr unsigned workers_max = 16;
+// What is left of a limit of threads (ulimit -u, a pids cgroup) for all but the workers.
+constexpr size_t threads_left = 4;
 
 class ThreadEngine final : public EngineBase {
  public:
@@ -66,12 +69,23 @@ void ThreadEngine::served(Request& request) noexcept {
   ended_.notify_one();
 }
 
+// The rest of the run comes first: as many threads as it needs are held while workers are started,
+// and let go.
 void ThreadEngine::start_workers(unsigned count) {
+  std::latch let_go(1);
+  std::vector<std::thread> held(threads_left);
+  const bool has_some = std::ranges::all_of(held, [&](std::thread& thread) {
+    return start_thread(thread, [&let_go] { let_go.wait(); }).has_value();
+  });
   workers_.reserve(count);
-  while (workers_.size() < count) {
+  while (has_some && workers_.size() < count) {
     std::thread worker;
     if (!start_thread(worker, [this] { work(); })) break;
     workers_.push_back(std::move(worker));
+  }
+  let_go.count_down();
+  for (std::thread& thread : held) {
+    if (thread.joinable()) thread.join();
   }
 }
 

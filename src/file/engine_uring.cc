@@ -28,6 +28,7 @@
 
 #include <liburing.h>
 #include <poll.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -43,6 +44,9 @@
 namespace penstock::file {
 
 namespace {
+
+// Between two looks at what outlets served, where nothing says that it is there.
+constexpr int look_every_ms = 100;
 
 class UringEngine final : public EngineBase {
  public:
@@ -165,8 +169,11 @@ void UringEngine::reap() noexcept {
   if (pushed_ > 0) {
     std::array<pollfd, 2> either = {pollfd{ring_.ring_fd, POLLIN, 0},
                                     pollfd{any_served_.fd(), POLLIN, 0}};
-    if (io_uring_cq_ready(&ring_) == 0) (void)::poll(either.data(), either.size(), -1);
-    if (either[1].revents != 0) reap_served();
+    // A sandbox may refuse poll(), or the write() by which the event is raised.
+    const int ready =
+        io_uring_cq_ready(&ring_) != 0 ? 1 : ::poll(either.data(), either.size(), look_every_ms);
+    if (ready < 0) ::sched_yield();
+    if (ready <= 0 || either[1].revents != 0) reap_served();
     if (io_uring_peek_cqe(&ring_, &entry) != 0) return;
   }
   while (entry == nullptr && (result = io_uring_wait_cqe(&ring_, &entry)) != 0) {

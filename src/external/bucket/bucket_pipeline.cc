@@ -85,12 +85,15 @@ class Pipeline {
       std::vector<std::jthread> threads;
       auto start = [&](Status (Pipeline::*work)()) {
         threads.emplace_back();
-        check(start_thread(threads.back(), [=, this] { check((this->*work)()); }));
+        return start_thread(threads.back(), [=, this] { check((this->*work)()); });
       };
-      if (from_arena_) start(&Pipeline::write);
-      if (input_.resume != nullptr) start(&Pipeline::record);
+      if (from_arena_) check(start(&Pipeline::write));
+      if (input_.resume != nullptr) check(start(&Pipeline::record));
+      // One sorter is enough where the system has no more threads to give.
+      check(start(&Pipeline::sort));
       const auto sorters = std::min<size_t>(input_.plan.sorters, reader_.jobs().size());
-      for (size_t i = 0; i < sorters; ++i) start(&Pipeline::sort);
+      for (size_t i = 1; i < sorters && start(&Pipeline::sort); ++i) {
+      }
       check(reader_.read());
     }
     MutexLock lock(mutex_);
