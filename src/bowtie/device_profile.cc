@@ -110,10 +110,10 @@ double SwitchDelay::at(uint32_t inputs, uint32_t outputs) const {
 }
 
 Status DeviceProfile::check() const {
-  auto positive = [](double speed) { return std::isfinite(speed) && speed > 0; };
-  if (!positive(read_bytes_per_s) || !positive(write_bytes_per_s)) {
+  auto usable = [](double speed) { return speed > 0 && speed <= bowtie::believable_bytes_per_s; };
+  if (!usable(read_bytes_per_s) || !usable(write_bytes_per_s)) {
     return failure(ErrorCode::invalid_argument, "use a device profile", name,
-                   "read and write speed must be positive");
+                   "read and write speed must be positive, and below memory's (1000 GB/s)");
   }
   for (double seconds : switch_seconds.seconds()) {
     if (!std::isfinite(seconds) || seconds < 0) {

@@ -193,18 +193,25 @@ Result<double> Files::time(uint64_t runs, uint64_t ramp_runs, NextRun&& next_run
   return std::max(std::chrono::duration<double>(end - begin).count(), 1e-9);
 }
 
-// One request is a run here.
+// One request is a run here. A zone that the queue holds as a whole would be timed from one moment to the
+// same, when all of it comes back: it is scanned several times in a row.
 Result<double> Files::scan(unsigned zone, Operation operation) {
-  const uint64_t runs = zone_bytes_ / options_.request_bytes;
-  const uint64_t ramp_runs = std::min<uint64_t>(options_.depth, runs / 4);
-  if (ramp_runs == 0) {
+  const uint64_t zone_runs = zone_bytes_ / options_.request_bytes;
+  if (zone_runs < 4) {
     return failure(ErrorCode::invalid_argument, attempted, "so small a zone", "a larger --size");
   }
+  const uint64_t ramp_runs = options_.depth;
+  const uint64_t runs = round_up(std::max(zone_runs, 4 * ramp_runs), zone_runs);
   auto seconds = time(runs, ramp_runs, [&](uint64_t i) {
-    return Run{operation, zone, i * options_.request_bytes, options_.request_bytes};
+    return Run{operation, zone, i % zone_runs * options_.request_bytes, options_.request_bytes};
   });
   if (!seconds) return seconds;
-  return static_cast<double>((runs - 2 * ramp_runs) * options_.request_bytes) / *seconds;
+  const double speed =
+      static_cast<double>((runs - 2 * ramp_runs) * options_.request_bytes) / *seconds;
+  if (speed <= believable_bytes_per_s) return speed;
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("believe {:.0f} GB/s of a disk", speed / 1e9), options_.directory,
+                 "a larger --size");
 }
 
 Files::Run Files::next_run(const Pattern& pattern, Cursors& cursors, uint64_t visit) const {
