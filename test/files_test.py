@@ -142,6 +142,11 @@ class Merge(Case):
         told = json.loads(run("merge", *names, "-o", out, "-S", SMALL_MEMORY, "--json", "-T", self.temporaries).stdout)
         self.assertEqual(out.read_bytes(), b"".join(sorted(everything)))
         self.assertEqual(told["bytes"], out.stat().st_size)
+        # Nobody said what disk it is.
+        self.assertGreater(told["predicted_seconds"], 0)
+        self.assertTrue(told["device"]["assumed"])
+        told = json.loads(run("merge", *names, "-o", out, "-S", SMALL_MEMORY, "--json", "-T", self.temporaries, "--device", "hdd").stdout)
+        self.assertEqual((told["device"]["name"], told["device"]["assumed"]), ("hdd", False))
 
     def test_disorder_names_file_and_item(self):
         self.write("a", b"a\nb\n")

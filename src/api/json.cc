@@ -209,13 +209,15 @@ std::string to_json(const FileCheck& check, const std::string& file, const ItemF
 }
 
 std::string to_json(const MergeFilesStats& stats) {
-  return api::files_json("merge",
-                         {{"files", stats.planned.files},
-                          {"items", stats.items},
-                          {"bytes", stats.bytes},
-                          {"factors", stats.planned.factors},
-                          {"predicted_seconds", stats.planned.seconds}},
-                         stats);
+  return api::files_json(
+      "merge",
+      {{"files", stats.planned.files},
+       {"items", stats.items},
+       {"bytes", stats.bytes},
+       {"factors", stats.planned.factors},
+       {"predicted_seconds", stats.planned.seconds},
+       {"device", {{"name", stats.planned.device}, {"assumed", stats.planned.device_is_assumed}}}},
+      stats);
 }
 
 std::string to_json(const SliceFilesResult& result) {

@@ -61,6 +61,8 @@ class Merge {
 
 Status Merge::plan() {
   if (auto status = choose(); !status) return status;
+  planned_.device = run_.device().name;
+  planned_.device_is_assumed = options_.device == nullptr;
   if (planned_.input_bytes == 0) return {};
   if (options_.top) {
     // Where the first items lie is known when they have come.
