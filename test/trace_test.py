@@ -5,6 +5,7 @@ trace_test.py PENSTOCK [TEST...]. What is not installed is skipped.
 """
 
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -67,6 +68,41 @@ os.wait()
 """
 KNOWN = [("write", 16384 * i, 8192) for i in range(10)] + [("read", 16384 * i, 8192) for i in range(9, -1, -1)]
 
+
+# Two requests by io_submit() and one that is refused, by numbers of system calls of x86-64.
+AIO = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.argtypes = [ctypes.c_long] * 6
+fd = os.open("made", os.O_RDWR | os.O_CREAT)
+os.truncate(fd, 100000)
+context = ctypes.c_ulong(0)
+assert libc.syscall(206, 8, ctypes.addressof(context), 0, 0, 0) == 0
+memory = ctypes.create_string_buffer(8192)
+def block(operation, bytes, offset):
+    return ctypes.create_string_buffer(struct.pack("<QIiHhIQQqQII", 0, 0, 0, operation, 0, fd, ctypes.addressof(memory), bytes, offset, 0, 0, 0))
+blocks = [block(0, 4096, 8192), block(1, 1000, 500), block(0, 10, 20)]
+pointers = (ctypes.c_void_p * 3)(*map(ctypes.addressof, blocks))
+assert libc.syscall(209, context.value, 2, ctypes.addressof(pointers), 0, 0) == 2
+events = ctypes.create_string_buffer(64)
+assert libc.syscall(208, context.value, 2, 2, ctypes.addressof(events), 0) == 2
+"""
+# A child that no tracer is to have, made by clone() and by clone3().
+UNTRACED = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.argtypes = [ctypes.c_long] * 6
+untraced, chld = 0x00800000, 17
+arguments = ctypes.create_string_buffer(struct.pack("<11Q", untraced, 0, 0, 0, chld, *[0] * 6))
+for made in ("made-clone", "made-clone3"):
+    child = libc.syscall(56, untraced | chld, 0, 0, 0, 0) if made == "made-clone" else libc.syscall(435, ctypes.addressof(arguments), 88, 0, 0, 0)
+    if child == 0:
+        with open(made, "wb") as file:
+            file.write(b"x" * 100)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    assert status == 0, status
+"""
 
 # execve() and clone3() with what is no address: EFAULT.
 BAD_ADDRESSES = """
@@ -217,6 +253,44 @@ class TraceTest(unittest.TestCase):
         done = run(PROGRAM, "trace", "-o", name, "sh", "-c", f"echo > 'in {name}'", cwd=self.folder)
         self.assertNotIn("\x1b", done.stderr)
         self.assertIn(r"in \x1b[2Ja", done.stderr)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "numbers of system calls of x86-64")
+    def test_requests_of_aio_are_seen(self):
+        done = run(PROGRAM, "trace", "--backend", "ptrace", sys.executable, "-c", AIO, cwd=self.folder)
+        self.assertIn("2 requests of io_uring or AIO whose result was not seen", done.stderr)
+        self.assertEqual([(r["access"], int(r["offset"]), int(r["bytes"])) for r in requests_of(self.folder) if r["file"].endswith("/made")],
+                         [("read", 8192, 4096), ("write", 500, 1000)])
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "numbers of system calls of x86-64")
+    def test_child_that_asks_for_no_tracer_works_and_is_seen(self):
+        run(PROGRAM, "trace", "-q", "--backend", "ptrace", sys.executable, "-c", UNTRACED, cwd=self.folder)
+        made = {pathlib.Path(r["file"]).name for r in requests_of(self.folder) if r["access"] == "write"}
+        self.assertLessEqual({"made-clone", "made-clone3"}, made)
+
+    def test_program_that_cannot_be_run_ends_as_with_env(self):
+        (self.folder / "text").write_text("no program")
+        for words, code in ((["./not-there"], 127), (["./text"], 126)):
+            self.assertEqual(subprocess.run(["env", *words], cwd=self.folder, stderr=subprocess.DEVNULL).returncode, code)
+            run(PROGRAM, "trace", "--backend", "ptrace", *words, cwd=self.folder, code=code)
+        done = subprocess.Popen(["true"])
+        done.wait()
+        self.assertNotIn("attached", run(PROGRAM, "trace", "--backend", "ptrace", "-p", done.pid, cwd=self.folder, code=2).stderr)
+
+    def test_compressed_traces_and_logs_are_read(self):
+        run(PROGRAM, "trace", "-q", "sh", "-c", "echo made > made", cwd=self.folder)
+        (self.folder / "log").write_text('1700000000.0 openat(AT_FDCWD, "/data", O_RDONLY) = 3\n1700000000.1 read(3, "x"..., 100) = 100\n')
+        for name in ("run.trace", "log"):
+            plain = self.folder / name
+            (self.folder / f"{name}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+            for command in (["convert"], ["replay", "--simulate", "hdd"]):
+                self.assertEqual(run(PROGRAM, *command, f"{name}.gz", cwd=self.folder).stdout.replace(".gz", ""),
+                                 run(PROGRAM, *command, name, cwd=self.folder).stdout)
+            self.assertIn("requests", run(PROGRAM, "report", f"{name}.gz", cwd=self.folder).stdout)
+
+    def test_report_without_a_request_says_under_what(self):
+        run(PROGRAM, "trace", "-q", "sh", "-c", "echo made > made", cwd=self.folder)
+        self.assertIn("no request in this trace reads or writes a file whose path begins with made",
+                      run(PROGRAM, "report", "run.trace", "--under", "made", cwd=self.folder).stdout)
 
     def test_seeks_are_the_same_in_summary_report_and_replay(self):
         script = ("import os\n"

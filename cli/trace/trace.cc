@@ -21,6 +21,7 @@
 #include "cli/common/stop_signals.h"
 #include "cli/trace/trace_summary.h"
 #include "report/text.h"
+#include "trace/capture/backends.h"
 
 namespace penstock::cli {
 namespace {
@@ -68,6 +69,12 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
   print_summary(stderr, *converted);
 }
 
+// As shells, env and nohup say that a program is not there, or cannot be run.
+int exit_of_not_run(int error) {
+  constexpr int not_found = 127, not_run = 126;
+  return error == ENOENT ? not_found : not_run;
+}
+
 int run_trace(const TraceArguments& arguments) {
   const std::vector<std::string>& words = arguments.words;
   const auto misuse = [](std::string attempted, std::string subject) {
@@ -101,12 +108,19 @@ int run_trace(const TraceArguments& arguments) {
     stop.emplace(StopOptions{.command = "trace", .outcome = "the trace ends here"});
     options.stop = &stop->flag();
     if (!arguments.quiet) {
-      print_to(stderr, "penstock trace: attached to process {}; Ctrl-C ends the trace\n",
-               options.attach);
+      options.on_attached = [process = options.attach] {
+        print_to(stderr, "penstock trace: attached to process {}; Ctrl-C ends the trace\n",
+                 process);
+      };
     }
   }
   const auto captured = trace::capture(options);
-  if (!captured) return report("trace", captured.error());
+  if (!captured) {
+    const int code = report("trace", captured.error());
+    return captured.error().attempted == trace::run_program
+               ? exit_of_not_run(captured.error().system_errno)
+               : code;
+  }
   stop.reset();
   summarize(*captured, arguments);
   return captured->totals.exit_code;

@@ -183,8 +183,8 @@ enum class Unseen : uint8_t {
   stream_calls,         // reads and writes of pipes, sockets, terminals
   mapped_files,         // maps of files: what is touched later is not seen
   polled_rings,         // io_urings whose requests cannot be seen
-  ring_unconfirmed,     // ring requests whose result was not seen
-  ring_other,           // ring requests of kinds that move no file's bytes, or are not known
+  ring_unconfirmed,     // requests of rings or AIO (io_submit) whose result was not seen
+  ring_other,           // those of kinds that move no file's bytes, or are not known or not seen
   unknown_descriptors,  // calls on descriptors about which nothing could be learnt
   untraced_processes,   // processes that could not be followed (no backend of today has any)
   unknown_sharing,      // descriptors that may share a position with others: kcmp() was denied
@@ -262,6 +262,8 @@ struct CaptureOptions {
   int32_t attach = 0;                  // a process that runs
   // Ends the capture of an attached process, which then runs on. Looked at ten times a second.
   const std::atomic<bool>* stop = nullptr;
+  // Called once where the process to attach to is watched from now on.
+  std::function<void()> on_attached;
   // Called once where the program has ended and processes that it left run on.
   std::function<void()> on_left;
   // bpf: what lies between the kernel and us, a power of two; 0: 32 MiB.

@@ -345,6 +345,15 @@ void add_trace(Writer& page, const TraceSummary& trace, size_t index, bool alone
     page.add("<h2>{}</h2>\n", shown(base_name(trace.path), 100));
     add_trace_head(page, trace);
   }
+  if (trace.totals.requests() == 0 && !trace.under.empty()) {
+    page.add(
+        "<p class=\"empty\">No request in this trace reads or writes a file whose path begins "
+        "with {} (in a trace paths begin with /).</p>\n",
+        shown(trace.under, 100));
+    add_notes(page, trace);
+    page.raw("</article>\n");
+    return;
+  }
   if (trace.totals.requests() == 0) {
     page.raw(
         "<p class=\"empty\">No request in this trace reads or writes a file. Was the program's "

@@ -333,6 +333,7 @@ Result<TraceSummary> summarize(const std::string& path, const SummaryOptions& op
     return std::unexpected(twice.error());
   TraceSummary summary;
   summary.path = path;
+  summary.under = options.convert.under;
   summary.first_request = options.first_request;
   {
     const std::vector<trace::ConvertedFile>* files = nullptr;

@@ -78,6 +78,7 @@ struct Place {
 
 struct TraceSummary {
   std::string path;
+  std::string under;  // only files whose path begins so; empty: all
   trace::Header header;
   trace::Conversion conversion;  // of all of the trace
 

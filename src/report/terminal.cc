@@ -232,7 +232,10 @@ std::string terminal_report(const TraceSummary& s, const TerminalOptions& wanted
   Text text;
   add_head(text, s, options);
   if (s.totals.requests() == 0) {
-    text.line("  no request in this trace reads or writes a file");
+    text.line("  no request in this trace reads or writes a file{}",
+              s.under.empty() ? std::string()
+                              : " whose path begins with " + printable(s.under, 100) +
+                                    " (in a trace paths begin with /)");
   } else {
     add_figures(text, s, options);
     add_picture(text, s, options);

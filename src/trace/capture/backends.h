@@ -11,6 +11,9 @@
 
 namespace penstock::trace {
 
+// Error::attempted where the program to trace is not there or cannot be run.
+inline constexpr char run_program[] = "run this program";
+
 Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder);
 // Errors from before the program runs leave the recorder untouched. `attached` is the process to
 // attach to, taken hold of before the watch began, or nullptr.

@@ -37,6 +37,7 @@ enum class Asked : uint8_t {
   ring_setup,
   ring_enter,
   ring_register,
+  aio_submit,
 };
 
 // What a call asks for. Numbers that lie in the program's memory are given by their addresses.
@@ -52,7 +53,7 @@ struct AskedCall {
   uint64_t offset_at = 0;     // copy: where the offset of the input stands; 0: none
   uint64_t offset2_at = 0;    // and of the output. Both are moved on by the call.
   uint64_t path_at = 0;       // rename: the new name
-  uint64_t structure_at = 0;  // openat2, ring_setup, ring_register
+  uint64_t structure_at = 0;  // openat2, ring_setup, ring_register, aio_submit
 };
 
 AskedCall decode(const SystemCall& call);

@@ -64,7 +64,8 @@ constexpr uint32_t numbers[] = {
     SYS_mmap,
     SYS_io_uring_setup,
     SYS_io_uring_enter,
-    SYS_io_uring_register};
+    SYS_io_uring_register,
+    SYS_io_submit};
 
 uint32_t write_flags(uint64_t system_flags) {
   uint32_t flags = 0;
@@ -243,6 +244,9 @@ AskedCall decode(const SystemCall& call) {
               .operation = static_cast<uint32_t>(a[1]),
               .bytes = static_cast<uint32_t>(a[3]),
               .structure_at = a[2]};
+    case SYS_io_submit:
+      return {
+          .what = Asked::aio_submit, .bytes = a[1] <= INT32_MAX ? a[1] : 0, .structure_at = a[2]};
     default:
       return {};
   }

@@ -104,6 +104,9 @@ void interrupt(int32_t thread);
 Stop wait_for_stop(const std::atomic<bool>* stop);
 CurrentCall current_call(int32_t thread);
 void resume(int32_t thread, Until until, int signal = 0);
+// REQUIRES: it is at the entry of `call`. A child that the call makes is traced, also where the program
+// asks that it is not (CLONE_UNTRACED): it inherits the filter, under which calls without a tracer fail.
+void keep_child_traced(int32_t thread, const SystemCall& call);
 // Stays stopped with its group, until SIGCONT.
 void stay_stopped(int32_t thread);
 // Asks a traced process to end, or ends it.
@@ -117,5 +120,16 @@ void detach(int32_t thread, int signal = 0);
 bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into);
 // A string that ends with a zero byte; nothing when it is not there.
 std::optional<std::string> read_string(int32_t thread, uint64_t address);
+
+// A request of io_submit(): a read, a write or a sync, as in Event.
+struct AioRequest {
+  Call call = Call::sync;
+  int32_t descriptor = -1;
+  uint32_t flags = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+// That of this index in the list at the address; nothing when it is of another kind, or not there.
+std::optional<AioRequest> aio_request(int32_t thread, uint64_t list_at, uint64_t index);
 
 }  // namespace penstock::trace

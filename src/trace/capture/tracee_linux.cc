@@ -1,8 +1,11 @@
+#include <elf.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -10,6 +13,7 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -426,6 +430,40 @@ void resume(int32_t thread, Until until, int signal) {
   (void)trace(request, thread, 0, static_cast<uint64_t>(signal));
 }
 
+namespace {
+
+void set_first_argument(int32_t thread, uint64_t value) {
+#if defined(__x86_64__)
+  (void)trace(PTRACE_POKEUSER, thread, offsetof(user_regs_struct, rdi), value);
+#else
+  user_regs_struct registers;
+  iovec all{&registers, sizeof registers};
+  const auto at = reinterpret_cast<uint64_t>(&all);
+  if (trace(PTRACE_GETREGSET, thread, NT_PRSTATUS, at) != 0) return;
+  registers.regs[0] = value;
+  (void)trace(PTRACE_SETREGSET, thread, NT_PRSTATUS, at);
+#endif
+}
+
+}  // namespace
+
+void keep_child_traced(int32_t thread, const SystemCall& call) {
+  constexpr uint64_t untraced = CLONE_UNTRACED;
+  const uint64_t first = call.arguments[0];
+  if (call.number == SYS_clone && (first & untraced) != 0) {
+    set_first_argument(thread, first & ~untraced);
+  } else if (call.number == SYS_clone3) {
+    uint64_t flags = 0;  // the first member of struct clone_args
+    if (!read_memory(thread, first, std::as_writable_bytes(std::span(&flags, size_t{1}))) ||
+        (flags & untraced) == 0)
+      return;
+    flags &= ~untraced;
+    const iovec ours{&flags, sizeof flags};
+    const iovec theirs{reinterpret_cast<void*>(first), sizeof flags};
+    (void)::process_vm_writev(thread, &ours, 1, &theirs, 1, 0);
+  }
+}
+
 void stay_stopped(int32_t thread) {
   (void)trace(PTRACE_LISTEN, thread, 0, 0);
 }
@@ -461,6 +499,54 @@ std::optional<std::string> read_string(int32_t thread, uint64_t address) {
     if (length < bytes) return text;
   }
   return {};
+}
+
+namespace {
+
+// Of vectors the sum, which stands in the program's memory.
+uint64_t bytes_of(int32_t thread, const iocb& block) {
+  if (block.aio_lio_opcode != IOCB_CMD_PREADV && block.aio_lio_opcode != IOCB_CMD_PWRITEV)
+    return block.aio_nbytes;
+  constexpr uint64_t vectors_max = 1024;  // UIO_MAXIOV
+  std::vector<iovec> vectors(std::min<uint64_t>(block.aio_nbytes, vectors_max));
+  if (!read_memory(thread, block.aio_buf, std::as_writable_bytes(std::span(vectors)))) return 0;
+  uint64_t bytes = 0;
+  for (const iovec& vector : vectors) bytes += vector.iov_len;
+  return bytes;
+}
+
+}  // namespace
+
+std::optional<AioRequest> aio_request(int32_t thread, uint64_t list_at, uint64_t index) {
+  uint64_t block_at = 0;
+  iocb block = {};
+  if (!read_memory(thread, list_at + index * sizeof block_at,
+                   std::as_writable_bytes(std::span(&block_at, size_t{1}))) ||
+      !read_memory(thread, block_at, std::as_writable_bytes(std::span(&block, size_t{1}))))
+    return {};
+  AioRequest request{.descriptor = static_cast<int32_t>(block.aio_fildes)};
+  switch (block.aio_lio_opcode) {
+    case IOCB_CMD_FDSYNC:
+      request.flags = flag::data_only;
+      return request;
+    case IOCB_CMD_FSYNC:
+      return request;
+    case IOCB_CMD_PREAD:
+    case IOCB_CMD_PREADV:
+      request.call = Call::read;
+      break;
+    case IOCB_CMD_PWRITE:
+    case IOCB_CMD_PWRITEV:
+      request.call = Call::write;
+      break;
+    default:
+      return {};
+  }
+  request.offset = static_cast<uint64_t>(block.aio_offset);
+  request.bytes = bytes_of(thread, block);
+  constexpr uint64_t most = INT64_MAX;
+  if (request.offset > most || request.bytes > most - request.offset) return {};
+  return request;
 }
 
 }  // namespace penstock::trace

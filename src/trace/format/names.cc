@@ -105,9 +105,9 @@ std::string_view name_of(Unseen unseen) {
     case Unseen::polled_rings:
       return "io_urings whose requests could not be seen";
     case Unseen::ring_unconfirmed:
-      return "io_uring requests whose result was not seen";
+      return "requests of io_uring or AIO whose result was not seen";
     case Unseen::ring_other:
-      return "io_uring requests of other kinds, left out";
+      return "requests of io_uring or AIO that are of other kinds or could not be seen, left out";
     case Unseen::unknown_descriptors:
       return "calls on descriptors that nothing is known about";
     case Unseen::untraced_processes:

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "file/file.h"
 #include "penstock/base.h"
+#include "penstock/source.h"
 
 namespace penstock::trace {
 
@@ -24,9 +26,11 @@ class TraceFile {
   static Result<TraceFile> create(const std::string& path);
   // Has its name with close(), and none without it.
   static Result<TraceFile> create_whole(const std::string& path);
+  // What is compressed is decompressed, as every input is.
   static Result<TraceFile> open(const std::string& path);
   TraceFile(TraceFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)),
+      : source_(std::move(other.source_)),
+        fd_(std::exchange(other.fd_, -1)),
         owned_(other.owned_),
         whole_(std::move(other.whole_)),
         path_(std::move(other.path_)),
@@ -50,7 +54,8 @@ class TraceFile {
 
   void discard();
 
-  int fd_ = -1;
+  std::unique_ptr<Source> source_;  // of open()
+  int fd_ = -1;                     // of the others
   bool owned_ = false;
   file::File whole_;  // of create_whole(): whose fd_ it is
   std::string path_;

@@ -38,16 +38,17 @@ Result<TraceFile> TraceFile::create_whole(const std::string& path) {
 }
 
 Result<TraceFile> TraceFile::open(const std::string& path) {
-  if (path == "-") return TraceFile(STDIN_FILENO, false, "standard input");
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return system_error(errno, "open", path);
-  (void)::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-  return TraceFile(fd, true, path);
+  auto source = open_source(path);
+  if (!source) return std::unexpected(source.error());
+  TraceFile opened(-1, false, path == "-" ? "standard input" : path);
+  opened.source_ = std::move(*source);
+  return opened;
 }
 
 TraceFile& TraceFile::operator=(TraceFile&& other) noexcept {
   if (this != &other) {
     discard();
+    source_ = std::move(other.source_);
     fd_ = std::exchange(other.fd_, -1);
     owned_ = other.owned_;
     whole_ = std::move(other.whole_);
@@ -74,11 +75,10 @@ Result<size_t> TraceFile::read(std::span<std::byte> into) {
     peeked_.erase(peeked_.begin(), peeked_.begin() + static_cast<ptrdiff_t>(done));
   }
   while (done < into.size()) {
-    const ssize_t got = ::read(fd_, into.data() + done, into.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(errno, "read the trace", path_);
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
+    auto got = source_->read(into.subspan(done));
+    if (!got) return got;
+    if (*got == 0) break;
+    done += *got;
   }
   return done;
 }

@@ -43,7 +43,7 @@
 //   - positions of descriptors that were open before the log began: they are taken for 0,
 //   - which process a thread belongs to whose beginning was not seen: it stands for itself,
 //   - that two names are one file (symbolic links, without -y; hard links are followed),
-//   - requests of io_uring and AIO; those of io_uring are counted.
+//   - requests of io_uring, which are counted; those of AIO, where strace does not decode them, too.
 //
 // On a terminal strace puts remarks in the middle of lines, and leaves the number of a process out
 // while there is but one. Both are understood; a program's own output between the lines is not.

@@ -343,6 +343,24 @@ TEST(Strace, TransfersOfAllKinds) {
   EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_unconfirmed)], 4u);
 }
 
+TEST(Strace, AsynchronousRequestsAreThoseThatWereTaken) {
+  const Converted c = convert_log(
+      "openat(AT_FDCWD, \"/a\", O_RDWR) = 3\n"
+      "io_submit(0x7f, 3, [{aio_data=0, aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3</a>, "
+      "aio_buf=0x55, aio_nbytes=4096, aio_offset=8192}, {aio_lio_opcode=IOCB_CMD_PWRITE, "
+      "aio_reqprio=1, aio_fildes=3, aio_buf=\"x},{\"..., aio_nbytes=100, aio_offset=5}, "
+      "{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3, aio_buf=0x55, aio_nbytes=1, aio_offset=0}]) = "
+      "2\n"
+      "io_submit(0x7f, 1, [{aio_lio_opcode=IOCB_CMD_PREADV, aio_fildes=3, aio_buf=[{iov_base=0x1, "
+      "iov_len=10}, {iov_base=0x2, iov_len=20}], aio_nbytes=2, aio_offset=7}]) = 1\n"
+      "io_submit(0x7f, 1, [{aio_lio_opcode=IOCB_CMD_FSYNC, aio_fildes=3}]) = 1\n"
+      "io_submit(0x7f, 4, 0x7fff) = 4\n"
+      "io_submit(0x7f, 1, [{aio_lio_opcode=IOCB_CMD_PREAD, aio_fildes=3}]) = -1 EAGAIN (x)\n");
+  EXPECT_EQ(c.told(), (Told{"/a read 8192+4096", "/a write 5+100", "/a read 7+30"}));
+  EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_unconfirmed)], 3u);
+  EXPECT_EQ(c.conversion.unseen[static_cast<size_t>(Unseen::ring_other)], 5u);
+}
+
 // On a terminal: no numbers while there is one process, remarks in the middle of lines.
 TEST(Strace, OutputOfATerminal) {
   const Converted c = convert_log(

@@ -89,6 +89,7 @@ Sys sys_of(std::string_view name) {
       {"pipe2", Sys::makes_descriptors},
       {"socketpair", Sys::makes_descriptors},
       {"io_uring_enter", Sys::io_uring_enter},
+      {"io_submit", Sys::io_submit},
   };
   const auto found = known.find(name);
   return found == known.end() ? Sys::none : found->second;

@@ -57,6 +57,7 @@ enum class Sys {
   makes_descriptor,   // that stands for no file: socket, eventfd, ...
   makes_descriptors,  // in an array: pipe, socketpair
   io_uring_enter,
+  io_submit,
 };
 
 // By its name in the log; none: a call that does not matter here.

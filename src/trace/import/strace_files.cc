@@ -220,6 +220,8 @@ StraceFiles::Understood StraceFiles::tell(Sys sys, string_view name, const Strac
         count(Unseen::ring_unconfirmed, std::min(c.result, static_cast<uint64_t>(*submitted)));
       }
       return {};
+    case Sys::io_submit:
+      return submit(c);
   }
   return {};
 }

@@ -98,6 +98,7 @@ class StraceFiles : public LogSource {
   bool moves_storage(const Target& target);
   Understood transfer(const StraceCall& c, Call kind, std::string_view asked,
                       std::string_view offset);
+  Understood submit(const StraceCall& c);
   Understood seek(const StraceCall& c, uint64_t to, std::string_view offset,
                   std::string_view whence);
   Understood copy(const StraceCall& c, Side from, Side to, std::string_view asked, uint32_t flags);

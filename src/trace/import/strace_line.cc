@@ -347,6 +347,31 @@ std::optional<StraceRemark> parse_strace_remark(string_view line) {
   return remark;
 }
 
+std::optional<string_view> strace_member(string_view list) {
+  const size_t open = list.find('{');
+  if (open == list.npos) return {};
+  size_t at = open + 1;
+  while (true) {
+    at = argument_end(list, at);
+    if (at >= list.size()) return {};
+    if (list[at] == '}') return list.substr(open, at + 1 - open);
+    ++at;
+  }
+}
+
+string_view strace_field(string_view structure, string_view name) {
+  if (!structure.starts_with('{')) return {};
+  size_t at = 1;
+  while (at < structure.size()) {
+    const size_t end = argument_end(structure, at);
+    const string_view field = trimmed(structure.substr(at, end - at));
+    if (field.size() > name.size() && field.starts_with(name) && field[name.size()] == '=')
+      return field.substr(name.size() + 1);
+    at = end + 1;
+  }
+  return {};
+}
+
 std::optional<StraceCall> parse_strace_call(string_view text) {
   StraceCall call;
   const size_t open = text.find('(');

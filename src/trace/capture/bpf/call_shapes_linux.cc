@@ -131,6 +131,8 @@ CallShape shape_of(uint32_t number, bool rings_are_seen) {
     case SYS_io_uring_enter:
       // Its requests are seen one by one; where they are not, they are counted here.
       return rings_are_seen ? CallShape{} : shape(call_at_entry);
+    case SYS_io_submit:
+      return shape(call_at_entry);  // counted, not seen
     default:
       return {};
   }

@@ -61,6 +61,7 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
   BpfCapture capture(recorder, watch, options);
   if (attached != nullptr) {
     recorder.program_runs();
+    if (options.on_attached) options.on_attached();
     // Its children may outlive it.
     while ((!attached->wait(wait_ms) || watch.counters().running != 0) &&
            !options.stop->load(std::memory_order_relaxed)) {
@@ -90,7 +91,7 @@ Result<int> capture_by_bpf(const CaptureOptions& options, KernelWatch& watch,
   const int error = capture.has_run() ? 0 : launch_error(*launched);
   const int exit_code = exit_code_of(*launched);
   end_launched(*launched);
-  if (error != 0) return system_error(error, "run this program", options.command[0]);
+  if (error != 0) return system_error(error, run_program, options.command[0]);
   return exit_code;
 }
 

@@ -282,6 +282,9 @@ struct RecordFollower::State {
       case Asked::ring_enter:
         recorder_.missed(Unseen::ring_other, asked.bytes);
         return;
+      case Asked::aio_submit:
+        recorder_.missed(Unseen::ring_other, asked.bytes);
+        return;
       case Asked::open:
         event.flags = asked.structure_at != 0 ? open_flags(record.pointed[0]) : asked.flags;
         event.latency_ns = record.end_ns - record.start_ns;

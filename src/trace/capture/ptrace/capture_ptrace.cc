@@ -225,7 +225,10 @@ void PtraceCapture::at_call(Thread& thread) {
   if (!has_run_) return;  // our own, on the way to the program
   const CurrentCall current = current_call(thread.id);
   if (current.stage == CallStage::entry) {
-    if (filtered_) think_of_processors(thread, current.call);
+    if (filtered_) {
+      think_of_processors(thread, current.call);
+      keep_child_traced(thread.id, current.call);
+    }
     thread.process->has_called = true;
     thread.asked = decode(current.call);
     thread.in_call = at_entry(thread);
@@ -322,6 +325,7 @@ bool PtraceCapture::at_entry(Thread& thread) {
     }
     case Asked::ring_setup:
     case Asked::ring_register:
+    case Asked::aio_submit:
       return true;
     case Asked::ring_enter: {
       RingWatch* ring = find_ring(process, asked);
@@ -374,6 +378,9 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
     case Asked::ring_register:
       register_files(thread, asked);
       return;
+    case Asked::aio_submit:
+      record_aio(thread, static_cast<uint64_t>(result), end_ns);
+      return;
     default:
       event = event_of(asked, static_cast<uint64_t>(result));
   }
@@ -421,6 +428,34 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   }
   stamp(event, thread, end_ns);
   recorder_.add(event);
+}
+
+// The first `taken` requests of an io_submit(). Their results come by io_getevents(), or by memory that
+// both sides share: so each counts as asked for.
+void PtraceCapture::record_aio(const Thread& thread, uint64_t taken, uint64_t end_ns) {
+  for (uint64_t i = 0; i < taken; ++i) {
+    const auto request = aio_request(thread.id, thread.asked.structure_at, i);
+    if (!request) {
+      recorder_.missed(Unseen::ring_other);
+      continue;
+    }
+    const bool syncs = request->call == Call::sync;
+    if (!is_storage(thread, request->descriptor)) {
+      if (!syncs) recorder_.missed(Unseen::stream_calls);
+      continue;
+    }
+    Event event{.descriptor = request->descriptor, .flags = request->flags, .call = request->call};
+    if (syncs) {
+      event.file = thread.process->known->file(request->descriptor);
+    } else {
+      event.offset = request->offset;
+      event.bytes = event.result = request->bytes;
+      event.flags |= flag::unconfirmed;
+      recorder_.missed(Unseen::ring_unconfirmed);
+    }
+    stamp(event, thread, end_ns);
+    recorder_.add(event);
+  }
 }
 
 // By whom and when.
@@ -514,6 +549,7 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
   if (options.attach != 0) {
     auto threads = attach(options.attach);
     if (!threads) return std::unexpected(threads.error());
+    if (options.on_attached) options.on_attached();
     PtraceCapture capture(recorder, false);
     for (const int32_t thread : *threads) capture.add_first(thread, options.attach);
     return capture.run(options.attach, options);
@@ -525,7 +561,7 @@ Result<int> capture_by_ptrace(const CaptureOptions& options, Recorder& recorder)
   const int exit_code = capture.run(launched->process, options);
   const int error = capture.has_run() ? 0 : launch_error(*launched);
   end_launched(*launched);
-  if (error != 0) return system_error(error, "run this program", options.command[0]);
+  if (error != 0) return system_error(error, run_program, options.command[0]);
   return exit_code;
 }
 
