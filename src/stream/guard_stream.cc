@@ -249,7 +249,7 @@ void GuardStream::fail(Side side, Error error) {
   core_->fail(side, std::move(error));
 }
 void GuardStream::cancel(Side side) {
-  fail(side, Error{.code = ErrorCode::cancelled, .attempted = "go on: the other side cancelled"});
+  core_->cancel(side, "go on: the other side cancelled");
 }
 Status GuardStream::status() const {
   return core_->status();

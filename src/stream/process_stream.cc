@@ -263,7 +263,7 @@ ProcessStreamCore::~ProcessStreamCore() {
   stop_watching();
   // A forked child's copy speaks for nobody.
   if (joined_ && !is_inherited() && phase(Side::producer) != Phase::finished)
-    fail(side_, Error{ErrorCode::cancelled, "go on: its stream was closed"});
+    cancel(side_, "go on: its stream was closed");
 }
 
 // ---- how a block appears and goes
@@ -395,7 +395,7 @@ void ProcessStream::fail(Error error) {
   core_->fail(core_->side(), std::move(error));
 }
 void ProcessStream::cancel() {
-  fail(Error{.code = ErrorCode::cancelled, .attempted = "go on: the other side cancelled"});
+  core_->cancel(core_->side(), "go on: the other side cancelled");
 }
 Status ProcessStream::status() const {
   return core_->status();

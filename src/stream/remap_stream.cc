@@ -193,7 +193,7 @@ void RemapStream::fail(Side side, Error error) {
   core_->fail(side, std::move(error));
 }
 void RemapStream::cancel(Side side) {
-  fail(side, Error{.code = ErrorCode::cancelled, .attempted = "go on: the other side cancelled"});
+  core_->cancel(side, "go on: the other side cancelled");
 }
 Status RemapStream::status() const {
   return core_->status();

@@ -93,6 +93,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/bits.h"
@@ -505,9 +506,22 @@ Result<uint64_t> TwoSidedCore::wait_ready(uint64_t offset) {
 }
 
 void TwoSidedCore::fail(Side side, Error error) {
-  if (is_inherited()) return;
   const std::string reason = error.message();
   const ErrorCode code = error.code;
+  fail(side, code, reason.c_str(), std::move(error));
+}
+
+void TwoSidedCore::cancel(Side side, const char* attempted) noexcept {
+  try {
+    fail(side, Error{ErrorCode::cancelled, attempted});
+  } catch (const std::bad_alloc&) {
+    fail(side, ErrorCode::cancelled, "cannot go on", std::nullopt);
+  }
+}
+
+void TwoSidedCore::fail(Side side, ErrorCode code, const char* reason,
+                        std::optional<Error> error) noexcept {
+  if (is_inherited()) return;
   MutexLock lock(mutex_);
   Phase active = Phase::active;
   // release: who finds a process failing finds its identity, too (ProcessStreamCore::notice_death()).
@@ -516,7 +530,7 @@ void TwoSidedCore::fail(Side side, Error error) {
     return;
   (void)leave(side, behind_all(), released());
   error_[index_of(side)] = std::move(error);
-  write_failure(side, code, reason.c_str());
+  write_failure(side, code, reason);
 }
 
 Error TwoSidedCore::failure_of(Side side) const {

@@ -62,6 +62,8 @@ class TwoSidedCore : public StreamHandler {
   Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
   Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
   void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
+  // As fail() with ErrorCode::cancelled. For destructors: a heap that is used up costs the words alone.
+  void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
   Status status() const EXCLUDES_LOCK(mutex_);
 
   fault::Outcome on_fault(const fault::Fault& fault) noexcept final EXCLUDES_LOCK(mutex_);
@@ -186,6 +188,8 @@ class TwoSidedCore : public StreamHandler {
  private:
   Label label() const noexcept final { return {rules_.name.c_str(), rules_.policy}; }
 
+  void fail(Side side, ErrorCode code, const char* reason, std::optional<Error> error) noexcept
+      EXCLUDES_LOCK(mutex_);
   Verdict serve(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool waits_for_itself(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool may_go_nowhere(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
