@@ -326,6 +326,9 @@ TEST_P(RegionOn, NoStoreToAProtectedBlockGoesUntoldWhileItIsTakenAway) {
   std::jthread storer([&] {
     for (int r = 1; r <= rounds; ++r) {
       while (round != r) std::this_thread::yield();
+      // Before, while or after the block goes: as long as that takes, more or less.
+      for (volatile uint64_t spins = mix64(static_cast<uint64_t>(r)) % 8192; spins > 0;)
+        spins = spins - 1;
       for (size_t i = 0; i < block_items; i += 256) write(&items[i], static_cast<uint64_t>(r));
       stored = r;
     }
@@ -339,7 +342,6 @@ TEST_P(RegionOn, NoStoreToAProtectedBlockGoesUntoldWhileItIsTakenAway) {
     ASSERT_EQ(blocks.protect(0, protection), 0);
     told = false;
     round = r;
-    for (int spins = r % 50; spins > 0; --spins) std::this_thread::yield();
     BlockPool::Block hidden = blocks.hide(0);
     while (!hidden) hidden = blocks.hide(0);
     const auto* const bytes = hidden.bytes().data();
