@@ -308,7 +308,7 @@ Result<std::unique_ptr<BucketMemory>> open_memory(pool::Pool& pool, const Memory
 
 // Every bucket of every owner may end in a block that is not full, if there are items for so many.
 uint64_t blocks_for(const MemoryOptions& options, size_t block_bytes, uint64_t owners) {
-  const uint64_t items = options.bytes_max / 4;  // at most
+  const uint64_t items = options.bytes_max / options.item_bytes;
   return options.bytes_max / block_bytes + std::min(options.buckets * owners, items);
 }
 

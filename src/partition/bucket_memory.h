@@ -32,8 +32,9 @@ struct MemoryOptions {
   uint32_t buckets = 1;
   unsigned workers = 1;
   uint64_t bytes_max = 0;  // of all buckets together
-  bool stable = false;     // worker 0 has the first part of the input, worker 1 the next
-  bool staggered = true;   // buckets may begin within their first blocks
+  size_t item_bytes = 1;
+  bool stable = false;    // worker 0 has the first part of the input, worker 1 the next
+  bool staggered = true;  // buckets may begin within their first blocks
   std::string name;
 };
 
@@ -68,7 +69,7 @@ class BucketMemory {
     (void)bucket;
     return {};
   }
-  // The blocks are the caller's.
+  // The blocks are the caller's, or, after std::bad_alloc, still here.
   virtual Chain take(uint32_t bucket) = 0;
 };
 

@@ -75,8 +75,10 @@ uint64_t fill_from_end(JoinedRow& row, const Chain& chain, uint64_t new_end) {
 
 }  // namespace
 
-void append(Chain& chain, Chain more, size_t block_bytes) {
+void append(Chain& chain, const Chain& more, size_t block_bytes) {
   if (more.blocks.empty()) return;
+  chain.blocks.reserve(chain.blocks.size() + more.blocks.size());
+  chain.holes.reserve(chain.holes.size() + more.holes.size() + 1);
   const uint64_t begin = chain.blocks.size() * block_bytes;
   if (chain.blocks.empty()) {
     chain.begin_bytes = more.begin_bytes;
@@ -89,8 +91,7 @@ void append(Chain& chain, Chain more, size_t block_bytes) {
   chain.extent_bytes = begin + more.extent_bytes;
 }
 
-uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
-                     std::vector<pool::BlockId>& unused) {
+uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable) {
   uint64_t end = chain.extent_bytes;
   for (const Chain::Hole& hole : chain.holes) end -= hole.to - hole.from;
   uint64_t copied = 0;
@@ -101,11 +102,13 @@ uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
   }
   if (end == chain.begin_bytes) chain.begin_bytes = end = 0;
   chain.extent_bytes = end;
-  const uint64_t used = ceil_div(end, pool.block_bytes());
-  unused.insert(unused.end(), chain.blocks.begin() + static_cast<ptrdiff_t>(used),
-                chain.blocks.end());
-  chain.blocks.resize(used);
   return copied;
+}
+
+void give_unused(pool::Pool& pool, Chain& chain) {
+  const uint64_t used = ceil_div(chain.extent_bytes, pool.block_bytes());
+  for (size_t i = used; i < chain.blocks.size(); ++i) pool.give(chain.blocks[i]);
+  chain.blocks.resize(used);
 }
 
 }  // namespace penstock::partition_internal

@@ -1,20 +1,19 @@
 #pragma once
 
-#include <span>
-
 #include "partition/bucket_memory.h"
 
 namespace penstock::partition_internal {
 
-// What `chain` is followed by, beginning with a block of its own.
-void append(Chain& chain, Chain more, size_t block_bytes);
+// What `chain` is followed by, beginning with a block of its own. After std::bad_alloc it is as it was.
+void append(Chain& chain, const Chain& more, size_t block_bytes);
 
-// Closes the holes of a bucket, so that its items fill its first blocks from its begin on, and takes those that are
-// left over out of the chain, into `unused`. Returns the bytes copied. All blocks are at home.
+// Closes the holes of a bucket, so that its items fill its first blocks from its begin on. Returns the bytes copied.
+// All blocks are at home, and stay in the chain. Allocates nothing.
 //
 // In order (stable), everything behind a hole moves up; otherwise a hole is filled from the end,
 // and no more is copied than the holes are long.
-uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable,
-                     std::vector<pool::BlockId>& unused);
+uint64_t close_holes(pool::Pool& pool, Chain& chain, bool stable);
+// Gives back the blocks behind the chain's extent.
+void give_unused(pool::Pool& pool, Chain& chain);
 
 }  // namespace penstock::partition_internal

@@ -20,6 +20,7 @@
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "os/limits.h"
 #include "partition/bucket_function.h"
 #include "partition/join.h"
@@ -212,26 +213,34 @@ Status distribute(Input<T>& input, const Buckets& to, BucketMemory& memory, unsi
 Collected collect(pool::Pool& pool, BucketMemory& memory, uint32_t buckets, unsigned threads,
                   bool stable) {
   Collected all;
-  for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
-    all.chains.push_back(memory.take(bucket));
-    all.blocks_peak += static_cast<uint32_t>(all.chains.back().blocks.size());
-  }
-  std::vector<std::vector<pool::BlockId>> unused(threads);
-  if (memory.failed()) {
-    for (Chain& chain : all.chains) unused.push_back(std::move(chain.blocks));
+  const auto give_all = [&] {
+    for (const Chain& chain : all.chains) {
+      for (const pool::BlockId block : chain.blocks) pool.give(block);
+    }
     all.chains.clear();
-  } else {
-    std::atomic<uint32_t> next_bucket{0};
-    std::atomic<uint64_t> copied_bytes{0};
-    share_work(threads, [&](unsigned worker) {
-      for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
-        copied_bytes += close_holes(pool, all.chains[bucket], stable, unused[worker]);
-    });
-    all.copied_bytes = copied_bytes;
+  };
+  try {
+    all.chains.reserve(buckets);
+    for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
+      all.chains.push_back(memory.take(bucket));
+      all.blocks_peak += static_cast<uint32_t>(all.chains.back().blocks.size());
+    }
+  } catch (const std::bad_alloc&) {
+    give_all();
+    throw;
   }
-  for (const auto& blocks : unused) {
-    for (const pool::BlockId block : blocks) pool.give(block);
+  if (memory.failed()) {
+    give_all();
+    return all;
   }
+  std::atomic<uint32_t> next_bucket{0};
+  std::atomic<uint64_t> copied_bytes{0};
+  share_work(threads, [&](unsigned) {
+    for (uint32_t bucket; (bucket = next_bucket.fetch_add(1)) < buckets;)
+      copied_bytes += close_holes(pool, all.chains[bucket], stable);
+  });
+  all.copied_bytes = copied_bytes;
+  for (Chain& chain : all.chains) give_unused(pool, chain);
   return all;
 }
 
@@ -305,6 +314,7 @@ Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockP
   const MemoryOptions memory_options{.buckets = buckets->map.buckets,
                                      .workers = options.threads,
                                      .bytes_max = input.count() * sizeof(T),
+                                     .item_bytes = sizeof(T),
                                      .stable = options.stable,
                                      .name = options.name};
 
@@ -340,9 +350,11 @@ Result<std::unique_ptr<Core>> partition_words(const Method& method, const BlockP
 template <class T>
 Result<Partitions<T>> partition_by(const Method& method, const BlockPool* pool,
                                    Input<WordOf<T>> input, const PartitionOptions& options) {
-  auto core = partition_words(method, pool, std::move(input), key_shape_of<T>(), options);
-  if (!core) return std::unexpected(std::move(core.error()));
-  return internal::Access::make<Partitions<T>>(std::move(*core));
+  return or_out_of_memory([&]() -> Result<Partitions<T>> {
+    auto core = partition_words(method, pool, std::move(input), key_shape_of<T>(), options);
+    if (!core) return std::unexpected(std::move(core.error()));
+    return internal::Access::make<Partitions<T>>(std::move(*core));
+  });
 }
 
 }  // namespace partition_internal
@@ -393,7 +405,8 @@ template <Sortable T>
 Result<Partitions<T>> partition_in_place(const BlockPool& pool,
                                          std::vector<BlockPool::Block> blocks, uint64_t count,
                                          const PartitionOptions& options) {
-  auto input = Input<WordOf<T>>::in_place(pool, std::move(blocks), count, options.name);
+  auto input = or_out_of_memory(
+      [&] { return Input<WordOf<T>>::in_place(pool, std::move(blocks), count, options.name); });
   if (!input) return std::unexpected(std::move(input.error()));
   return partition_by<T>(shared_pieces(), &pool, std::move(*input), options);
 }

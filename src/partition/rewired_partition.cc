@@ -29,6 +29,7 @@
 // Costs, for n bytes in k buckets of pages of P bytes: k * P / 3 bytes copied, which is little
 // where n / k is many pages, and as much as n where it is less than one; n / P mappings made.
 
+#include "base/out_of_memory.h"
 #include "penstock/partition.h"
 
 #if defined(__SSE2__)
@@ -105,6 +106,17 @@ class Pages {
 
  private:
   pool::Pool& pool_;
+};
+
+// The pages of chains that nobody has taken over go back to the store.
+struct ChainsEnd {
+  pool::Pool& pool;
+  std::vector<Chain>& chains;
+  ~ChainsEnd() {
+    for (const Chain& chain : chains) {
+      for (const pool::BlockId page : chain.blocks) pool.give(page);
+    }
+  }
 };
 
 // ---- completing
@@ -203,11 +215,17 @@ class Row {
 };
 
 // All buckets on one chain, whose holes are closed in order.
-uint64_t complete_in_order(pool::Pool& pool, std::vector<Chain>& chains, Pages& pages,
-                           Pages& unused) {
-  Chain all;
-  for (Chain& chain : chains) append(all, std::move(chain), pool.block_bytes());
-  const uint64_t copied = close_holes(pool, all, true, unused.list);
+uint64_t complete_in_order(pool::Pool& pool, std::vector<Chain>& chains, Pages& pages) {
+  Chain all{.blocks = std::move(pages.list)};  // with room for all of them
+  size_t holes = chains.size();
+  for (const Chain& chain : chains) holes += chain.holes.size();
+  all.holes.reserve(holes);
+  for (Chain& chain : chains) {
+    append(all, chain, pool.block_bytes());
+    chain.blocks.clear();
+  }
+  const uint64_t copied = close_holes(pool, all, true);
+  give_unused(pool, all);
   pages.list = std::move(all.blocks);
   return copied;
 }
@@ -256,6 +274,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
                                      {.buckets = buckets,
                                       .workers = options.threads,
                                       .bytes_max = bytes,
+                                      .item_bytes = sizeof(T),
                                       .stable = options.stable,
                                       .staggered = false,
                                       .name = options.name},
@@ -269,14 +288,17 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
 
   // All pages full.
   Collected all = collect(pool, **memory, buckets, options.threads, false);
+  const ChainsEnd chains_end{pool, all.chains};
   parts.stats.pages_peak = all.blocks_peak;
   if ((*memory)->failed()) return no_pages_left(*store, bytes, options.name);
   Pages pages(pool), unused(pool);
+  pages.list.reserve(all.blocks_peak);
+  unused.list.reserve(all.blocks_peak);
   parts.offsets.reserve(buckets + 1);
   for (const Chain& chain : all.chains)
     parts.offsets.push_back(parts.offsets.back() + chain.extent_bytes / sizeof(T));
   PENSTOCK_CHECK(parts.offsets.back() == items.size(), "items were lost on the way to their pages");
-  const uint64_t copied = options.stable ? complete_in_order(pool, all.chains, pages, unused)
+  const uint64_t copied = options.stable ? complete_in_order(pool, all.chains, pages)
                                          : complete(pool, all.chains, pages, unused);
   const uint64_t completed = now_ns();
 
@@ -303,7 +325,7 @@ Result<RewiredPartitions<T>> run(const PagePool& page_pool, std::span<const T> i
 template <Sortable T>
 Result<RewiredPartitions<T>> rewired_partition(const PagePool& pool, std::span<const T> items,
                                                const RewiredPartitionOptions& options) {
-  return partition_internal::run<T>(pool, items, options);
+  return or_out_of_memory([&] { return partition_internal::run<T>(pool, items, options); });
 }
 
 #define PENSTOCK_INSTANTIATE(T)                               \

@@ -178,7 +178,13 @@ Result<std::unique_ptr<BucketMemory>> SharedPieces::open(pool::Pool& pool,
 
 SharedPieces::~SharedPieces() {
   for (uint32_t bucket = 0; table_.begin() != nullptr && bucket < buckets_; ++bucket) {
-    for (const pool::BlockId block : take(bucket).blocks) pool_.give(block);
+    if (cursors_[bucket].claimed_bytes.load(std::memory_order_relaxed) == start_of(bucket))
+      continue;
+    for (uint64_t index = 0; index < entries_per_bucket_; ++index) {
+      const uint32_t found = entry(bucket, index).load(std::memory_order_relaxed);
+      if (found == 0) break;
+      if (found != none_left) pool_.give(found - 1);
+    }
   }
 }
 
@@ -224,6 +230,12 @@ Chain SharedPieces::take(uint32_t bucket) {
   const uint64_t claimed = cursors_[bucket].claimed_bytes.load(std::memory_order_relaxed);
   if (claimed == start_of(bucket)) return {};
   Chain chain{.begin_bytes = start_of(bucket), .extent_bytes = claimed};
+  uint64_t entries = 0;
+  while (entries < entries_per_bucket_ &&
+         entry(bucket, entries).load(std::memory_order_relaxed) != 0)
+    ++entries;
+  chain.blocks.reserve(entries);
+  chain.holes.reserve(workers_.size());
   for (uint64_t index = 0; index < entries_per_bucket_; ++index) {
     Entry& here = entry(bucket, index);
     const uint32_t found = here.load(std::memory_order_relaxed);
@@ -246,7 +258,7 @@ class PrivatePieces final : public BucketMemory {
  public:
   static Result<std::unique_ptr<BucketMemory>> open(pool::Pool& pool,
                                                     const MemoryOptions& options) {
-    auto pieces = std::make_unique<PrivatePieces>(pool.block_bytes());
+    auto pieces = std::make_unique<PrivatePieces>(pool);
     MemoryOptions of_one = options;
     of_one.workers = 1;
     for (unsigned worker = 0; worker < options.workers; ++worker) {
@@ -256,7 +268,7 @@ class PrivatePieces final : public BucketMemory {
     }
     return pieces;
   }
-  explicit PrivatePieces(size_t block_bytes) : block_bytes_(block_bytes) {}
+  explicit PrivatePieces(pool::Pool& pool) : pool_(pool) {}
 
   RoomMaker room_maker(unsigned worker) override { return of_worker_[worker]->room_maker(0); }
   bool failed() const override {
@@ -268,12 +280,24 @@ class PrivatePieces final : public BucketMemory {
   }
   Chain take(uint32_t bucket) override {
     Chain chain;
-    for (const auto& own : of_worker_) append(chain, own->take(bucket), block_bytes_);
+    Chain more;
+    try {
+      for (const auto& own : of_worker_) {
+        more = own->take(bucket);
+        append(chain, more, pool_.block_bytes());
+        more.blocks.clear();
+      }
+    } catch (const std::bad_alloc&) {
+      for (const Chain* taken : {&chain, &more}) {
+        for (const pool::BlockId block : taken->blocks) pool_.give(block);
+      }
+      throw;
+    }
     return chain;
   }
 
  private:
-  const size_t block_bytes_;
+  pool::Pool& pool_;
   std::vector<std::unique_ptr<BucketMemory>> of_worker_;
 };
 
@@ -282,7 +306,7 @@ class Pieces final : public Method {
   // Every bucket may begin within a block and end in one that is not full, and every worker may leave
   // a piece of each bucket unfilled, if there are items for so many.
   uint64_t blocks_needed(const MemoryOptions& options, size_t block_bytes) const override {
-    const uint64_t items = options.bytes_max / 4;  // at most
+    const uint64_t items = options.bytes_max / options.item_bytes;
     const uint64_t of_workers = std::min(uint64_t{options.buckets} * options.workers, items);
     uint64_t bytes = options.bytes_max;
     if (options.staggered) {

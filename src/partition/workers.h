@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <new>
 #include <thread>
-#include <vector>
 
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "penstock/base.h"
 
@@ -17,11 +19,14 @@ Status run_workers(unsigned workers, const Work& work) {
   std::atomic<uint32_t> signal{wait};
   Status status;
   {
-    std::vector<std::jthread> threads(workers - 1);
+    const std::unique_ptr<std::jthread[]> threads(new (std::nothrow) std::jthread[workers - 1]);
+    if (threads == nullptr) return out_of_memory();
     for (unsigned worker = 1; worker < workers && status; ++worker) {
-      status = start_thread(threads[worker - 1], [&signal, &work, worker] {
-        signal.wait(wait);
-        if (signal.load() == go) work(worker);
+      status = or_out_of_memory([&] {
+        return start_thread(threads[worker - 1], [&signal, &work, worker] {
+          signal.wait(wait);
+          if (signal.load() == go) work(worker);
+        });
       });
     }
     signal.store(status ? go : stop);
