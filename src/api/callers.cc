@@ -8,6 +8,7 @@
 #include "base/misuse.h"
 #include "base/run_scope.h"
 #include "base/thread.h"
+#include "source/checked_read.h"
 
 namespace penstock::api {
 namespace {
@@ -22,7 +23,7 @@ class Callers::Told final : public Source {
   Told(std::shared_ptr<Source> source, Callers& callers)
       : source_(std::move(source)), callers_(callers) {}
   Result<size_t> read(std::span<std::byte> into) override {
-    auto bytes = source_->read(into);
+    auto bytes = source::checked_read(*source_, into);
     if (!bytes && !cancelled_) callers_.fail(bytes.error());
     return bytes;
   }

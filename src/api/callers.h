@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/out_of_memory.h"
 #include "files/memory_plan.h"
 #include "penstock/files.h"
 
@@ -59,20 +60,23 @@ Result<Done> as_wished(Result<Done> done, const FilesOptions& given) {
   return failure(ErrorCode::interrupted, "finish: it was asked to stop", "the run");
 }
 
-// work(options): the run, with its account.
+// Runs work(options) with an account of its own. A heap that is used up is its error.
 template <class Work>
 auto with_callers(const FilesOptions& given, Work work) -> decltype(work(given)) {
-  const RunScope scope(files::run_state(given));
-  FilesOptions options = given;
-  if (Status made = make_sink(options); !made) return std::unexpected(made.error());
-  if (options.sources.empty() && options.sink == nullptr) return as_wished(work(options), options);
-  Callers callers(options);
-  if (Status watched = callers.watch(); !watched) return std::unexpected(watched.error());
-  auto result = work(options);
-  callers.end(result.has_value());
-  if (auto failed = callers.error(); failed && !result)
-    result = std::unexpected(std::move(*failed));
-  return as_wished(std::move(result), options);
+  return or_out_of_memory([&]() -> decltype(work(given)) {
+    const RunScope scope(files::run_state(given));
+    FilesOptions options = given;
+    if (Status made = make_sink(options); !made) return std::unexpected(made.error());
+    if (options.sources.empty() && options.sink == nullptr)
+      return as_wished(work(options), options);
+    Callers callers(options);
+    if (Status watched = callers.watch(); !watched) return std::unexpected(watched.error());
+    auto result = work(options);
+    callers.end(result.has_value());
+    if (auto failed = callers.error(); failed && !result)
+      result = std::unexpected(std::move(*failed));
+    return as_wished(std::move(result), options);
+  });
 }
 
 }  // namespace penstock::api

@@ -11,6 +11,7 @@
 #include "api/item_format.h"
 #include "api/options.h"
 #include "base/misuse.h"
+#include "base/out_of_memory.h"
 #include "base/run_scope.h"
 #include "files/check_input.h"
 #include "files/file_run.h"
@@ -132,12 +133,15 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
 }
 
 Result<SortPlan> plan_sort_files(const FilesOptions& files, const SortFilesOptions& options) {
-  if (!files.sources.empty())
-    return failure(ErrorCode::unsupported, "plan for what can be read once", "a source", "a file");
-  const RunScope scope(files::run_state(files));
-  auto sort = api::sort_options(files, options);
-  if (!sort) return std::unexpected(sort.error());
-  return api::as_wished(external::plan_sort(*sort), files);
+  return or_out_of_memory([&]() -> Result<SortPlan> {
+    if (!files.sources.empty())
+      return failure(ErrorCode::unsupported, "plan for what can be read once", "a source",
+                     "a file");
+    const RunScope scope(files::run_state(files));
+    auto sort = api::sort_options(files, options);
+    if (!sort) return std::unexpected(sort.error());
+    return api::as_wished(external::plan_sort(*sort), files);
+  });
 }
 
 Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& options) {
@@ -153,33 +157,37 @@ Result<SortStats> sort_files(const FilesOptions& files, const SortFilesOptions& 
 
 Result<SortStats> top_items(const FilesOptions& files, uint64_t count,
                             const SortFilesOptions& options) {
-  SortFilesOptions top = options;
-  top.top = count;
-  return sort_files(files, top);
+  return or_out_of_memory([&]() -> Result<SortStats> {
+    SortFilesOptions top = options;
+    top.top = count;
+    return sort_files(files, top);
+  });
 }
 
 Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
-  if (files.inputs.size() + files.sources.size() != 1)
-    return misuse("check other than one file", "check", "one run for each file");
-  if (threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
-  // Equal keys are duplicates, and no disorder.
-  const auto format = api::format_of(files.items, {.stable = true});
-  if (!format) return std::unexpected(format.error());
-  if (Status items = api::refuse_array_headers(files); !items)
-    return std::unexpected(items.error());
-  const auto begin = std::chrono::steady_clock::now();
-  FilesOptions given = files;
-  given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one
-  return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
-    const auto done = placed(
-        files::check_input(
-            each, {.check = {*format, api::is_reversed(files.items, *format)}, .threads = threads}),
-        files::FilesOptions{each, *format});
-    if (!done) return std::unexpected(done.error());
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    FileCheck check = api::file_check_of(*done);
-    check.seconds = elapsed.count();
-    return check;
+  return or_out_of_memory([&]() -> Result<FileCheck> {
+    if (files.inputs.size() + files.sources.size() != 1)
+      return misuse("check other than one file", "check", "one run for each file");
+    if (threads == 0) return misuse("work with no thread", "--parallel", "--parallel 2");
+    // Equal keys are duplicates, and no disorder.
+    const auto format = api::format_of(files.items, {.stable = true});
+    if (!format) return std::unexpected(format.error());
+    if (Status items = api::refuse_array_headers(files); !items)
+      return std::unexpected(items.error());
+    const auto begin = std::chrono::steady_clock::now();
+    FilesOptions given = files;
+    given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one
+    return api::with_callers(given, [&](const FilesOptions& each) -> Result<FileCheck> {
+      const auto done = placed(
+          files::check_input(each, {.check = {*format, api::is_reversed(files.items, *format)},
+                                    .threads = threads}),
+          files::FilesOptions{each, *format});
+      if (!done) return std::unexpected(done.error());
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+      FileCheck check = api::file_check_of(*done);
+      check.seconds = elapsed.count();
+      return check;
+    });
   });
 }
 
@@ -229,25 +237,27 @@ Result<SliceFilesResult> slice_files(const FilesOptions& files, const SliceFiles
 
 Result<std::vector<uint32_t>> order_items(const ItemFormat& words, const std::string& header,
                                           const std::vector<std::string>& items) {
-  auto format = api::format_of(words, {.stable = true});
-  if (format && !header.empty()) format = record::with_header(*format, header);
-  if (!format) return std::unexpected(format.error());
-  const record::ItemOrder order(*format, api::is_reversed(words, *format));
-  std::vector<record::ItemKey> keys(items.size());
-  std::vector<uint32_t> numbers;
-  for (uint32_t i = 0; i < items.size(); ++i) {
-    const std::string_view item = record::without_line_end(*format, items[i]);
-    if (format->fixed() && item.size() != format->record_bytes)
-      return misuse("order what is no item", "items", "items of the format");
-    if (record::fault_of(*format, item)) continue;
-    keys[i] = order.item_key(item);
-    numbers.push_back(i);
-  }
-  std::ranges::stable_sort(numbers, [&](uint32_t a, uint32_t b) {
-    if (keys[a].prefix != keys[b].prefix) return keys[a].prefix < keys[b].prefix;
-    return !format->numeric() && order.compare_keys(keys[a].bytes, keys[b].bytes) < 0;
+  return or_out_of_memory([&]() -> Result<std::vector<uint32_t>> {
+    auto format = api::format_of(words, {.stable = true});
+    if (format && !header.empty()) format = record::with_header(*format, header);
+    if (!format) return std::unexpected(format.error());
+    const record::ItemOrder order(*format, api::is_reversed(words, *format));
+    std::vector<record::ItemKey> keys(items.size());
+    std::vector<uint32_t> numbers;
+    for (uint32_t i = 0; i < items.size(); ++i) {
+      const std::string_view item = record::without_line_end(*format, items[i]);
+      if (format->fixed() && item.size() != format->record_bytes)
+        return misuse("order what is no item", "items", "items of the format");
+      if (record::fault_of(*format, item)) continue;
+      keys[i] = order.item_key(item);
+      numbers.push_back(i);
+    }
+    std::ranges::stable_sort(numbers, [&](uint32_t a, uint32_t b) {
+      if (keys[a].prefix != keys[b].prefix) return keys[a].prefix < keys[b].prefix;
+      return !format->numeric() && order.compare_keys(keys[a].bytes, keys[b].bytes) < 0;
+    });
+    return numbers;
   });
-  return numbers;
 }
 
 Result<GroupFilesStats> group_files(const FilesOptions& files, const GroupFilesOptions& options) {

@@ -193,7 +193,7 @@ TEST_F(PublicFiles, WhatIsNoRowsIsRefused) {
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   }
   FilesOptions given = options("in", "rows");
-  EXPECT_FALSE(group_files(given, {}));
+  EXPECT_FALSE(group_files(given, {.aggregates = {.count = true}}));
   given.inputs.push_back(path("in"));
   EXPECT_FALSE(join_files(given));
   EXPECT_FALSE(join_lines(given));
@@ -549,6 +549,33 @@ TEST_F(PublicFiles, ASourceThatFailsEndsTheWaitForASink) {
   const auto done = merge_files(given);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().subject, "peer 7") << done.error().message();
+}
+
+TEST_F(PublicFiles, ASourceThatSaysMoreThanItWasAskedForIsRefusedByEveryOperation) {
+  FilesOptions given = options();
+  given.inputs.clear();
+  // As one that returns the size of its own buffer.
+  const auto boaster = [] {
+    return callback_source([reads = 0](std::span<std::byte> into) mutable -> Result<size_t> {
+      std::ranges::fill(into, std::byte{});
+      return into.size() + (reads++ == 0 ? 0 : 64 * KiB);
+    });
+  };
+  const auto code_of = [&](auto operation) {
+    given.sources = {boaster()};
+    const auto done = operation();
+    return done ? "it worked" : done.error().message();
+  };
+  const std::string said[] = {
+      code_of([&] { return sort_files(given); }),
+      code_of([&] { return merge_files(given); }),
+      code_of([&] { return check_file(given); }),
+      code_of([&] { return group_files(given, {.aggregates = {.count = true}}); }),
+      code_of([&] { return slice_files(given, {}); }),
+      code_of([&] { return top_items(given, 3); }),
+  };
+  for (const std::string& each : said)
+    EXPECT_NE(each.find("where there is room for"), std::string::npos) << each;
 }
 
 TEST_F(PublicFiles, CancelIsNoErrorOfASource) {

@@ -28,8 +28,7 @@ Error callback_failed(const char* attempted, const char* subject) {
 std::shared_ptr<Source> source_of(const penstock_source& source) {
   return callback_source([source](std::span<std::byte> into) -> Result<size_t> {
     const int64_t bytes = source.read(source.context, into.data(), into.size());
-    if (bytes >= 0 && static_cast<uint64_t>(bytes) <= into.size())
-      return static_cast<size_t>(bytes);
+    if (bytes >= 0) return static_cast<size_t>(bytes);
     return std::unexpected(callback_failed("read", "the caller's source"));
   });
 }

@@ -15,6 +15,7 @@
 #include "files/input.h"
 #include "files/memory_plan.h"
 #include "record/codec.h"
+#include "source/checked_read.h"
 #include "source/in_order.h"
 
 namespace penstock::files {
@@ -193,7 +194,7 @@ namespace {
 std::unique_ptr<Source> source_behind(std::string taken, const std::shared_ptr<Source>& rest) {
   auto read = [taken = std::move(taken), rest,
                at = size_t{0}](std::span<std::byte> into) mutable -> Result<size_t> {
-    if (at == taken.size()) return rest->read(into);
+    if (at == taken.size()) return source::checked_read(*rest, into);
     const size_t bytes = std::min(into.size(), taken.size() - at);
     std::memcpy(into.data(), taken.data() + at, bytes);
     at += bytes;
@@ -221,10 +222,11 @@ Result<TakenHeader> FileRun::take_header(bowtie::Input& input) {
     if (!bytes) return std::unexpected(bytes.error());
     source = std::move(*bytes);
   }
-  auto header = in_order
-                    ? read_header(options_.format, input.name,
-                                  [&](std::span<std::byte> into) { return source->read(into); })
-                    : read_header(options_.format, file, input.bytes);
+  auto header = in_order ? read_header(options_.format, input.name,
+                                       [&](std::span<std::byte> into) {
+                                         return source::checked_read(*source, into);
+                                       })
+                         : read_header(options_.format, file, input.bytes);
   if (!header) return std::unexpected(header.error());
   const size_t bytes = header->bytes;
   if (!in_order) {

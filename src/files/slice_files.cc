@@ -21,6 +21,7 @@
 #include "os/memory.h"
 #include "record/checker.h"
 #include "record/codec.h"
+#include "source/checked_read.h"
 #include "source/in_order.h"
 
 // How slices are made.
@@ -288,8 +289,9 @@ Status Slicing::read_input(size_t number) {
   if (!source) return std::unexpected(source.error());
   name_ = name;
   if (format_.has_head()) {
-    auto header = read_header(options_.files.format, name,
-                              [&](std::span<std::byte> into) { return (*source)->read(into); });
+    auto header = read_header(options_.files.format, name, [&](std::span<std::byte> into) {
+      return source::checked_read(**source, into);
+    });
     if (!header) return std::unexpected(header.error());
     if (!header_) {
       if (auto taken = take_header(header->text, name); !taken) return taken;
@@ -315,7 +317,7 @@ Status Slicing::read_some(Source& source, const std::string& name) {
     if (auto room = make_room(name); !room) return room;
   }
   const uint64_t room = std::min(batch_.bytes() - filled_, read_bytes);
-  const auto bytes = source.read({batch_.begin() + filled_, room});
+  const auto bytes = source::checked_read(source, {batch_.begin() + filled_, room});
   if (!bytes) return std::unexpected(bytes.error());
   filled_ += *bytes;
   return context_.pulse();

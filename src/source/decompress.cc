@@ -21,6 +21,7 @@
 
 #include "base/run_scope.h"
 #include "penstock/source.h"
+#include "source/checked_read.h"
 #include "source/decoder.h"
 
 namespace penstock {
@@ -248,7 +249,7 @@ class Decompressor final : public Source {
   }
 
   Result<size_t> read_plain(std::span<std::byte> into) {
-    if (begin_ == end_) return ended_ ? Result<size_t>(0) : compressed_->read(into);
+    if (begin_ == end_) return ended_ ? Result<size_t>(0) : checked_read(*compressed_, into);
     const size_t bytes = std::min(into.size(), end_ - begin_);
     std::memcpy(into.data(), &input_[begin_], bytes);
     take(bytes);
@@ -264,7 +265,7 @@ class Decompressor final : public Source {
   Status fill() {
     std::memmove(input_.data(), input_.data() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
-    Result<size_t> got = compressed_->read(std::span(input_).subspan(end_));
+    Result<size_t> got = checked_read(*compressed_, std::span(input_).subspan(end_));
     if (!got) return std::unexpected(got.error());
     end_ += *got;
     ended_ = *got == 0;

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/run_scope.h"
@@ -16,10 +17,20 @@
 #include "file/file.h"
 #include "file/input_guard.h"
 #include "file/outlet.h"
+#include "source/checked_read.h"
 #include "source/decoder.h"
 #include "source/in_order.h"
 
 namespace penstock {
+
+Result<size_t> source::checked_read(Source& source, std::span<std::byte> into) {
+  Result<size_t> got = source.read(into);
+  if (!got || *got <= into.size()) return got;
+  return failure(ErrorCode::invalid_argument,
+                 "read " + std::to_string(*got) + " bytes where there is room for " +
+                     std::to_string(into.size()),
+                 "a source", "a read() that returns how many bytes it stored");
+}
 
 namespace {
 
@@ -51,7 +62,7 @@ class CallersSource final : public Source {
  private:
   Result<size_t> read_outside(std::span<std::byte> into) {
     const NoRunScope callers;
-    return source_->read(into);
+    return source::checked_read(*source_, into);
   }
 
   const std::shared_ptr<Source> source_;

@@ -39,6 +39,7 @@
 #include "penstock/source.h"
 #include "penstock/stream.h"
 #include "pool/pool.h"
+#include "source/checked_read.h"
 #include "source/in_order.h"
 
 namespace penstock {
@@ -211,12 +212,12 @@ class ThreadBody final : public StreamBody {
     if (Status ready = stream_.prepare_write(at, room); !ready) {
       return std::unexpected(ready.error());
     }
-    return source_->read({at, room});
+    return source::checked_read(*source_, {at, room});
   }
 
   Result<size_t> expect_end() {
     std::array<std::byte, 1> more;
-    Result<size_t> got = source_->read(more);
+    Result<size_t> got = source::checked_read(*source_, more);
     if (!got || *got == 0) return got;
     return failure(ErrorCode::out_of_memory,
                    fmt::format("give addresses to more than {} bytes", options_.bytes_max), name_,

@@ -37,6 +37,47 @@ std::string text_at(SourceStream& stream) {
   return text;
 }
 
+// A source of a caller's that says it stored more than there was room for.
+class Boaster final : public Source {
+ public:
+  explicit Boaster(int64_t good_reads, size_t too_many = 1)
+      : good_reads_(good_reads), too_many_(too_many) {}
+  Result<size_t> read(std::span<std::byte> into) override {
+    std::ranges::fill(into, std::byte{'x'});
+    return into.size() + (good_reads_-- > 0 ? 0 : too_many_);
+  }
+
+ private:
+  int64_t good_reads_;
+  const size_t too_many_;
+};
+
+TEST(SourceStream, ASourceThatSaysMoreThanItWasAskedForIsAnError) {
+  for (const int64_t good_reads : {0, 1, 3}) {
+    for (const size_t too_many : {size_t{1}, size_t{block}, size_t{64 * MiB}}) {
+      SCOPED_TRACE(testing::Message() << good_reads << " reads, " << too_many << " bytes");
+      for (const bool decompressed : {false, true}) {
+        std::unique_ptr<Source> boaster = std::make_unique<Boaster>(good_reads, too_many);
+        if (decompressed) boaster = decompress(std::move(boaster), "test");
+        SourceStream stream = open(std::move(boaster), small(ErrorPolicy::zeros));
+        const char* at = stream.begin<char>();
+        while (!stream.at_end(at)) EXPECT_EQ(*at++, 'x');
+        ASSERT_FALSE(stream.status());
+        EXPECT_EQ(stream.status().error().code, ErrorCode::invalid_argument);
+        EXPECT_NE(stream.status().error().message().find("where there is room for"),
+                  std::string::npos);
+      }
+      // At the end of the addresses, where one byte is asked for.
+      SourceStream full =
+          open(std::make_unique<Boaster>(1, too_many),
+               {.block_bytes = block, .bytes_max = block, .policy = ErrorPolicy::zeros});
+      (void)full.at_end(full.begin<char>() + block);
+      ASSERT_FALSE(full.status());
+      EXPECT_EQ(full.status().error().code, ErrorCode::invalid_argument);
+    }
+  }
+}
+
 TEST(SourceStream, ThePointerGivesWhatTheSourceGives) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
