@@ -1,5 +1,5 @@
 # What `cmake --install` installs, and CPack packs:
-#   - the C interface as libpenstock.so.0;
+#   - the C interface as libpenstock.so.0.1 (from 1.0 on, of the major version alone);
 #   - the C++ interface as one archive of all layers that it needs, libpenstock.a, which has the C interface, too;
 #   - headers, the CMake package and two files for pkg-config: penstock (C, shared), penstock-static (C and C++);
 #   - the program, where it is built.
@@ -48,8 +48,9 @@ foreach(library stdc++ m)
   target_link_libraries(penstock_static INTERFACE $<INSTALL_INTERFACE:$<$<LINK_LANGUAGE:C>:${library}>>)
 endforeach()
 
-install(TARGETS penstock_shared penstock_static EXPORT penstock
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# One export each: a package that has one of the two libraries is complete.
+install(TARGETS penstock_shared EXPORT penstockShared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS penstock_static EXPORT penstockStatic ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 if(PENSTOCK_PROGRAM)
@@ -59,7 +60,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PR
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
-install(EXPORT penstock NAMESPACE penstock:: DESTINATION ${package} FILE penstockTargets.cmake)
+foreach(kind Shared Static)
+  install(EXPORT penstock${kind} NAMESPACE penstock:: DESTINATION ${package} FILE penstock${kind}Targets.cmake)
+endforeach()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/penstockConfig.cmake.in
   ${CMAKE_CURRENT_BINARY_DIR}/penstockConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)

@@ -4,7 +4,7 @@ set(staged ${CPACK_TEMPORARY_DIRECTORY})
 # The systems of rpm have libraries in lib64. Only this file of the CMake package names the folder.
 if(CPACK_GENERATOR STREQUAL "RPM" AND EXISTS ${staged}/usr/lib)
   file(RENAME ${staged}/usr/lib ${staged}/usr/lib64)
-  file(GLOB targets ${staged}/usr/lib64/cmake/penstock/penstockTargets-*.cmake)
+  file(GLOB targets ${staged}/usr/lib64/cmake/penstock/penstock*Targets-*.cmake)
   foreach(target IN LISTS targets)
     file(READ ${target} text)
     string(REPLACE "{_IMPORT_PREFIX}/lib/" "{_IMPORT_PREFIX}/lib64/" text "${text}")

@@ -52,7 +52,7 @@ def check_packages(consumer, build, cmake, cc):
             made, = (folder / f"made-{kind}").glob({"TGZ": "penstock*.tar.gz", "DEB": "penstock*.deb", "RPM": "penstock*.rpm"}[kind])
             root = folder / kind
             prefix, libraries = unpack(kind, made, root)
-            for file in ("libpenstock.a", "libpenstock.so.0", "cmake/penstock/penstockConfig.cmake"):
+            for file in ("libpenstock.a", "libpenstock.so.0.1", "cmake/penstock/penstockConfig.cmake"):
                 assert (libraries / file).exists(), (kind, file)
             for file in ("bin/penstock", "include/penstock/files.h", "share/man/man1/penstock-sort.1"):
                 assert (prefix / file).exists(), (kind, file)
@@ -85,7 +85,7 @@ def main():
         prefix = folder / "moved"  # what was installed names no place
         (folder / "first").rename(prefix)
         libraries = prefix / "lib"
-        assert (prefix / "bin/penstock").exists() and (libraries / "libpenstock.so.0").exists()
+        assert (prefix / "bin/penstock").exists() and (libraries / "libpenstock.so.0.1").exists()
         headers = prefix / "include/penstock"
         included = set(re.findall(r'"penstock/(\w+\.h)"', (headers / "penstock.hpp").read_text()))
         there = {path.name for path in headers.glob("*.h")} - {"penstock.h"}
@@ -111,6 +111,18 @@ def main():
         uses_files("find_package, C", folder / "package/with_c")
         uses_files("find_package, C, static", folder / "package/with_c_static")
         uses_files("find_package, C alone, static", folder / "package_c/with_c_static")
+        # As distributions package it: without the archive.
+        shared_prefix = folder / "without the archive"
+        shutil.copytree(prefix, shared_prefix, symlinks=True)
+        (shared_prefix / "lib/libpenstock.a").unlink()
+        run(cmake, "-S", consumer / "package", "-B", folder / "package_shared", f"-DCMAKE_PREFIX_PATH={shared_prefix}",
+            "-DLANGUAGES=C", "-DCOMPONENTS=shared", f"-DCMAKE_C_COMPILER={cc}")
+        run(cmake, "--build", folder / "package_shared")
+        uses_files("find_package, COMPONENTS shared, without the archive", folder / "package_shared/with_c")
+        refused = subprocess.run([cmake, "-S", consumer / "package", "-B", folder / "package_refused",
+                                  f"-DCMAKE_PREFIX_PATH={shared_prefix}", "-DLANGUAGES=C", f"-DCMAKE_C_COMPILER={cc}"],
+                                 capture_output=True, text=True)
+        assert refused.returncode != 0 and "COMPONENTS shared has the C interface" in refused.stderr, refused.stderr
         strict = ["-pedantic", "-Wall", "-Wextra", "-Werror"]
         run(cc, "-std=c11", *strict, consumer / "main.c", "-o", folder / "c", *flags("--cflags", "--libs", "penstock"))
         uses_files("pkg-config, C, shared", folder / "c")

@@ -92,6 +92,8 @@ def check_file(root, path, order):
         if not match:
             continue
         quoted, included = match.group(1) == '"', match.group(2)
+        if quoted and "/" not in included and layer == "include/penstock":
+            continue  # beside it
         if quoted or included.startswith("penstock/"):
             target = layer_of_include(included)
             if layer is None:

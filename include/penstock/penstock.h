@@ -36,7 +36,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "penstock/version.h"
+#include "version.h" /* beside this one, wherever that is */
 
 #ifdef __cplusplus
 extern "C" {
