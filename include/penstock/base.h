@@ -67,6 +67,10 @@ struct Error {
 };
 
 // The value of a call, or the error that it failed with: a std::expected that the caller has to use.
+//
+// Memory: where an allocation fails, a function that returns Result or Status returns out_of_memory,
+// and throws no std::bad_alloc. (An operation on files may end the program where that happens in one of
+// its own threads.)
 template <class T>
 class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Error> {
  public:
