@@ -404,7 +404,7 @@ class Outputs(Case):
     def test_what_cannot_be_is_told(self):
         path = self.write(b"b\na\n")
         for words, hint in ((["sort", "-Z", path], b"--compressed=gzip"), (["sort", "-Z", "-o", self.folder / "out.txt", path], b".zst"),
-                            (["sort", "--compressed=xz", path], b"gzip, zstd or lz4"), (["sort", "-c", "-Z", path], b"without -Z"),
+                            (["sort", "--compressed=xz", path], b"gzip, zstd or lz4"), (["sort", "-c", "-Z", path], b"without --compressed"),
                             (["sort", "--resume", "-Z", "-o", self.folder / "out.gz", path], b"penstock cat"),
                             (["partition", "--by", "hash", "--parts", "2", "-Z", "-o", self.folder / "p{}", path], b"-Z")):
             with self.subTest(words):

@@ -1,15 +1,13 @@
 #include "cli/common/binary_input.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "base/misuse.h"
 #include "base/shell_word.h"
+#include "file/file_ends.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
@@ -39,34 +37,6 @@ constexpr Kind kinds[] = {
     {"\x02\x21\x4c\x18", "", "lz4's old format", "lz4 -dc {} |"},
     {"\x1f\x9d", "", "compress (.Z)", "gzip -dc {} |"}};
 
-constexpr size_t looked_bytes = 4096;
-
-// The first and the last bytes of a plain file, from where standard input stands; nothing of anything else.
-struct Ends {
-  std::string head, tail;
-};
-Ends ends_of(const std::string& path) {
-  const bool is_stdin = path == "-";
-  struct stat status;
-  // A pipe is not opened: its writer would notice.
-  if (!is_stdin && (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode))) return {};
-  const int fd = is_stdin ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
-  Ends ends;
-  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-    const off_t from = is_stdin ? std::max<off_t>(::lseek(fd, 0, SEEK_CUR), 0) : 0;
-    auto read = [&](off_t at) {
-      std::string text(looked_bytes, '\0');
-      const ssize_t bytes = ::pread(fd, text.data(), text.size(), at);
-      text.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
-      return text;
-    };
-    ends = {read(from), read(std::max<off_t>(from, status.st_size - 16))};
-  }
-  if (!is_stdin) ::close(fd);
-  return ends;
-}
-
 std::vector<std::string> or_stdin(const std::vector<std::string>& inputs) {
   return inputs.empty() ? std::vector<std::string>{"-"} : inputs;
 }
@@ -77,7 +47,7 @@ Status refuse_binary(const std::vector<std::string>& inputs, const ItemFormat& i
                      const SourceOptions& source) {
   if (items.name != "lines" || !source.decompress) return {};
   for (const std::string& input : or_stdin(inputs)) {
-    const Ends ends = ends_of(input);
+    const file::FileEnds ends = file::file_ends(input);
     for (const Kind& kind : kinds) {
       if (!ends.head.starts_with(kind.magic) || !ends.tail.ends_with(kind.end)) continue;
       const std::string file = input == "-" ? "FILE" : shell_word(input);
@@ -93,7 +63,7 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
                           const SourceOptions& source) {
   if (items.name != "lines" || items.zero_terminated) return {};
   for (const std::string& input : or_stdin(inputs)) {
-    std::string head = ends_of(input).head;
+    std::string head = file::file_ends(input).head;
     if (head.find('\0') == head.npos) continue;
     // Compressed data have NULs; their text is what counts.
     if (input != "-") {

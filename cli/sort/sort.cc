@@ -60,13 +60,12 @@ struct SortArguments : SortWords {
 
 // The modes of a sort of items obey all options that were given.
 Status check_modes(const Parser& parser, const SortArguments& arguments) {
-  const unsigned also = arguments.is_program ? modes::as_gnu : 0;
   const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
                                               {arguments.debug, &modes::keys_are_shown},
                                               {arguments.merge_only, &modes::merges}};
   for (const auto& [chosen, mode] : all) {
     if (!chosen) continue;
-    if (Status obeyed = parser.refuse_outside(*mode, also); !obeyed) return obeyed;
+    if (Status obeyed = parser.refuse_outside(*mode, modes::as_gnu); !obeyed) return obeyed;
   }
   return {};
 }
@@ -265,9 +264,9 @@ Command declare_sort(Parser parser, bool is_program) {
       .values_like([](const std::string& word) {
         return word == "quiet" || word == "silent" || word == "diagnose-first";
       })
-      .in(modes::checking | (is_program ? modes::merging : 0));
+      .in(modes::checking | modes::merging);
   parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not")
-      .in(modes::checking | (is_program ? modes::merging : 0));
+      .in(modes::checking | modes::merging);
   parser.add_flag(
       "--resume", a.resume,
       "keep what is finished until all is, and go on with what an earlier run of the same "
