@@ -169,7 +169,7 @@ class Model {
     parser.add_flag("-C", check_quietly, "");
     std::vector<std::string> all = {"sort"};
     all.insert(all.end(), given.begin(), given.end());
-    all = cli::with_gnu_forms(std::move(all));
+    all = cli::with_gnu_forms(std::move(all), parser);
     all.erase(all.begin());
     if (const auto code = line.parse(std::move(all))) return {*code};
     if (record::Locale::open("").has_value()) words.format.text.locale = "true";
@@ -221,7 +221,7 @@ class Model {
     cli::add_sort_words(parser, words);
     std::vector<std::string> all = {"sort"};
     all.insert(all.end(), given.begin(), given.end());
-    all = cli::with_gnu_forms(std::move(all));
+    all = cli::with_gnu_forms(std::move(all), parser);
     all.erase(all.begin());
     if (line.parse(std::move(all))) return {};
     words.format.text.locale = "true";
