@@ -43,9 +43,12 @@ class SinkStreamBody {
   Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_) {
     if (thread_.is_inherited()) return stream_.finish(bytes);
     if (!thread_->joinable()) return failure(ErrorCode::invalid_argument, "finish twice", "sink");
-    if (Status finished = stream_.finish(bytes); !finished && status()) return finished;
+    const Status finished = stream_.finish(bytes);
+    // Neither side gave up: the length is wrong, and the stream goes on.
+    if (!finished && stream_.status() && status()) return finished;
     thread_->join();
     if (Status drained = status(); !drained) return drained;
+    if (!finished) return finished;
     Status closed = sink_->close();
     MutexLock lock(mutex_);
     return status_ = std::move(closed);
