@@ -162,11 +162,12 @@ Schedule random_schedule(uint64_t seed, Kind kind) {
   if (kind == Kind::guard) ++options.read_ahead_blocks;  // it needs one
   options.strict = random.below(3) == 0;
   options.policy = random.below(2) == 0 ? ErrorPolicy::zeros : ErrorPolicy::recover;
-  options.bytes = random.below(30 * options.block_bytes);
-  if (random.below(8) == 0) options.bytes = round_down(options.bytes, options.block_bytes);
+  options.bytes = 1 + random.below(30 * options.block_bytes - 1);
+  if (random.below(8) == 0)
+    options.bytes = std::max(options.block_bytes, round_down(options.bytes, options.block_bytes));
 
   uint64_t block_bytes = options.block_bytes;
-  if (options.bytes > 0 && random.below(20) != 0) {
+  if (random.below(20) != 0) {
     uint64_t limit = random.below(4) == 0 ? 1 + random.below(options.bytes) : options.bytes;
     schedule.writes = random_pieces(random, limit, block_bytes, options.producer_comeback_blocks);
   }
