@@ -26,7 +26,7 @@ class Faults(end_to_end.Case):
         copy = shutil.copytree(case, self.folder / "case")
 
         def has(name):
-            return (case / name).read_text() if (case / name).exists() else None
+            return (case / name).read_bytes().decode() if (case / name).exists() else None
 
         environment = dict(os.environ, PATH=f"{self.programs}:{os.environ['PATH']}", LC_ALL="C")
         done = subprocess.run(["sh", "-c", has("cmd")], cwd=copy, env=environment, stdin=subprocess.DEVNULL,

@@ -418,7 +418,7 @@ class TraceTest(unittest.TestCase):
         folder = self.folder
         run(PROGRAM, "trace", "-q", "true", cwd=folder)
         before = (folder / "run.trace").read_bytes()
-        run(PROGRAM, "trace", "-q", "nonesuch", cwd=folder, code=2)
+        run(PROGRAM, "trace", "-q", "nonesuch", cwd=folder, code=127)
         assert (folder / "run.trace").read_bytes() == before
         assert [p.name for p in folder.iterdir()] == ["run.trace"]
 
@@ -440,7 +440,7 @@ class TraceTest(unittest.TestCase):
     def test_command_line(self):
         folder = self.folder
         assert "-o run.trace -- PROGRAM" in run(PROGRAM, "trace", cwd=folder, code=2).stderr
-        assert "nonesuch" in run(PROGRAM, "trace", "nonesuch", cwd=folder, code=2).stderr
+        assert "nonesuch" in run(PROGRAM, "trace", "nonesuch", cwd=folder, code=127).stderr
         done = run(PROGRAM, "trace", "-o", "x.trace", "sh", "-c", "exec 3<x.trace; exit 4", cwd=folder, code=4)
         assert "requests" in done.stderr
         run(PROGRAM, "trace", "-q", "--", "sh", "-c", "kill -9 $$", cwd=folder, code=137)

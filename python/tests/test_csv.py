@@ -5,6 +5,7 @@ import gzip
 import itertools
 import lzma
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def test_rows_of_csv_keep_every_byte(tmp_path, name, how):
                 penstock.merge_tables([tmp_path / "0.csv", tmp_path / "1.csv"], tmp_path / "out2.csv", **options)
     else:
         names = penstock.partition_table(tmp_path / "in.csv", tmp_path / "part-{}.csv", parts=3, how=how, **options)
-        found = [open(each, "rb").read() for each in names]
+        found = [pathlib.Path(each).read_bytes() for each in names]
         assert len(names) == 3 and all(data.startswith(header) for data in found)
         held = [[row for row in rows if key_of(row) in keys]  # equal keys are together, and rows keep their order
                 for keys in ({key_of(row) for row in rows_of(data[len(header):], rows)} for data in found)]

@@ -179,11 +179,8 @@ Status FileRun::take_headers(bool own) {
   }
   inputs_ = std::move(inputs);
   if (header_.empty()) return {};
-  auto format = record::with_header(options_.format, header_);
-  if (!format) {
-    format.error().subject = first;
-    return std::unexpected(format.error());
-  }
+  auto format = record::with_header(options_.format, header_, first);
+  if (!format) return std::unexpected(format.error());
   format_ = std::move(*format);
   return {};
 }

@@ -265,11 +265,8 @@ Status Slicing::take_header(const std::string& header, const std::string& file) 
   header_ = header;
   header_file_ = file;
   if (!header.empty()) {
-    auto format = record::with_header(format_, header);
-    if (!format) {
-      format.error().subject = file;
-      return std::unexpected(format.error());
-    }
+    auto format = record::with_header(format_, header, file);
+    if (!format) return std::unexpected(format.error());
     format_ = std::move(*format);
   }
   order_.emplace(format_, options_.descending);

@@ -49,11 +49,8 @@ Status walk_items(const FilesOptions& options, bool descending, const std::vecto
     if (format.has_head()) {
       auto header = (*reader)->take_header(format, place.path);
       if (!header) return std::unexpected(header.error());
-      auto made = record::with_header(format, *header);
-      if (!made) {
-        made.error().subject = place.path;
-        return std::unexpected(made.error());
-      }
+      auto made = record::with_header(format, *header, place.path);
+      if (!made) return std::unexpected(made.error());
       format = std::move(*made);
     }
     const record::ItemOrder order(format, descending);

@@ -62,8 +62,10 @@ struct Format {
 Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view data, bool is_all);
 // No head is longer: a quote in it that nothing closes would take the whole file.
 inline constexpr size_t header_bytes_max = 4 << 20;
-// The format of what follows this head, of which all is there.
-Result<Format> with_header(const Format& format, std::string_view header);
+// The format of what follows this head, of which all is there. `file` is named where the head breaks the
+// rules of rows; an error of a key names the key.
+Result<Format> with_header(const Format& format, std::string_view header,
+                           const std::string& file = {});
 // The first place where a header differs from that of the file `first_file`, for messages. Of CSV the
 // names count, however they are quoted, and whatever ends the line.
 std::optional<std::string> header_difference(const Format& format, std::string_view header,

@@ -89,7 +89,7 @@ Result<std::optional<size_t>> head_bytes(const Format& format, std::string_view 
   return static_cast<size_t>(at - begin);
 }
 
-Result<Format> with_header(const Format& format, std::string_view header) {
+Result<Format> with_header(const Format& format, std::string_view header, const std::string& file) {
   header.remove_prefix(mark_bytes(format, header));
   std::string_view first;
   uint32_t lines = 0;
@@ -101,7 +101,8 @@ Result<Format> with_header(const Format& format, std::string_view header) {
       return failure(ErrorCode::corrupt,
                      fmt::format("read the header: in its row {}, at byte {} of that, is {}",
                                  lines + 1, fault->at, fault->what),
-                     "", "no --header, if its first line is none; --format lines, if it is no CSV");
+                     file,
+                     "no --header, if its first line is none; --format lines, if it is no CSV");
     }
     if (lines == 0) first = without_line_end(format, row);
     rest.remove_prefix(row.size());
