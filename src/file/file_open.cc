@@ -222,9 +222,11 @@ void File::read_directly() {
 // get a name could not get it.
 Result<File> File::create_in(const std::string& directory, const std::string& path, unsigned mode,
                              Caching wanted, bool gets_name) {
-  NamedFile created{-1, {}};
-  if (!gets_name || unnamed_file_can_be_linked(directory))
-    created.fd = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+  NamedFile created{::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode), {}};
+  if (created.fd >= 0 && gets_name && !can_be_linked(created.fd, directory)) {
+    ::close(created.fd);
+    created.fd = -1;
+  }
   if (created.fd < 0) created = create_named(directory, mode);
   if (created.fd < 0) {
     int saved = errno;

@@ -117,17 +117,11 @@ NamedFile create_named(const std::string& directory, unsigned mode) {
   }
 }
 
-bool unnamed_file_can_be_linked(const std::string& directory) {
-  const os::Fd fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (!fd) return false;
-  ::flock(fd.get(), LOCK_EX);
-  const std::string unnamed = descriptor_path(fd.get());
-  for (;;) {
-    const std::string name = temporary_name(directory);
-    if (::linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
-      return ::unlink(name.c_str()) == 0;
-    if (errno != EEXIST) return false;
-  }
+bool can_be_linked(int fd, const std::string& directory) {
+  // No link is made: its name is taken. Without /proc, or where the call is refused, the answer is another one.
+  return ::linkat(AT_FDCWD, descriptor_path(fd).c_str(), AT_FDCWD, (directory + "/.").c_str(),
+                  AT_SYMLINK_FOLLOW) != 0 &&
+         errno == EEXIST;
 }
 
 size_t remove_stale_temporaries(const std::string& directory) {

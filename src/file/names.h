@@ -37,9 +37,9 @@ struct NamedFile {
 };
 // A file with a temporary name, locked for as long as it is open.
 NamedFile create_named(const std::string& directory, unsigned mode);
-// Whether an unnamed file in the directory can get a name: tried with another one, because it can get
-// one only once. The file system may have no unnamed files; the link needs /proc, and a sandbox may
-// refuse it.
-bool unnamed_file_can_be_linked(const std::string& directory);
+// Whether the system takes a request to link an unnamed file of the directory. The request is made under a
+// name that is taken, so that nothing appears there, and a kill leaves nothing. It needs /proc, and a sandbox
+// may refuse it.
+bool can_be_linked(int fd, const std::string& directory);
 
 }  // namespace penstock::file

@@ -116,9 +116,9 @@ def sorted_rows(data):
 
 
 def sorted_table(data):
-    """As Arrow writes it."""
-    _, *body = lines_of(data)
-    return b'"price","number"\n' + text(sorted(body, key=lambda row: tuple(map(int, row.split(b",")))))
+    """The header and all fields stay as they are."""
+    header, *body = lines_of(data)
+    return text([header]) + text(sorted(body, key=lambda row: tuple(map(int, row.split(b",")))))
 
 
 def counted(data):
@@ -263,7 +263,7 @@ ALL = [
     Operation("gen", ("gen", *NUMBERS, "--count", "300000", "--seed", "7", "-o", "{out}"), (), None, sizes=("few",), needs=()),
     Operation("python-sort", (PYTHON.format("penstock.sort_file(r'{in0}', r'{out}', format='u64', memory='64M', temp=r'{temp}')"),),
               (numbers,), sorted_numbers, sizes=("few", "small", "large"), python=True),
-    Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', "
+    Operation("python-table", (PYTHON.format("penstock.sort_table(r'{in0}', r'{out}', by=['price', 'number'], memory='128M', types={{'price': 'int64', 'number': 'int64'}}, "
                                              "temp=r'{temp}', format='csv', output_format='csv')"),),
               (table,), sorted_table, sizes=("few", "small"), python=True),
     Operation("python-ray", (PYTHON.format(RAY),), (numbers,), None, lambda inputs, outputs: sorted_numbers(inputs[0]) == b"".join(outputs),

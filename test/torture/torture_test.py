@@ -64,7 +64,7 @@ KNOWN = (
     "sort-resume-lines/large error=ENOMEM@fcntl:9 rot=temporary:5820 container",
     "python-ray/few int@getdents64:15",
     "python-ray/few kill@rmdir:2",
-    "python-table/small kill@rename:1",
+    "python-table/small kill@linkat:2",
     "replay/few truncate@fcntl:3",
     "sort-lines-packed/few error=ENOMEM@mremap:2",
     "sort-pipe/large limit=data:14197943@fcntl:1",
