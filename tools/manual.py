@@ -80,7 +80,11 @@ def doxygen_comments(header):
         first = False
         index = end
     text = re.sub(r"^( *) private:\n.*?^\1\};", r"\1};", "\n".join(out), flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^(inline )?namespace (?!penstock)\w+ \{.*?^\}", "", text, flags=re.DOTALL | re.MULTILINE)
+    # The namespace of a version is no part of a name.
+    text = re.sub(r"^inline namespace v\w+ .*$|^\}  ///< namespace v\d\w*$", "", text, flags=re.MULTILINE)
+    # A long namespace names itself at its end, where functions of its own end as it does.
+    for end in (r"^\}  ///< namespace \2$", r"^\}"):
+        text = re.sub(r"^(inline )?namespace (?!penstock)(\w+) \{(?:(?!^namespace ).)*?" + end, "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"^namespace penstock::(\w+) \{", r"namespace \1 {", text, flags=re.MULTILINE)
     return re.sub(r"^namespace penstock \{|^\}  // namespace penstock$", "", text, flags=re.MULTILINE)
 
