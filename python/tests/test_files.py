@@ -304,7 +304,7 @@ def test_messages_of_the_library_name_parameters(tmp_path, numbers):
             (lambda: penstock.group(csv, csv, csv=True, header=True, key="a", sum=True), "sum=True: .*value='COLUMN'"),
             (lambda: penstock.sort_file(u64, u64, format="u64", top=5, resume=True), "resume=True"),
             (lambda: penstock.merge([csv, csv], csv, csv=True, header=True, key="a:!"), "key='a:!'.*key='price:n:r'"),
-            (lambda: penstock.sort_file(open(csv), csv), "TextIOWrapper is no path: give the file's name"),
+            (lambda: penstock.sort_file(io.TextIOWrapper(io.BytesIO()), csv), "TextIOWrapper is no path: give the file's name"),
             (lambda: penstock.sort_file(numbers, csv), "ndarray is no path"),
             (lambda: penstock.sort_file(u64, u64, format="u64", memory=None), "a size is a whole number, or such as '64M', not None"),
             (lambda: penstock.sort_file(u64, u64, format="u64", progress="yes"), "progress= is True")]:
