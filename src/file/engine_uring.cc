@@ -46,7 +46,7 @@ namespace penstock::file {
 namespace {
 
 // Between two looks at what outlets served, where nothing says that it is there.
-constexpr int look_every_ms = 100;
+constexpr int poll_ms_max = 100;
 
 class UringEngine final : public EngineBase {
  public:
@@ -171,7 +171,7 @@ void UringEngine::reap() noexcept {
                                     pollfd{any_served_.fd(), POLLIN, 0}};
     // A sandbox may refuse poll(), or the write() by which the event is raised.
     const int ready =
-        io_uring_cq_ready(&ring_) != 0 ? 1 : ::poll(either.data(), either.size(), look_every_ms);
+        io_uring_cq_ready(&ring_) != 0 ? 1 : ::poll(either.data(), either.size(), poll_ms_max);
     if (ready < 0) ::sched_yield();
     if (ready <= 0 || either[1].revents != 0) reap_served();
     if (io_uring_peek_cqe(&ring_, &entry) != 0) return;
