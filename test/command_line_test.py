@@ -95,7 +95,7 @@ OPTIONS = {
     "--ignore-nonprinting": (FILES, ["-i"]),
     "--reverse": (ORDER, ["-r"]),
     "--unique": (FILES, ["-u"]),
-    "--stable": (FILES, ["-s"]),
+    "--stable": (FILES + " ray", ["-s"]),
     "--merge": ("sort merge check debug plan plan_merge", ["-m"]),
     "--top": ("sort merge debug plan plan_merge by", ["--top", "1"]),
     "--buffer-size": ("sort merge check debug plan plan_merge size by ray ray_by", ["-S", "2G"]),

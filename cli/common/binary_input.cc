@@ -49,6 +49,8 @@ Status refuse_binary(const std::vector<std::string>& inputs, const ItemFormat& i
   for (const std::string& input : or_stdin(inputs)) {
     const file::FileEnds ends = file::file_ends(input);
     for (const Kind& kind : kinds) {
+      // Items that end with NUL hold the magic numbers that do.
+      if (items.zero_terminated && kind.magic.contains('\0')) continue;
       if (!ends.head.starts_with(kind.magic) || !ends.tail.ends_with(kind.end)) continue;
       const std::string file = input == "-" ? "FILE" : shell_word(input);
       return misuse(fmt::format("read as lines what begins as a file of {} does", kind.name), input,

@@ -193,7 +193,7 @@ std::string why_chosen(pool::Use use, pool::Mechanism mechanism, bool small_bloc
     return "one thread moves its own blocks, huge pages whole; nothing is left mapped behind it";
   }
   return mechanism == pool::Mechanism::shared
-             ? "both threads run on while blocks move: removals are put off and batched"
+             ? "both threads run on while blocks move"
              : "shared memory has no huge pages here, without which it is slower";
 }
 

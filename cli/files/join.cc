@@ -128,8 +128,8 @@ Command add_join(Parser& program) {
   add_files_words(parser, a, "the left and the right file; one may be -");
   parser.add_option(
       "-o", a.outputs,
-      "a LIST of the fields to write, as in 0,1.2,2.name, or auto; a word without comma that "
-      "begins with no digit is the output's name");
+      "a LIST of the fields to write, as in 0,1.2,2.name, or auto; or the output's name: a word "
+      "that holds no comma, begins with no digit and a point, and is no number and no key");
   parser.add_option("--output", a.output,
                     "where the result goes; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);

@@ -109,7 +109,7 @@ void add_sort_words(Parser& parser, SortWords& words) {
                 "only the first of items with equal keys; with -c: equal keys are disorder")
       .in(modes::sorts | modes::checking);
   parser.add_flag("-s,--stable", words.stable, "items with equal keys keep their order")
-      .in(modes::sorts | modes::checking);
+      .in(modes::sorts | modes::checking | modes::cluster);
   parser.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them")
       .in(modes::sorts | modes::as_gnu);
   parser

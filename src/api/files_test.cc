@@ -211,7 +211,8 @@ TEST_F(PublicFiles, WordsThatMakeNoSenseAreNamedAsOptions) {
 }
 
 TEST_F(PublicFiles, AHeaderOfNumPyIsNoItemInAnyOperation) {
-  const std::string npy("\x93NUMPY\x01\0v\0{'descr': '<u8', }", 40);
+  std::string npy("\x93NUMPY\x01\0v\0{'descr': '<u8', }", 27);
+  npy.resize(40, ' ');
   write("x.npy", npy);
   FilesOptions files{.inputs = {path("x.npy")},
                      .output = path("x.npy"),

@@ -261,7 +261,8 @@ SourceStream* Execution::open_in_order(InputStream& stream) {
        .read_ahead_blocks = in_order_ahead_blocks,
        .comeback_blocks = in_order_comeback_blocks(shape),
        .bytes_max = stream_address_bytes() / (options_.inputs_in_turn ? 1 : inputs_.size()),
-       .policy = ErrorPolicy::recover});
+       .policy = ErrorPolicy::recover,
+       .strict = false});
   if (!source_stream) {
     fail(source_stream.error());
     return nullptr;
