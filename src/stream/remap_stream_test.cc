@@ -390,6 +390,37 @@ TEST_P(RemapStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
   pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
 }
 
+// The first one's fault takes the blocks away, and the others fault meanwhile.
+TEST_P(RemapStreamOn, WithZerosSeveralThreadsMayBreakALimitAtOnce) {
+  constexpr size_t blocks = 64, threads = 4;
+  for (int round = 0; round < (sanitized ? 5 : 100); ++round) {
+    RemapStream pipe = open({.bytes = blocks * block,
+                             .read_ahead_blocks = 8,
+                             .producer_comeback_blocks = 16,
+                             .policy = ErrorPolicy::zeros});
+    char* const data = pipe.writer();
+    for (size_t i = 0; i < 16; ++i) data[i * block] = 1;
+    std::barrier all(threads);
+    {
+      std::vector<std::jthread> producers;
+      for (size_t thread = 0; thread < threads; ++thread) {
+        producers.emplace_back([&, thread] {
+          all.arrive_and_wait();
+          pipe.writer()[blocks * block + thread * 64] = 1;
+          const Status finished = pipe.finish(0);
+          ASSERT_FALSE(finished);
+          EXPECT_EQ(finished.error().message(), pipe.status().error().message());
+        });
+      }
+    }
+    const Status prepared = pipe.prepare_write(data + 40 * block, 1);
+    ASSERT_FALSE(prepared);
+    EXPECT_EQ(prepared.error().message(), pipe.status().error().message());
+    EXPECT_NE(prepared.error().message().find("was opened for"), std::string::npos)
+        << prepared.error().message();
+  }
+}
+
 TEST_P(RemapStreamOn, WithStopTheProcessEndsWithAMessage) {
   EXPECT_DEATH(
       {

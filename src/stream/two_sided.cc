@@ -351,11 +351,12 @@ bool TwoSidedCore::let_stores_go_nowhere(Position position, ErrorCode code,
   Phase active = Phase::active;
   if (sides_.phase[index_of(Side::producer)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
-    (void)leave(Side::producer, behind_all(), released());
     char reason[sizeof Sides::Reason::text];
     std::snprintf(reason, sizeof reason, "%s: cannot %s", rules_.name.c_str(), text);
-    write_failure(Side::producer, code, reason);
+    // First: leave() may give up the lock, and other threads of the producer's fault meanwhile.
     stores_go_nowhere_ = true;
+    (void)leave(Side::producer, behind_all(), released());
+    write_failure(Side::producer, code, reason);
   }
   if (!stores_go_nowhere_) return false;
   const auto give_back = [this](Position at) {
@@ -427,6 +428,8 @@ Status TwoSidedCore::prepare(Side side, const void* address, size_t bytes) {
   MutexLock lock(mutex_);
   for (Position position = blocks->first; position <= blocks->last; ++position) {
     const Verdict verdict = serve(side, position);
+    if (verdict == Verdict::side_ended && side == Side::producer && stores_go_nowhere_)
+      return std::unexpected(failure_of_breach());
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
@@ -450,7 +453,7 @@ Status TwoSidedCore::finish(uint64_t bytes) {
                    rules_.name, std::move(hint));
   };
   MutexLock lock(mutex_);
-  if (stores_go_nowhere_) return std::unexpected(failure_of(Side::producer));
+  if (stores_go_nowhere_) return std::unexpected(failure_of_breach());
   if (phase(Side::producer) != Phase::active) return refuse("finish once, and not after fail()");
   const uint64_t handed_over = static_cast<uint64_t>(released()) * block_bytes_;
   if (bytes > rules_.shape.bytes || bytes < handed_over) {
@@ -538,6 +541,12 @@ Error TwoSidedCore::failure_of(Side side) const {
   char reason[sizeof Sides::Reason::text];
   const ErrorCode code = read_failure(side, reason);
   return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
+}
+
+// REQUIRES: stores_go_nowhere_. Waits for the thread that is writing the reason.
+Error TwoSidedCore::failure_of_breach() {
+  while (phase(Side::producer) == Phase::failing) wait(sides_.changes.now());
+  return failure_of(Side::producer);
 }
 
 Status TwoSidedCore::status() const {

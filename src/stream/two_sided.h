@@ -147,6 +147,7 @@ class TwoSidedCore : public StreamHandler {
   Error error_of(Verdict verdict, Side side, Position position) const REQUIRES_LOCK(mutex_);
   // REQUIRES: the side has failed.
   Error failure_of(Side side) const REQUIRES_LOCK(mutex_);
+  Error failure_of_breach() REQUIRES_LOCK(mutex_);
 
   size_t slot_index(Position position) const noexcept REQUIRES_LOCK(mutex_) {
     return static_cast<size_t>(position) % slots_.size();
