@@ -45,8 +45,8 @@
 // block is a producer that came back too far. (Not strict, the consumer may change what it reads, and
 // the store is the consumer's, unless it lies behind the consumer's window or comes from the thread
 // that last came as the producer.) A thread that would then wait for the side that it last came as,
-// so for itself, gets an error instead; reader() makes a thread a consumer's. Breaches and what finds
-// them:
+// so for itself, gets an error instead; reader() makes a thread a consumer's, and after writer() it is
+// none. Breaches and what finds them:
 //   load below c - M                       always: the block was given back at once
 //   store below w - L, block given back    always
 //   store below w - L, block guarded       strict, or the producer's last thread; otherwise taken
@@ -197,13 +197,23 @@ void GuardStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
 
 // ---- calls
 
+// Whoever asks is not yet the producer: a consumer may compare the pointer, and load on.
+std::byte* GuardStreamCore::writer() {
+  if (!is_inherited()) {
+    MutexLock lock(mutex_);
+    no_longer(Side::consumer);
+  }
+  return address(Side::producer, 0);
+}
+
 // The start condition of Algorithm 8.
 std::byte* GuardStreamCore::reader() {
-  if (is_inherited()) return writer();
-  MutexLock lock(mutex_);
-  become_consumer();
-  while (phase(Side::producer) == Phase::active && released() == 0) wait(sides_.changes.now());
-  return writer();
+  if (!is_inherited()) {
+    MutexLock lock(mutex_);
+    become_consumer();
+    while (phase(Side::producer) == Phase::active && released() == 0) wait(sides_.changes.now());
+  }
+  return address(Side::consumer, 0);
 }
 
 uint64_t GuardStreamCore::memory_bytes() const {

@@ -22,7 +22,7 @@ class GuardStreamCore final : public TwoSidedCore {
   static Result<std::unique_ptr<GuardStreamCore>> open(const Options& options);
   ~GuardStreamCore() { stop_watching(); }
 
-  std::byte* writer() const { return address(Side::producer, 0); }
+  std::byte* writer() EXCLUDES_LOCK(mutex_);
   std::byte* reader() EXCLUDES_LOCK(mutex_);  // waits for the start condition
   uint64_t memory_bytes() const EXCLUDES_LOCK(mutex_);
 

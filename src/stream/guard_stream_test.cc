@@ -236,6 +236,34 @@ TEST_F(GuardStreamTest, OneThreadCanBeBothSidesAtADistance) {
   }
 }
 
+// A thread that consumed takes over as the producer: it does not wait for itself.
+TEST_F(GuardStreamTest, AConsumersThreadMayTakeOverAsTheProducer) {
+  constexpr uint64_t blocks = 40, first = 5;
+  GuardStream pipe = open({.bytes = blocks * block,
+                           .read_ahead_blocks = 3,
+                           .producer_comeback_blocks = 0,
+                           .consumer_comeback_blocks = 0});
+  char* const data = pipe.writer();
+  std::atomic<uint64_t> seen = 0;
+  std::jthread([&] {
+    for (uint64_t i = 0; i < 3; ++i) touch(data + i * block);
+  }).join();
+  EXPECT_EQ(look(pipe.reader()), 'x');
+  std::jthread consumer([&] {
+    // It comes when the producer has to wait.
+    std::this_thread::sleep_for(std::chrono::milliseconds(a_while_ms));
+    for (uint64_t i = 0; i < blocks; ++i) {
+      look(pipe.reader() + i * block);
+      seen = i;
+    }
+  });
+  char* const taken_over = pipe.writer();
+  for (uint64_t i = first; i < blocks; ++i) touch(taken_over + i * block);
+  EXPECT_TRUE(pipe.finish(blocks * block));
+  consumer.join();
+  EXPECT_EQ(seen, blocks - 1);
+}
+
 // ---- memory
 
 // Resident pages of the whole range, guarded ones included.

@@ -213,7 +213,11 @@ bool TwoSidedCore::waits_for_itself(Slot& slot, Side side, Position position) no
 
 void TwoSidedCore::become_consumer() noexcept {
   came_[index_of(Side::consumer)] = this_thread();
-  if (came_[index_of(Side::producer)] == this_thread()) came_[index_of(Side::producer)] = 0;
+  no_longer(Side::producer);
+}
+
+void TwoSidedCore::no_longer(Side side) noexcept {
+  if (came_[index_of(side)] == this_thread()) came_[index_of(side)] = 0;
 }
 
 // Tells where a side is, before it waits: a producer blocked in x has still completed the blocks

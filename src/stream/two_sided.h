@@ -133,6 +133,8 @@ class TwoSidedCore : public StreamHandler {
   void tell_change() noexcept;
   // With one address: this thread is a consumer's from here on.
   void become_consumer() noexcept REQUIRES_LOCK(mutex_);
+  // With one address: this thread is not the side's, until it faults as that again.
+  void no_longer(Side side) noexcept REQUIRES_LOCK(mutex_);
 
   Phase phase(Side side) const noexcept {
     return sides_.phase[index_of(side)].load(std::memory_order_acquire);
