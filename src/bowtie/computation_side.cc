@@ -120,7 +120,7 @@ bool Execution::map_next(uint32_t input) noexcept {
     for (uint64_t k = level.released; k < level.mapped; ++k) block = links_[block];
     ++steps_;
   }
-  const int error = io_->map(block, place.blocks + number * block_bytes_);
+  const int error = io_->pool().map(block, place.blocks + number * block_bytes_);
   if (error != 0) {
     fail_in_place({.code = error == ENOMEM ? ErrorCode::out_of_mappings : ErrorCode::io,
                    .attempted = "map a block",
@@ -327,8 +327,9 @@ bool Execution::open_next(uint32_t output) noexcept {
     return false;
   }
   const pool::BlockId block = pool_->take();
-  const int error =
-      block == pool::no_block ? ENOMEM : io_->map(block, place.blocks + number * block_bytes_);
+  const int error = block == pool::no_block
+                        ? ENOMEM
+                        : io_->pool().map(block, place.blocks + number * block_bytes_);
   if (error != 0) {
     const bool memory = block == pool::no_block;
     fail_in_place(

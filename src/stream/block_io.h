@@ -28,11 +28,6 @@ class BlockIo {
   // and none is free.
   pool::BlockId take() noexcept;
   void give(pool::BlockId block) noexcept { pool_.give(block); }
-  // As the pool's map(), which waits where the system holds the pages of a block for a moment after
-  // its request has ended.
-  [[nodiscard]] int map(pool::BlockId block, std::byte* to) noexcept {
-    return pool_.map(block, to);
-  }
 
   // Starts reading into the block at home. It is the caller's again after wait_read().
   void read(pool::BlockId block, const file::File& file, uint64_t offset, size_t bytes) noexcept;

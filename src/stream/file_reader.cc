@@ -348,7 +348,7 @@ size_t FileReaderCore::wait_for(Slot& slot) noexcept {
 FileReaderCore::Served FileReaderCore::show(Slot& slot, size_t valid_bytes,
                                             Refusal& refusal) noexcept {
   std::memset(io_.pool().home(slot.id) + valid_bytes, 0, block_bytes_ - valid_bytes);
-  const int error = io_.map(slot.id, range_.begin() + slot.block * block_bytes_);
+  const int error = io_.pool().map(slot.id, range_.begin() + slot.block * block_bytes_);
   slot.mapped = error == 0;
   if (slot.mapped) return Served::yes;
   const bool out_of_mappings = error == ENOMEM;

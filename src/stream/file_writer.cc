@@ -114,7 +114,7 @@ std::optional<Failure> FileWriterCore::serve(uint64_t block) noexcept {
   if (error_ != 0 && options_.policy != ErrorPolicy::zeros) return failure(error_);
 
   const pool::BlockId id = goes_back ? reopen(block) : take();
-  const int error = id == pool::no_block ? ENOMEM : io_.map(id, address_of(block));
+  const int error = id == pool::no_block ? ENOMEM : io_.pool().map(id, address_of(block));
   if (error == 0) {
     slots_.push_back({block, id});
     return {};
