@@ -4,11 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +28,7 @@
 #include "os/limits.h"
 #include "os/process_counts.h"
 #include "os/sanitizer.h"
+#include "pool/pinned_page_fixture.h"
 
 namespace penstock::pool {
 namespace {
@@ -642,29 +640,6 @@ TEST(UffdPool, ARangeThatCannotBeReservedLeavesRoomForOthers) {
     if (i == 1 && range) (*pool)->release(*range);
   }
 }
-
-// A page that the kernel holds for I/O while it lives: a registered buffer.
-class PinnedPage {
- public:
-  explicit PinnedPage(std::byte* page) {
-    io_uring_params parameters = {};
-    ring_ = static_cast<int>(::syscall(SYS_io_uring_setup, 1, &parameters));
-    const iovec buffer = {.iov_base = page, .iov_len = os::page_bytes};
-    is_so_ = ring_ >= 0 &&
-             ::syscall(SYS_io_uring_register, ring_, IORING_REGISTER_BUFFERS, &buffer, 1) == 0;
-  }
-  ~PinnedPage() {
-    if (is_so_) ::syscall(SYS_io_uring_register, ring_, IORING_UNREGISTER_BUFFERS, nullptr, 0);
-    if (ring_ >= 0) ::close(ring_);
-  }
-  PinnedPage(const PinnedPage&) = delete;
-  PinnedPage& operator=(const PinnedPage&) = delete;
-  bool is_so() const { return is_so_; }
-
- private:
-  int ring_;
-  bool is_so_;
-};
 
 TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
   for (const bool system_calls : {false, true}) {

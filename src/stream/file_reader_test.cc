@@ -2,6 +2,7 @@
 
 #include "fault/registry.h"
 #include "stream/file_fixture.h"
+#include "stream/file_writer.h"
 
 // What a reader does with whole files: file_stream_test.cc.
 
@@ -37,7 +38,8 @@ class StuckPool final : public pool::Pool {
     blocks_max_ = pool.blocks_max();
     pages_ = pool.pages();
   }
-  bool sticks = false;
+  bool sticks = false;  // while they are used
+  int unmap_error = 0;
 
   pool::Mechanism mechanism() const override { return pool_.mechanism(); }
   int fault_signal() const override { return pool_.fault_signal(); }
@@ -51,7 +53,7 @@ class StuckPool final : public pool::Pool {
     return pool_.remap(block, from, to);
   }
   int unmap(pool::BlockId block, std::byte* from) noexcept override {
-    return pool_.unmap(block, from);
+    return unmap_error != 0 ? unmap_error : pool_.unmap(block, from);
   }
   int unmap_in_use(pool::BlockId block, std::byte* from, Protection protection) noexcept override {
     return sticks ? ENOMEM : pool_.unmap_in_use(block, from, protection);
@@ -91,6 +93,27 @@ TEST_P(FileReaderTest, ABlockThatCannotBeTakenBackIsToldOf) {
   const auto again = read_block(0);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().system_errno, ENOMEM);
+}
+
+TEST_P(FileReaderTest, ABlockThatCannotGoHomeGoesWithItsStream) {
+  open(block_bytes, 4);
+  if (IsSkipped()) return;
+  const auto data = random_bytes(2 * block_bytes, 1);
+  const file::File file = temporary(data), other = temporary();
+  StuckPool pool(*pool_);
+  BlockIo io(pool, *engine_);
+  {
+    auto reader = FileReaderCore::open(io, file, 0, data.size(), {});
+    auto writer = FileWriterCore::open(io, other, 0, {.bytes_max = data.size()});
+    ASSERT_TRUE(reader && writer);
+    EXPECT_EQ(*(*reader)->begin(), data[0]);
+    *(*writer)->begin() = std::byte(1);
+    pool.unmap_error = EBUSY;
+    const Status finished = (*writer)->finish(1);
+    ASSERT_FALSE(finished);
+    EXPECT_EQ(finished.error().system_errno, EBUSY);
+  }
+  EXPECT_LE(pool.blocks_free(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FileReaderTest, all_kinds, name_of);

@@ -69,10 +69,9 @@ Result<std::unique_ptr<FileWriterCore>> FileWriterCore::open(BlockIo& io, const 
 FileWriterCore::~FileWriterCore() {
   registration_ = {};
   if (is_inherited()) return;  // the requests in flight are the parent's
-  while (!slots_.empty()) {
-    const pool::BlockId id = bring_home(slots_.back().block);
-    PENSTOCK_CHECK(id != pool::no_block, "a block can go home: vm.max_map_count is not reached");
-    io_.give(id);
+  for (const Slot& slot : slots_) {
+    // A block that cannot go home goes with its range: the pool has one less.
+    if (io_.pool().unmap(slot.id, address_of(slot.block)) == 0) io_.give(slot.id);
   }
   io_.wait_writes(&error_);
   io_.pool().release(range_);
@@ -178,11 +177,11 @@ void FileWriterCore::hand_over_below(uint64_t block) noexcept {
   if (!tables.empty()) (void)io_.pool().free_page_tables(tables);
 }
 
-// The mapped block's id, now at home and no longer ours; no_block when it is not mapped, or cannot
-// be unmapped.
-pool::BlockId FileWriterCore::bring_home(uint64_t block) noexcept {
-  Slot* slot = find(block);
-  if (slot == nullptr || io_.pool().unmap(slot->id, address_of(block)) != 0) return pool::no_block;
+// The block's id, now at home and no longer ours; no_block and an errno when it cannot be unmapped.
+// REQUIRES: it is mapped.
+pool::BlockId FileWriterCore::bring_home(uint64_t block, int& error) noexcept {
+  const Slot* slot = find(block);
+  if ((error = io_.pool().unmap(slot->id, address_of(block))) != 0) return pool::no_block;
   const pool::BlockId id = slot->id;
   slots_.erase(slots_.begin() + (slot - slots_.data()));
   return id;
@@ -191,9 +190,10 @@ pool::BlockId FileWriterCore::bring_home(uint64_t block) noexcept {
 // `bytes` counts from the block's start. A block that was never touched is written as zeros.
 void FileWriterCore::hand_over(uint64_t block, size_t bytes) noexcept {
   const bool touched = find(block) != nullptr;
-  pool::BlockId id = touched ? bring_home(block) : error_ == 0 ? io_.take() : pool::no_block;
+  int error = ENOMEM;
+  pool::BlockId id = touched ? bring_home(block, error) : error_ == 0 ? io_.take() : pool::no_block;
   if (id == pool::no_block) {
-    if (error_ == 0) error_ = ENOMEM;
+    if (error_ == 0) error_ = error;
     return;
   }
   if (!touched) std::memset(io_.pool().home(id), 0, block_bytes_);
@@ -224,7 +224,8 @@ void FileWriterCore::flush(std::byte* end) {
   if (rest != 0) hand_over(next_block_++, rest);
   ended_ = true;
   while (!slots_.empty()) {  // touched, but behind the end
-    const pool::BlockId id = bring_home(slots_.back().block);
+    int ignored = 0;
+    const pool::BlockId id = bring_home(slots_.back().block, ignored);
     if (id == pool::no_block) return;  // the destructor tries again
     io_.give(id);
   }

@@ -67,7 +67,7 @@ class FileWriterCore final : public StreamHandler {
   Slot* find(uint64_t block) noexcept;
   std::optional<Failure> serve(uint64_t block) noexcept;
   bool can_end_at(uint64_t bytes) const noexcept;
-  pool::BlockId bring_home(uint64_t block) noexcept;
+  pool::BlockId bring_home(uint64_t block, int& error) noexcept;
   void hand_over(uint64_t block, size_t bytes) noexcept;
   void hand_over_reopened(size_t keep) noexcept;
   pool::BlockId reopen(uint64_t block) noexcept;

@@ -22,6 +22,7 @@
 #include "os/memory.h"
 #include "os/sanitizer.h"
 #include "penstock/stream.h"
+#include "pool/pinned_page_fixture.h"
 
 namespace penstock {
 namespace {
@@ -97,6 +98,21 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, RegionOn,
                                   : test.param == Mechanism::uffd_move ? "uffd_move"
                                                                        : "shared";
                          });
+
+TEST_P(RegionOn, ABlockWithAPinnedPageGoesWithItsRegion) {
+  const BlockPool pool = open_pool(2);
+  std::optional<pool::PinnedPage> pinned;
+  {
+    const Region region = open(pool, {}, [&](Blocks& blocks, const Fault& fault) {
+      return shown(blocks.show(fault.index, pool.take()));
+    });
+    write(region.begin<uint64_t>(), 1);
+    write(region.begin<uint64_t>() + block_items, 1);
+    pinned.emplace(region.begin<std::byte>());
+    if (!pinned->is_so()) GTEST_SKIP() << "no registered buffers here";
+  }
+  EXPECT_GE(pool.blocks_free(), 1u);
+}
 
 // Blocks in the order in which they were shown. Never allocates: the thread sanitizer forbids it in
 // handlers. Thread safety: all members.

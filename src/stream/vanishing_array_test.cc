@@ -14,6 +14,7 @@
 #include "fault/registry.h"
 #include "penstock/region.h"
 #include "penstock/stream.h"
+#include "pool/pinned_page_fixture.h"
 
 namespace penstock {
 namespace {
@@ -64,6 +65,24 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, VanishingArrayOn,
                                   : test.param == Mechanism::uffd_move ? "uffd_move"
                                                                        : "shared";
                          });
+
+TEST_P(VanishingArrayOn, ABlockWithAPinnedPageIsGivenBackLater) {
+  const BlockPool pool = open_pool(3);
+  VanishingArray array = open(pool, {.comeback_blocks = 0});
+  write(array, 0, 2 * block_items);
+  EXPECT_EQ(wrong(array, 0, 2 * block_items), 0u);
+  {
+    const pool::PinnedPage pinned(array.begin<std::byte>() + block);
+    if (!pinned.is_so()) GTEST_SKIP() << "no registered buffers here";
+    array.clear();
+  }
+  array.clear();
+  EXPECT_EQ(pool.blocks_free(), 3u);
+  write(array, 0, block_items);
+  const pool::PinnedPage pinned(array.begin<std::byte>());
+  array = open(pool);
+  EXPECT_GE(pool.blocks_free(), 2u);
+}
 
 TEST_P(VanishingArrayOn, FillsOnWritesAndEmptiesItselfBehindTheReader) {
   const BlockPool pool = open_pool(20);
