@@ -517,6 +517,15 @@ std::vector<Case> streams() {
               (void)stream->at_end(stream->begin<char>());
               return stream->status();
             }),
+      whole("SinkStream",
+            [] {
+              auto sink = open_sink(written_file());
+              if (!sink) return status_of(sink);
+              auto stream = SinkStream::open(std::move(*sink), "written");
+              if (!stream) return status_of(stream);
+              stream->begin<char>()[0] = 1;
+              return stream->finish(1);
+            }),
       whole("TableAndSnapshot",
             [] {
               auto pool = PagePool::open({.page_bytes = 64 * KiB, .bytes_max = 8 * MiB});
@@ -549,7 +558,7 @@ INSTANTIATE_TEST_SUITE_P(Partitions, EveryAllocation, testing::ValuesIn(partitio
 INSTANTIATE_TEST_SUITE_P(Files, EveryAllocation, testing::ValuesIn(files()), name_of);
 INSTANTIATE_TEST_SUITE_P(DISABLED_FilesByThreads, EveryAllocation,
                          testing::ValuesIn(files_by_threads()), name_of);
-INSTANTIATE_TEST_SUITE_P(DISABLED_Streams, EveryAllocation, testing::ValuesIn(streams()), name_of);
+INSTANTIATE_TEST_SUITE_P(Streams, EveryAllocation, testing::ValuesIn(streams()), name_of);
 
 }  // namespace
 }  // namespace penstock

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/bits.h"
 #include "base/mutex.h"
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "os/generation.h"
 #include "os/limits.h"
@@ -72,13 +74,29 @@ class SinkStreamBody {
   void drain() EXCLUDES_LOCK(mutex_) {
     uint64_t done = 0;
     Result<size_t> put = 0;
-    while ((put = write_from(done)) && *put != 0) done += *put;
+    while ((put = or_out_of_memory([&] { return write_from(done); })) && *put != 0) done += *put;
     if (put) return;
+    try {
+      end(put.error());
+    } catch (const std::bad_alloc&) {
+      end_out_of_memory();
+    }
+  }
+
+  void end(const Error& error) EXCLUDES_LOCK(mutex_) {
     {
       MutexLock lock(mutex_);
-      status_ = std::unexpected(put.error());
+      status_ = std::unexpected(error);
     }
-    stream_.fail(Side::consumer, put.error());
+    stream_.fail(Side::consumer, error);
+  }
+
+  void end_out_of_memory() noexcept EXCLUDES_LOCK(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      status_ = out_of_memory();
+    }
+    stream_.cancel(Side::consumer);
   }
 
   // What is there of a block; 0: all is written.
@@ -112,22 +130,24 @@ class SinkStreamBody {
 
 Result<SinkStream> SinkStream::open(std::unique_ptr<Sink> sink, std::string name,
                                     const SinkStreamOptions& options) {
-  auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
-    return RemapStream::open({.bytes = bytes,
-                              .block_bytes = options.block_bytes,
-                              .read_ahead_blocks = options.write_behind_blocks,
-                              .producer_comeback_blocks = options.comeback_blocks,
-                              .consumer_comeback_blocks = 0,
-                              .policy = options.policy,
-                              .mechanism = pool::mremap_or_shared(),
-                              .strict = options.strict,
-                              .name = name});
+  return or_out_of_memory([&]() -> Result<SinkStream> {
+    auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
+      return RemapStream::open({.bytes = bytes,
+                                .block_bytes = options.block_bytes,
+                                .read_ahead_blocks = options.write_behind_blocks,
+                                .producer_comeback_blocks = options.comeback_blocks,
+                                .consumer_comeback_blocks = 0,
+                                .policy = options.policy,
+                                .mechanism = pool::mremap_or_shared(),
+                                .strict = options.strict,
+                                .name = name});
+    });
+    if (!stream) return std::unexpected(stream.error());
+    auto body = std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
+                                                         options.block_bytes);
+    if (auto started = body->start(); !started) return std::unexpected(started.error());
+    return SinkStream(std::move(body));
   });
-  if (!stream) return std::unexpected(stream.error());
-  auto body = std::make_unique<source::SinkStreamBody>(std::move(sink), std::move(*stream),
-                                                       options.block_bytes);
-  if (auto started = body->start(); !started) return std::unexpected(started.error());
-  return SinkStream(std::move(body));
 }
 
 SinkStream::SinkStream(std::unique_ptr<source::SinkStreamBody> body) : body_(std::move(body)) {}
@@ -142,7 +162,7 @@ Status SinkStream::prepare_write(void* address, size_t bytes) {
   return body_->stream().prepare_write(address, bytes);
 }
 Status SinkStream::finish(uint64_t bytes) {
-  return body_->finish(bytes);
+  return or_out_of_memory([&] { return body_->finish(bytes); });
 }
 Status SinkStream::status() const {
   return body_->status();

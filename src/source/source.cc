@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/run_scope.h"
 #include "file/descriptor.h"
 #include "file/engine.h"
@@ -204,9 +205,11 @@ Result<std::unique_ptr<Sink>> open_plain_sink(const std::string& path, const Sin
 }  // namespace
 
 Result<std::unique_ptr<Sink>> open_sink(const std::string& path, const SinkOptions& options) {
-  auto sink = open_plain_sink(path, options);
-  if (!sink || !options.compressed) return sink;
-  return compress(std::move(*sink), *options.compressed);
+  return or_out_of_memory([&]() -> Result<std::unique_ptr<Sink>> {
+    auto sink = open_plain_sink(path, options);
+    if (!sink || !options.compressed) return sink;
+    return compress(std::move(*sink), *options.compressed);
+  });
 }
 
 std::unique_ptr<Source> callback_source(std::function<Result<size_t>(std::span<std::byte>)> read,

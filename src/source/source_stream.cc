@@ -24,12 +24,14 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/mutex.h"
+#include "base/out_of_memory.h"
 #include "base/thread.h"
 #include "file/engine.h"
 #include "file/file.h"
@@ -189,9 +191,13 @@ class ThreadBody final : public StreamBody {
   void pump() EXCLUDES_LOCK(mutex_) {
     uint64_t bytes = 0;
     Result<size_t> got = 0;
-    while ((got = read_at(bytes)) && *got != 0) bytes += *got;
+    while ((got = or_out_of_memory([&] { return read_at(bytes); })) && *got != 0) bytes += *got;
     close_source();
-    end(bytes, got ? Status{} : std::unexpected(got.error()));
+    try {
+      end(bytes, got ? Status{} : std::unexpected(std::move(got.error())));
+    } catch (const std::bad_alloc&) {
+      end_out_of_memory();
+    }
   }
 
   // What it held, such as the window of a decoder, need not wait for the consumer.
@@ -240,6 +246,15 @@ class ThreadBody final : public StreamBody {
     }
   }
 
+  void end_out_of_memory() noexcept EXCLUDES_LOCK(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      bytes_.reset();
+      status_ = out_of_memory();
+    }
+    stream_.cancel(Side::producer);
+  }
+
   const std::string name_;
   Mutex source_mutex_;  // over its end, and whoever cancels it
   std::unique_ptr<Source> source_;
@@ -266,32 +281,36 @@ Result<uint64_t> plain_bytes(const file::File& file, const SourceStreamOptions& 
 
 Result<SourceStream> SourceStream::open(const std::string& path,
                                         const SourceStreamOptions& options) {
-  auto file = file::File::open_input(path, file::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  const Result<uint64_t> bytes = source::plain_bytes(*file, options);
-  if (!bytes) return std::unexpected(bytes.error());
-  // A pointer into direct reads, of a file that is at least a block long: below that a thread is no
-  // slower.
-  if (*bytes >= options.block_bytes && *bytes > 0) {
-    auto body = source::FileBody::open(std::move(*file), options);
-    if (!body) return std::unexpected(body.error());
-    return SourceStream(std::move(*body));
-  }
-  // A small file needs no large blocks, and getting them costs more than reading it.
-  SourceStreamOptions fitting = options;
-  if (*bytes > 0)
-    fitting.block_bytes =
-        std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
-  auto source = source::source_of(*file, options.source);
-  if (!source) return std::unexpected(source.error());
-  return open(std::move(*source), path, fitting);
+  return or_out_of_memory([&]() -> Result<SourceStream> {
+    auto file = file::File::open_input(path, file::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    const Result<uint64_t> bytes = source::plain_bytes(*file, options);
+    if (!bytes) return std::unexpected(bytes.error());
+    // A pointer into direct reads, of a file that is at least a block long: below that a thread is
+    // no slower.
+    if (*bytes >= options.block_bytes && *bytes > 0) {
+      auto body = source::FileBody::open(std::move(*file), options);
+      if (!body) return std::unexpected(body.error());
+      return SourceStream(std::move(*body));
+    }
+    // A small file needs no large blocks, and getting them costs more than reading it.
+    SourceStreamOptions fitting = options;
+    if (*bytes > 0)
+      fitting.block_bytes =
+          std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
+    auto source = source::source_of(*file, options.source);
+    if (!source) return std::unexpected(source.error());
+    return open(std::move(*source), path, fitting);
+  });
 }
 
 Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,
                                         const SourceStreamOptions& options) {
-  auto body = source::ThreadBody::open(std::move(source), std::move(name), options);
-  if (!body) return std::unexpected(body.error());
-  return SourceStream(std::move(*body));
+  return or_out_of_memory([&]() -> Result<SourceStream> {
+    auto body = source::ThreadBody::open(std::move(source), std::move(name), options);
+    if (!body) return std::unexpected(body.error());
+    return SourceStream(std::move(*body));
+  });
 }
 
 SourceStream::SourceStream(std::unique_ptr<source::StreamBody> body) : body_(std::move(body)) {}

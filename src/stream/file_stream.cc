@@ -188,10 +188,12 @@ std::byte* FileWriter::data() const {
 }
 
 Status FileWriter::finish(uint64_t bytes) {
-  if (state_->core->has_ended())
-    return failure(ErrorCode::invalid_argument, "finish a second time", state_->file.path());
-  if (auto finished = state_->core->finish(bytes); !finished) return finished;
-  return state_->file.publish();
+  return or_out_of_memory([&]() -> Status {
+    if (state_->core->has_ended())
+      return failure(ErrorCode::invalid_argument, "finish a second time", state_->file.path());
+    if (auto finished = state_->core->finish(bytes); !finished) return finished;
+    return state_->file.publish();
+  });
 }
 
 }  // namespace penstock
