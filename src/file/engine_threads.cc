@@ -8,6 +8,7 @@
 // workers, and the user's thread makes the steps.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <latch>
 #include <thread>
@@ -24,6 +25,18 @@ namespace {
 constexpr unsigned workers_max = 16;
 // What is left of a limit of threads (ulimit -u, a pids cgroup) for all but the workers.
 constexpr size_t threads_left = 4;
+
+// Threads that wait until this goes.
+struct Held {
+  ~Held() {
+    let_go.count_down();
+    for (std::thread& thread : threads) {
+      if (thread.joinable()) thread.join();
+    }
+  }
+  std::latch let_go{1};
+  std::array<std::thread, threads_left> threads;
+};
 
 class ThreadEngine final : public EngineBase {
  public:
@@ -72,20 +85,15 @@ void ThreadEngine::served(Request& request) noexcept {
 // The rest of the run comes first: as many threads as it needs are held while workers are started,
 // and let go.
 void ThreadEngine::start_workers(unsigned count) {
-  std::latch let_go(1);
-  std::vector<std::thread> held(threads_left);
-  const bool has_some = std::ranges::all_of(held, [&](std::thread& thread) {
-    return start_thread(thread, [&let_go] { let_go.wait(); }).has_value();
-  });
   workers_.reserve(count);
+  Held held;
+  const bool has_some = std::ranges::all_of(held.threads, [&](std::thread& thread) {
+    return start_thread(thread, [&held] { held.let_go.wait(); }).has_value();
+  });
   while (has_some && workers_.size() < count) {
     std::thread worker;
     if (!start_thread(worker, [this] { work(); })) break;
     workers_.push_back(std::move(worker));
-  }
-  let_go.count_down();
-  for (std::thread& thread : held) {
-    if (thread.joinable()) thread.join();
   }
 }
 
