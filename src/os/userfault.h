@@ -61,6 +61,7 @@ class Userfault {
 
  private:
   static Result<Userfault> with_features(Fd fd, uint64_t features);
+  bool answers() noexcept;
   int ask(unsigned long request, void* argument) noexcept;
 
   Fd fd_;

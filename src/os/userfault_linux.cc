@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/keep_errno.h"
+#include "os/memory.h"
 #include "os/userfault.h"
 
 // Younger than the headers of Debian 12.
@@ -129,7 +130,7 @@ Result<Userfault*> Userfault::of_process() {
   static constinit std::atomic<Userfault*> shared = nullptr;
   // acquire, the partner of the exchange.
   Userfault* now = shared.load(std::memory_order_acquire);
-  if (now != nullptr && !now->made_.is_past()) return now;
+  if (now != nullptr && now->answers()) return now;
   auto opened = open();
   if (!opened) return std::unexpected(std::move(opened.error()));
   auto next = std::make_unique<Userfault>(std::move(*opened));
@@ -170,6 +171,12 @@ bool Userfault::next_event(int stop_fd, Event& event) noexcept {
 int Userfault::ask(unsigned long request, void* argument) noexcept {
   if (made_.is_past()) return EPERM;
   return errno_of([&] { return ioctl(fd_.get(), request, argument); });
+}
+
+// False once the descriptor was closed behind our back, or in a forked child.
+bool Userfault::answers() noexcept {
+  alignas(page_bytes) static std::byte page[page_bytes];
+  return wake(page, sizeof page) == 0;
 }
 
 int Userfault::wake(std::byte* address, size_t bytes) noexcept {

@@ -678,6 +678,20 @@ TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
   }
 }
 
+// As daemons do that close what they have inherited.
+TEST(UffdPool, PoolsOpenAfterAllDescriptorsWereClosed) {
+  if (auto first = open_uffd(1); !first) GTEST_SKIP() << first.error().message();
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        if (!open_uffd(1)) ::_exit(2);
+        ::closefrom(3);
+        auto second = open_uffd(1);
+        ::_exit(second && (*second)->reserve(1 * MiB) ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST(UffdPool, AllPoolsHaveTheUserfaultfdOfTheProcess) {
   auto first = open_uffd(1);
   if (!first) GTEST_SKIP() << first.error().message();
