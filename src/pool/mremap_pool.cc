@@ -14,6 +14,7 @@
 // Moves of 2 MiB-aligned multiples of 2 MiB move whole page tables or huge pages. Smaller blocks
 // must not be made of huge pages: a move would split them.
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -117,13 +118,17 @@ class MremapPool final : public ArenaPool {
 }  // namespace
 
 int mremap_error() {
-  static const int error = [] {
-    auto pages = os::Reservation::reserve(2 * os::page_bytes, os::page_bytes);
-    if (!pages) return 0;  // the pool says what is wrong
-    if (os::protect(pages->begin(), os::page_bytes, Protection::read_write) != 0) return 0;
-    return os::move_pages_leaving_source(pages->begin(), pages->begin() + os::page_bytes,
-                                         os::page_bytes);
-  }();
+  // Relaxed: the number is all. Threads that ask at once find the same.
+  constexpr int unknown = -1;
+  static constinit std::atomic<int> kept = unknown;
+  if (const int known = kept.load(std::memory_order_relaxed); known != unknown) return known;
+  auto pages = os::Reservation::reserve(2 * os::page_bytes, os::page_bytes);
+  if (!pages) return 0;  // the pool says what is wrong
+  if (os::protect(pages->begin(), os::page_bytes, Protection::read_write) != 0) return 0;
+  const int error = os::move_pages_leaving_source(pages->begin(), pages->begin() + os::page_bytes,
+                                                  os::page_bytes);
+  // A want of memory passes.
+  if (error != ENOMEM && error != EAGAIN) kept.store(error, std::memory_order_relaxed);
   return error;
 }
 
