@@ -215,8 +215,8 @@ struct SinkStreamOptions {
   // The most that can be written: address space, not memory. Where a limit (ulimit -v) leaves less, a
   // quarter of what it leaves.
   uint64_t bytes_max = TiB;
-  // What a producer meets that stores what the sink will never take: it failed, or the store comes
-  // back too far, or lies beyond bytes_max. zeros: it goes nowhere, and finish() tells.
+  // For a store that the sink will never take: it failed, or the store comes back too far, or lies
+  // beyond bytes_max. zeros: it goes nowhere, and finish() tells.
   ErrorPolicy policy = ErrorPolicy::zeros;
   // Every comeback that is too far is found. false, for producers whose order was checked: such a store
   // may go unnoticed (faster by up to a move per block).
@@ -238,7 +238,7 @@ class SinkStream {
   SinkStream& operator=(SinkStream&&) noexcept;
   ~SinkStream();  // without finish(): the sink is cancelled and not closed
 
-  // Where the bytes are to be stored, from the first one on. A block that is left out becomes zeros;
+  // The bytes are stored here, from the first one on. A block that is left out becomes zeros;
   // bytes that are left out within a block are undefined.
   template <class T = std::byte>
   T* begin() const {

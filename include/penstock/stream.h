@@ -114,8 +114,8 @@ class PullStream {
     ErrorPolicy policy = ErrorPolicy::stop;  // (a broken limit stops or recovers; it never reads as
                                              // zeros)
     Mechanism mechanism = Mechanism::automatic;
-    // What lies behind vanishes at once, so that every load behind the limit is an error. false, which
-    // matters to `shared` alone: it vanishes a few blocks later, and such a load may read newer data.
+    // Blocks behind the limit vanish at once, so that every load from them is an error. false, which
+    // matters to `shared` alone: they vanish a few blocks later, and such a load may read newer data.
     bool strict = true;
     std::string name = "pull stream";  // for messages
   };

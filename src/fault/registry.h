@@ -91,7 +91,7 @@ class Registration {
 // calls by which a thread comes to a stream's pointer do this: Registration::add(), and those that
 // hand the pointer out.
 void unblock_faults() noexcept;
-// The same, at the first call in each thread alone: a call that hands a pointer out may stand in a loop.
+// Does it at the first call in each thread alone: a call that hands a pointer out may stand in a loop.
 void unblock_faults_once() noexcept;
 template <class T>
 T* for_this_thread(T* pointer) noexcept {

@@ -38,7 +38,7 @@ class ArenaPool : public Pool {
   // REQUIRES: the arena is excluded from fork.
   ArenaPool(const PoolOptions& options, PageKind pages, os::Reservation arena);
 
-  // What a mechanism adds. Each returns 0 or an errno, having changed nothing when it fails: a block
+  // A mechanism's part. Each function returns 0 or an errno, having changed nothing when it fails: a block
   // that gets memory for a half of it loses that again, for nobody would count it.
   virtual int commit_home(BlockId block) noexcept = 0;   // the block gets memory
   virtual int discard_home(BlockId block) noexcept = 0;  // the block loses its memory

@@ -123,7 +123,7 @@ class Pool {
   [[nodiscard]] virtual int remap(BlockId block, std::byte* from, std::byte* to) noexcept = 0;
   // The block goes home; its contents stay.
   [[nodiscard]] virtual int unmap(BlockId block, std::byte* from) noexcept = 0;
-  // The same, while other threads use the block, which has `protection` at `from` until it is gone from
+  // Does it while other threads use the block, which has `protection` at `from` until it is gone from
   // there: whatever they do meanwhile faults or meets the block, no store that the protection forbids
   // succeeds, and what they store is not lost. On an error it is where it was, but may be inaccessible
   // or read-only there.
