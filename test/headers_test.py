@@ -42,6 +42,36 @@ void uses() {
 }
 """
 
+# A Result goes on from one function to the next, as a std::expected does, and stays a Result.
+CHAINS = """
+#include "penstock/base.h"
+#include <memory>
+using penstock::Error, penstock::ErrorCode, penstock::Result, penstock::Status;
+Result<int> half(int value) {
+  if (value % 2 != 0) return penstock::failure(ErrorCode::invalid_argument, "halve");
+  return value / 2;
+}
+Status nothing(int) { return {}; }
+template <class Wanted, class Found>
+void same(Found&&) { static_assert(std::is_same_v<Wanted, Found>); }
+void chains(const Result<int>& number, Result<std::unique_ptr<int>> moved, Status status) {
+  same<Status>(number.and_then(half).and_then(half).and_then(nothing));
+  same<Result<int>>(number.or_else([](const Error&) -> Result<int> { return 0; }));
+  same<Result<long>>(number.transform([](int value) { return long{value}; }));
+  same<Status>(number.transform([](int) {}));
+  same<Result<int>>(number.transform_error([](Error error) { return error; }));
+  same<std::expected<int, ErrorCode>>(number.transform_error([](const Error& error) { return error.code; }));
+  same<Result<int>>(std::move(moved).and_then([](std::unique_ptr<int> to) { return half(*to); }));
+  same<Result<std::unique_ptr<int>>>(std::move(moved).transform([](std::unique_ptr<int> to) { return to; }));
+  same<Result<int>>(status.and_then([] { return half(2); }));
+  same<Status>(status.or_else([](Error&) { return Status(); }));
+  same<Result<int>>(status.transform([] { return 1; }));
+  same<Status>(status.transform([] {}));
+  same<Status>(status.transform_error([](const Error& error) { return error; }));
+  same<std::expected<int, Error>>(number.and_then([](int value) { return std::expected<int, Error>(value); }));
+}
+"""
+
 VERSION = """
 #include "penstock/penstock.h"
 #if PENSTOCK_VERSION < PENSTOCK_VERSION_OF(0, 1, 0) || PENSTOCK_VERSION != PENSTOCK_VERSION_OF(PENSTOCK_VERSION_MAJOR, \\
@@ -89,6 +119,9 @@ def main():
                 code, said = compiled(compiler, VERSION, "-x", language)
                 assert code == 0, (name, language, said)
 
+            code, said = compiled(compiler, CHAINS, "-std=c++23", "-Wall", "-Wextra")
+            assert code == 0 and not said, (name, said)
+
             code, said = compiled(compiler, SYMBOLS, "-std=c++23", to=folder / "symbols.o")
             assert code == 0, (name, said)
             used = [word for line in subprocess.run(["nm", "-u", folder / "symbols.o"], capture_output=True, text=True,
@@ -103,6 +136,8 @@ def main():
             print("headers: no libc++ here: it was not tried")
             return
         code, said = compiled(clang, '#include "penstock/penstock.hpp"\n', "-std=c++23", "-stdlib=libc++")
+        assert code == 0, said
+        code, said = compiled(clang, CHAINS, "-std=c++23", "-stdlib=libc++")
         assert code == 0, said
         print("headers: clang with libc++")
 

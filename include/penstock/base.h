@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -71,6 +72,9 @@ struct Error {
 // Memory: where an allocation fails, a function that returns Result or Status returns out_of_memory,
 // and throws no std::bad_alloc. (An operation on files may end the program where that happens in one of
 // its own threads.)
+//
+// and_then(), or_else(), transform() and transform_error() are those of std::expected, with Result where it has
+// std::expected. Its own take no function that returns a Result.
 template <class T>
 class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Error> {
  public:
@@ -78,6 +82,114 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
   template <class Expected>
     requires std::is_same_v<std::remove_cvref_t<Expected>, std::expected<T, Error>>
   Result(Expected&& expected) : std::expected<T, Error>(std::forward<Expected>(expected)) {}
+
+  template <class Function>
+  auto and_then(Function&& function) & {
+    return with_value(*this, std::forward<Function>(function));
+  }
+  template <class Function>
+  auto and_then(Function&& function) const& {
+    return with_value(*this, std::forward<Function>(function));
+  }
+  template <class Function>
+  auto and_then(Function&& function) && {
+    return with_value(std::move(*this), std::forward<Function>(function));
+  }
+
+  template <class Function>
+  auto or_else(Function&& function) & {
+    return with_error(*this, std::forward<Function>(function));
+  }
+  template <class Function>
+  auto or_else(Function&& function) const& {
+    return with_error(*this, std::forward<Function>(function));
+  }
+  template <class Function>
+  auto or_else(Function&& function) && {
+    return with_error(std::move(*this), std::forward<Function>(function));
+  }
+
+  template <class Function>
+  auto transform(Function&& function) & {
+    return with_value(*this, value_of(function));
+  }
+  template <class Function>
+  auto transform(Function&& function) const& {
+    return with_value(*this, value_of(function));
+  }
+  template <class Function>
+  auto transform(Function&& function) && {
+    return with_value(std::move(*this), value_of(function));
+  }
+
+  template <class Function>
+  auto transform_error(Function&& function) & {
+    return with_error(*this, error_of(function));
+  }
+  template <class Function>
+  auto transform_error(Function&& function) const& {
+    return with_error(*this, error_of(function));
+  }
+  template <class Function>
+  auto transform_error(Function&& function) && {
+    return with_error(std::move(*this), error_of(function));
+  }
+
+ private:
+  template <class Self, class Function>
+  static auto with_value(Self&& self, Function&& function) {
+    if constexpr (std::is_void_v<T>) {
+      using Next = std::remove_cvref_t<std::invoke_result_t<Function>>;
+      if (self.has_value()) return Next(std::invoke(std::forward<Function>(function)));
+      return Next(std::unexpect, std::forward<Self>(self).error());
+    } else {
+      using Next =
+          std::remove_cvref_t<std::invoke_result_t<Function, decltype(*std::forward<Self>(self))>>;
+      if (self.has_value())
+        return Next(std::invoke(std::forward<Function>(function), *std::forward<Self>(self)));
+      return Next(std::unexpect, std::forward<Self>(self).error());
+    }
+  }
+
+  template <class Self, class Function>
+  static auto with_error(Self&& self, Function&& function) {
+    using Next = std::remove_cvref_t<
+        std::invoke_result_t<Function, decltype(std::forward<Self>(self).error())>>;
+    if (!self.has_value())
+      return Next(std::invoke(std::forward<Function>(function), std::forward<Self>(self).error()));
+    if constexpr (std::is_void_v<T>) {
+      return Next();
+    } else {
+      return Next(std::in_place, *std::forward<Self>(self));
+    }
+  }
+
+  // A function for with_value(), from one that returns a value.
+  template <class Function>
+  static auto value_of(Function& function) {
+    return [&function]<class... Value>(Value&&... value) {
+      using Next = std::remove_cv_t<std::invoke_result_t<Function, Value...>>;
+      if constexpr (std::is_void_v<Next>) {
+        std::invoke(std::forward<Function>(function), std::forward<Value>(value)...);
+        return Result<void>();
+      } else {
+        return Result<Next>(std::in_place, std::invoke(std::forward<Function>(function),
+                                                       std::forward<Value>(value)...));
+      }
+    };
+  }
+
+  // A function for with_error(), from one that returns an error.
+  template <class Function>
+  static auto error_of(Function& function) {
+    return [&function]<class Failed>(Failed&& failed) {
+      using Words = std::remove_cv_t<std::invoke_result_t<Function, Failed>>;
+      using Next =
+          std::conditional_t<std::is_same_v<Words, Error>, Result<T>, std::expected<T, Words>>;
+      return Next(std::unexpect,
+                  std::invoke(std::forward<Function>(function), std::forward<Failed>(failed)));
+    };
+  }
 };
 
 using Status = Result<void>;
