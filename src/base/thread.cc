@@ -4,19 +4,31 @@
 #include <signal.h>
 
 namespace penstock {
+namespace {
+
+constexpr int own_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
+}  // namespace
 
 ThreadSignals::ThreadSignals() noexcept {
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before_);
   sigset_t blocked;
   ::sigfillset(&blocked);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
-    ::sigdelset(&blocked, signal);
+  for (const int signal : own_signals) ::sigdelset(&blocked, signal);
   if (::sigismember(&before_, SIGPIPE) == 0) ::sigdelset(&blocked, SIGPIPE);
   ::pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
 }
 
 ThreadSignals::~ThreadSignals() {
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+// Those of its own instructions stay with the thread.
+sigset_t ThreadSignals::callers() const noexcept {
+  if (callers_signals() != nullptr) return *callers_signals();
+  sigset_t mask = before_;
+  for (const int signal : own_signals) ::sigdelset(&mask, signal);
+  return mask;
 }
 
 }  // namespace penstock

@@ -17,21 +17,6 @@
 
 namespace penstock {
 
-// The work of a thread, done for the run of the thread that starts it.
-template <class Work>
-struct WorkOfRun {
-  RunState run;
-  Work work;
-
-  template <class... Arguments>
-    requires std::invocable<Work&, Arguments...>
-  void operator()(Arguments&&... arguments) {
-    const RunScope scope(std::move(run));
-    const MemoryCharge stack(thread_bytes, MemoryKind::small);
-    work(std::forward<Arguments>(arguments)...);
-  }
-};
-
 // The signals that a thread of the library takes: those that its own instructions raise (a blocked
 // fault would end the process without a word), and SIGPIPE where the starting thread takes it. The
 // process's other signals are for its own threads. A new thread inherits the mask; so the starting
@@ -43,8 +28,28 @@ class ThreadSignals {
   ThreadSignals(const ThreadSignals&) = delete;
   ThreadSignals& operator=(const ThreadSignals&) = delete;
 
+  // The mask that callbacks of the caller have in the new thread (CallersSignals).
+  sigset_t callers() const noexcept;
+
  private:
   sigset_t before_;
+};
+
+// The work of a thread, done for the run of the thread that starts it.
+template <class Work>
+struct WorkOfRun {
+  RunState run;
+  sigset_t callers_signals;
+  Work work;
+
+  template <class... Arguments>
+    requires std::invocable<Work&, Arguments...>
+  void operator()(Arguments&&... arguments) {
+    const RunScope scope(std::move(run));
+    remember_callers_signals(&callers_signals);
+    const MemoryCharge stack(thread_bytes, MemoryKind::small);
+    work(std::forward<Arguments>(arguments)...);
+  }
 };
 
 // Starts a thread (std::thread or std::jthread), which works for the run that this thread works for.
@@ -52,17 +57,18 @@ class ThreadSignals {
 // to give, and where the heap has no room for the thread's state; this returns an error.
 template <class Thread, class Work>
 Status start_thread(Thread& thread, Work&& work) {
-  try {
-    WorkOfRun<std::decay_t<Work>> of_run{current_run(), std::forward<Work>(work)};
-    const ThreadSignals signals;
-    thread = Thread(std::move(of_run));
-  } catch (const std::system_error& error) {
-    return system_error(error.code().value(), "start a thread", "this process",
-                        "a higher limit (ulimit -u)");
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
-  }
-  return {};
+  return or_out_of_memory([&]() -> Status {
+    try {
+      const ThreadSignals signals;
+      WorkOfRun<std::decay_t<Work>> of_run{current_run(), signals.callers(),
+                                           std::forward<Work>(work)};
+      thread = Thread(std::move(of_run));
+    } catch (const std::system_error& error) {
+      return system_error(error.code().value(), "start a thread", "this process",
+                          "a higher limit (ulimit -u)");
+    }
+    return {};
+  });
 }
 
 // Calls work(0) to work(count - 1), each in a thread of its own, the first in this one. What the
@@ -72,10 +78,7 @@ void in_threads(size_t count, const Work& work) {
   const std::unique_ptr<std::jthread[]> threads(new (std::nothrow) std::jthread[count - 1]);
   size_t started = 1;
   const auto starts = [&] {
-    return or_out_of_memory([&]() -> Status {
-             return start_thread(threads[started - 1], [&work, started] { work(started); });
-           })
-        .has_value();
+    return start_thread(threads[started - 1], [&work, started] { work(started); }).has_value();
   };
   while (threads != nullptr && started < count && starts()) ++started;
   work(0);

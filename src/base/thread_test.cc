@@ -49,6 +49,31 @@ TEST(StartThread, AThreadTakesTheSignalsOfItsOwnInstructionsWhateverItsStarterBl
   }
 }
 
+TEST(StartThread, CallbacksHaveTheSignalsOfTheThreadThatCalledTheLibrary) {
+  std::jthread outer, inner;
+  int outside = -1, in_callback = -1, behind = -1;
+  const auto blocks = [] {
+    const sigset_t mask = mask_now();
+    return sigismember(&mask, SIGTERM);
+  };
+  ASSERT_EQ(blocks(), 0);
+  ASSERT_TRUE(start_thread(outer, [&] {
+    EXPECT_TRUE(start_thread(inner, [&] {
+      outside = blocks();
+      {
+        const NoRunScope callers;
+        in_callback = blocks();
+      }
+      behind = blocks();
+    }));
+    inner.join();
+  }));
+  outer.join();
+  EXPECT_EQ(outside, 1);
+  EXPECT_EQ(in_callback, 0);
+  EXPECT_EQ(behind, 1);
+}
+
 TEST(StartThread, ReportsAHeapWithoutRoomForTheThread) {
   struct Work {
     Work() = default;
