@@ -237,7 +237,8 @@ Result<TakenHeader> FileRun::take_header(bowtie::Input& input) {
       if (!all) return all;
       std::string skipped(bytes, '\0');
       for (size_t at = 0; at < bytes;) {
-        auto have = (*all)->read(std::as_writable_bytes(std::span(skipped)).subspan(at));
+        auto have =
+            source::checked_read(**all, std::as_writable_bytes(std::span(skipped)).subspan(at));
         if (!have) return std::unexpected(have.error());
         if (*have == 0) break;
         at += *have;

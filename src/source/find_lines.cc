@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/base.h"
+#include "source/checked_read.h"
 
 namespace penstock::source {
 namespace {
@@ -80,7 +81,8 @@ Result<uint64_t> find_lines(Source& source, const std::string& name, Pattern& pa
       }
       buffer.resize(std::min(line_bytes_max, 2 * have));
     }
-    const auto more = source.read(std::as_writable_bytes(std::span(buffer).subspan(have)));
+    const auto more =
+        source::checked_read(source, std::as_writable_bytes(std::span(buffer).subspan(have)));
     if (!more) return std::unexpected(more.error());
     // In what was there before no line ends.
     const void* last = ::memrchr(buffer.data() + have, '\n', *more);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "source/checked_read.h"
 #include "trace/format/trace_file.h"
 
 namespace penstock::trace {
@@ -75,7 +76,7 @@ Result<size_t> TraceFile::read(std::span<std::byte> into) {
     peeked_.erase(peeked_.begin(), peeked_.begin() + static_cast<ptrdiff_t>(done));
   }
   while (done < into.size()) {
-    auto got = source_->read(into.subspan(done));
+    auto got = source::checked_read(*source_, into.subspan(done));
     if (!got) return got;
     if (*got == 0) break;
     done += *got;
