@@ -112,6 +112,7 @@ class SinkStreamBody {
     if (Status here = stream_.prepare_read(piece.data(), piece.size()); !here) {
       return std::unexpected(here.error());
     }
+    const CallersSignals callers;
     if (Status written = sink_->write(piece); !written) return std::unexpected(written.error());
     return piece.size();
   }

@@ -218,12 +218,17 @@ class ThreadBody final : public StreamBody {
     if (Status ready = stream_.prepare_write(at, room); !ready) {
       return std::unexpected(ready.error());
     }
-    return source::checked_read(*source_, {at, room});
+    return read({at, room});
+  }
+
+  Result<size_t> read(std::span<std::byte> into) {
+    const CallersSignals callers;
+    return source::checked_read(*source_, into);
   }
 
   Result<size_t> expect_end() {
     std::array<std::byte, 1> more;
-    Result<size_t> got = source::checked_read(*source_, more);
+    Result<size_t> got = read(more);
     if (!got || *got == 0) return got;
     return failure(ErrorCode::out_of_memory,
                    fmt::format("give addresses to more than {} bytes", options_.bytes_max), name_,

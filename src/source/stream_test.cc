@@ -78,6 +78,19 @@ TEST(SourceStream, ASourceThatSaysMoreThanItWasAskedForIsAnError) {
   }
 }
 
+TEST(SourceStream, ASourceIsCalledWithTheSignalsOfTheThreadThatOpenedTheStream) {
+  int blocked = -1;
+  SourceStream stream = open(callback_source([&](std::span<std::byte>) -> Result<size_t> {
+                               sigset_t mask;
+                               pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+                               blocked = sigismember(&mask, SIGTERM);
+                               return 0;
+                             }),
+                             small(ErrorPolicy::zeros));
+  EXPECT_TRUE(stream.at_end(stream.begin<char>()));
+  EXPECT_EQ(blocked, 0);
+}
+
 TEST(SourceStream, ThePointerGivesWhatTheSourceGives) {
   for (uint64_t seed = seed_of_run(); seed < seed_of_run() + trials(40); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
