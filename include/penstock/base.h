@@ -69,9 +69,10 @@ struct Error {
 
 // The value of a call, or the error that it failed with: a std::expected that the caller has to use.
 //
-// Memory: where an allocation fails, a function that returns Result or Status returns out_of_memory,
-// and throws no std::bad_alloc. (An operation on files may end the program where that happens in one of
-// its own threads.)
+// Memory: where an allocation fails, a function that returns Result or Status and opens something or does
+// work returns out_of_memory, and throws no std::bad_alloc. One that only reports an error of before
+// (status(), a second finish()), or refuses what it is given, puts its words together, and may throw it. (An
+// operation on files may end the program where an allocation fails in one of its own threads.)
 //
 // and_then(), or_else(), transform() and transform_error() are those of std::expected, with Result where it has
 // std::expected. Its own take no function that returns a Result.

@@ -542,11 +542,15 @@ bool installed() {
 }
 
 Status install() {
-  MutexLock lock(registry().mutex);
-  return install_locked();
+  return or_out_of_memory([] {
+    MutexLock lock(registry().mutex);
+    return install_locked();
+  });
 }
 
-Status uninstall() {
+namespace {
+
+Status uninstall_now() {
   MutexLock lock(registry().mutex);
   const Table& now = *table_now.load(std::memory_order_relaxed);
   if (!std::all_of(now.begin(), now.end(), [](const Slot* slot) { return slot->made.is_past(); }))
@@ -559,6 +563,12 @@ Status uninstall() {
     sigaction(signal, &handlers.back()->action, nullptr);
   }
   return {};
+}
+
+}  // namespace
+
+Status uninstall() {
+  return or_out_of_memory(uninstall_now);
 }
 
 Result<size_t> Handler::prepare(std::byte*, size_t, Access) {

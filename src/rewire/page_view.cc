@@ -119,27 +119,22 @@ PageView::~PageView() = default;
 
 Result<PageView> PageView::open(const VirtualRange& source, std::span<const uint64_t> slots,
                                 const Options& options) {
-  return or_out_of_memory(
-      [&]() -> Result<PageView> { return open(*internal::Access::core(source), slots, options); });
+  return open(*internal::Access::core(source), slots, options);
 }
 
 Result<PageView> PageView::open(const Snapshot& source, std::span<const uint64_t> pages,
                                 const Options& options) {
-  return or_out_of_memory([&]() -> Result<PageView> {
-    if (!source)
-      return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
-    return open(internal::Access::core(source)->range(), pages, options);
-  });
+  if (!source)
+    return failure(ErrorCode::invalid_argument, "open a view of no snapshot", options.name);
+  return open(internal::Access::core(source)->range(), pages, options);
 }
 
 Result<PageView> PageView::open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
                                 const Options& options) {
-  return or_out_of_memory([&]() -> Result<PageView> {
-    if (source.core() == nullptr)
-      return failure(ErrorCode::invalid_argument, "open a view of a vector that has no pool",
-                     options.name);
-    return open(source.core()->range(), pages, options);
-  });
+  if (source.core() == nullptr)
+    return failure(ErrorCode::invalid_argument, "open a view of a vector that has no pool",
+                   options.name);
+  return open(source.core()->range(), pages, options);
 }
 
 Result<PageView> PageView::open(const rewire::Range& source, std::span<const uint64_t> slots,

@@ -115,7 +115,7 @@ Result<RewiredTable::Merged> RewiredTable::merge_equal_pages() {
 }
 
 Result<Changes> RewiredTable::changes() {
-  return or_out_of_memory([&]() -> Result<Changes> { return changes(Snapshot()); });
+  return changes(Snapshot());
 }
 
 Result<Changes> RewiredTable::changes(const Snapshot& base) {

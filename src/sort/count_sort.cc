@@ -8,6 +8,8 @@
 #include <new>
 #include <type_traits>
 
+#include "base/out_of_memory.h"
+
 // Four sets of counters take turns, so that runs of one value do not wait for their own additions.
 // Below a few thousand items of 16 bits the counters would cost more than the items.
 
@@ -30,8 +32,7 @@ Status count_sort(const T* in, size_t count, T* out, bool descending) {
   }
   using Counters = std::array<uint64_t, values * sets>;
   std::unique_ptr<Counters> counters(new (std::nothrow) Counters{});
-  if (counters == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "counters");
+  if (counters == nullptr) return out_of_memory();
   size_t i = 0;
   for (; i + sets <= count; i += sets) {
     for (size_t set = 0; set < sets; ++set)

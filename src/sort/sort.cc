@@ -48,8 +48,7 @@ uint64_t rank_of(const T& item, const KeyOrder& order) {
 template <class From>
 Status sort_wide(const KeyValue32* in, size_t count, const SortOptions& options, From give_back) {
   std::unique_ptr<KeyValue[]> wide(new (std::nothrow) KeyValue[count]);
-  if (wide == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "pairs of 64 bits");
+  if (wide == nullptr) return out_of_memory();
   for (size_t i = 0; i < count; ++i) wide[i] = {in[i].key, in[i].value};
   if (auto status = sorting::sort_in_place(wide.get(), count, options_for<KeyValue64>(options));
       !status)
@@ -105,8 +104,7 @@ template <Sortable T>
 Status argsort(const T* keys, size_t count, uint64_t* order, const SortOptions& options) {
   return or_out_of_memory([&]() -> Status {
     std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
-    if (pairs == nullptr)
-      return failure(ErrorCode::out_of_memory, "get memory to sort in", "keys and places");
+    if (pairs == nullptr) return out_of_memory();
     const KeyOrder ranking = sorting::key_order_of<T>(options.descending);
     for (size_t i = 0; i < count; ++i) {
       uint64_t rank = rank_of(keys[i], ranking);

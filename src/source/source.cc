@@ -141,21 +141,27 @@ class CallbackSink final : public Sink {
 }  // namespace
 
 Result<std::unique_ptr<Source>> descriptor_source(int fd, std::string name) {
-  auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
-  if (!descriptor) return std::unexpected(descriptor.error());
-  return std::make_unique<DescriptorSource>(std::move(*descriptor));
+  return or_out_of_memory([&]() -> Result<std::unique_ptr<Source>> {
+    auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
+    if (!descriptor) return std::unexpected(descriptor.error());
+    return std::make_unique<DescriptorSource>(std::move(*descriptor));
+  });
 }
 
 Result<std::unique_ptr<Sink>> descriptor_sink(int fd, std::string name) {
-  auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
-  if (!descriptor) return std::unexpected(descriptor.error());
-  return std::make_unique<file::DescriptorSink>(std::move(*descriptor));
+  return or_out_of_memory([&]() -> Result<std::unique_ptr<Sink>> {
+    auto descriptor = file::Descriptor::duplicate(fd, std::move(name));
+    if (!descriptor) return std::unexpected(descriptor.error());
+    return std::make_unique<file::DescriptorSink>(std::move(*descriptor));
+  });
 }
 
 Result<std::unique_ptr<Source>> open_source(const std::string& path, const SourceOptions& options) {
-  auto file = file::File::open_input(path, file::Caching::buffered);
-  if (!file) return std::unexpected(file.error());
-  return source::source_of(*file, options);
+  return or_out_of_memory([&]() -> Result<std::unique_ptr<Source>> {
+    auto file = file::File::open_input(path, file::Caching::buffered);
+    if (!file) return std::unexpected(file.error());
+    return source::source_of(*file, options);
+  });
 }
 
 Result<source::Arrival> source::arrival_of(const file::File& file, const SourceOptions& options) {

@@ -370,8 +370,10 @@ class InPlaceSort {
     }
     if constexpr (std::is_same_v<T, Key128>) {
       auto* pairs = reinterpret_cast<KeyValue*>(out_ + start);
-      Status sorted = sort_in_place(
-          pairs, bucket.count, {.order = {.flip = options_.order.flip != 0 ? ~uint64_t{0} : 0}});
+      Status sorted = or_out_of_memory([&] {
+        return sort_in_place(pairs, bucket.count,
+                             {.order = {.flip = options_.order.flip != 0 ? ~uint64_t{0} : 0}});
+      });
       if (!sorted) worker.status = std::move(sorted);
     }
   }
@@ -393,7 +395,7 @@ class InPlaceSort {
     }
   }
 
-  // What a division of a bucket needs, complete before the first item moves.
+  // Memory for the division of a bucket, complete before the first item moves.
   struct Division {
     explicit Division(BucketMap bucket_map)
         : map(std::move(bucket_map)), scatter(map.buckets), counts(map.buckets), all(map.buckets) {}

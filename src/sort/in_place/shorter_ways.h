@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "base/bits.h"
+#include "base/out_of_memory.h"
 #include "base/random.h"
 #include "os/cpu.h"
 #include "sort/cache/cache_sort.h"
@@ -66,8 +67,7 @@ template <class T>
 Status sort_appended(T* items, size_t in_order, size_t count, const InPlaceOptions& options) {
   const size_t appended = count - in_order;
   std::unique_ptr<T[]> more(new (std::nothrow) T[appended]);
-  if (more == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "appended items");
+  if (more == nullptr) return out_of_memory();
   InPlaceOptions all = options;
   all.first = ~uint64_t{0};
   if (auto status = sort_in_place(items + in_order, appended, all); !status) return status;
@@ -212,8 +212,7 @@ Status sort_by_passes(const T* in, size_t count, T* out, const KeyOrder& order) 
     return {};
   }
   std::unique_ptr<T[]> spare(new (std::nothrow) T[count]);
-  if (spare == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "scratch memory");
+  if (spare == nullptr) return out_of_memory();
   sort_quickly(in, count, out, spare.get(), order);
   return {};
 }
@@ -226,8 +225,7 @@ Status sort_small(const T* in, size_t count, T* out, const InPlaceOptions& optio
   size_t bytes = CacheSort<T>::bytes_needed(count);
   std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(64, round_up(bytes, 64)),
                                                      &std::free);
-  if (memory == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "scratch memory");
+  if (memory == nullptr) return out_of_memory();
   CacheSort<T> sorter(static_cast<std::byte*>(memory.get()), count, options.order);
   sorter.load({&piece, 1}, count, keys);
   sorter.store(out);

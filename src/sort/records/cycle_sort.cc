@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "base/out_of_memory.h"
 #include "sort/in_place/in_place_sort.h"
 
 namespace penstock::sorting {
@@ -13,8 +14,7 @@ Status sort_by_cycles(std::byte* records, size_t count, const Keys& keys, size_t
   const size_t record_bytes = keys.layout().record_bytes;
   std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[count]);
   std::unique_ptr<std::byte[]> kept(new (std::nothrow) std::byte[record_bytes]);
-  if (pairs == nullptr || kept == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
+  if (pairs == nullptr || kept == nullptr) return out_of_memory();
   const PrefixLoad prefix(keys, pos);
   for (size_t i = 0; i < count; ++i) {
     const std::byte* record = records + i * record_bytes;

@@ -196,7 +196,7 @@ class RecordSort {
     }
   };
 
-  // What a thread works with.
+  // A thread's own memory.
   struct Worker {
     Worker(unsigned number, CacheSort<KeyValue> sorter, std::unique_ptr<KeyValue[]> memory)
         : index(number), cache(std::move(sorter)), pairs(std::move(memory)) {}
@@ -237,8 +237,7 @@ class RecordSort {
 
   Status open_worker(CacheSort<KeyValue> cache) {
     std::unique_ptr<KeyValue[]> pairs(new (std::nothrow) KeyValue[plan_.bucket_records_max]);
-    if (pairs == nullptr)
-      return failure(ErrorCode::out_of_memory, "get memory to sort in", "prefixes of keys");
+    if (pairs == nullptr) return out_of_memory();
     workers_.push_back(std::make_unique<Worker>(static_cast<unsigned>(workers_.size()),
                                                 std::move(cache), std::move(pairs)));
     return {};
@@ -251,8 +250,7 @@ class RecordSort {
     const size_t scratch_bytes = round_up(CacheSort<KeyValue>::bytes_needed(count_), line_bytes);
     const std::unique_ptr<void, decltype(&std::free)> memory(
         std::aligned_alloc(line_bytes, scratch_bytes + round_up(bytes, line_bytes)), &std::free);
-    if (memory == nullptr)
-      return failure(ErrorCode::out_of_memory, "get memory to sort in", "records");
+    if (memory == nullptr) return out_of_memory();
     auto* const scratch = static_cast<std::byte*>(memory.get());
     std::byte* const gathered = scratch + scratch_bytes;
     if (auto status = open_worker({scratch, count_, {}}); !status) return status;
@@ -492,7 +490,7 @@ class RecordSort {
     worker.status = out_of_memory();
   }
 
-  // What a division of a bucket needs, complete before the first record moves.
+  // Memory for the division of a bucket, complete before the first record moves.
   struct Division {
     Division(RecordSort* sort, BucketMap bucket_map, size_t pos, uint32_t region)
         : map(std::move(bucket_map)),

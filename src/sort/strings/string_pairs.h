@@ -339,8 +339,7 @@ class StringPairs {
       const unsigned more_bits = 64 - value_bits_;
       digits_.reset(new (std::nothrow)
                         KeyDigits(descending_, more_bits < more_bits_min ? 0 : more_bits));
-      if (digits_ == nullptr)
-        return failure(ErrorCode::out_of_memory, "get memory to sort in", "digits of strings");
+      if (digits_ == nullptr) return out_of_memory();
     }
     look(group, known.covered, known.zeros);
     while (digits_->all_alike() && digits_->bytes_max() > digits_->covered())

@@ -103,8 +103,7 @@ Pairs get_pairs(size_t count) {
 template <class Keys>
 Result<Pairs> sorted_pairs(const Keys& keys, size_t count, const SortOptions& options) {
   Pairs pairs = get_pairs(count);
-  if (pairs == nullptr)
-    return failure(ErrorCode::out_of_memory, "get memory to sort in", "pairs of strings");
+  if (pairs == nullptr) return out_of_memory();
   for (size_t i = 0; i < count; ++i) pairs[i].value = keys.value(i);
   if (auto status =
           sorting::StringPairs(keys, options.descending, options.threads, keys.value_bits())
