@@ -76,13 +76,15 @@ _TAKE_VALUES = {"--" + name: name for name in ("format", "record", "dtype", "key
 _FLAGS = {"--" + name: f"{name}=True" for name in ("csv", "header", "resume", "unique", "stable", "count", "sum", "min", "max", "distinct", "sorted")} | {
     "-u": "unique=True", "-s": "stable=True", "-r": "descending=True", "-z": "zero_terminated=True", "-o": "output", "-m": "merge()",
     "--no-decompress": "decompress=False", "--overwrite-device": "overwrite_device=True", "--no-sync": "sync=False"}
-_OPTION = re.compile(r"(?<![^ (])(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)([^-\s,;)][^\s,;)]*))?")
+_OPTION = re.compile(r"(?<![^ (])(?:'.*?'(?=[\s,;:.)]|$)|(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)([^-\s,;)][^\s,;)]*))?)")
 
 
 def in_python(text: str) -> str:
-    """A sentence in which options of the command are parameters of the package."""
+    """A sentence in which options of the command are parameters of the package. Quoted words are somebody's data, and stay."""
     def word(found: re.Match[str]) -> str:
         option, number, value = found.groups()
+        if option is None:
+            return found[0]
         if option in _TAKE_VALUES:
             value = number or value
             return f"{_TAKE_VALUES[option]}=" + ("" if value is None else value if value.isdigit() else repr(value.strip("'")))
@@ -91,6 +93,7 @@ def in_python(text: str) -> str:
             return _FLAGS[option].replace("True", number) if number is not None else _FLAGS[option] + rest
         return option + rest
 
+    text = text.replace("penstock sort --by COLUMN -o FILE", "sort_table(FILE, OUTPUT, by=COLUMN)")
     return _OPTION.sub(word, re.sub(r"\bpenstock sort\b", "sort_file()", text))
 
 
@@ -98,9 +101,15 @@ def exception(code: int, message: str, attempted: str, subject: str, errno: int,
     """What the extension raises."""
     kind = _CLASSES[code]
     of_command = message
-    for name in (attempted, hint, subject if subject.startswith("-") else ""):
-        message = message.replace(name, in_python(name)) if name else message
-    attempted, hint, subject = in_python(attempted), in_python(hint), in_python(subject) if subject.startswith("-") else subject
+    begin, end = f"cannot {attempted}", f" (try: {hint})" if hint else ""
+    said = f": {os.strerror(errno)}" if errno else ""
+    shown = message.removesuffix(begin + said + end)  # the subject, as it is shown, unless characters of the others are escaped
+    attempted, hint = in_python(attempted), in_python(hint)
+    if subject.startswith("-"):  # an option
+        shown = shown.replace(subject, in_python(subject), 1)
+        subject = in_python(subject)
+    if shown != message:
+        message = f"{shown}cannot {attempted}{said}" + (f" (try: {hint})" if hint else "")
     if issubclass(kind, OSError):
         error: Error = kind(errno, os.strerror(errno) if errno else attempted, subject or None)
     else:

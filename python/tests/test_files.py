@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock
+from penstock._errors import exception
 
 
 @pytest.fixture
@@ -311,6 +312,11 @@ def test_messages_of_the_library_name_parameters(tmp_path, numbers):
         assert re.search(words, message := said_by(call)), message
     np.testing.assert_array_equal(np.fromfile(u64, "<u8"), numbers)
     assert penstock.sort_file(np.array([u64, u64]), csv, format="u64").items == 2 * len(numbers)  # an array of names is names
+
+
+def test_messages_keep_the_words_of_data_and_of_paths():
+    told = exception(8, "in -u x: cannot read 'x -k 1 y' (try: -k price:n)", "read 'x -k 1 y'", "in -u x", 0, "-k price:n")
+    assert str(told) == "in -u x: cannot read 'x -k 1 y' (try: key='price:n')"
 
 
 @pytest.mark.parametrize("name", CALLS)
