@@ -39,7 +39,7 @@ THREAD_START = re.compile(r"std::j?thread\b[^;&>*]*?[({]\s*\[|pthread_create\s*\
 # (file, or folder with its "/"; call or header): why it may.
 ALLOWED = {
     ("src/base/check.cc", "write"): "a broken invariant is reported from signal handlers, below os/",
-    ("src/base/thread.cc", "pthread_sigmask"): "a thread inherits its mask from the one that starts it",
+    ("src/base/signal_mask.cc", "pthread_sigmask"): "a thread inherits its mask from the one that starts it",
     ("src/stream/recovery.cc", "write"): "the message of a process that stops inside a signal handler",
     ("src/fault/", "sigaction"): "which handler stands in front, and whom it chains to, is what the dispatcher is",
     ("src/fault/", "pthread_sigmask"): "a chained handler runs under the mask that it was installed with",

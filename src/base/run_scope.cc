@@ -1,8 +1,5 @@
 #include "base/run_scope.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 
 #include "base/check.h"
@@ -16,7 +13,6 @@ const RunState no_run;
 // remember that a thread's object is to be destroyed.
 constinit thread_local const RunState* current = &no_run;
 constinit TrafficAccount traffic_outside_runs;
-constinit thread_local const sigset_t* mask_of_callers = nullptr;
 
 }  // namespace
 
@@ -49,22 +45,6 @@ RunScope::RunScope(RunState state) noexcept
 
 RunScope::~RunScope() {
   current = before_;
-}
-
-const sigset_t* callers_signals() noexcept {
-  return mask_of_callers;
-}
-
-void remember_callers_signals(const sigset_t* mask) noexcept {
-  mask_of_callers = mask;
-}
-
-CallersSignals::CallersSignals() noexcept {
-  if (mask_of_callers != nullptr) ::pthread_sigmask(SIG_SETMASK, mask_of_callers, &before_);
-}
-
-CallersSignals::~CallersSignals() {
-  if (mask_of_callers != nullptr) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 MemoryCharge::MemoryCharge(uint64_t bytes, MemoryKind kind) noexcept

@@ -39,12 +39,12 @@
 // opened it, wherever they complete; reads and writes without an engine go to the run of the thread that
 // makes them. So the figures and the progress of runs in several threads are each run's own.
 
-#include <signal.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
+
+#include "base/signal_mask.h"
 
 namespace penstock {
 
@@ -101,23 +101,6 @@ class RunScope {
   const RunState state_;
   const RunState* const before_;
 };
-
-// Around callbacks: as long as it lives, a thread of the library has the signal mask of the thread that
-// called the library, so that a program which the callback starts takes signals as it would from there. In
-// other threads it does nothing.
-class CallersSignals {
- public:
-  CallersSignals() noexcept;
-  ~CallersSignals();
-  CallersSignals(const CallersSignals&) = delete;
-  CallersSignals& operator=(const CallersSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-// The mask of CallersSignals in this thread; null, where the library has not started it.
-const sigset_t* callers_signals() noexcept;
-void remember_callers_signals(const sigset_t* mask) noexcept;
 
 // Around callbacks: as long as it lives, this thread works for no run, and has the caller's signals.
 class NoRunScope : RunScope, CallersSignals {

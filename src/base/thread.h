@@ -13,27 +13,10 @@
 
 #include "base/out_of_memory.h"
 #include "base/run_scope.h"
+#include "base/signal_mask.h"
 #include "penstock/base.h"
 
 namespace penstock {
-
-// The signals that a thread of the library takes: those that its own instructions raise (a blocked
-// fault would end the process without a word), and SIGPIPE where the starting thread takes it. The
-// process's other signals are for its own threads. A new thread inherits the mask; so the starting
-// thread has it as long as this lives.
-class ThreadSignals {
- public:
-  ThreadSignals() noexcept;
-  ~ThreadSignals();
-  ThreadSignals(const ThreadSignals&) = delete;
-  ThreadSignals& operator=(const ThreadSignals&) = delete;
-
-  // The mask that callbacks of the caller have in the new thread (CallersSignals).
-  sigset_t callers() const noexcept;
-
- private:
-  sigset_t before_;
-};
 
 // The work of a thread, done for the run of the thread that starts it.
 template <class Work>

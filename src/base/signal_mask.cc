@@ -1,4 +1,4 @@
-#include "base/thread.h"
+#include "base/signal_mask.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -7,6 +7,7 @@ namespace penstock {
 namespace {
 
 constexpr int own_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+constinit thread_local const sigset_t* mask_of_callers = nullptr;
 
 }  // namespace
 
@@ -29,6 +30,22 @@ sigset_t ThreadSignals::callers() const noexcept {
   sigset_t mask = before_;
   for (const int signal : own_signals) ::sigdelset(&mask, signal);
   return mask;
+}
+
+const sigset_t* callers_signals() noexcept {
+  return mask_of_callers;
+}
+
+void remember_callers_signals(const sigset_t* mask) noexcept {
+  mask_of_callers = mask;
+}
+
+CallersSignals::CallersSignals() noexcept {
+  if (mask_of_callers != nullptr) ::pthread_sigmask(SIG_SETMASK, mask_of_callers, &before_);
+}
+
+CallersSignals::~CallersSignals() {
+  if (mask_of_callers != nullptr) ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 }  // namespace penstock
