@@ -15,32 +15,16 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <new>
 #include <optional>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "base/failing_heap_fixture.h"
 #include "base/random.h"
 #include "os/alt_stack_fixture.h"
 #include "os/memory.h"
 #include "os/sanitizer.h"
-
-namespace {
-thread_local bool heap_is_used_up = false;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  void* const memory = heap_is_used_up ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::fault {
 namespace {
@@ -297,9 +281,11 @@ TEST(Registry, UnregisteringTakesNoMemory) {
   std::vector<Registration> registrations;
   for (auto& region : regions) registrations.push_back(std::move(region->registration));
   std::shuffle(registrations.begin(), registrations.end(), std::mt19937(1));
-  heap_is_used_up = true;
-  for (Registration& registration : registrations) registration = {};
-  heap_is_used_up = false;
+  {
+    const FailingAllocation failing;
+    for (Registration& registration : registrations) registration = {};
+    EXPECT_FALSE(failing.failed());
+  }
   for (auto& region : regions) EXPECT_EQ(find(region->memory.begin()), nullptr);
 }
 
@@ -308,9 +294,10 @@ TEST(Registry, ReportsAHeapThatIsUsedUp) {
   for (int i = 0; i < 1000; ++i) {
     regions.push_back(std::make_unique<Region>());
     Region& region = *regions.back();
-    heap_is_used_up = true;
-    auto refused = Registration::add(region.memory.begin(), region.memory.bytes(), region.opener);
-    heap_is_used_up = false;
+    auto refused = [&] {
+      const FailingAllocation failing;
+      return Registration::add(region.memory.begin(), region.memory.bytes(), region.opener);
+    }();
     if (refused) {
       region.registration = std::move(*refused);
     } else {

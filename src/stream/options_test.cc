@@ -1,36 +1,17 @@
-// What every stream asks of its options, however it is opened.
+// The rules that every stream has for its options, however it is opened.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <functional>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/failing_heap_fixture.h"
 #include "penstock/file_stream.h"
 #include "penstock/region.h"
 #include "penstock/stream.h"
-
-namespace {
-// Of this thread: how many allocations succeed before one fails. Negative: all succeed.
-thread_local int64_t allocations_left = -1;
-}  // namespace
-
-void* operator new(size_t bytes) {
-  const bool fails = allocations_left >= 0 && allocations_left-- == 0;
-  void* const memory = fails ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace penstock {
 namespace {
@@ -122,10 +103,9 @@ TEST(OptionsOfStreams, AHeapThatIsUsedUpIsAnError) {
   for (const auto& [name, open] : streams()) {
     int64_t failed = 0;
     for (bool reached = true; reached; ++failed) {
-      allocations_left = failed;
+      const FailingAllocation failing(failed);
       const Status status = open(1 * MiB, 64 * KiB);
-      reached = allocations_left < 0;
-      allocations_left = -1;
+      reached = failing.failed();
       EXPECT_TRUE(status || status.error().code == ErrorCode::out_of_memory) << name;
     }
     EXPECT_GT(failed, 1) << name;

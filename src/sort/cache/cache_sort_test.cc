@@ -3,34 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <type_traits>
 #include <vector>
 
+#include "base/failing_heap_fixture.h"
 #include "base/random.h"
 #include "penstock/base.h"
-
-// The allocator of the whole test program, which can be told to have nothing more to give.
-namespace {
-thread_local bool memory_is_out = false;
-}
-void* operator new(size_t bytes) {
-  void* memory = memory_is_out ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return memory_is_out ? nullptr : std::malloc(bytes);
-}
-// (gcc 12 takes free() for another allocator's where it sees it in a caller.)
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace penstock::sorting {
 namespace {
@@ -98,9 +77,11 @@ void expect_like_stable_sort(const Shape& shape, size_t count, const KeyOrder& o
     sorter->load(pieces, count, keys);
     const T canary = make<T>(0x5a5a5a5a5a5a5a5a, 3);
     std::vector<T> out(count + 2, canary);
-    memory_is_out = true;  // storing must not need any
-    sorter->store(out.data() + 1);
-    memory_is_out = false;
+    {
+      const FailingAllocation failing;
+      sorter->store(out.data() + 1);
+      ASSERT_FALSE(failing.failed()) << "storing needs memory";
+    }
     ASSERT_EQ(std::memcmp(&out.front(), &canary, sizeof(T)), 0) << "written before the start";
     ASSERT_EQ(std::memcmp(&out.back(), &canary, sizeof(T)), 0) << "written past the end";
     ASSERT_TRUE(count == 0 || std::memcmp(out.data() + 1, expected.data(), count * sizeof(T)) == 0);

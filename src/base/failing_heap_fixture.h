@@ -1,0 +1,43 @@
+#pragma once
+
+// The allocator of a test program, which fails on request. One file of the program includes this: it defines
+// operator new and operator delete.
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace penstock {
+
+// Allocations of this thread that succeed before one fails. Negative: none fails.
+inline thread_local int64_t allocations_left = -1;
+
+// As long as it lives, one allocation of this thread fails: the first behind `allocations` of them.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(int64_t allocations = 0) { allocations_left = allocations; }
+  ~FailingAllocation() { allocations_left = -1; }
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+
+  bool failed() const { return allocations_left < 0; }
+};
+
+}  // namespace penstock
+
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  const bool fails = penstock::allocations_left >= 0 && penstock::allocations_left-- == 0;
+  return fails ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(size_t bytes) {
+  void* const memory = operator new(bytes, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+// (gcc 12 takes free() for another allocator's where it sees it in a caller.)
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
