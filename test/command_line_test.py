@@ -21,7 +21,7 @@ PROGRAM = sys.argv[1]
 
 
 class Words(end_to_end.Case):
-    """What cli/words_test.cc shows of the parser, seen from outside."""
+    """The findings of cli/words_test.cc about the parser, seen from outside."""
 
     def sort_program(self):
         link = self.folder / "bin" / "sort"
@@ -195,7 +195,7 @@ class Modes(end_to_end.Case):
         self.assertGreater(len(cases), 450)
 
     def test_an_order_that_a_sort_makes_is_the_order_that_a_check_wants(self):
-        """What is obeyed has an effect: the output is another one, and only the same option finds it in order."""
+        """An option that is obeyed has an effect: the output is another one, and only the same option finds it in order."""
         for words, data in ((["-r"], b"a\nb\n"), (["-n"], b"10\n9\n"), (["-g"], b"1e3\n9e1\n"), (["-h"], b"1K\n5\n"),
                             (["-M"], b"APR\nMAR\n"), (["-V"], b"a10\na9\n"), (["--sort=numeric"], b"10\n9\n"), (["-f"], b"B\na\n"),
                             (["-d"], b"(b\na\n"), (["-i"], b"\1b\na\n"), (["-b"], b" b\na\n"), (["-k2"], b"a 2\nb 1\n"),
@@ -257,7 +257,7 @@ class Modes(end_to_end.Case):
 
 
 BINARIES = {
-    "x.parquet": (b"PAR1" + bytes(20) + b"\1\0\0\0PAR1", "--by"),
+    "x.parquet": (b"PAR1" + bytes(20) + b"\1\0\0\0PAR1", "penstock sort --by"),
     "x.arrow": (b"ARROW1\0\0" + bytes(20), "--by"),
     "x.zip": (b"PK\x03\x04" + bytes(20), "unzip -p"),
     "x.npy": (b"\x93NUMPY\x01\0" + bytes(20), "--format"),
@@ -283,8 +283,9 @@ class Binaries(end_to_end.Case):
             with self.subTest(name=name):
                 self.assertEqual(run("join", path, path, code=2).stdout, b"")
                 with open(path, "rb") as stdin:
-                    done = subprocess.run([PROGRAM, "sort"], stdin=stdin, capture_output=True)
-                self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
+                    for words in (["sort"], ["sort", "--format", "u64"])[:1 + name.endswith(".npy")]:
+                        done = subprocess.run([PROGRAM, *words], stdin=stdin, capture_output=True)
+                        self.assertEqual((done.returncode, done.stdout), (2, b""), done.stderr)
                 # --no-decompress insists, and so does a format; the header of np.save() is no item of any format.
                 self.assertEqual(run("sort", "--no-decompress", path).stdout, data + b"\n")
                 as_bytes = ["--format", "record", "--record", "1", "--key", "0:1", *["--no-decompress"] * name.endswith(".npy")]

@@ -40,8 +40,16 @@ inline Result<std::optional<CompressedFormat>> compressed_format(const std::stri
 }
 
 // A notice about an output that is not compressed though its name ends as those of compressed files do; empty otherwise.
-inline std::string uncompressed_notice(const std::string& word, const std::string& output) {
+// `compresses`: whether the command has -Z.
+inline std::string uncompressed_notice(const std::string& word, const std::string& output,
+                                       bool compresses = true) {
   if (!word.empty()) return {};
+  if (!compresses) {
+    for (const char* end : {".gz", ".zst", ".lz4", ".xz", ".bz2"}) {
+      if (output.ends_with(end)) return output + " is written uncompressed";
+    }
+    return {};
+  }
   for (const char* end : {".gz", ".zst", ".lz4"}) {
     if (output.ends_with(end)) return output + " is written uncompressed (try: -Z)";
   }

@@ -23,6 +23,7 @@ struct CheckArguments {
   FormatOptions format;
   bool descending = false;
   bool json = false;
+  bool quiet = false;
   unsigned threads = 2;
   SourceOptions source;
 };
@@ -57,10 +58,9 @@ void print_text(const CheckArguments& arguments, const FilesOptions& files,
 int run_check(const CheckArguments& arguments) {
   const auto items = arguments.format.items(arguments.descending);
   if (!items) return report("check", items.error());
-  if (Status lines = refuse_binary({arguments.input}, *items, arguments.source); !lines)
-    return report("check", lines.error());
-  if (const std::string notice = binary_notice({arguments.input}, *items, arguments.source);
-      !notice.empty())
+  const std::string notice =
+      arguments.quiet ? std::string() : binary_notice({arguments.input}, *items, arguments.source);
+  if (!notice.empty())
     print_to(stderr, "{}: {}\n", called("check"), printable(notice, std::string::npos));
   const FilesOptions files{.inputs = {arguments.input},
                            .items = *items,
@@ -87,6 +87,7 @@ Command add_check(Parser& program) {
   add_text_words(parser, arguments->format.text, false);
   parser.add_flag("-r,--reverse", arguments->descending, "sorted means descending");
   parser.add_flag("--json", arguments->json, "print the result as JSON");
+  parser.add_flag("--quiet", arguments->quiet, "tell nothing but errors and the result");
   parser.add_option("--parallel", arguments->threads, "threads (default 2)").within(1, 256);
   add_source_words(parser, arguments->source);
   parser.footer(

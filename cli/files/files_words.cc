@@ -31,8 +31,6 @@ Result<FilesOptions> files_options(const FilesWords& words) {
     return misuse("print statistics between the output's items", "--json", "-o FILE");
   auto items = words.format.items(words.descending);
   if (!items) return std::unexpected(items.error());
-  if (Status lines = refuse_binary(words.inputs, *items, words.source); !lines)
-    return std::unexpected(lines.error());
   if (Status usable = check_temp_directories(words); !usable)
     return std::unexpected(usable.error());
   auto memory_bytes = memory_bytes_of(words);
@@ -93,8 +91,9 @@ int run_files(const std::string& command, const FilesWords& words, const FilesWo
     if (const std::string notice = memory_notice(words); !notice.empty())
       line.tell(command, notice);
     for (const std::string& notice :
-         {binary_notice(options->inputs, options->items, options->source),
-          uncompressed_notice(words.compressed, words.output)}) {
+         {words.telling.quiet ? std::string()
+                              : binary_notice(options->inputs, options->items, options->source),
+          uncompressed_notice(words.compressed, words.output, words.can_compress)}) {
       if (!notice.empty()) line.tell(command, notice);
     }
     options->notice = [&](const std::string& text) { line.tell(command, text); };

@@ -23,7 +23,8 @@ struct FilesWords : MemoryWords {
   std::string device;
   bool json = false;
   OutputRules output_rules;
-  std::string compressed;  // of those that write one output, which add the word themselves
+  std::string compressed;    // of those that write one output, which add the word themselves
+  bool can_compress = true;  // the command has -Z
   SourceOptions source;
   TellingWords telling;
 };

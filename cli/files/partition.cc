@@ -12,6 +12,7 @@ namespace {
 struct PartitionArguments : FilesWords {
   std::string by = "hash";
   PartitionFilesOptions partition;
+  PartitionArguments() { can_compress = false; }
 };
 
 int run_partition(const PartitionArguments& arguments) {

@@ -163,7 +163,8 @@ int sort(const SortArguments& arguments, SortRequest& request) {
     if (const std::string notice = memory_notice(arguments); !notice.empty())
       line.tell("sort", notice);
     for (const std::string& notice :
-         {binary_notice(options.inputs, options.items, options.source),
+         {arguments.telling.quiet ? std::string()
+                                  : binary_notice(options.inputs, options.items, options.source),
           uncompressed_notice(arguments.compressed, arguments.output)}) {
       if (!notice.empty()) line.tell("sort", notice);
     }

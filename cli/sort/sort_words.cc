@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/misuse.h"
-#include "cli/common/binary_input.h"
 #include "cli/common/modes.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
@@ -220,8 +219,6 @@ Result<SortRequest> sort_request(const SortWords& words) {
     return std::unexpected(usable.error());
   auto items = words.format.items(words.descending);
   if (!items) return std::unexpected(items.error());
-  if (Status lines = refuse_binary(inputs, *items, words.source); !lines)
-    return std::unexpected(lines.error());
   if (!words.gnu.random_source.empty()) {
     auto seed = random_seed_from(words.gnu.random_source);
     if (!seed) return std::unexpected(seed.error());

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "api/array_header.h"
+#include "api/binary_input.h"
 #include "api/callers.h"
 #include "api/file_check.h"
 #include "api/item_format.h"
@@ -44,7 +44,7 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
     return misuse("write a file without a name", "-o ''", "- for standard output");
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
-  if (Status items = api::refuse_array_headers(given); !items)
+  if (Status items = api::refuse_binary(given); !items)
     return std::unexpected(items.error());
   files::FilesOptions made{given, std::move(*format)};
   made.progress = outside(given.progress);
@@ -172,7 +172,7 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
     // Equal keys are duplicates, and no disorder.
     const auto format = api::format_of(files.items, {.stable = true});
     if (!format) return std::unexpected(format.error());
-    if (Status items = api::refuse_array_headers(files); !items)
+    if (Status items = api::refuse_binary(files); !items)
       return std::unexpected(items.error());
     const auto begin = std::chrono::steady_clock::now();
     FilesOptions given = files;
