@@ -25,7 +25,7 @@ def quoted_names(header):
     return b",".join(b'"%s"' % name for name in header.rstrip(b"\n").split(b",")) + b"\n"
 
 
-# What becomes of the header and the rows.
+# The fate of the header and the rows.
 KINDS = {
     "plain": lambda head, rows: head + rows,
     "mark": lambda head, rows: MARK + head + rows,
@@ -48,7 +48,7 @@ LONG = lambda head, rows: head + rows.replace(b"3\",,s\n", b"3\",,s,more\n")
 
 
 class Table:
-    """What stands in a file: its mark, its header, its rows as they are written and as fields, and its line end."""
+    """The parts of a file: its mark, its header, its rows as they are written and as fields, and its line end."""
 
     def __init__(self, data, has_header):
         self.mark = MARK if data.startswith(MARK) else b""
@@ -76,9 +76,8 @@ def values(data):
 
 class CsvInputs(end_to_end.Case):
     def inputs(self, kinds):
-        """Each kind, with a header and without, sorted and not, from a file or a pipe."""
-        for (name, make), has_header, is_sorted in itertools.product(kinds.items(), (True, False), (True, False)):
-            piped = self.random.random() < 0.4
+        """Each kind, with a header and without, sorted and not, from a file and from a pipe."""
+        for (name, make), has_header, is_sorted, piped in itertools.product(kinds.items(), *[(True, False)] * 3):
             make, *wanted = make if isinstance(make, tuple) else (make,)
             rows = ROWS if is_sorted else [ROWS[i] for i in ORDER]
             data = make(HEADER if has_header else b"", b"".join(rows))
@@ -220,7 +219,7 @@ class CsvInputs(end_to_end.Case):
                       run("group", "--csv", "--header", "--key", "1", "--sum", "--value", "9", path, code=2).stderr)
         for side in (["-1", "9", "-2", "1"], ["-1", "1", "-2", "1", "-o", "0,1.9"]):
             self.assertIn(b"find column 9: the header has 3", run("join", "--csv", "--header", *side, path, path, code=2).stderr)
-        # What the hint for stray quotes names works.
+        # The hint for stray quotes names a way that works.
         stray = self.write("stray", b'size,name\n5" pipe,b\n3",a\n')
         done = run("sort", "--csv", "--header", "--key", "1", stray, code=2)
         self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)

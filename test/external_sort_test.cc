@@ -486,7 +486,8 @@ TEST_F(ExternalSortTest, ATemporaryOfWhatIsNearlyInOrderCanBeRead) {
   std::string found(data.size(), 0);
   for (size_t at = 0; at < found.size(); at += 3 * MiB) {
     const size_t bytes = std::min<size_t>(3 * MiB, found.size() - at);
-    auto status = file::read_exactly(*sorted, at, reinterpret_cast<std::byte*>(&found[at]), bytes);
+    auto status =
+        file::read_exactly(sorted->file, at, reinterpret_cast<std::byte*>(&found[at]), bytes);
     ASSERT_TRUE(status) << status.error().message();
   }
   EXPECT_TRUE(check(chosen.format, found).sorted());

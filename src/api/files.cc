@@ -44,8 +44,7 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
     return misuse("write a file without a name", "-o ''", "- for standard output");
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
-  if (Status items = api::refuse_binary(given); !items)
-    return std::unexpected(items.error());
+  if (Status fine = api::refuse_binary(given); !fine) return std::unexpected(fine.error());
   files::FilesOptions made{given, std::move(*format)};
   made.progress = outside(given.progress);
   made.notice = outside(given.notice);
@@ -79,16 +78,14 @@ Status check_is_no_row(const record::Format& format, const char* attempted) {
   return misuse(attempted, "--format rows", "lines, records or numbers");
 }
 
-// Stable, in a temporary that goes with its last user.
-Result<std::shared_ptr<const file::File>> sorted_copy(const files::FilesOptions& files,
-                                                      const record::Format& format) {
+// Stable.
+Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
+                                      const record::Format& format) {
   external::SortOptions sort;
   static_cast<files::FilesOptions&>(sort) = files;
   sort.format = format;
   sort.stable = true;
-  auto sorted = external::sort_to_temporary(sort);
-  if (!sorted) return std::unexpected(sorted.error());
-  return std::make_shared<const file::File>(std::move(*sorted));
+  return external::sort_to_temporary(sort);
 }
 
 // By keys of text. Whole lines are counted in a table, as they stand in the file.
@@ -172,8 +169,7 @@ Result<FileCheck> check_file(const FilesOptions& files, unsigned threads) {
     // Equal keys are duplicates, and no disorder.
     const auto format = api::format_of(files.items, {.stable = true});
     if (!format) return std::unexpected(format.error());
-    if (Status items = api::refuse_binary(files); !items)
-      return std::unexpected(items.error());
+    if (Status fine = api::refuse_binary(files); !fine) return std::unexpected(fine.error());
     const auto begin = std::chrono::steady_clock::now();
     FilesOptions given = files;
     given.memory_bytes = files::files_memory_bytes_min;  // no budget, but what is set aside of one

@@ -45,7 +45,7 @@ class Run {
   Status prepare();
   Result<SortStats> go();
   // To a temporary.
-  Result<file::File> go_to_temporary();
+  Result<files::SortedCopy> go_to_temporary();
   const SortPlan& plan() const { return decision_.plan; }
 
  private:
@@ -484,14 +484,14 @@ Result<Stored> Run::sort_to(file::File& output) {
   return stored;
 }
 
-Result<file::File> Run::go_to_temporary() {
+Result<files::SortedCopy> Run::go_to_temporary() {
   remove_stale();
   tell_about_temporaries();
   auto output = file::File::create_temporary(temp_directories_.front());
-  if (!output) return output;
+  if (!output) return std::unexpected(output.error());
   output->keep_checks();
   if (auto stored = sort_to(*output); !stored) return std::unexpected(stored.error());
-  return output;
+  return files::SortedCopy{std::move(*output), input_.first_row};
 }
 
 Result<Stored> Run::sort_to_output() {
@@ -568,7 +568,7 @@ Result<SortStats> sort_files(const SortOptions& options) {
   return run.go();
 }
 
-Result<file::File> sort_to_temporary(const SortOptions& given) {
+Result<files::SortedCopy> sort_to_temporary(const SortOptions& given) {
   SortOptions options = given;
   options.temp_directories =
       file::temp_directories_or_default(given.temp_directories, given.output);

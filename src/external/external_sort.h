@@ -11,6 +11,7 @@
 #include "external/occupancy.h"
 #include "file/file.h"
 #include "files/merge_files.h"
+#include "files/sorted_copy.h"
 #include "penstock/base.h"
 #include "record/items.h"
 
@@ -50,8 +51,8 @@ Result<SortPlan> plan_sort(const SortOptions& options);
 Result<SortStats> sort_files(const SortOptions& options);
 
 // The same to a temporary, in the first of the temporary directories; the output of the options counts for nothing.
-// It is open for reading, and gone when it is closed. Not with `merge_only` or `resume`.
-Result<file::File> sort_to_temporary(const SortOptions& options);
+// It is open for reading. Not with `merge_only` or `resume`.
+Result<files::SortedCopy> sort_to_temporary(const SortOptions& options);
 
 // Where a sort with `resume` keeps its state: it is there while there is something to go on with.
 std::string resume_folder(const SortOptions& options);

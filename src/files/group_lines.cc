@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/misuse.h"
 #include "base/printable.h"
@@ -43,8 +44,9 @@ struct BadValue {
 class LineGroups {
  public:
   LineGroups(const GroupLinesOptions& options, OutputStream& output, uint64_t top_bytes,
-             GroupFilesStats& stats, std::optional<BadValue>* bad_value)
+             GroupFilesStats& stats, std::optional<BadValue>* bad_value, std::string_view first_row)
       : options_(options),
+        first_row_(first_row),
         bad_value_(bad_value),
         format_(options.files.format),
         style_(record::style_of(format_, options.separator)),
@@ -84,6 +86,7 @@ class LineGroups {
   }
 
   const GroupLinesOptions& options_;
+  const std::string_view first_row_;          // of the inputs, without a header
   std::optional<BadValue>* const bad_value_;  // that ended the run
   const record::Format& format_;
   const record::FieldStyle style_;
@@ -110,7 +113,7 @@ Status LineGroups::begin(const JoinSide& lines) {
   const size_t mark_bytes = record::mark_bytes(format_, lines.header());
   const std::string_view written = std::string_view(lines.header()).substr(mark_bytes);
   const std::string_view header = without_end(written);
-  const std::string_view first = written.empty() && !lines.done() ? lines.item() : written;
+  const std::string_view first = written.empty() ? first_row_ : written;
   end_ = std::string(without_end(first).data() + without_end(first).size(),
                      first.data() + first.size());
   if (record::lacks_line_end(format_, first)) end_ += format_.line_end;
@@ -129,8 +132,10 @@ Status LineGroups::begin(const JoinSide& lines) {
     return output_.append(lines.header().data(), lines.header().size()) ? Status{}
                                                                         : output_.status();
   std::string line = lines.header().substr(0, mark_bytes);
+  bool is_first = true;  // a name may be empty
   auto add = [&](const std::string& name) {
-    line += (line.size() == mark_bytes ? "" : std::string(1, separator_)) + field(name);
+    if (!std::exchange(is_first, false)) line += separator_;
+    line += field(name);
   };
   if (written.empty())
     return output_.append(line.data(), line.size()) ? Status{} : output_.status();
@@ -280,27 +285,28 @@ Result<GroupFilesStats> group_lines(const GroupLinesOptions& options) {
   GroupFilesStats stats;
   auto sorted = options.sort(files);
   if (!sorted) return std::unexpected(sorted.error());
-  if (auto size = (*sorted)->size(); size) run.count_temporary_bytes(*size);
+  if (auto size = sorted->file.size(); size) run.count_temporary_bytes(*size);
   std::vector<std::optional<const file::File*>> instead(input_count(files), nullptr);
-  instead.front() = sorted->get();
+  instead.front() = &sorted->file;
   auto status = run.start({.instead = instead, .own_headers = true});
   if (!status) return std::unexpected(status.error());
   auto output = run.open_output();
   if (!output) return std::unexpected(output.error());
   std::optional<BadValue> bad_value;
   if (!run.inputs().empty()) {
-    status = run.pass(
-        run.inputs(), {{.file = &*output, .bytes_max = bowtie::outputs_address_bytes()}},
-        [&](Streams& streams) -> Status {
-          JoinSide lines(streams, 0, files.format, false, run.headers()[0]);
-          if (auto started = lines.start(); !started) return started;
-          return LineGroups(options, streams.output(0), run.usable_bytes() / 8, stats, &bad_value)
-              .go(lines);
-        },
-        {.format = files.format,
-         .memory_bytes = run.usable_bytes() / 2,
-         .phase = "group",
-         .total_bytes = run.input_bytes()});
+    status =
+        run.pass(run.inputs(), {{.file = &*output, .bytes_max = bowtie::outputs_address_bytes()}},
+                 [&](Streams& streams) -> Status {
+                   JoinSide lines(streams, 0, files.format, false, run.headers()[0]);
+                   if (auto started = lines.start(); !started) return started;
+                   return LineGroups(options, streams.output(0), run.usable_bytes() / 8, stats,
+                                     &bad_value, sorted->first_row)
+                       .go(lines);
+                 },
+                 {.format = files.format,
+                  .memory_bytes = run.usable_bytes() / 2,
+                  .phase = "group",
+                  .total_bytes = run.input_bytes()});
     if (bad_value) return refuse(*bad_value, options);
     if (!status) return std::unexpected(status.error());
   }

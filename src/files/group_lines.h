@@ -12,6 +12,7 @@
 
 #include "file/file.h"
 #include "files/options.h"
+#include "files/sorted_copy.h"
 
 namespace penstock::files {
 
@@ -24,7 +25,7 @@ struct GroupLinesOptions {
   // The lines with the highest counts alone, in the order of these; of equal counts in that of keys.
   std::optional<uint64_t> top = {};
   // All inputs as one sorted file, with one header.
-  using Sort = std::function<Result<std::shared_ptr<const file::File>>(const FilesOptions& files)>;
+  using Sort = std::function<Result<SortedCopy>(const FilesOptions& files)>;
   Sort sort;
 };
 

@@ -95,17 +95,12 @@ FirstRow first_row_of(const Line& line) {
   return {line.fields.size(), std::string(line.line_return)};
 }
 
-// The first row of an input that can be read again: behind a sort, another comes first.
-std::optional<FirstRow> look_at_first_row(const FilesOptions& files, size_t side) {
-  if (!files.format.csv || files.format.header_lines > 0 || !is_named_file(files, side)) return {};
-  std::optional<FirstRow> first;
-  find_row(files, {side}, [&](std::string_view row) {
-    Line line;
-    line.set(row, files.format, record::style_of(files.format, {}));
-    first = first_row_of(line);
-    return true;
-  });
-  return first;
+// The first row of an input that was sorted: another one comes first now.
+std::optional<FirstRow> first_row_of(const SortedCopy& sorted, const record::Format& format) {
+  if (sorted.first_row.empty()) return {};
+  Line line;
+  line.set(sorted.first_row, format, record::style_of(format, {}));
+  return first_row_of(line);
 }
 
 // A row with values in more fields than the first of its side has: they would stand in no column.
@@ -369,7 +364,8 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   FileRun run(files, "join");
   JoinLinesStats stats;
   std::vector<record::Format> formats;
-  std::vector<std::shared_ptr<const file::File>> sorted(2);
+  std::array<std::optional<SortedCopy>, 2> sorted;
+  std::array<std::optional<FirstRow>, 2> first_rows;
   for (size_t side = 0; side < 2; ++side) {
     auto format = format_of_side(options, side);
     if (!format) return std::unexpected(format.error());
@@ -378,15 +374,16 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
     auto in_order = is_sorted(options, side, *format);
     if (!in_order) return std::unexpected(in_order.error());
     if (*in_order) continue;
-    auto file = options.sort(side, *format);
-    if (!file) return std::unexpected(file.error());
-    sorted[side] = std::move(*file);
+    auto copy = options.sort(side, *format);
+    if (!copy) return std::unexpected(copy.error());
+    sorted[side] = std::move(*copy);
+    first_rows[side] = first_row_of(*sorted[side], *format);
     ++stats.sorted_inputs;
-    if (auto size = sorted[side]->size(); size) run.count_temporary_bytes(*size);
+    if (auto size = sorted[side]->file.size(); size) run.count_temporary_bytes(*size);
   }
   std::vector<std::optional<const file::File*>> instead(2);
   for (size_t side = 0; side < 2; ++side) {
-    if (sorted[side] != nullptr) instead[side] = sorted[side].get();
+    if (sorted[side]) instead[side] = &sorted[side]->file;
   }
   auto status = run.start({.formats = formats, .instead = instead, .own_headers = true});
   if (!status) return std::unexpected(status.error());
@@ -394,7 +391,6 @@ Result<JoinLinesStats> join_lines(const JoinLinesOptions& options) {
   if (!output) return std::unexpected(output.error());
   const std::array names = {input_name(files, 0), input_name(files, 1)};
   std::optional<LongRow> long_row;
-  const std::array first_rows = {look_at_first_row(files, 0), look_at_first_row(files, 1)};
   const uint64_t usable = run.usable_bytes();
   const bool known = run.input_bytes() != bowtie::unknown_bytes;
   if (!run.inputs().empty()) {

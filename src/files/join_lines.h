@@ -12,6 +12,7 @@
 
 #include "file/file.h"
 #include "files/options.h"
+#include "files/sorted_copy.h"
 #include "record/text/text_order.h"
 
 namespace penstock::files {
@@ -37,8 +38,7 @@ struct JoinLinesOptions {
   std::string empty = {};  // in place of fields that are empty or not there
   // Makes a sorted file of an input that is not in the order of this format, or of which nobody can
   // know before it was read. Nothing: the inputs are said to be sorted.
-  using Sort = std::function<Result<std::shared_ptr<const file::File>>(
-      size_t side, const record::Format& format)>;
+  using Sort = std::function<Result<SortedCopy>(size_t side, const record::Format& format)>;
   Sort sort = {};
 };
 

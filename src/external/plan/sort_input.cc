@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <optional>
+#include <string_view>
 
 #include "base/bits.h"
 #include "bowtie/addresses.h"
@@ -42,6 +44,22 @@ Status keep_header(const record::Format& format, SortInput& input, const std::st
   input.header = header;
   input.header_number = number;
   return {};
+}
+
+// The format whose header is the first row. Nothing where rows have a header already, or are none.
+std::optional<record::Format> with_first_row_as_header(const record::Format& format) {
+  if (!format.csv || format.header_lines > 0) return {};
+  record::Format first = format;
+  first.header_lines = 1;
+  first.columns = nullptr;
+  return first;
+}
+
+void keep_first_row(SortInput& input, std::string_view row, const file::File& file) {
+  const size_t number = number_of(input, file);
+  if (row.empty() || (!input.first_row.empty() && number > input.first_row_number)) return;
+  input.first_row = row;
+  input.first_row_number = number;
 }
 
 class Look {
@@ -156,6 +174,11 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   }
   if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
+  if (const auto first = with_first_row_as_header(options_.format)) {
+    const std::string_view data = record::text_at(begin, piece.bytes);
+    if (const auto bytes = record::head_bytes(*first, data, ended))
+      keep_first_row(input_, data.substr(0, bytes->value_or(data.size())), *piece.file);
+  }
   add_sample(sample_memory(options_.order(), begin, piece.bytes, sample_places(piece.bytes)));
   input_.bytes += piece.bytes;
   const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
@@ -223,6 +246,11 @@ namespace {
 Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
   const auto header = files::read_header(options.format, *piece.file, piece.bytes);
   if (!header) return std::unexpected(header.error());
+  if (const auto first = with_first_row_as_header(options.format)) {
+    // A row that is too long for a header is not kept.
+    const auto row = files::read_header(*first, *piece.file, piece.bytes);
+    if (row) keep_first_row(input, std::string_view(row->text).substr(header->bytes), *piece.file);
+  }
   piece.offset = header->bytes;
   piece.bytes -= header->bytes;
   return keep_header(options.format, input, header->text, *piece.file);
