@@ -23,7 +23,7 @@ struct ItemPlace {
 using VisitItem = std::function<bool(const Cursor& cursor, const record::ItemOrder& order,
                                      const ItemPlace& place)>;
 // `numbers`: which of the inputs. Errors: those of reading; corrupt, with its place, where an item breaks the
-// rules of its format.
+// rules of its format; interrupted, where the options' `cancel` is set.
 Status walk_items(const FilesOptions& options, bool descending, const std::vector<size_t>& numbers,
                   const VisitItem& visit);
 

@@ -58,7 +58,9 @@ struct Place {
 };
 // The number of lines that an item has.
 inline uint64_t lines_of_item(const Format& format, std::string_view item) {
-  if (!format.csv) return 1;
+  if (!format.csv || item.empty() ||
+      std::memchr(item.data(), format.line_end, item.size() - 1) == nullptr)
+    return 1;
   const auto ends = static_cast<uint64_t>(std::count(item.begin(), item.end(), format.line_end));
   return std::max<uint64_t>(1, ends);
 }
