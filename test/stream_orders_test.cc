@@ -106,6 +106,12 @@ struct Shape {
   uint32_t read_ahead, producer_comeback, consumer_comeback;
 };
 
+Shape draw_shape(Random& random) {
+  return {.read_ahead = static_cast<uint32_t>(1 + random.below(4)),
+          .producer_comeback = static_cast<uint32_t>(random.below(4)),
+          .consumer_comeback = static_cast<uint32_t>(random.below(4))};
+}
+
 struct Draw {
   uint32_t comeback;
   uint64_t step_bytes_max;  // forward
@@ -180,7 +186,7 @@ bool is_end(const Status& status) {
   return !status && status.error().code == ErrorCode::cancelled;
 }
 
-// What the stores of a walk leave behind. Bytes that are left out within a block that was touched are undefined.
+// Data that the stores of a walk leave behind. Bytes that are left out within a block that was touched are undefined.
 class Written {
  public:
   void add(uint64_t at) {
@@ -436,9 +442,7 @@ TEST_P(StreamOrders, DrawnOrdersEndWithRightBytesOrAnError) {
   for (uint64_t seed = first; seed < first + trials(400); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Shape shape{.read_ahead = static_cast<uint32_t>(1 + random.below(4)),
-                      .producer_comeback = static_cast<uint32_t>(random.below(4)),
-                      .consumer_comeback = static_cast<uint32_t>(random.below(4))};
+    const Shape shape = draw_shape(random);
     const bool guard = GetParam().kind == Kind::guard;
     const auto draw = [&](uint32_t comeback, bool consumer) {
       constexpr uint64_t backs[] = {0, 3, 20, 200};
@@ -477,9 +481,7 @@ TEST_P(StreamOrders, DrawnOrdersEndWhateverTheyAre) {
   for (uint64_t seed = first; seed < first + trials(300); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);
-    const Shape shape{.read_ahead = static_cast<uint32_t>(1 + random.below(4)),
-                      .producer_comeback = static_cast<uint32_t>(random.below(4)),
-                      .consumer_comeback = static_cast<uint32_t>(random.below(4))};
+    const Shape shape = draw_shape(random);
     const bool strict = random.below(2) == 0;
     const auto draw = [&](bool loads) {
       return draw_walk(random, {.comeback = 0,
@@ -562,7 +564,7 @@ TEST_P(OneSideOrders, DrawnStoresToAVanishingArrayAreRight) {
       for (const Access& access : writer.accesses) store(at + access.at, word_at(access.at));
     }));
     for (const Access& access : writer.accesses) words.insert(access.at);
-    // What vanished is an error; a second pass may begin after it.
+    // A load of vanished data is an error; a second pass may begin after it.
     uint64_t wrong = 0;
     (void)RecoveryPoint::run([&] {
       for (const Access& access : reader.accesses) {
@@ -576,7 +578,7 @@ TEST_P(OneSideOrders, DrawnStoresToAVanishingArrayAreRight) {
 
 // ---- sinks
 
-// What a sink was given, and whether it was closed.
+// The text that a sink was given, and whether it was closed.
 struct Kept {
   std::string text;
   bool closed = false;
