@@ -17,12 +17,13 @@ struct CommandDeclaration {
 };
 std::span<const CommandDeclaration> all_commands();
 
-// The command that `word` names, alone: the options of the others cost a millisecond, and their names may be those of files.
-// All of them where it names none, for the help and for what is near a wrong word.
+// The command that `word` names, alone: the options of the others cost a millisecond, and their names may be
+// those of files. All commands where it names none, for the help and for the words near a wrong one.
 std::vector<Command> commands_for(std::string_view word, Parser& program);
 
-// The words of a command line, the program's name left out, for those that commands_for() has made: a traced program behind "--", the forms of GNU sort's options
-// that the parser does not know in those that it knows.
+// The words of a command line, without the program's name, for the commands that commands_for() has made: a
+// traced program stands behind "--", and forms of GNU sort's options that the parser does not know are put in
+// those that it knows.
 std::vector<std::string> words_of(int argc, const char* const* argv,
                                   const std::vector<Command>& commands);
 

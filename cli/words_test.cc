@@ -29,7 +29,7 @@ class Words : public testing::TestWithParam<CommandDeclaration> {
 
   // Parses "COMMAND WORDS" and returns what the text option of that name holds then. (Without a name: the positional.)
   std::vector<std::string> parse(const std::string& name, std::vector<std::string> words) {
-    // What else must be there stands in front.
+    // The other options that must be there stand in front.
     for (const TextOption& option : options_) {
       if (!option.is_required || is(option, name)) continue;
       words.insert(words.begin(), option.is_checked ? "auto" : "x");

@@ -150,7 +150,7 @@ static int read_all(void* stream) {
   return sum == 0 ? 1000 : 1001;
 }
 
-/* The same numbers through a stream, by one copy to the writer and one from the reader. */
+/* Sends these numbers through a stream, by one copy to the writer and one from the reader. */
 static void* produce_by_copy(void* stream) {
   char* end = penstock_copy(penstock_stream_writer(stream), numbers, sizeof numbers);
   EXPECT(end == (char*)penstock_stream_writer(stream) + sizeof numbers);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a run does where the system refuses a call: denied_calls_test.py PROGRAM DENIED_CALLS.so
+"""Runs where the system refuses a call: denied_calls_test.py PROGRAM DENIED_CALLS.so
 
 Sandboxes, containers and old kernels refuse calls. strace lists those that each run makes; each of them is refused alone, with ENOSYS, EPERM
 and EINVAL, and of calls that are several (madvise, fcntl, mmap, ...) each of these, too. A run then either ends with 0 and the right
@@ -77,7 +77,7 @@ class DeniedCalls(end_to_end.Case):
         return folder
 
     def calls_of(self, words):
-        """What strace sees after the constructor: {(name, number, None or (argument, value))}."""
+        """The calls that strace sees after the constructor: {(name, number, None or (argument, value))}."""
         folder, log = self.new_folder("traced"), self.folder / "calls"
         subprocess.run(["strace", "-f", "-n", "-e", "raw=" + ",".join(SEVERAL), "-E", f"LD_PRELOAD={DENIED_CALLS}", "-E",
                         "DENIED_CALL=999999 38", "-o", log, PROGRAM, *words], cwd=folder, check=True, stdin=subprocess.DEVNULL,

@@ -253,7 +253,7 @@ def small_runs(case, memory):
 
 
 def result_of(case, words, **options):
-    """What is on standard output and in the outputs, which go."""
+    """The text on standard output and in the outputs, which go."""
     done = run(*words, env={**os.environ, "LC_ALL": "C"} | options.pop("env", {}), **options)
     outputs = {path.name: path.read_bytes() for path in sorted(case.folder.glob("out*"))}
     for name in outputs:

@@ -28,7 +28,7 @@ const CLI::Validator* choices_of(const CLI::Option& option) {
   }
 }
 
-// What the help calls values, the same in every command.
+// The help's words for values, the same in every command.
 constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "FILE"},
                                                                     {"report", "FILE"},
                                                                     {"stats", "FILE"},
@@ -66,7 +66,7 @@ constexpr std::pair<std::string_view, const char*> value_names[] = {{"output", "
                                                                     {"a", "FILE"},
                                                                     {"v", "FILE"}};
 
-// What the help calls its value.
+// The help's word for its value.
 std::string value_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
   const std::string type = name.substr(0, name.find(':'));
@@ -236,7 +236,7 @@ std::string unexpected(const CLI::App& app, bool is_program, const std::vector<s
     }
     const std::string name = word.substr(0, word.find('='));
     if (name == "-") {
-      // What is left of "-Z=zstd".
+      // The rest of "-Z=zstd".
       for (const std::string& whole : words) {
         if (whole.size() <= word.size() || !whole.ends_with(word.substr(1))) continue;
         const CLI::Option* flag =

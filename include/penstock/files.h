@@ -401,7 +401,7 @@ struct MergeFilesPlan {
   uint64_t bytes_written = 0;
   uint64_t switches = 0;
   double seconds = 0;  // by equation 1 of FilesOptions::device; 0: not predicted
-  // What it was predicted for. Without FilesOptions::device that is a usual disk, as published: assumed.
+  // The device that it was predicted for: without FilesOptions::device a usual disk, as published (assumed).
   std::string device;
   bool device_is_assumed = false;
 };

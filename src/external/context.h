@@ -27,7 +27,7 @@ class Context : public RunContext {
   void set_step(const char* phase) EXCLUDES_LOCK(mutex_);
   // The same, for good: all that comes belongs to it, whatever its parts call themselves.
   void pin_phase(const char* phase) EXCLUDES_LOCK(mutex_);
-  // What each phase took so far, in the order in which they first came. Processor seconds are those of
+  // The time that each phase took so far, in the order in which they first came. Processor seconds are those of
   // all threads of the process.
   std::vector<SortPhase> phases() EXCLUDES_LOCK(mutex_);
 

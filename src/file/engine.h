@@ -82,8 +82,8 @@ struct EngineOptions {
   uint64_t total_bytes = UINT64_MAX;
 };
 
-// What a run has read and written so far, for reports: the run that this thread works for
-// (base/run_scope.h), or all that work for none. A seek is a request that does not start where the last
+// Reads and writes of a run so far, for reports: of the run that this thread works for
+// (base/run_scope.h), or of all that work for none. A seek is a request that does not start where the last
 // request on the same file ended; a switch one that does not start where the last request on any file
 // of the run did: what one device that holds all its files would have to seek for, in the order in
 // which requests were submitted.

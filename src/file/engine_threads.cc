@@ -23,7 +23,7 @@ namespace penstock::file {
 namespace {
 
 constexpr unsigned workers_max = 16;
-// What is left of a limit of threads (ulimit -u, a pids cgroup) for all but the workers.
+// Threads that a limit (ulimit -u, a pids cgroup) keeps for all but the workers.
 constexpr size_t threads_left = 4;
 
 // Threads that wait until this goes.

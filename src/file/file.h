@@ -246,7 +246,7 @@ struct Space {
   uint64_t device;
 };
 Result<Space> space_of(const std::string& directory);
-// The same of the file system that holds `file`, which need not have a name.
+// Space of the file system that holds `file`, which need not have a name.
 Result<Space> space_of(const File& file);
 
 // Makes a directory that nobody but this user may enter. One that is there must be such a one:

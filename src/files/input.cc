@@ -18,7 +18,7 @@ Mutex opening;
 // part of what is free, so that a program with many of them at once has some for each. (A stream takes
 // two views.)
 uint64_t addresses_to_take(uint64_t wanted) REQUIRES_LOCK(opening) {
-  // Where a limit is so low (ulimit -v), `wanted` is a part of it already.
+  // `wanted` is a part of the limit already where that is so low (ulimit -v).
   constexpr uint64_t least = 64 * GiB;
   constexpr uint64_t alone = 6;
   constexpr uint64_t beside_others = 32;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What all parts of one run share: the error that ends it, the pulse that reports progress, and the
+// The things that all parts of one run share: the error that ends it, the pulse that reports progress, and the
 // figures that all statistics begin with.
 
 #include <atomic>

@@ -2,8 +2,8 @@
 // number of the address space. Who finds it empty numbers its address space: one more than any
 // ancestor's, for the last number given is copied to children like other memory.
 //
-// Where the system has no such page (gVisor), a handler of pthread_atfork() empties an ordinary word in
-// the child. Children of a bare clone() are not told apart there.
+// A handler of pthread_atfork() empties an ordinary word in the child where the system has no such page
+// (gVisor). Children of a bare clone() are not told apart there.
 
 #include <pthread.h>
 #include <sys/mman.h>

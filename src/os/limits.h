@@ -12,7 +12,7 @@
 
 namespace penstock::os {
 
-// What there is of memory. A look reads three or four files of the system.
+// Memory that there is. A look reads /proc/meminfo, and a few files of each cgroup on the way to the root.
 struct MachineMemory {
   // The tightest limit on the way from this process's memory cgroup to the root, and what is
   // charged there; no value: there is none. What is charged contains the page cache.
@@ -90,9 +90,9 @@ auto open_with_addresses(uint64_t bytes, Open open) {
 struct CgroupMemory {
   std::optional<uint64_t> bytes_max;
   std::optional<uint64_t> bytes_now;
-  // Of those, pages of files that the system gives up for whoever asks for memory (inactive_file).
+  // Pages of files among bytes_now, which the system gives up for whoever asks for memory (inactive_file).
   uint64_t cache_bytes = 0;
-  // What may still be asked for; no value: there is no limit.
+  // Bytes that may still be asked for; no value: there is no limit.
   std::optional<uint64_t> usable_bytes() const;
 };
 CgroupMemory cgroup_memory(const std::string& root = "");

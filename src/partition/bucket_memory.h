@@ -69,7 +69,7 @@ class BucketMemory {
     (void)bucket;
     return {};
   }
-  // The blocks are the caller's, or, after std::bad_alloc, still here.
+  // The blocks are the caller's. After std::bad_alloc they are still here, or given back to the pool.
   virtual Chain take(uint32_t bucket) = 0;
 };
 

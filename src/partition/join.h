@@ -4,7 +4,7 @@
 
 namespace penstock::partition_internal {
 
-// What `chain` is followed by, beginning with a block of its own. After std::bad_alloc it is as it was.
+// Puts `more` behind `chain`, beginning with a block of its own. After std::bad_alloc `chain` is as it was.
 void append(Chain& chain, const Chain& more, size_t block_bytes);
 
 // Closes the holes of a bucket, so that its items fill its first blocks from its begin on. Returns the bytes copied.

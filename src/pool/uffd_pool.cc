@@ -138,7 +138,7 @@ class UffdPool final : public ArenaPool {
     if (protection == Protection::read_write) return go_home(block, from);
     std::byte* const at = home(block);
     if (const int error = os::move_pages_leaving_source(from, at, block_bytes())) return error;
-    // Of the four mappings that mremap() wants to be left, these need what it leaves (see os::move_pages()).
+    // These need what mremap() leaves of the four mappings that it wants (see os::move_pages()).
     PENSTOCK_CHECK(os::protect(at, block_bytes(), Protection::read_write) == 0 &&
                        userfault_.watch(at, block_bytes()) == 0 &&
                        os::protect(from, block_bytes(), Protection::read_write) == 0,

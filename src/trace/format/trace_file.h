@@ -26,7 +26,7 @@ class TraceFile {
   static Result<TraceFile> create(const std::string& path);
   // Has its name with close(), and none without it.
   static Result<TraceFile> create_whole(const std::string& path);
-  // What is compressed is decompressed, as every input is.
+  // A compressed trace is decompressed, as every input is.
   static Result<TraceFile> open(const std::string& path);
   TraceFile(TraceFile&& other) noexcept
       : source_(std::move(other.source_)),

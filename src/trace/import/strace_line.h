@@ -80,7 +80,7 @@ std::optional<uint64_t> strace_bracketed(std::string_view text);
 
 // The first "{...}" of a list of structures, with its brackets.
 std::optional<std::string_view> strace_member(std::string_view list);
-// What a structure "{a=1, b=[...]}" says of one of its fields; empty: nothing.
+// One field's value in a structure "{a=1, b=[...]}"; empty: it has no such field.
 std::string_view strace_field(std::string_view structure, std::string_view name);
 
 // "3</tmp/a>(deleted)": number 3, told "/tmp/a". "AT_FDCWD" is at_current_folder.
