@@ -1,13 +1,27 @@
 #pragma once
 
 // The allocator of a test program, which fails on request. One file of the program includes this: it defines
-// operator new and operator delete.
+// operator new and operator delete. The thread sanitizer has these itself, and allocations do not fail.
 
 #include <cstdint>
 #include <cstdlib>
 #include <new>
 
+#if defined(__SANITIZE_THREAD__)
+#define PENSTOCK_HEAP_OF_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define PENSTOCK_HEAP_OF_SANITIZER
+#endif
+#endif
+
 namespace penstock {
+
+#ifdef PENSTOCK_HEAP_OF_SANITIZER
+inline constexpr bool heap_can_fail = false;
+#else
+inline constexpr bool heap_can_fail = true;
+#endif
 
 // Allocations of this thread that succeed before one fails. Negative: none fails.
 inline thread_local int64_t allocations_left = -1;
@@ -25,6 +39,7 @@ class FailingAllocation {
 
 }  // namespace penstock
 
+#ifndef PENSTOCK_HEAP_OF_SANITIZER
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   const bool fails = penstock::allocations_left >= 0 && penstock::allocations_left-- == 0;
   return fails ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
@@ -41,3 +56,4 @@ void* operator new(size_t bytes) {
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
+#endif
