@@ -115,6 +115,8 @@ def check_file(root, path, order):
         for number, line in enumerate(code.splitlines(), 1):
             if THREAD_START.search(line):
                 yield f"{name}:{number}: a thread that start_thread() does not start"
+            if "thread_local" in line and "constinit" not in line:
+                yield f"{name}:{number}: a thread_local that is not constinit: base/thread_object.h"
 
     if may_call_system(name):
         return
@@ -160,6 +162,8 @@ def self_test():
         "int x = mmap(a, b);\n": "mmap() belongs",
         "std::jthread worker([&] { work(); });\n": "start_thread()",
         "worker_ = std::thread{[this] { work(); }};\n": "start_thread()",
+        "thread_local std::string room;\n": "base/thread_object.h",
+        "constinit thread_local ThreadObject<std::string> room;\n": None,
         "std::jthread worker; auto started = start_thread(worker, [] {});\n": None,
         '// mmap(a)\nauto s = "mmap(b)"; auto p = Pool::open(o); q->read(b); pool.mmap(c);\n': None,
         '#include "base/check.h"\n#include "pool/pool.h"\n#include <vector>\n': None,

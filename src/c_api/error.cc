@@ -1,5 +1,6 @@
 #include <stdexcept>
 
+#include "base/thread_object.h"
 #include "c_api/guard.h"
 #include "penstock/stream.h"
 
@@ -11,20 +12,18 @@ static_assert(static_cast<int>(ErrorCode::out_of_mappings) + 1 == PENSTOCK_OUT_O
 static_assert(static_cast<int>(ErrorCode::cancelled) + 1 == PENSTOCK_CANCELLED);
 static_assert(static_cast<int>(ErrorCode::unsorted) + 1 == PENSTOCK_UNSORTED);
 
-struct Last {
-  std::string message;
-  int system_errno = 0;
-};
-thread_local Last last;
+constinit thread_local ThreadObject<std::string> message_of_thread;
+constinit thread_local const char* last_message = "";  // in the string, or a literal
+constinit thread_local int last_errno = 0;
 
 }  // namespace
 
 int fail(int code, const char* message) noexcept {
-  last.system_errno = 0;
+  last_errno = 0;
   try {
-    last.message = message;
+    last_message = (message_of_thread.get() = message).c_str();
   } catch (...) {
-    last.message.clear();
+    last_message = "out of memory";
   }
   return code;
 }
@@ -34,9 +33,9 @@ int fail(const Error& error) noexcept {
   try {
     code = fail(code, error.message().c_str());
   } catch (...) {
-    last.message.clear();
+    last_message = "out of memory";
   }
-  last.system_errno = error.system_errno;
+  last_errno = error.system_errno;
   return code;
 }
 
@@ -49,11 +48,11 @@ const char* penstock_version() {
 }
 
 const char* penstock_error_message() {
-  return c_api::last.message.c_str();
+  return c_api::last_message;
 }
 
 int penstock_error_errno() {
-  return c_api::last.system_errno;
+  return c_api::last_errno;
 }
 
 int penstock_install_handlers() {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/thread_object.h"
 #include "record/codec.h"
 #include "record/text/text_order.h"
 
@@ -58,13 +59,16 @@ void ItemOrder::append_key(std::string_view item, std::string& to) const {
 }
 
 std::string_view ItemOrder::made_key(std::string_view item) const {
-  thread_local std::string room;
+  static constinit thread_local ThreadObject<std::string> room_of_thread;
+  std::string& room = room_of_thread.get();
   return make_key(item, room);
 }
 
 int ItemOrder::compare_ties_of_bytes(std::string_view a, std::string_view b) const {
-  thread_local std::string room_a;
-  thread_local std::string room_b;
+  static constinit thread_local ThreadObject<std::string> room_a_of_thread;
+  std::string& room_a = room_a_of_thread.get();
+  static constinit thread_local ThreadObject<std::string> room_b_of_thread;
+  std::string& room_b = room_b_of_thread.get();
   return compare_keys(key(a, room_a), key(b, room_b));
 }
 

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/run_scope.h"
+#include "base/thread_object.h"
 #include "external/number_encoder.h"
 #include "external/number_type.h"
 #include "files/cursor.h"
@@ -270,7 +271,8 @@ Status for_each_item(Context& context, PieceReaders& readers, const std::vector<
 
 int compare(const record::ItemOrder& order, const Cursor& cursor, const TopLimit& limit) {
   if (cursor.prefix() != limit.number) return cursor.prefix() < limit.number ? -1 : 1;
-  thread_local std::string room;
+  static constinit thread_local ThreadObject<std::string> room_of_thread;
+  std::string& room = room_of_thread.get();
   return order.compare_keys(order.key(cursor.item(), room), limit.text);
 }
 

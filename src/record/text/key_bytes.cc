@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/thread_object.h"
 #include "record/hash.h"
 #include "record/text/key_place.h"
 
@@ -105,7 +106,8 @@ struct Number {
 
 // Without the separators of its groups, so that the rest need not know of them.
 std::string_view without_groups(std::string_view text, char point, char group) {
-  thread_local std::string room;
+  static constinit thread_local ThreadObject<std::string> room_of_thread;
+  std::string& room = room_of_thread.get();
   room.clear();
   size_t at = skip_blanks(text, 0);
   if (at < text.size() && text[at] == '-') {
@@ -205,7 +207,8 @@ void append_general(std::string_view text, const Locale* locale, std::string& to
   constexpr unsigned none = 0;
   constexpr unsigned nan = 1;
   constexpr unsigned real = 2;
-  thread_local std::string copy;  // ends with a NUL
+  static constinit thread_local ThreadObject<std::string> copy_of_thread;
+  std::string& copy = copy_of_thread.get();  // ends with a NUL
   copy.assign(text);
   char* end = nullptr;
   long double value = read_general(copy.c_str(), locale, &end);
@@ -330,7 +333,8 @@ void append_version(std::string_view text, std::string& to) {
 }
 
 void append_random(std::string_view text, const KeyBytes& how, std::string& to) {
-  thread_local std::string collated;
+  static constinit thread_local ThreadObject<std::string> collated_of_thread;
+  std::string& collated = collated_of_thread.get();
   if (how.locale != nullptr && how.locale->collates()) {
     collated.clear();
     how.locale->append_collated(text, collated);
@@ -358,14 +362,16 @@ void append_text(std::string_view text, const Locale* locale, bool last, std::st
     return;
   }
   if (last) return locale->append_collated(text, to);
-  thread_local std::string collated;
+  static constinit thread_local ThreadObject<std::string> collated_of_thread;
+  std::string& collated = collated_of_thread.get();
   collated.clear();
   locale->append_collated(text, collated);
   append_bytes(collated, to);
 }
 
 void append_key(const TextKey& key, std::string_view text, const KeyBytes& how, std::string& to) {
-  thread_local std::string changed;
+  static constinit thread_local ThreadObject<std::string> changed_of_thread;
+  std::string& changed = changed_of_thread.get();
   if (key.only_letters || key.only_printable || key.ignores_case) {
     changed.clear();
     const ByteClasses& classes = classes_of(how.locale);

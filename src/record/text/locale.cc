@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/thread_object.h"
+
 namespace penstock::record {
 namespace {
 
@@ -113,7 +115,8 @@ void Locale::append_collated(std::string_view text, std::string& to) const {
     to.append(text);
     return;
   }
-  thread_local std::string copy;  // ends with a NUL
+  static constinit thread_local ThreadObject<std::string> copy_of_thread;
+  std::string& copy = copy_of_thread.get();  // ends with a NUL
   copy.assign(text);
   for (size_t at = 0;;) {
     const size_t end = std::min(copy.find('\0', at), copy.size());

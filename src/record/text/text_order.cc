@@ -1,6 +1,7 @@
 #include "record/text/text_order.h"
 
 #include "base/misuse.h"
+#include "base/thread_object.h"
 #include "record/rows.h"
 #include "record/text/key_bytes.h"
 #include "record/text/key_place.h"
@@ -41,7 +42,8 @@ std::string_view TextOrder::text_of(const TextKey& key, std::string_view line,
 
 void TextOrder::append(std::string_view line, std::string& to) const {
   const bool whole_line = keys_.empty() || has_last_resort_;
-  thread_local std::string unquoted;
+  static constinit thread_local ThreadObject<std::string> unquoted_of_thread;
+  std::string& unquoted = unquoted_of_thread.get();
   for (const TextKey& key : keys_) {
     const bool last = !whole_line && &key == &keys_.back();
     append_key(key, text_of(key, line, unquoted),
