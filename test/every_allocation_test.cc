@@ -556,8 +556,8 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
 INSTANTIATE_TEST_SUITE_P(Sorts, EveryAllocation, testing::ValuesIn(sorts()), name_of);
 INSTANTIATE_TEST_SUITE_P(Partitions, EveryAllocation, testing::ValuesIn(partitions()), name_of);
 INSTANTIATE_TEST_SUITE_P(Files, EveryAllocation, testing::ValuesIn(files()), name_of);
-INSTANTIATE_TEST_SUITE_P(DISABLED_FilesByThreads, EveryAllocation,
-                         testing::ValuesIn(files_by_threads()), name_of);
+INSTANTIATE_TEST_SUITE_P(FilesByThreads, EveryAllocation, testing::ValuesIn(files_by_threads()),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Streams, EveryAllocation, testing::ValuesIn(streams()), name_of);
 
 }  // namespace

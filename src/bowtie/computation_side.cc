@@ -48,12 +48,12 @@ Status Execution::compute(const Computation& computation) {
     computed = options_.on_error == ErrorPolicy::recover
                    ? RecoveryPoint::run([&] { return computation(streams_); })
                    : computation(streams_);
+    if (computed && !failed()) computed = hand_over_rest();
   } catch (...) {
     fail({ErrorCode::cancelled, "go on after an exception", "the computation"});
     end();
     throw;
   }
-  if (computed && !failed()) computed = hand_over_rest();
   if (!computed) fail(computed.error());
   end();
   return computed;

@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/out_of_memory.h"
 #include "bowtie/execution.h"
 
 namespace penstock::bowtie::internal {
@@ -29,7 +30,22 @@ double now_seconds() {
 
 }  // namespace
 
+// Whatever ends the actions, requests in flight end before their buffers do.
 void Execution::work() {
+  const auto carry_out = [this](void (Execution::*step)()) {
+    const Status done = or_out_of_memory([&]() -> Status {
+      (this->*step)();
+      return {};
+    });
+    if (!done) fail(done.error());
+  };
+  carry_out(&Execution::act_until_all_is_done);
+  open_gate(true);
+  while (in_flight_ > 0) carry_out(&Execution::finish_one);
+  carry_out(&Execution::close_run);
+}
+
+void Execution::act_until_all_is_done() {
   view_in_.resize(inputs_.size());
   view_left_.resize(inputs_.size());
   view_consumed_.resize(inputs_.size());
@@ -69,9 +85,6 @@ void Execution::work() {
             "scheduler"});
     }
   }
-  open_gate(true);
-  while (in_flight_ > 0) finish_one();
-  close_run();
 }
 
 // What keeps the computation from going on, that nothing in flight will end.

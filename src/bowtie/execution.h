@@ -202,6 +202,7 @@ class Execution final : public stream::StreamHandler {
 
   // ---- device_side.cc: the device's thread
   void work();
+  void act_until_all_is_done();
   const View& look() EXCLUDES_LOCK(mutex_);
   bool in_steady_state() const;
   Stalled stalled() const REQUIRES_LOCK(mutex_);
