@@ -96,15 +96,15 @@ OPTIONS = {
     "--reverse": (ORDER, ["-r"]),
     "--unique": (FILES, ["-u"]),
     "--stable": (FILES + " ray", ["-s"]),
-    "--merge": ("sort merge check debug plan plan_merge", ["-m"]),
+    "--merge": ("sort merge debug plan plan_merge", ["-m"]),
     "--top": ("sort merge debug plan plan_merge by", ["--top", "1"]),
     "--buffer-size": ("sort merge check debug plan plan_merge size by ray ray_by", ["-S", "2G"]),
-    "--temporary-directory": ("sort merge check debug plan plan_merge by ray ray_by", ["-T", "."]),
-    "--parallel": ("sort merge check debug plan plan_merge by ray ray_by", ["--parallel", "3"]),
+    "--temporary-directory": ("sort merge debug plan plan_merge by ray ray_by", ["-T", "."]),
+    "--parallel": ("sort debug plan by ray ray_by", ["--parallel", "3"]),
     "--files0-from": (FILES, ["--files0-from", "NAMES"]),
     "--random-source": (FILES, ["-R", "--random-source", "NAMES"]),
-    "--batch-size": ("sort merge check debug plan plan_merge", ["--batch-size", "4"]),
-    "--compress-program": ("sort merge check debug plan plan_merge", ["--compress-program", "gzip"]),
+    "--batch-size": ("sort debug plan", ["--batch-size", "4"]),
+    "--compress-program": ("sort debug plan", ["--compress-program", "gzip"]),
     "--device": ("sort merge debug plan plan_merge size", ["--device", "hdd"]),
     "--compress-temporaries": ("sort debug plan", ["--compress-temporaries", "always"]),
     "--pool": ("sort debug plan", ["--pool", "shared"]),
@@ -279,6 +279,7 @@ class Binaries(end_to_end.Case):
                     done = run(*words, path, code=2)
                     self.assertIn(way, done.stderr.decode())
                     self.assertIn("begins as a file of", done.stderr.decode())
+                    self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
                     self.assertEqual(done.stdout, b"")
             with self.subTest(name=name):
                 self.assertEqual(run("join", path, path, code=2).stdout, b"")

@@ -70,6 +70,12 @@ def check_code(done, words, code):
     return done
 
 
+def memory_words(words, memory, folder):
+    """The budget and the folder for temporaries, for commands that take them."""
+    checks = words[0] == "check" or "-c" in words
+    return ([] if words[0] == "check" else ["-S", memory]) + ([] if checks else ["-T", str(folder)])
+
+
 class Case(end_to_end.Case):
     def setUp(self):
         super().setUp()
@@ -110,7 +116,7 @@ class Case(end_to_end.Case):
                 except BrokenPipeError:
                     pass
             feeders.append(threading.Thread(target=feed))
-        words = [*words, *([] if words[0] == "check" else ["-S", memory, "-T", self.folder]), *names]
+        words = [*words, *memory_words(words, memory, self.folder), *names]
         process = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=ends)
         for end in ends:
             os.close(end)
@@ -236,7 +242,7 @@ class WhatIsDamaged(Case):
                 path = self.write(data)
                 for words in self.commands():
                     with self.subTest(name, what=what, words=words):
-                        command = [PROGRAM, *map(str, words), *([] if words[0] == "check" else ["-S", SMALL_MEMORY, "-T", self.folder]),
+                        command = [PROGRAM, *map(str, words), *memory_words(words, SMALL_MEMORY, self.folder),
                                    path]
                         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
                         message = done.stderr.decode(errors="replace")
@@ -262,7 +268,7 @@ class Disturbed(Case):
     COMMANDS = (["sort"], ["sort", "-m"], ["merge"], ["group", "--count", "--sorted"], ["check"], ["sort", "-c"])
 
     def run_disturbed(self, words, data, injection):
-        command = [PROGRAM, *words, *([] if words[0] == "check" else ["-S", SMALL_MEMORY, "-T", str(self.folder)]), "-"]
+        command = [PROGRAM, *words, *memory_words(words, SMALL_MEMORY, self.folder), "-"]
         return subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
                               env=dict(os.environ, PENSTOCK_INJECT=injection))
 

@@ -15,7 +15,7 @@ inline constexpr unsigned plan_of_size = 32;     // penstock plan --size
 inline constexpr unsigned tables = 64;           // --by
 inline constexpr unsigned cluster = 128;         // --engine ray
 inline constexpr unsigned cluster_tables = 256;  // --engine ray --by
-// GNU sort takes it with -c, -m and --debug, where it has no meaning, and so does this program.
+// GNU sort takes it with -c, -m and --debug, where it has no meaning, and so does this program under that name.
 inline constexpr unsigned as_gnu = 512;
 
 // Sorts, their plans, and merges.

@@ -147,7 +147,7 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
       .in(files);
   sort.add_option("--batch-size", options.batch_size,
                   "how many files are merged at once: taken, and follows from -S")
-      .in(modes::sorts | modes::as_gnu);
+      .in((modes::sorts & ~modes::merging) | modes::as_gnu);
   sort.add_option(
           "--compress-program", options.compress_program,
           "compress temporaries: with LZ4, whatever program is named (--compress-temporaries "

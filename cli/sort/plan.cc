@@ -264,7 +264,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   if (auto obeyed = arguments.parser.refuse_outside(modes::plans_files); !obeyed)
     return std::unexpected(obeyed.error());
   if (arguments.merge_only) {
-    if (auto obeyed = arguments.parser.refuse_outside(modes::merges, modes::as_gnu); !obeyed)
+    if (auto obeyed = arguments.parser.refuse_outside(modes::merges); !obeyed)
       return std::unexpected(obeyed.error());
   }
   auto request = sort_request(arguments);

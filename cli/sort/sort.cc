@@ -58,14 +58,16 @@ struct SortArguments : SortWords {
   bool quiet() const { return check_quietly || check == "quiet" || check == "silent"; }
 };
 
-// The modes of a sort of items obey all options that were given.
+// The modes of a sort of items obey all options that were given. Under the name of GNU sort the program takes what that
+// takes without effect.
 Status check_modes(const Parser& parser, const SortArguments& arguments) {
   const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
                                               {arguments.debug, &modes::keys_are_shown},
                                               {arguments.merge_only, &modes::merges}};
+  const unsigned taken = arguments.is_program ? modes::as_gnu : 0;
   for (const auto& [chosen, mode] : all) {
     if (!chosen) continue;
-    if (Status obeyed = parser.refuse_outside(*mode, modes::as_gnu); !obeyed) return obeyed;
+    if (Status obeyed = parser.refuse_outside(*mode, taken); !obeyed) return obeyed;
   }
   return {};
 }
