@@ -2,6 +2,7 @@
 """Every command over every kind of CSV that programs write, beside a model in Python: csv_inputs_test.py PENSTOCK [TEST...]."""
 
 import csv
+import gzip
 import io
 import itertools
 
@@ -224,6 +225,26 @@ class CsvInputs(end_to_end.Case):
         done = run("sort", "--csv", "--header", "--key", "1", stray, code=2)
         self.assertIn(b"(try: -t ',' --header -k1,1 in place of --csv and --key, ", done.stderr)
         self.assertEqual(run("sort", "-t", ",", "--header", "-k1,1", stray).stdout, b'size,name\n3",a\n5" pipe,b\n')
+
+    def test_a_header_behind_inputs_without_anything(self):
+        empty = [self.write(f"empty{i}.gz", gzip.compress(b"")) for i in range(9)]
+        full = [self.write(f"full{i}.gz", gzip.compress(rows)) for i, rows in enumerate((b"k,v\n2,x\n", b"k,v\n1,y\n"))]
+        for inputs in (empty + full, empty[:8] + full, [full[0], *empty, full[1]]):
+            self.assertEqual(run("sort", "--csv", "--header", "--key", "k", *inputs).stdout, b"k,v\n1,y\n2,x\n")
+        self.assertEqual(run("sort", "--csv", "--header", "--key", "1", *empty).stdout, b"")
+
+    def test_a_first_row_that_is_long_or_not_there(self):
+        long = b"b," + b"x" * (5 << 20)
+        right = self.write("right", b"a,7\nb,8\n")
+        for rows, wanted in ((long + b"\na,1,,,\n", b"a,1,7\n"), (long + b",1,2,3\na,1\n", b"a,1,,,,7\n")):
+            path = self.write("in", rows)
+            for where, stdin in ((path, b""), ("-", rows)):
+                done = run("join", "--csv", "-1", "1", "-2", "1", where, right, stdin=stdin)
+                self.assertTrue(done.stdout.startswith(wanted), done.stdout[:40])
+        path = self.write("in", long + b"\r\na,1\r\n")
+        counted = [run("group", "--csv", "--key", "1", "--count", *inputs).stdout
+                   for inputs in ([path], [self.write("mark", MARK), self.write("crlf", b"b,2\r\na,1\r\n")])]
+        self.assertEqual([one.removeprefix(MARK) for one in counted], [b"a,1\r\nb,1\r\n"] * 2)
 
     def test_lists_and_names_of_outputs(self):
         left = self.write("a", b'id,full name,"x,y",say ""\n1,A,B,C\n'.replace(b'say ""', b'"say ""hi"""'))

@@ -107,15 +107,15 @@ std::unexpected<Error> endless_header(const std::string& file) {
 }
 
 Result<TakenHeader> read_header(const record::Format& format, const std::string& file,
-                                const ReadSome& read) {
-  // Enough for most; it doubles, up to a byte more than a header may have.
+                                const ReadSome& read, size_t bytes_max) {
+  // Enough for most; it doubles, up to a byte more than it may have.
   constexpr size_t look_bytes = 64 * KiB;
   std::string head;
   std::optional<size_t> bytes;
   for (bool ended = false; !bytes && !ended;) {
-    if (head.size() > record::header_bytes_max) return endless_header(file);
+    if (head.size() > bytes_max) return endless_header(file);
     const size_t before = head.size();
-    head.resize(std::min(before + std::max(look_bytes, before), record::header_bytes_max + 1));
+    head.resize(std::min(before + std::max(look_bytes, before), bytes_max + 1));
     const auto have = read(std::as_writable_bytes(std::span(head)).subspan(before));
     if (!have) return std::unexpected(have.error());
     ended = *have == 0;
@@ -128,22 +128,23 @@ Result<TakenHeader> read_header(const record::Format& format, const std::string&
                      .text = head.substr(0, bytes.value_or(head.size()))};
   header.bytes = header.text.size();
   header.rest = head.substr(header.bytes);
-  if (header.bytes > record::header_bytes_max) return endless_header(file);
+  if (header.bytes > bytes_max) return endless_header(file);
   end_header(format, header.text);
   return header;
 }
 
 Result<TakenHeader> read_header(const record::Format& format, const file::File& file,
-                                uint64_t file_bytes) {
+                                uint64_t file_bytes, size_t bytes_max) {
   uint64_t at = 0;
-  return read_header(format, file.path(), [&](std::span<std::byte> into) -> Result<size_t> {
+  const auto read = [&](std::span<std::byte> into) -> Result<size_t> {
     const size_t bytes = std::min<uint64_t>(into.size(), file_bytes - at);
     if (bytes == 0) return 0;
     if (auto status = file::read_exactly(file, at, into.data(), bytes); !status)
       return std::unexpected(status.error());
     at += bytes;
     return bytes;
-  });
+  };
+  return read_header(format, file.path(), read, bytes_max);
 }
 
 Status check_same_header(const record::Format& format, const std::string& header,

@@ -110,13 +110,13 @@ struct TakenHeader {
   std::string rest;            // what was read behind it
 };
 // `read` stores the next bytes of the input and says how many; 0: the end. Errors: those of `read` and of
-// record::head_bytes(); corrupt, where the header is longer than header_bytes_max.
+// record::head_bytes(); corrupt, where the header is longer than `bytes_max`.
 using ReadSome = std::function<Result<size_t>(std::span<std::byte> into)>;
 Result<TakenHeader> read_header(const record::Format& format, const std::string& file,
-                                const ReadSome& read);
+                                const ReadSome& read, size_t bytes_max = record::header_bytes_max);
 // The same of a plain file, from its beginning.
 Result<TakenHeader> read_header(const record::Format& format, const file::File& file,
-                                uint64_t file_bytes);
+                                uint64_t file_bytes, size_t bytes_max = record::header_bytes_max);
 // Errors: the header of `file` has other columns than that of the file `first_file`.
 Status check_same_header(const record::Format& format, const std::string& header,
                          const std::string& file, const std::string& first,

@@ -114,8 +114,7 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
 // Inputs behind them are opened when their turn comes: each costs a thread, a decoder and addresses. So
 // are those behind one that goes on: their writer may be the same, and wait until that is read.
 Status Look::look_at_what_comes_in_order() {
-  const auto in_order =
-      static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
+  auto in_order = static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
   if (in_order == 0) return {};
   const size_t block_bytes =
       std::clamp<size_t>(std::bit_floor(input_.usable_bytes / 128), 64 * KiB, MiB);
@@ -123,18 +122,23 @@ Status Look::look_at_what_comes_in_order() {
   const uint32_t looks = std::min(in_order, looks_max);
   uint32_t looked_at = 0;
   bool all_ended = true;
-  for (Piece& piece : input_.pieces) {
+  for (auto at = input_.pieces.begin(); at != input_.pieces.end();) {
+    Piece& piece = *at++;
     if (!piece.in_order || !all_ended || looked_at == looks) continue;
     const uint32_t share = std::max(1u, blocks_left / (looks - looked_at));
-    ++looked_at;
     auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes() / looks);
     if (!ended) return std::unexpected(ended.error());
+    if (*ended && piece.bytes == 0) {  // it takes no look from the others
+      at = input_.pieces.erase(at - 1);
+      --in_order;
+      continue;
+    }
+    ++looked_at;
     all_ended = *ended;
     const auto held_blocks = static_cast<uint32_t>(piece.bytes / block_bytes + 1);
     blocks_left -= std::min(blocks_left, held_blocks);
   }
   input_.known = all_ended && looked_at == in_order;
-  std::erase_if(input_.pieces, [](const Piece& piece) { return piece.reader && piece.bytes == 0; });
   for (Piece& piece : input_.pieces) {
     if (!piece.has_header || !input_.header_number) continue;
     piece.header = input_.header;
@@ -174,6 +178,7 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
     if (auto status = context_.pulse(); !status) return std::unexpected(status.error());
   }
   if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
+  if (ended && piece.bytes == 0) return true;
   if (const auto first = with_first_row_as_header(options_.format)) {
     const std::string_view data = record::text_at(begin, piece.bytes);
     if (const auto bytes = record::head_bytes(*first, data, ended))
@@ -246,10 +251,15 @@ namespace {
 Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
   const auto header = files::read_header(options.format, *piece.file, piece.bytes);
   if (!header) return std::unexpected(header.error());
-  if (const auto first = with_first_row_as_header(options.format)) {
-    // A row that is too long for a header is not kept.
-    const auto row = files::read_header(*first, *piece.file, piece.bytes);
-    if (row) keep_first_row(input, std::string_view(row->text).substr(header->bytes), *piece.file);
+  const auto first = with_first_row_as_header(options.format);
+  if (first && piece.bytes > header->bytes) {
+    // As much of the memory as the rows of an input that comes in order may have.
+    const auto row = files::read_header(*first, *piece.file, piece.bytes, options.memory_bytes / 4);
+    if (!row) {
+      return failure(ErrorCode::unsupported, "find the end of the first row", piece.file->path(),
+                     "a larger -S");
+    }
+    keep_first_row(input, std::string_view(row->text).substr(header->bytes), *piece.file);
   }
   piece.offset = header->bytes;
   piece.bytes -= header->bytes;
