@@ -197,11 +197,11 @@ void GuardStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
 
 // ---- calls
 
-// Whoever asks is not yet the producer: a consumer may compare the pointer, and load on.
+// A thread that asks is not yet the producer: a consumer may compare the pointer, and load on.
 std::byte* GuardStreamCore::writer() {
   if (!is_inherited()) {
     MutexLock lock(mutex_);
-    no_longer(Side::consumer);
+    come_as_producer();
   }
   return address(Side::producer, 0);
 }

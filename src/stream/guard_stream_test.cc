@@ -264,6 +264,26 @@ TEST_F(GuardStreamTest, AConsumersThreadMayTakeOverAsTheProducer) {
   EXPECT_EQ(seen, blocks - 1);
 }
 
+// However often it asks for the pointer.
+TEST_F(GuardStreamTest, AThreadThatIsBothSidesDoesNotWaitForItself) {
+  constexpr uint64_t ahead = 4;
+  for (const bool asks_again : {false, true}) {
+    EXPECT_DEATH(
+        {
+          GuardStream pipe = open({.bytes = 40 * block,
+                                   .read_ahead_blocks = ahead,
+                                   .producer_comeback_blocks = 0,
+                                   .consumer_comeback_blocks = 0});
+          char* const data = pipe.writer();
+          for (uint64_t i = 0; i < ahead; ++i) touch(data + i * block);
+          look(pipe.reader());
+          for (uint64_t i = ahead; i < 40; ++i)
+            touch((asks_again ? pipe.writer() : data) + i * block);
+        },
+        "is the other side as well");
+  }
+}
+
 // ---- memory
 
 // Resident pages of the whole range, guarded ones included.

@@ -180,7 +180,10 @@ Side TwoSidedCore::side_of(const fault::Fault& fault) const noexcept {
 Verdict TwoSidedCore::serve(Side side, Position position) noexcept {
   Slot& slot = slot_of(position);
   if (waits_for_itself(slot, side, position)) return Verdict::own_wait;
-  if (rules_.one_address) came_[index_of(side)] = this_thread();
+  if (rules_.one_address) {
+    came_[index_of(side)] = this_thread();
+    if (side == Side::producer) last_producer_ = this_thread();
+  }
   int error = come_to(side, position);
   Verdict verdict = Verdict::unmapped;
   while (error == 0) {
@@ -216,6 +219,10 @@ void TwoSidedCore::become_consumer() noexcept {
   no_longer(Side::producer);
 }
 
+void TwoSidedCore::come_as_producer() noexcept {
+  if (last_producer_ != this_thread()) no_longer(Side::consumer);
+}
+
 void TwoSidedCore::no_longer(Side side) noexcept {
   if (came_[index_of(side)] == this_thread()) came_[index_of(side)] = 0;
 }
@@ -247,11 +254,17 @@ int TwoSidedCore::leave(Side side, Position kept, Position complete) noexcept {
 int TwoSidedCore::retire(Side side, Position kept, Position) noexcept {
   const Position begin = retired_[index_of(side)];
   const Position end = std::min(kept, begin + static_cast<Position>(slots_.size()));
-  for (Position position = begin; position < end; ++position) {
-    Slot& slot = slot_of(position);
-    if (slot.position != position || slot.place != place_of(side) || slot.moving) continue;
-    if (const int error = hide(slot)) return error;
-    slot.place = Place::nowhere;
+  // hide() may give up the lock, and another thread of the side may show a block behind the place of this scan
+  // meanwhile. A scan that hides nothing keeps the lock; a block that is moving then finds the new limit.
+  for (bool hidden = true; hidden;) {
+    hidden = false;
+    for (Position position = begin; position < end; ++position) {
+      Slot& slot = slot_of(position);
+      if (slot.position != position || slot.place != place_of(side) || slot.moving) continue;
+      if (const int error = hide(slot)) return error;
+      slot.place = Place::nowhere;
+      hidden = true;
+    }
   }
   retired_[index_of(side)] = std::max(retired_[index_of(side)], kept);
   return 0;

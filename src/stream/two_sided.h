@@ -133,8 +133,9 @@ class TwoSidedCore : public StreamHandler {
   void tell_change() noexcept;
   // With one address: this thread is a consumer's from here on.
   void become_consumer() noexcept REQUIRES_LOCK(mutex_);
-  // With one address: this thread is not the side's, until it faults as that again.
-  void no_longer(Side side) noexcept REQUIRES_LOCK(mutex_);
+  // With one address: this thread may be about to store. If another one stored last, it takes over and is the
+  // consumer's no longer; otherwise it may be both sides.
+  void come_as_producer() noexcept REQUIRES_LOCK(mutex_);
 
   Phase phase(Side side) const noexcept {
     return sides_.phase[index_of(side)].load(std::memory_order_acquire);
@@ -204,6 +205,8 @@ class TwoSidedCore : public StreamHandler {
   Verdict judge(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   Verdict judge_producer(Position position) const noexcept REQUIRES_LOCK(mutex_);
   Verdict judge_consumer(Position position) const noexcept REQUIRES_LOCK(mutex_);
+  // With one address: this thread is not the side's, until it faults as that again.
+  void no_longer(Side side) noexcept REQUIRES_LOCK(mutex_);
   Position readable_end(Phase producer) const noexcept;
   Window window_of(Side side) const {
     return {range_of(side), block_bytes_, comeback_of(side), comeback_option_of(side)};
@@ -217,6 +220,7 @@ class TwoSidedCore : public StreamHandler {
   std::array<Position, 2> retired_ GUARDED_BY(mutex_) = {0, 0};  // blocks below were hidden
   // With one address: the thread that last came as each side.
   std::array<uint64_t, 2> came_ GUARDED_BY(mutex_) = {0, 0};
+  uint64_t last_producer_ GUARDED_BY(mutex_) = 0;  // the thread that stored last
   // With ErrorPolicy::zeros, once the producer has broken a limit: what it stores goes to fresh
   // memory, of which it has two blocks at a time, for a store may straddle two.
   bool stores_go_nowhere_ GUARDED_BY(mutex_) = false;
