@@ -501,7 +501,10 @@ Status Slicing::write_later() {
   }
   const auto bytes = static_cast<size_t>(kept - begin);
   if (bytes == 0) return {};
-  return start_thread(writer_, [this, begin, bytes] { written_ = sink_->write({begin, bytes}); });
+  return start_thread(writer_, [this, begin, bytes] {
+    const NoRunScope callers;
+    written_ = sink_->write({begin, bytes});
+  });
 }
 
 Status Slicing::wait_for_write() {
@@ -537,7 +540,10 @@ Result<SliceFilesResult> Slicing::go() {
     result_.parts[part].items = checked->count;
     result_.parts[part].checksum = checked->checksum_hex();
   }
-  if (auto status = sink_->close(); !status) return std::unexpected(status.error());
+  {
+    const NoRunScope callers;
+    if (auto status = sink_->close(); !status) return std::unexpected(status.error());
+  }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   result_.seconds = elapsed.count();
   result_.peak_bytes = peak_memory();

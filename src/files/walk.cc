@@ -12,7 +12,7 @@ namespace {
 // Larger than the blocks of a sort, so that what could be sorted can also be walked over.
 constexpr size_t walk_block_bytes_max = 32 * MiB;
 constexpr uint32_t read_ahead_blocks = 6;
-constexpr uint64_t items_between_looks = 4096;  // at whether the caller wishes the walk to end
+constexpr uint64_t bytes_between_looks = 256 * KiB;  // at whether the caller wishes the walk to end
 
 // Rows as they stand in the file: in no order.
 FilesOptions without_keys(const FilesOptions& options) {
@@ -56,10 +56,14 @@ Status walk_items(const FilesOptions& options, bool descending, const std::vecto
     }
     const record::ItemOrder order(format, descending);
     Cursor cursor(order, place.path, *reader);
+    uint64_t bytes = 0;  // since the last look
     for (; cursor.next(); ++place.item) {
-      if (place.item % items_between_looks == 0 && options.cancel != nullptr &&
-          options.cancel->load(std::memory_order_relaxed))
-        return failure(ErrorCode::interrupted, "finish: it was asked to stop", place.path);
+      bytes += cursor.item().size();
+      if (bytes >= bytes_between_looks) {
+        bytes = 0;
+        if (options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed))
+          return failure(ErrorCode::interrupted, "finish: it was asked to stop", place.path);
+      }
       place.place = cursor.place();
       if (!visit(cursor, order, place)) return {};
     }
