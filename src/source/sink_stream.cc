@@ -51,7 +51,7 @@ class SinkStreamBody {
     thread_->join();
     if (Status drained = status(); !drained) return drained;
     if (!finished) return finished;
-    Status closed = sink_->close();
+    Status closed = or_out_of_memory([&] { return sink_->close(); });
     MutexLock lock(mutex_);
     return status_ = std::move(closed);
   }

@@ -111,8 +111,9 @@ class FileBody final : public StreamBody {
 
 class ThreadBody final : public StreamBody {
  public:
+  // `callers`: the source is one that the caller gave.
   static Result<std::unique_ptr<StreamBody>> open(std::unique_ptr<Source> source, std::string name,
-                                                  SourceStreamOptions options) {
+                                                  SourceStreamOptions options, bool callers) {
     auto stream = os::open_with_addresses(options.bytes_max, [&](uint64_t bytes) {
       options.bytes_max = bytes;
       return RemapStream::open({.bytes = bytes,
@@ -128,15 +129,16 @@ class ThreadBody final : public StreamBody {
     });
     if (!stream) return std::unexpected(stream.error());
     auto body = std::make_unique<ThreadBody>(std::move(source), std::move(*stream), std::move(name),
-                                             options);
+                                             options, callers);
     auto started = start_thread(*body->thread_, [at = body.get()] { at->pump(); });
     if (!started) return std::unexpected(started.error());
     return body;
   }
   ThreadBody(std::unique_ptr<Source> source, RemapStream stream, std::string name,
-             const SourceStreamOptions& options)
+             const SourceStreamOptions& options, bool callers)
       : StreamBody(options),
         name_(std::move(name)),
+        callers_(callers),
         source_(std::move(source)),
         stream_(std::move(stream)) {}
 
@@ -222,7 +224,8 @@ class ThreadBody final : public StreamBody {
   }
 
   Result<size_t> read(std::span<std::byte> into) {
-    const CallersSignals callers;
+    std::optional<CallersSignals> signals;
+    if (callers_) signals.emplace();
     return source::checked_read(*source_, into);
   }
 
@@ -241,13 +244,13 @@ class ThreadBody final : public StreamBody {
     {
       MutexLock lock(mutex_);
       if (whole) bytes_ = bytes;
-      status_ = status;
+      status_ = std::move(status);
     }
     // Last: whoever sees the end sees the status. (The consumer may have given up: no matter.)
     if (up_to_here) {
       (void)stream_.finish(bytes);
     } else {
-      stream_.fail(Side::producer, status.error());
+      stream_.fail(Side::producer, this->status().error());
     }
   }
 
@@ -261,6 +264,7 @@ class ThreadBody final : public StreamBody {
   }
 
   const std::string name_;
+  const bool callers_;  // the source is one that the caller gave
   Mutex source_mutex_;  // over its end, and whoever cancels it
   std::unique_ptr<Source> source_;
   RemapStream stream_;
@@ -305,14 +309,16 @@ Result<SourceStream> SourceStream::open(const std::string& path,
           std::clamp<size_t>(std::bit_ceil(*bytes + 1), 4 * KiB, options.block_bytes);
     auto source = source::source_of(*file, options.source);
     if (!source) return std::unexpected(source.error());
-    return open(std::move(*source), path, fitting);
+    auto body = source::ThreadBody::open(std::move(*source), path, fitting, false);
+    if (!body) return std::unexpected(body.error());
+    return SourceStream(std::move(*body));
   });
 }
 
 Result<SourceStream> SourceStream::open(std::unique_ptr<Source> source, std::string name,
                                         const SourceStreamOptions& options) {
   return or_out_of_memory([&]() -> Result<SourceStream> {
-    auto body = source::ThreadBody::open(std::move(source), std::move(name), options);
+    auto body = source::ThreadBody::open(std::move(source), std::move(name), options, true);
     if (!body) return std::unexpected(body.error());
     return SourceStream(std::move(*body));
   });
