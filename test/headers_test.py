@@ -59,6 +59,12 @@ void chains(const Result<int>& number, Result<std::unique_ptr<int>> moved, Statu
   same<Result<int>>(number.or_else([](const Error&) -> Result<int> { return 0; }));
   same<Result<long>>(number.transform([](int value) { return long{value}; }));
   same<Status>(number.transform([](int) {}));
+  struct OfLvalue {
+    long operator()(int value) & { return value; }
+    Error operator()(const Error& error) & { return error; }
+  } of_lvalue;
+  same<Result<long>>(number.transform(of_lvalue));
+  same<Result<int>>(number.transform_error(of_lvalue));
   same<Result<int>>(number.transform_error([](Error error) { return error; }));
   same<std::expected<int, ErrorCode>>(number.transform_error([](const Error& error) { return error.code; }));
   same<Result<int>>(std::move(moved).and_then([](std::unique_ptr<int> to) { return half(*to); }));

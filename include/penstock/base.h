@@ -71,8 +71,8 @@ struct Error {
 //
 // Memory: where an allocation fails, a function that returns Result or Status and opens something or does
 // work returns out_of_memory, and throws no std::bad_alloc. One that only reports an error of before
-// (status(), a second finish()), or refuses what it is given, puts its words together, and may throw it. (An
-// operation on files may end the program where an allocation fails in one of its own threads.)
+// (status(), a second finish()), or refuses what it is given, puts its words together, and may throw it; so may
+// compress(), a Sink of the library and what reads traces.
 //
 // and_then(), or_else(), transform() and transform_error() are those of std::expected, with Result where it has
 // std::expected. Its own take no function that returns a Result.
@@ -112,28 +112,28 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
 
   template <class Function>
   auto transform(Function&& function) & {
-    return with_value(*this, value_of(function));
+    return with_value(*this, value_of<Function>(function));
   }
   template <class Function>
   auto transform(Function&& function) const& {
-    return with_value(*this, value_of(function));
+    return with_value(*this, value_of<Function>(function));
   }
   template <class Function>
   auto transform(Function&& function) && {
-    return with_value(std::move(*this), value_of(function));
+    return with_value(std::move(*this), value_of<Function>(function));
   }
 
   template <class Function>
   auto transform_error(Function&& function) & {
-    return with_error(*this, error_of(function));
+    return with_error(*this, error_of<Function>(function));
   }
   template <class Function>
   auto transform_error(Function&& function) const& {
-    return with_error(*this, error_of(function));
+    return with_error(*this, error_of<Function>(function));
   }
   template <class Function>
   auto transform_error(Function&& function) && {
-    return with_error(std::move(*this), error_of(function));
+    return with_error(std::move(*this), error_of<Function>(function));
   }
 
  private:
@@ -167,7 +167,7 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
 
   // A function for with_value(), from one that returns a value.
   template <class Function>
-  static auto value_of(Function& function) {
+  static auto value_of(std::remove_reference_t<Function>& function) {
     return [&function]<class... Value>(Value&&... value) {
       using Next = std::remove_cv_t<std::invoke_result_t<Function, Value...>>;
       if constexpr (std::is_void_v<Next>) {
@@ -182,7 +182,7 @@ class [[nodiscard("it may hold an error")]] Result : public std::expected<T, Err
 
   // A function for with_error(), from one that returns an error.
   template <class Function>
-  static auto error_of(Function& function) {
+  static auto error_of(std::remove_reference_t<Function>& function) {
     return [&function]<class Failed>(Failed&& failed) {
       using Words = std::remove_cv_t<std::invoke_result_t<Function, Failed>>;
       using Next =
