@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "api/binary_input.h"
 #include "file/file_ends.h"
 #include "penstock/source.h"
 
@@ -31,6 +32,8 @@ std::unique_ptr<Source> source_of(std::string bytes) {
 std::string binary_notice(const std::vector<std::string>& inputs, const ItemFormat& items,
                           const SourceOptions& source) {
   if (items.name != "lines" || items.zero_terminated) return {};
+  if (!api::refuse_binary({.inputs = or_stdin(inputs), .items = items, .source = source}))
+    return {};
   for (const std::string& input : or_stdin(inputs)) {
     std::string head = file::file_ends(input).head;
     if (head.find('\0') == head.npos) continue;
