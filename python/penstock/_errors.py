@@ -76,7 +76,7 @@ _TAKE_VALUES = {"--" + name: name for name in ("format", "record", "dtype", "key
 _FLAGS = {"--" + name: f"{name}=True" for name in ("csv", "header", "resume", "unique", "stable", "count", "sum", "min", "max", "distinct", "sorted")} | {
     "-u": "unique=True", "-s": "stable=True", "-r": "descending=True", "-z": "zero_terminated=True", "-o": "output", "-m": "merge()",
     "--no-decompress": "decompress=False", "--overwrite-device": "overwrite_device=True", "--no-sync": "sync=False"}
-_OPTION = re.compile(r"(?<![^ (])(?:'.*?'(?=[\s,;:.)]|$)|(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)([^-\s,;)][^\s,;)]*))?)")
+_OPTION = re.compile(r"(?<![^ (])(?:'.*?'(?=[\s,;:.)]|$)|(--?[A-Za-z][a-z-]*)(?:=([0-9]+)| (?!with\b|without\b|alone\b|or\b|and\b|if\b|allows\b)('[^']*'|[^-\s,;)][^\s,;)]*))?)")
 
 
 def in_python(text: str) -> str:

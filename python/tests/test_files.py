@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import penstock
-from penstock._errors import exception
+from penstock._errors import exception, in_python
 
 
 @pytest.fixture
@@ -317,6 +317,7 @@ def test_messages_of_the_library_name_parameters(tmp_path, numbers):
 def test_messages_keep_the_words_of_data_and_of_paths():
     told = exception(8, "in -u x: cannot read 'x -k 1 y' (try: -k price:n)", "read 'x -k 1 y'", "in -u x", 0, "-k price:n")
     assert str(told) == "in -u x: cannot read 'x -k 1 y' (try: key='price:n')"
+    assert in_python("-t ' ' --header -k 2 in place of 'x'") == "separator=' ' header=True key=2 in place of 'x'"
 
 
 @pytest.mark.parametrize("name", CALLS)
