@@ -215,8 +215,8 @@ struct SinkStreamOptions {
   // The most that can be written: address space, not memory. Where a limit (ulimit -v) leaves less, a
   // quarter of what it leaves.
   uint64_t bytes_max = TiB;
-  // For a store that the sink will never take: it failed, or the store comes back too far, or lies
-  // beyond bytes_max. zeros: it goes nowhere, and finish() tells.
+  // The answer to a store that the sink will never take: the sink failed, or the store comes back too
+  // far, or lies beyond bytes_max. zeros: it goes nowhere, and finish() returns the error.
   ErrorPolicy policy = ErrorPolicy::zeros;
   // Every comeback that is too far is found. false, for producers whose order was checked: such a store
   // may go unnoticed (faster by up to a move per block).

@@ -678,7 +678,7 @@ TEST(UffdPool, ABlockWithAPinnedPageStaysWhereItIs) {
   }
 }
 
-// As daemons do that close what they have inherited.
+// A daemon closes all descriptors that it has inherited.
 TEST(UffdPool, PoolsOpenAfterAllDescriptorsWereClosed) {
   if (auto first = open_uffd(1); !first) GTEST_SKIP() << first.error().message();
   GTEST_FLAG_SET(death_test_style, "threadsafe");

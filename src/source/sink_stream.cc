@@ -99,7 +99,7 @@ class SinkStreamBody {
     stream_.cancel(Side::consumer);
   }
 
-  // What is there of a block; 0: all is written.
+  // Writes the part of a block that is there, and returns its bytes; 0: all is written.
   Result<size_t> write_from(uint64_t offset) {
     const Result<uint64_t> ready = stream_.wait_ready(offset);
     if (!ready) return std::unexpected(ready.error());

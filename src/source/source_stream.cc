@@ -202,7 +202,7 @@ class ThreadBody final : public StreamBody {
     }
   }
 
-  // What it held, such as the window of a decoder, need not wait for the consumer.
+  // Memory of the source, such as the window of a decoder, need not wait for the consumer.
   void close_source() EXCLUDES_LOCK(source_mutex_) {
     MutexLock lock(source_mutex_);
     source_.reset();

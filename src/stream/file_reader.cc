@@ -242,7 +242,7 @@ bool FileReaderCore::drop(Slot& slot) noexcept {
   return true;
 }
 
-// What there is of the window has just been wanted.
+// Marks the blocks of the window that are there as just wanted.
 void FileReaderCore::touch(const Window& window) noexcept {
   for (Slot& slot : slots_) {
     if (window.holds(slot.block)) slot.wanted_at = faults_;
@@ -284,7 +284,7 @@ pool::BlockId FileReaderCore::recycle(const Window& window) noexcept {
   return io_.take();
 }
 
-// Of a piece of addresses (see page_tables.h) that no block is in any more.
+// Frees the tables of a piece of addresses (see page_tables.h) that no block is in any more.
 void FileReaderCore::free_page_tables_of(uint64_t block) noexcept {
   constexpr uint64_t piece_bytes = pool::PassedPageTables::piece_bytes;
   const auto address = reinterpret_cast<uintptr_t>(range_.begin()) + block * block_bytes_;

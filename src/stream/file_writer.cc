@@ -91,7 +91,7 @@ fault::Outcome FileWriterCore::on_fault(const fault::Fault& fault) noexcept {
   const auto block = static_cast<uint64_t>(fault.address - range_.begin()) / block_bytes_;
   if (find(block) != nullptr)
     return fault::Outcome::decline;  // mapped and still a fault: not for us to mend
-  // What is stored has to go somewhere: zeros mend nothing here.
+  // A store has to go somewhere: zeros mend nothing here.
   if (const auto refused = serve(block)) give_up(*refused, fault.context);
   return fault::Outcome::retry;
 }

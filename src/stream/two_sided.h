@@ -29,7 +29,7 @@ enum class Phase : uint32_t {
   failed,
 };
 
-// What the sides know of each other: a few numbers that only grow. Between processes it lies in
+// The state that the sides share: a few numbers that only grow. Between processes it lies in
 // memory that both have mapped. Each number is written by the side that it belongs to; the phase of
 // a dead process is written by the survivor.
 struct alignas(64) Sides {
@@ -111,12 +111,11 @@ class TwoSidedCore : public StreamHandler {
       REQUIRES_LOCK(mutex_) = 0;
   // The slot's block can no longer be touched. May give up the lock in the same way.
   virtual int hide(Slot& slot) noexcept REQUIRES_LOCK(mutex_) = 0;
-  // Of strict streams, and those with one address. The side touches nothing below `kept` any more,
-  // and the other side is not told yet. Blocks in [complete, kept) will never be completed. Here:
-  // hides what the side must no longer touch, but for a block that is on its way to the side: the
-  // thread that moves it hides it afterwards.
+  // Hides the blocks that the side must no longer touch, those below `kept`, before the other side is
+  // told; blocks in [complete, kept) will never be completed. A block that is on its way to the side is
+  // hidden by the thread that moves it. For strict streams, and those with one address.
   virtual int retire(Side side, Position kept, Position complete) noexcept REQUIRES_LOCK(mutex_);
-  // Of a piece of a range where no block is, or will be.
+  // Gives back the page tables of a piece of a range where no block is, or will be.
   virtual void free_page_tables(std::span<std::byte> piece) noexcept EXCLUDES_LOCK(mutex_) = 0;
   // Between processes: until something has changed since sides_.changes.now() was `seen`, or for a
   // while.
@@ -167,7 +166,7 @@ class TwoSidedCore : public StreamHandler {
   std::byte* address(Side side, Position position) const noexcept {
     return range_of(side).begin() + static_cast<size_t>(position) * block_bytes_;
   }
-  // What a side needs: a block more than the stream has, for the zeros behind its end.
+  // The bytes of a side's range: a block more than the stream has, for the zeros behind its end.
   uint64_t range_bytes() const { return static_cast<uint64_t>(behind_all()) * block_bytes_; }
   Position position_of(Side side, const std::byte* at) const noexcept {
     return static_cast<Position>(static_cast<size_t>(at - range_of(side).begin()) / block_bytes_);

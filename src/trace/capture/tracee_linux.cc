@@ -503,7 +503,7 @@ std::optional<std::string> read_string(int32_t thread, uint64_t address) {
 
 namespace {
 
-// For vectors, which stand in the program's memory, their sum.
+// The bytes that a request asks for: of vectors, which stand in the program's memory, their sum.
 uint64_t bytes_of(int32_t thread, const iocb& block) {
   if (block.aio_lio_opcode != IOCB_CMD_PREADV && block.aio_lio_opcode != IOCB_CMD_PWRITEV)
     return block.aio_nbytes;
