@@ -141,7 +141,7 @@ TEST_F(RegistrySchedules, ASlotServesItsOwnRegionAlone) {
   expect_right({"registry.reuse", reuse, {.deviations = 4}});
 }
 TEST_F(RegistrySchedules, ARegionThatStaysIsServed) {
-  expect_right({"registry.changes", changes, {.deviations = 3}});
+  expect_right({"registry.changes", changes, {.deviations = 3, .orders_max = 2'000'000}});
 }
 TEST_F(RegistrySchedules, AFaultThatIsNobodysGoesDownTheChain) {
   expect_right({"registry.chaining", chaining, {.deviations = 4}});
