@@ -575,6 +575,7 @@ Result<files::SortedCopy> sort_to_temporary(const SortOptions& given) {
   // A name that the disk has to have room for, and that messages show.
   options.output = options.temp_directories.front() + "/sorted";
   options.sink = nullptr;
+  options.keeps_first_row = true;
   Run run(options);
   if (auto status = run.prepare(); !status) return std::unexpected(status.error());
   return run.go_to_temporary();

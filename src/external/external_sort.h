@@ -29,6 +29,7 @@ struct SortOptions : MergeFilesOptions {
   // from there if this one ends early, in whichever way. Inputs and output must be files.
   bool resume = false;
   Compression compression = Compression::automatic;  // with `resume` there is none
+  bool keeps_first_row = false;                      // of CSV, for SortedCopy::first_row
 };
 
 using Method = SortMethod;

@@ -46,9 +46,11 @@ Status keep_header(const record::Format& format, SortInput& input, const std::st
   return {};
 }
 
-// The format whose header is the first row. Nothing where rows have a header already, or are none.
-std::optional<record::Format> with_first_row_as_header(const record::Format& format) {
-  if (!format.csv || format.header_lines > 0) return {};
+// The format whose header is the first row. Nothing where nobody asks for that row, and where rows have a header already
+// or are none.
+std::optional<record::Format> with_first_row_as_header(const SortOptions& options) {
+  const record::Format& format = options.format;
+  if (!options.keeps_first_row || !format.csv || format.header_lines > 0) return {};
   record::Format first = format;
   first.header_lines = 1;
   first.columns = nullptr;
@@ -179,7 +181,7 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
   }
   if (auto status = piece.reader->status(); !status) return std::unexpected(status.error());
   if (ended && piece.bytes == 0) return true;
-  if (const auto first = with_first_row_as_header(options_.format)) {
+  if (const auto first = with_first_row_as_header(options_)) {
     const std::string_view data = record::text_at(begin, piece.bytes);
     if (const auto bytes = record::head_bytes(*first, data, ended))
       keep_first_row(input_, data.substr(0, bytes->value_or(data.size())), *piece.file);
@@ -251,8 +253,8 @@ namespace {
 Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
   const auto header = files::read_header(options.format, *piece.file, piece.bytes);
   if (!header) return std::unexpected(header.error());
-  const auto first = with_first_row_as_header(options.format);
-  if (first && piece.bytes > header->bytes) {
+  const auto first = with_first_row_as_header(options);
+  if (first && input.first_row.empty() && piece.bytes > header->bytes) {
     // As much of the memory as the rows of an input that comes in order may have.
     const auto row = files::read_header(*first, *piece.file, piece.bytes, options.memory_bytes / 4);
     if (!row) {
