@@ -44,19 +44,13 @@ inline Result<std::optional<CompressedFormat>> compressed_format(const std::stri
 inline std::string uncompressed_notice(const std::string& word, const std::string& output,
                                        bool compresses = true) {
   if (!word.empty()) return {};
-  if (!compresses) {
-    for (const char* end : {".gz", ".zst", ".lz4", ".xz", ".bz2"}) {
-      if (output.ends_with(end)) return output + " is written uncompressed";
-    }
-    return {};
-  }
+  const std::string notice = output + " is written uncompressed";
   for (const char* end : {".gz", ".zst", ".lz4"}) {
-    if (output.ends_with(end)) return output + " is written uncompressed (try: -Z)";
+    if (output.ends_with(end)) return notice + (compresses ? " (try: -Z)" : "");
   }
   for (const char* end : {".xz", ".bz2"}) {
     if (output.ends_with(end))
-      return output +
-             " is written uncompressed (try: -Z with a name that ends in .gz, .zst or .lz4)";
+      return notice + (compresses ? " (try: -Z with a name that ends in .gz, .zst or .lz4)" : "");
   }
   return {};
 }
