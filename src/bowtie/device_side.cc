@@ -30,7 +30,7 @@ double now_seconds() {
 
 }  // namespace
 
-// Whatever ends the actions, requests in flight end before their buffers do.
+// Runs the device's side to its end. Requests in flight end before their buffers do, also where an action fails.
 void Execution::work() {
   const auto carry_out = [this](void (Execution::*step)()) {
     const Status done = or_out_of_memory([&]() -> Status {
