@@ -32,10 +32,12 @@ inline void expect_right(const Case& one) {
 // Within the case's deviations, without random orders.
 inline void expect_found(int fault, const Case& by) {
   plant(fault);
-  const Found found =
-      explore(by.name, {.deviations = by.bounds.deviations, .random = 0}, by.scenario);
+  Bounds bounds = by.bounds;
+  bounds.random = 0;
+  const Found found = explore(by.name, bounds, by.scenario);
   plant(0);
   EXPECT_TRUE(found.failure) << "planted: " << fault;
+  EXPECT_TRUE(found.repeats) << "planted: " << fault;
   if (found.failure) std::printf("%s\n", found.failure->c_str());
 }
 

@@ -22,6 +22,7 @@
 
 #include "scheduler.h"
 
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -42,6 +43,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <span>
 #include <type_traits>
 #include <unordered_map>
 #include <vector>
@@ -124,11 +126,25 @@ struct Thread {
   bool is_timed = false;
   int waits = 0;  // how often it has waited
   bool is_killed = false;
+  std::array<std::byte, 256> locals{};
   Clock clock, pending, fenced,
       visible;  // pending: for an acquire fence; fenced: by a release fence
   uint32_t time_of_seq_cst = 0;
 };
 constexpr size_t stack_bytes = 256 * 1024;
+
+// The thread_local variables of the program: where they lie in this thread of the system, and what a new thread finds
+// there. Each Thread has its own, which stand there while it runs.
+struct ThreadLocals {
+  std::byte* begin = nullptr;
+  size_t bytes = 0;
+  std::array<std::byte, 256> when_new{};
+
+  bool have(const volatile void* address) const {
+    const auto* const at = static_cast<const volatile std::byte*>(address);
+    return at >= begin && at < begin + bytes;
+  }
+};
 
 struct Mapping {
   uint64_t begin, end, file, offset;
@@ -137,9 +153,9 @@ struct Mapping {
 // What the parent process reads when the child has ended.
 struct Report {
   uint64_t orders;
-  bool is_complete, is_random;
+  bool is_complete, is_random, does_not_repeat;
   uint32_t choices;
-  uint8_t chosen[1 << 16];
+  uint8_t chosen[1 << 16], options[1 << 16];
   char failure[1000];
 };
 Report* report = nullptr;
@@ -158,6 +174,7 @@ int current = 0;
 int threads = 0;
 std::array<Thread, threads_max> all;
 ucontext_t scenario_context;
+ThreadLocals locals;
 HashMap<uint64_t, Location>* locations;
 HashMap<uint64_t, Bytes>* bytes_of;
 HashMap<uint64_t, Lock>* locks;
@@ -218,10 +235,13 @@ size_t choose(const uint8_t* costs, size_t count) {
   }
   Choice& choice = (*choices)[depth];
   if (choice.options == of_any) choice.options = static_cast<uint8_t>(options);
-  if (choice.options != options || choice.chosen >= options)
+  if (choice.options != options || choice.chosen >= options) {
+    report->does_not_repeat = true;
     fail("the scenario is not the same each time");
+  }
   if (depth < sizeof report->chosen) {
     report->chosen[depth] = choice.chosen;
+    report->options[depth] = choice.options;
     report->choices = static_cast<uint32_t>(depth + 1);
   }
   ++depth;
@@ -236,6 +256,8 @@ void switch_to(int next) {
   const int before = current;
   current = next;
   if (is_telling) std::fprintf(stderr, "-- thread %d\n", next - 1);
+  std::memcpy(all[before].locals.data(), locals.begin, locals.bytes);
+  std::memcpy(locals.begin, all[next].locals.data(), locals.bytes);
   const int kept = errno;  // each thread has its own
   ucontext_t* const from = before == 0 ? &scenario_context : &all[before].context;
   swapcontext(from, next == 0 ? &scenario_context : &all[next].context);
@@ -371,7 +393,9 @@ void access_granule(uint64_t key, uint8_t mask, bool is_store, const void* addre
 }
 
 void access(const void* address, size_t size, bool is_store) {
-  if (!in_thread() || is_quiet || address == &errno || on_own_stack(address)) return;
+  if (!in_thread() || is_quiet || address == &errno || locals.have(address) ||
+      on_own_stack(address))
+    return;
   check_alive(address);
   uint64_t at = key_of(address);
   const uint64_t end = at + size;
@@ -544,6 +568,19 @@ void release_memory(void* block) {
 
 // ---------------------------------------------------------------- one order
 
+// The first object of the list is the program itself.
+int find_locals(dl_phdr_info* program, size_t, void*) {
+  for (const ElfW(Phdr) & part : std::span(program->dlpi_phdr, program->dlpi_phnum)) {
+    if (part.p_type != PT_TLS) continue;
+    if (part.p_memsz > locals.when_new.size()) fail("too many thread_local variables");
+    locals.begin = static_cast<std::byte*>(program->dlpi_tls_data);
+    locals.bytes = part.p_memsz;
+    const auto* const image = reinterpret_cast<const std::byte*>(program->dlpi_addr + part.p_vaddr);
+    std::memcpy(locals.when_new.data(), image, part.p_filesz);
+  }
+  return 1;
+}
+
 void run_body() {
   all[current].body();
   all[current].state = State::ended;
@@ -573,13 +610,42 @@ void clear() {
   is_quiet = false;
 }
 
-void run_once(const std::function<void(Run&)>& scenario) {
+// The status of a process, once it has ended.
+int wait_for(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) != process && errno == EINTR) {
+  }
+  return status;
+}
+
+void run_here(const std::function<void(Run&)>& scenario) {
   clear();
   depth = 0;
   spent = 0;
+  report->choices = 0;
   Run run;
   scenario(run);
   ++report->orders;
+}
+
+// In a process of its own, whose choices come back in the report.
+void run_apart(const std::function<void(Run&)>& scenario) {
+  const pid_t child = fork();
+  if (child == 0) {
+    run_here(scenario);
+    _exit(0);
+  }
+  const int status = wait_for(child);
+  if (WIFSIGNALED(status)) fail(strsignal(WTERMSIG(status)));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) _exit(1);  // the report says why
+  depth = report->choices;
+  if (depth == sizeof report->chosen) fail("more choices than the report has room for");
+  choices->clear();
+  for (size_t i = 0; i < depth; ++i) choices->push_back({report->chosen[i], report->options[i]});
+}
+
+void run_once(const Bounds& bounds, const std::function<void(Run&)>& scenario) {
+  (bounds.in_processes ? run_apart : run_here)(scenario);
 }
 
 // The next order of the search; false: there is none.
@@ -620,22 +686,22 @@ void repeat(const char* line, const std::function<void(Run&)>& scenario) {
   is_random = report->is_random;
   is_telling = true;
   random_choice.seed(0);
-  run_once(scenario);
+  run_here(scenario);
 }
 
 void run_all(const Bounds& bounds, uint64_t seed, const std::function<void(Run&)>& scenario) {
   do {
-    run_once(scenario);
+    run_once(bounds, scenario);
     if (report->orders == bounds.orders_max) break;
     // What follows the last choice was the plain order.
     choices->resize(std::min(depth, choices->size()));
   } while (advance());
   report->is_complete = choices->empty();
   is_random = report->is_random = true;
-  random_choice.seed(seed);
   for (uint64_t i = 0; i < bounds.random; ++i) {
     choices->clear();
-    run_once(scenario);
+    random_choice.seed(seed + i);
+    run_once(bounds, scenario);
   }
 }
 
@@ -654,6 +720,7 @@ void Run::thread(std::function<void()> body) {
   thread.body = std::move(body);
   thread.state = State::ready;
   thread.waits = 0;
+  thread.locals = locals.when_new;
   if (thread.stack == nullptr) {
     void* const stack =
         mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -727,6 +794,9 @@ Found explore(const std::string& name, const Bounds& bounds,
     to_free = new Vector<void*>;
     mappings = new Vector<Mapping>;
     choices = new Vector<Choice>;
+    choices->reserve(
+        sizeof report->chosen);  // nothing of it moves what the code under test allocates
+    dl_iterate_phdr(find_locals, nullptr);
     deviations_max = bounds.deviations;
     if (repeated != nullptr) {
       repeat(repeated, scenario);
@@ -735,10 +805,10 @@ Found explore(const std::string& name, const Bounds& bounds,
     }
     _exit(0);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) != child && errno == EINTR) {
-  }
-  Found found{.orders = report->orders, .is_complete = report->is_complete};
+  const int status = wait_for(child);
+  Found found{.orders = report->orders,
+              .is_complete = report->is_complete,
+              .repeats = !report->does_not_repeat};
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     std::string what = report->failure;
     if (what.empty())

@@ -122,9 +122,10 @@ void changing(Run& run) {
           "changes are not what apply() said");
 }
 
-const Case cuts{"snapshot.cut", cut, {.deviations = 1, .random = 1000}};
-const Case ends{"snapshot.ending", ending, {.deviations = 1, .random = 500}};
-const Case changed{"snapshot.changes", changing, {.deviations = 2, .random = 500}};
+const Case cuts{"snapshot.cut", cut, {.deviations = 1, .random = 1000, .in_processes = true}};
+const Case ends{"snapshot.ending", ending, {.deviations = 1, .random = 500, .in_processes = true}};
+const Case changed{
+    "snapshot.changes", changing, {.deviations = 2, .random = 500, .in_processes = true}};
 
 class SnapshotSchedules : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Orders, SnapshotSchedules, testing::Values(cuts, ends, changed),
