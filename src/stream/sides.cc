@@ -106,9 +106,8 @@ ErrorCode write_refusal(const Refusal& refusal, char* text, size_t text_bytes) n
             refusal.side == Side::producer ? "finish() or fail()" : "fail() or cancel()");
       return ErrorCode::invalid_argument;
     case Verdict::unannounced:
-      print(
-          "nothing is complete yet (a consumer calls reader() first, a producer stores before it "
-          "loads)");
+      print("nothing is complete yet (%s)",
+            "a consumer calls reader() first, a producer stores before it loads");
       return ErrorCode::invalid_argument;
     case Verdict::own_wait:
       print(
