@@ -208,6 +208,7 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
     inflated = std::move(*file);
     pieces.push_back({.file = &inflated, .bytes = bucket.bytes});
     spills.release(bucket.spill);
+    spills.wait_until_free();
   }
   bucket.spilled = {};
   auto sample = take_sample(context_, order_of_encoded(context_.options), pieces,
@@ -218,7 +219,10 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
       level);
   if (!parts) return std::unexpected(parts.error());
   pieces.clear();
-  if (is_plain && recorded_below) spills.release(bucket.spill);
+  if (is_plain && recorded_below) {
+    spills.release(bucket.spill);
+    spills.wait_until_free();  // the next level may need the room
+  }
   auto stored = sort_buckets(*parts, level, target);
   if (!stored || recorded_below) return stored;
   const ResumeDone done{.id = bucket.id, .offset = target.offset, .stored = *stored};

@@ -139,12 +139,16 @@ void SpillSet::release(uint32_t part) {
   close_aside(std::move(parts_[part].spill));
 }
 
+void SpillSet::wait_until_free() {
+  if (closer_.joinable()) closer_.join();
+}
+
 // Where freed blocks are discarded at once (a file system mounted with `discard`), to close a file
 // of 2 GiB took half a second, and longer beside other requests: half of the time of a reader that
 // waited for it. One at a time: what is not free yet is one part at most.
 void SpillSet::close_aside(std::unique_ptr<Spill> spill) {
   spill->remove();
-  if (closer_.joinable()) closer_.join();
+  wait_until_free();
   // (Where there is no thread to be had, it is closed here.)
   (void)start_thread(closer_, [closing = std::move(spill)]() mutable { closing.reset(); });
 }

@@ -115,9 +115,11 @@ class SpillSet {
   };
   Place place_of(uint32_t number) const;
   // A part is closed, and its space is free, when all who keep it have released it; or soon after,
-  // for that may take long: before the next part is closed, or the set is gone.
+  // for that may take long: before the next part is closed, the set is gone, or wait_until_free()
+  // returns.
   void keep(uint32_t part) { ++parts_[part].kept; }
   void release(uint32_t part);
+  void wait_until_free();
   // All that was written is on the disk.
   Status sync() const;
   const char* name() const { return name_.c_str(); }

@@ -34,7 +34,10 @@ TEST_F(Spills, ReleasedPartsAreGoneOneAfterTheOther) {
     spills.keep(0);
     spills.release(0);
     EXPECT_TRUE(exists(0)) << "somebody keeps it";
+    const size_t open_with_all = os::descriptors();
     spills.release(0);
+    spills.wait_until_free();
+    EXPECT_LT(os::descriptors(), open_with_all) << "a closed file's space is free";
     spills.release(1);
     EXPECT_FALSE(exists(0));
     EXPECT_FALSE(exists(1));
