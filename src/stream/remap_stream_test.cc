@@ -22,6 +22,7 @@
 #include "os/userfault.h"
 #include "penstock/base.h"
 #include "penstock/stream.h"
+#include "pool/pinned_page_fixture.h"
 
 namespace penstock {
 namespace {
@@ -388,6 +389,33 @@ TEST_P(RemapStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
   });
   EXPECT_EQ(pipe.reader()[5 * block], 1);
   pipe.fail(Side::consumer, Error{ErrorCode::io, "write the result"});
+}
+
+// A page in I/O keeps its block where it is, unless the mechanism moves no pages: then either side has an error, and
+// nobody is stopped.
+TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
+  for (const bool strict : {true, false}) {
+    SCOPED_TRACE(strict ? "strict" : "not strict");
+    RemapStream pipe = open({.bytes = 100 * block,
+                             .policy = ErrorPolicy::zeros,
+                             .strict = strict,
+                             .system_calls = strict && GetParam() == Mechanism::uffd_move});
+    auto* const to = pipe.writer<std::byte>();
+    std::memset(to, 1, block);
+    const pool::PinnedPage pinned(to + block / 2);
+    if (!pinned.is_so()) GTEST_SKIP() << "no registered buffers here";
+    std::memset(to + block, 1, 2 * block);
+    const Status finished = pipe.finish(3 * block);
+    const auto* const from = pipe.reader<std::byte>();
+    size_t ones = 0, others = 0;
+    for (size_t i = 0; i < 3 * block; i += 64) {
+      if (from[i] == std::byte{1}) ++ones;
+      if (from[i] != std::byte{1} && from[i] != std::byte{0}) ++others;
+    }
+    EXPECT_EQ(others, 0u);
+    EXPECT_EQ(ones == 3 * block / 64, finished && pipe.status()) << ones;
+    EXPECT_TRUE(GetParam() != Mechanism::shared || (finished && pipe.status()));
+  }
 }
 
 // The first one's fault takes the blocks away, and the others fault meanwhile.

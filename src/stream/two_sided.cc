@@ -156,7 +156,7 @@ bool TwoSidedCore::serve(const fault::Fault& fault) noexcept {
     if (verdict == Verdict::present) return true;
     if (fault.context == nullptr) return false;
     failure.code = write_reason(text, sizeof text, verdict, side, position);
-    if (may_go_nowhere(verdict, side) && let_stores_go_nowhere(position, failure.code, text))
+    if (may_go_nowhere(verdict, side) && go_nowhere(side, position, failure.code, text))
       return true;
   }
   give_up(failure, fault.context);
@@ -356,29 +356,32 @@ void TwoSidedCore::tell_change() noexcept {
 
 // With one address the consumer would see what is stored.
 bool TwoSidedCore::may_go_nowhere(Verdict verdict, Side side) const noexcept {
-  if (rules_.policy != ErrorPolicy::zeros || rules_.one_address || side != Side::producer)
-    return false;
-  return verdict == Verdict::behind_window || verdict == Verdict::past_capacity ||
-         stores_go_nowhere_;
+  if (rules_.policy != ErrorPolicy::zeros || rules_.one_address) return false;
+  if (verdict == Verdict::unmapped || goes_nowhere_[index_of(side)]) return true;
+  // A load that breaks a limit never reads as zeros.
+  return side == Side::producer &&
+         (verdict == Verdict::behind_window || verdict == Verdict::past_capacity);
 }
 
-// The producer fails, unless it has. False where the system gives no memory.
-bool TwoSidedCore::let_stores_go_nowhere(Position position, ErrorCode code,
-                                         const char* text) noexcept {
+// The side fails, unless it has. False where the system gives no memory.
+bool TwoSidedCore::go_nowhere(Side side, Position position, ErrorCode code,
+                              const char* text) noexcept {
   Phase active = Phase::active;
-  if (sides_.phase[index_of(Side::producer)].compare_exchange_strong(
+  if (sides_.phase[index_of(side)].compare_exchange_strong(
           active, Phase::failing, std::memory_order_release, std::memory_order_relaxed)) {
     char reason[sizeof Sides::Reason::text];
     std::snprintf(reason, sizeof reason, "%s: cannot %s", rules_.name.c_str(), text);
-    // First: leave() may give up the lock, and other threads of the producer's fault meanwhile.
-    stores_go_nowhere_ = true;
-    (void)leave(Side::producer, behind_all(), released());
-    write_failure(Side::producer, code, reason);
+    // First: leave() may give up the lock, and other threads of the side fault meanwhile.
+    goes_nowhere_[index_of(side)] = true;
+    if (side == Side::producer) (void)leave(Side::producer, behind_all(), released());
+    write_failure(side, code, reason);
   }
-  if (!stores_go_nowhere_) return false;
-  const auto give_back = [this](Position at) {
-    return os::decommit(address(Side::producer, at), block_bytes_);
-  };
+  if (!goes_nowhere_[index_of(side)]) return false;
+  const auto give_back = [&](Position at) { return os::decommit(address(side, at), block_bytes_); };
+  // Pages that are only read are all the system's one page of zeros.
+  if (side == Side::consumer)
+    return give_back(position) == 0 &&
+           os::protect(address(side, position), block_bytes_, Protection::read) == 0;
   if (nowhere_[0] != position && nowhere_[1] != position) {
     if (nowhere_[0] >= 0 && give_back(nowhere_[0]) != 0) return false;
     nowhere_ = {nowhere_[1], position};
@@ -445,8 +448,8 @@ Status TwoSidedCore::prepare(Side side, const void* address, size_t bytes) {
   MutexLock lock(mutex_);
   for (Position position = blocks->first; position <= blocks->last; ++position) {
     const Verdict verdict = serve(side, position);
-    if (verdict == Verdict::side_ended && side == Side::producer && stores_go_nowhere_)
-      return std::unexpected(failure_of_breach());
+    if (verdict == Verdict::side_ended && goes_nowhere_[index_of(side)])
+      return std::unexpected(failure_that_went_nowhere(side));
     if (verdict != Verdict::present) return std::unexpected(error_of(verdict, side, position));
   }
   return {};
@@ -470,7 +473,8 @@ Status TwoSidedCore::finish(uint64_t bytes) {
                    rules_.name, std::move(hint));
   };
   MutexLock lock(mutex_);
-  if (stores_go_nowhere_) return std::unexpected(failure_of_breach());
+  if (goes_nowhere_[index_of(Side::producer)])
+    return std::unexpected(failure_that_went_nowhere(Side::producer));
   if (phase(Side::producer) != Phase::active) return refuse("finish once, and not after fail()");
   const uint64_t handed_over = static_cast<uint64_t>(released()) * block_bytes_;
   if (bytes > rules_.shape.bytes || bytes < handed_over) {
@@ -560,10 +564,10 @@ Error TwoSidedCore::failure_of(Side side) const {
   return Error{code, fmt::format("go on: the {} gave up: {}", name_of(side), reason), rules_.name};
 }
 
-// REQUIRES: stores_go_nowhere_. Waits for the thread that is writing the reason.
-Error TwoSidedCore::failure_of_breach() {
-  while (phase(Side::producer) == Phase::failing) wait(sides_.changes.now());
-  return failure_of(Side::producer);
+// REQUIRES: the side's goes_nowhere_. Waits for the thread that is writing the reason.
+Error TwoSidedCore::failure_that_went_nowhere(Side side) {
+  while (phase(side) == Phase::failing) wait(sides_.changes.now());
+  return failure_of(side);
 }
 
 Status TwoSidedCore::status() const {

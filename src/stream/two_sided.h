@@ -149,7 +149,7 @@ class TwoSidedCore : public StreamHandler {
   Error error_of(Verdict verdict, Side side, Position position) const REQUIRES_LOCK(mutex_);
   // REQUIRES: the side has failed.
   Error failure_of(Side side) const REQUIRES_LOCK(mutex_);
-  Error failure_of_breach() REQUIRES_LOCK(mutex_);
+  Error failure_that_went_nowhere(Side side) REQUIRES_LOCK(mutex_);
 
   size_t slot_index(Position position) const noexcept REQUIRES_LOCK(mutex_) {
     return static_cast<size_t>(position) % slots_.size();
@@ -196,7 +196,7 @@ class TwoSidedCore : public StreamHandler {
   Verdict serve(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool waits_for_itself(Slot& slot, Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
   bool may_go_nowhere(Verdict verdict, Side side) const noexcept REQUIRES_LOCK(mutex_);
-  bool let_stores_go_nowhere(Position position, ErrorCode code, const char* text) noexcept
+  bool go_nowhere(Side side, Position position, ErrorCode code, const char* text) noexcept
       REQUIRES_LOCK(mutex_);
   Side side_of(const fault::Fault& fault) const noexcept REQUIRES_LOCK(mutex_);
   int come_to(Side side, Position position) noexcept REQUIRES_LOCK(mutex_);
@@ -220,9 +220,10 @@ class TwoSidedCore : public StreamHandler {
   // With one address: the thread that last came as each side.
   std::array<uint64_t, 2> came_ GUARDED_BY(mutex_) = {0, 0};
   uint64_t last_producer_ GUARDED_BY(mutex_) = 0;  // the thread that stored last
-  // With ErrorPolicy::zeros, once the producer has broken a limit: what it stores goes to fresh
-  // memory, of which it has two blocks at a time, for a store may straddle two.
-  bool stores_go_nowhere_ GUARDED_BY(mutex_) = false;
+  // With ErrorPolicy::zeros, once a block could not be mapped for the side, or the producer has broken a
+  // limit: loads find zeros, and what the producer stores goes to fresh memory, of which it has two
+  // blocks at a time, for a store may straddle two.
+  std::array<bool, 2> goes_nowhere_ GUARDED_BY(mutex_) = {};
   std::array<Position, 2> nowhere_ GUARDED_BY(mutex_) = {-1, -1};
   std::array<std::optional<Error>, 2> error_ GUARDED_BY(mutex_);  // of threads that failed
   int map_errno_ GUARDED_BY(mutex_) = 0;
