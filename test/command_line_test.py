@@ -306,6 +306,15 @@ class Binaries(end_to_end.Case):
         for words in (["sort", "-z"], ["sort", "--quiet"], ["sort", "--format", "record", "--record", "5", "--key", "0:1"]):
             self.assertEqual(run(*words, path).stderr, b"", words)
 
+    def test_an_encoding_that_is_not_read_is_named_once(self):
+        for encoding in ("UTF-16", "UTF-16LE", "UTF-32"):
+            path = self.write("in", "id,a\n2,x\n1,y\n".encode(encoding))
+            for words in (["sort", "--csv", "--header", "--key", "id"], ["group", "--csv", "--header", "--key", "1", "--count"]):
+                told = run(*words, path, code=2).stderr.decode()
+                self.assertEqual((told.count("\n"), told.count(f"iconv -f {encoding} -t UTF-8 FILE")), (1, 1), told)
+            told = run("sort", path).stderr.decode()
+            self.assertEqual((told.count("\n"), told.count(f"iconv -f {encoding} -t UTF-8 FILE")), (1, 1), told)
+
     def test_a_name_of_compressed_data_without_compression_is_told(self):
         path = self.write("in", b"b\na\n")
         for command in (["sort"], ["merge", "-r"], ["cat"]):

@@ -9,6 +9,7 @@
 #include "api/binary_input.h"
 #include "file/file_ends.h"
 #include "penstock/source.h"
+#include "record/items.h"
 
 namespace penstock::cli {
 namespace {
@@ -44,10 +45,13 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
     const auto bytes = text->read(std::as_writable_bytes(std::span(head)));
     head.resize(bytes ? *bytes : 0);
     if (head.find('\0') == head.npos) continue;
-    return fmt::format(
-        "{} is read as lines of text, and has bytes that text has not (try: --format u64 or "
-        "another one; -z for lines that end with NUL)",
-        input == "-" ? "standard input" : input);
+    const char* const encoding = record::wide_encoding(head);
+    if (encoding != nullptr && items.csv) return {};  // an error that says so
+    return fmt::format("{} is read as lines of text, and has bytes that text has not (try: {})",
+                       input == "-" ? "standard input" : input,
+                       encoding == nullptr
+                           ? "--format u64 or another one; -z for lines that end with NUL"
+                           : fmt::format("iconv -f {} -t UTF-8 FILE", encoding));
   }
   return {};
 }

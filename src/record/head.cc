@@ -9,13 +9,8 @@
 #include "record/text/text_order.h"
 
 namespace penstock::record {
-namespace {
 
-// The first line end of CSV is looked for in so many bytes.
-constexpr size_t look_bytes = 64 << 10;
-
-// The encoding of text of which every character takes several bytes; nullptr: it is none. Without a mark
-// every second byte of mostly Latin letters is NUL.
+// Without a mark every second byte of mostly Latin letters is NUL.
 const char* wide_encoding(std::string_view data) {
   using namespace std::literals;
   if (data.starts_with("\xff\xfe\0\0"sv) || data.starts_with("\0\0\xfe\xff"sv)) return "UTF-32";
@@ -32,6 +27,11 @@ const char* wide_encoding(std::string_view data) {
   }
   return nullptr;
 }
+
+namespace {
+
+// The first line end of CSV is looked for in so many bytes.
+constexpr size_t look_bytes = 64 << 10;
 
 // A carriage return outside of quotes that more follows.
 bool has_lone_return(std::string_view data) {

@@ -65,6 +65,10 @@ inline uint64_t lines_of_item(const Format& format, std::string_view item) {
   return std::max<uint64_t>(1, ends);
 }
 
+// The encoding of text of which every character takes several bytes, as iconv names it; nullptr: it is
+// none.
+const char* wide_encoding(std::string_view data);
+
 // The length of the byte order mark with which a file of CSV may begin; 0: none.
 inline size_t mark_bytes(const Format& format, std::string_view data) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
