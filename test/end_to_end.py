@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,9 @@ def wait_until_it_has_written(child, bytes_min, seconds_max=120):
 
 def main(name):
     """Runs the cases of the main module, or those named on the command line, and ends the program."""
+    # A shell without job control ignores these for what it runs in the background, and programs inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     loader = unittest.defaultTestLoader
     module = sys.modules["__main__"]
     suite = loader.loadTestsFromNames(sys.argv[2:], module) if sys.argv[2:] else loader.loadTestsFromModule(module)
