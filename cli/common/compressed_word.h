@@ -19,8 +19,9 @@ inline void add_compressed_word(Parser& parser, std::string& word) {
                 "compress the output: as gzip, zstd or lz4 by its name (.gz, .zst, .lz4), or by "
                 "--compressed=FORMAT, which standard output needs")
       .value_name("FORMAT")
-      .values_like(
-          [](const std::string& word) { return word == "gzip" || word == "zstd" || word == "lz4"; })
+      .values_like([](const std::string& format) {
+        return format == "gzip" || format == "zstd" || format == "lz4";
+      })
       .in(modes::items | modes::merging);
 }
 
