@@ -208,9 +208,9 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
     inflated = std::move(*file);
     pieces.push_back({.file = &inflated, .bytes = bucket.bytes});
     spills.release(bucket.spill);
-    spills.wait_until_free();
   }
   bucket.spilled = {};
+  spills.wait_until_free();  // the split may need the room of all that was released
   auto sample = take_sample(context_, order_of_encoded(context_.options), pieces,
                             sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
