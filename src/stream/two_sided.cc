@@ -379,15 +379,14 @@ bool TwoSidedCore::go_nowhere(Side side, Position position, ErrorCode code,
   if (!goes_nowhere_[index_of(side)]) return false;
   const auto give_back = [&](Position at) { return os::decommit(address(side, at), block_bytes_); };
   // Pages that are only read are all the system's one page of zeros.
-  if (side == Side::consumer)
-    return give_back(position) == 0 &&
-           os::protect(address(side, position), block_bytes_, Protection::read) == 0;
-  if (nowhere_[0] != position && nowhere_[1] != position) {
+  const bool stores = side == Side::producer;
+  if (stores && nowhere_[0] != position && nowhere_[1] != position) {
     if (nowhere_[0] >= 0 && give_back(nowhere_[0]) != 0) return false;
     nowhere_ = {nowhere_[1], position};
   }
   return give_back(position) == 0 &&
-         os::protect(address(Side::producer, position), block_bytes_, Protection::read_write) == 0;
+         os::protect(address(side, position), block_bytes_,
+                     stores ? Protection::read_write : Protection::read) == 0;
 }
 
 void TwoSidedCore::write_failure(Side side, ErrorCode code, const char* reason) noexcept {
