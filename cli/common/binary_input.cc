@@ -46,12 +46,12 @@ std::string binary_notice(const std::vector<std::string>& inputs, const ItemForm
     head.resize(bytes ? *bytes : 0);
     if (head.find('\0') == head.npos) continue;
     const char* const encoding = record::wide_encoding(head);
-    if (encoding != nullptr && items.csv) return {};  // an error that says so
+    if (encoding != nullptr && items.csv) return {};  // rows of it are refused, with this hint
     return fmt::format("{} is read as lines of text, and has bytes that text has not (try: {})",
                        input == "-" ? "standard input" : input,
                        encoding == nullptr
                            ? "--format u64 or another one; -z for lines that end with NUL"
-                           : fmt::format("iconv -f {} -t UTF-8 FILE", encoding));
+                           : record::hint_of_encoding(encoding));
   }
   return {};
 }

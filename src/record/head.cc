@@ -28,6 +28,10 @@ const char* wide_encoding(std::string_view data) {
   return nullptr;
 }
 
+std::string hint_of_encoding(const char* encoding) {
+  return fmt::format("iconv -f {} -t UTF-8 FILE", encoding);
+}
+
 namespace {
 
 // The first line end of CSV is looked for in so many bytes.
@@ -47,7 +51,7 @@ Status check_text(const Format& format, std::string_view data) {
   const char* const wide = format.csv == '\0' ? nullptr : wide_encoding(data);
   if (wide != nullptr) {
     return failure(ErrorCode::unsupported, fmt::format("read rows of {}", wide), "",
-                   fmt::format("iconv -f {} -t UTF-8 FILE", wide));
+                   hint_of_encoding(wide));
   }
   if (data.find(format.line_end) == data.npos && has_lone_return(data)) {
     return failure(ErrorCode::unsupported, "read rows that end with carriage returns alone", "",

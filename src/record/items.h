@@ -68,6 +68,7 @@ inline uint64_t lines_of_item(const Format& format, std::string_view item) {
 // The encoding of text of which every character takes several bytes, as iconv names it; nullptr: it is
 // none.
 const char* wide_encoding(std::string_view data);
+std::string hint_of_encoding(const char* encoding);
 
 // The length of the byte order mark with which a file of CSV may begin; 0: none.
 inline size_t mark_bytes(const Format& format, std::string_view data) {
