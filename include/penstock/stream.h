@@ -192,8 +192,9 @@ class RemapStream {
     // For a side that waits in a load or store for what will never come: data of a producer that
     // failed, room from a consumer that cancelled. A load that breaks a limit (a comeback of too many
     // blocks) stops or recovers, but never reads as zeros. With zeros, a store that does makes the
-    // producer fail: from there on its stores go nowhere, and finish() and status() tell why. So
-    // does, for either side, a block that the system does not map (a page of it is pinned by I/O).
+    // producer fail: from there on its stores go nowhere, and finish() and status() tell why. A
+    // block that the system does not map (a page of it is pinned by I/O) makes its side fail in the
+    // same way; a consumer's loads find zeros then.
     ErrorPolicy policy = ErrorPolicy::stop;
     Mechanism mechanism = Mechanism::automatic;
     // A block is taken away from a side before the other side hears of it, so that every breach of L

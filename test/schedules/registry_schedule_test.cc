@@ -72,8 +72,8 @@ void removal(Run& run) {
   require(server.served + unserved == 1, "a fault was served twice, or by nobody");
 }
 
-// The same behind the end of another region: a lookup that read the phase before that stands in the
-// other counter.
+// Two regions end one behind the other while a thread faults in the second: a lookup that read the phase
+// before the first end stands in the other counter.
 void second_removal(Run& run) {
   stand_behind();
   Server server, other_server;

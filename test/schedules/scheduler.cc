@@ -117,6 +117,8 @@ struct Lock {
 
 enum class State { ready, blocked, ended, dead };
 
+using Locals = std::array<std::byte, 256>;
+
 struct Thread {
   ucontext_t context{};
   std::byte* stack = nullptr;
@@ -126,7 +128,7 @@ struct Thread {
   bool is_timed = false;
   int waits = 0;  // how often it has waited
   bool is_killed = false;
-  std::array<std::byte, 256> locals{};
+  Locals locals{};
   Clock clock, pending, fenced,
       visible;  // pending: for an acquire fence; fenced: by a release fence
   uint32_t time_of_seq_cst = 0;
@@ -138,7 +140,7 @@ constexpr size_t stack_bytes = 256 * 1024;
 struct ThreadLocals {
   std::byte* begin = nullptr;
   size_t bytes = 0;
-  std::array<std::byte, 256> when_new{};
+  Locals when_new{};
 
   bool have(const volatile void* address) const {
     const auto* const at = static_cast<const volatile std::byte*>(address);
@@ -568,7 +570,7 @@ void release_memory(void* block) {
 
 // ---------------------------------------------------------------- one order
 
-// The first object of the list is the program itself.
+// Finds the variables of the program, which is the first object of the list.
 int find_locals(dl_phdr_info* program, size_t, void*) {
   for (const ElfW(Phdr) & part : std::span(program->dlpi_phdr, program->dlpi_phnum)) {
     if (part.p_type != PT_TLS) continue;
@@ -628,7 +630,7 @@ void run_here(const std::function<void(Run&)>& scenario) {
   ++report->orders;
 }
 
-// In a process of its own, whose choices come back in the report.
+// Runs one order in a process of its own, whose choices come back in the report.
 void run_apart(const std::function<void(Run&)>& scenario) {
   const pid_t child = fork();
   if (child == 0) {
@@ -794,8 +796,8 @@ Found explore(const std::string& name, const Bounds& bounds,
     to_free = new Vector<void*>;
     mappings = new Vector<Mapping>;
     choices = new Vector<Choice>;
-    choices->reserve(
-        sizeof report->chosen);  // nothing of it moves what the code under test allocates
+    // All of it, so that its growth moves nothing that the code under test allocates.
+    choices->reserve(sizeof report->chosen);
     dl_iterate_phdr(find_locals, nullptr);
     deviations_max = bounds.deviations;
     if (repeated != nullptr) {

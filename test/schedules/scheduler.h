@@ -41,7 +41,7 @@ struct Bounds {
   // How many random orders follow those, without that bound, and when to stop in any case.
   uint64_t random = 500;
   uint64_t orders_max = 200'000;
-  // Each order in a process of its own, which costs some 0.2 ms: for code that keeps something from one order to the next.
+  // A process for each order, which costs a fork: for code that keeps something from one order to the next.
   bool in_processes = false;
 };
 
@@ -49,8 +49,8 @@ struct Found {
   std::optional<std::string> failure;  // what went wrong, and the line that repeats it
   uint64_t orders = 0;                 // that were run
   bool is_complete = false;            // all orders within the bound were
-  bool repeats =
-      true;  // false: the scenario took other steps in the same order, so nothing is shown
+  // Whether the scenario took the same steps in the same order; otherwise nothing is shown.
+  bool repeats = true;
 };
 
 // Calls the scenario once for each order, in a child process: a failure ends it. With PENSTOCK_SCHEDULE=NAME=..., as a
