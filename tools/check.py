@@ -313,7 +313,8 @@ def run_unprivileged(tally, clock, programs, deadline=None):
                     failures += 1
                     print(done.stdout, end="", flush=True)
                     if failed == 0:
-                        tally.add(f"unprivileged: {program.name}", failure=f"exit code {done.returncode}")
+                        tally.add(f"unprivileged: {program.name}",
+                                  failure=f"exit code {done.returncode}: {last_words(done.stdout)}")
     print(f"test unprivileged: {'ok' if failures == 0 else 'FAILED'}, {time.monotonic() - start:.0f} s", flush=True)
     clock.part("test unprivileged", time.monotonic() - start)
 

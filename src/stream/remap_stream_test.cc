@@ -394,12 +394,14 @@ TEST_P(RemapStreamOn, WithZerosTheRestOfTheWritesGoNowhere) {
 // A page in I/O keeps its block where it is, unless the mechanism moves no pages: then either side has an error, and
 // nobody is stopped.
 TEST_P(RemapStreamOn, WithZerosAPinnedPageIsAnError) {
+  const bool may_serve_system_calls = bool{os::Userfault::open_privileged()};
   for (const bool strict : {true, false}) {
     SCOPED_TRACE(strict ? "strict" : "not strict");
-    RemapStream pipe = open({.bytes = 100 * block,
-                             .policy = ErrorPolicy::zeros,
-                             .strict = strict,
-                             .system_calls = strict && GetParam() == Mechanism::uffd_move});
+    RemapStream pipe = open(
+        {.bytes = 100 * block,
+         .policy = ErrorPolicy::zeros,
+         .strict = strict,
+         .system_calls = strict && may_serve_system_calls && GetParam() == Mechanism::uffd_move});
     auto* const to = pipe.writer<std::byte>();
     std::memset(to, 1, block);
     const pool::PinnedPage pinned(to + block / 2);

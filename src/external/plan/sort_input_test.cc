@@ -18,6 +18,7 @@
 #include "base/trials.h"
 #include "external/sort_fixture.h"
 #include "files/memory_plan.h"
+#include "os/sanitizer.h"
 #include "penstock/source.h"
 
 namespace penstock::external {
@@ -34,7 +35,8 @@ class InputTest : public SortFixture {
   SortOptions options(const Format& format) const {
     SortOptions options = SortFixture::options(format);
     options.inputs.clear();
-    options.memory_bytes = budget_bytes();
+    // A sanitizer's shadow grows with what the look opens.
+    options.memory_bytes = budget_bytes() + (os::shadowed ? 32 * MiB : 0);
     return options;
   }
   // In order, in pieces of any length, as from a pipe.
