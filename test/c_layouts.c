@@ -84,7 +84,7 @@ SIZE(penstock_sink, 16);
 AT(penstock_sink, write, 0);
 AT(penstock_sink, context, 8);
 
-SIZE(penstock_files_options, 208);
+SIZE(penstock_files_options, 256);
 AT(penstock_files_options, size, 0);
 AT(penstock_files_options, inputs, 8);
 AT(penstock_files_options, inputs_count, 16);
@@ -115,6 +115,12 @@ AT(penstock_files_options, overwrite_device, 188);
 AT(penstock_files_options, no_decompress, 192);
 AT(penstock_files_options, memory_scope, 196);
 AT(penstock_files_options, locale, 200);
+AT(penstock_files_options, has_random_seed, 208);
+AT(penstock_files_options, random_seed, 216);
+AT(penstock_files_options, compressed, 224);
+AT(penstock_files_options, mechanism, 232);
+AT(penstock_files_options, notice, 240);
+AT(penstock_files_options, notice_context, 248);
 
 SIZE(penstock_sort_files_options, 48);
 AT(penstock_sort_files_options, size, 0);

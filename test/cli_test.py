@@ -579,7 +579,7 @@ class LargerThanMemory(Case):
         self.assert_same_content(path, output, "u64")
         self.assert_no_leftovers("large.u64", "out", "stats.json")
 
-        self.assertEqual(stats["version"], 1)
+        self.assertEqual(stats["version"], 2)
         self.assertEqual(stats["items"], LARGE_BYTES // 8)
         self.assertEqual(stats["bytes"], LARGE_BYTES)
         self.assertEqual(stats["budget_bytes"], SMALL_MIB * MIB)

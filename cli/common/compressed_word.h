@@ -2,39 +2,32 @@
 
 // -Z, of every command that writes one output.
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 
 #include "base/misuse.h"
-#include "cli/common/modes.h"
-#include "cli/common/parser.h"
+#include "cli/common/option_words.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
 
 // `word` must outlive the parsing.
 inline void add_compressed_word(Parser& parser, std::string& word) {
-  parser
-      .add_flag("-Z,--compressed", word,
-                "compress the output: as gzip, zstd or lz4 by its name (.gz, .zst, .lz4), or by "
-                "--compressed=FORMAT, which standard output needs")
-      .value_name("FORMAT")
+  add_flag(parser, api::option<FilesOptions>("compressed"), word)
       .values_like([](const std::string& format) {
-        return format == "gzip" || format == "zstd" || format == "lz4";
-      })
-      .in(modes::items | modes::merging);
+        const auto& words = api::option_words<CompressedFormat>;
+        return std::ranges::find(words, format) != std::end(words);
+      });
 }
 
 // Of an output of that name. Nothing: it is not compressed.
 inline Result<std::optional<CompressedFormat>> compressed_format(const std::string& word,
                                                                  const std::string& output) {
-  using enum CompressedFormat;
   if (word.empty()) return std::nullopt;
-  if (word == "gzip") return gzip;
-  if (word == "zstd") return zstd;
-  if (word == "lz4") return lz4;
   if (word != "true")
-    return misuse("compress in this way", "--compressed=" + word, "gzip, zstd or lz4");
+    return api::value_of_word<CompressedFormat>(word, "compress in this way", "--compressed=");
   if (const auto named = compressed_format_of_name(output)) return named;
   return misuse("tell by its name how to compress the output", "-o " + output,
                 "--compressed=gzip, zstd or lz4; or a name that ends in .gz, .zst or .lz4");

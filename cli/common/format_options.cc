@@ -1,6 +1,6 @@
 #include "cli/common/format_options.h"
 
-#include "cli/common/modes.h"
+#include "cli/common/option_words.h"
 
 namespace penstock::cli {
 
@@ -16,32 +16,13 @@ Result<ItemFormat> FormatOptions::items(bool descending) const {
 }
 
 Option add_format_options(Parser& parser, FormatOptions& options) {
-  // Keys that are shown are those of lines.
-  constexpr unsigned not_shown = modes::all_items & ~modes::keys_shown;
+  using api::option;
   parser.group("Input and output");
-  const Option format =
-      parser
-          .add_option("--format", options.name,
-                      "u32 u64 i32 i64 f32 f64 kv64 record lines rows (default lines)")
-          .in(not_shown);
-  parser
-      .add_option("--record", options.record_bytes,
-                  "bytes of a record (of --format record; default 100)")
-      .in(not_shown);
-  parser
-      .add_option("--dtype", options.dtype,
-                  "the fields of a record as NumPy describes them, as in '<u8,>f4,S10' or "
-                  "\"[('id', '<u8'), ...]\"")
-      .in(not_shown);
+  const Option format = add_option(parser, option<ItemFormat>("name"), options.name);
+  add_option(parser, option<ItemFormat>("record_bytes"), options.record_bytes);
+  add_option(parser, option<ItemFormat>("dtype"), options.dtype);
   parser.group("Order");
-  parser
-      .add_option("-k,--key", options.keys,
-                  "records: OFFSET:LENGTH of the key, compared byte by byte (default 0:10), with "
-                  ":TYPE a number, "
-                  "with :r descending; lines: "
-                  "FIELD[.CHARACTER][bdfghiMnRrV][,FIELD[.CHARACTER][...]], as GNU sort's; "
-                  "may be given several times")
-      .in(modes::all_items);
+  add_option(parser, option<ItemFormat>("keys"), options.keys);
   return format;
 }
 

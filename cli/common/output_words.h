@@ -6,8 +6,7 @@
 
 #include <string>
 
-#include "cli/common/modes.h"
-#include "cli/common/parser.h"
+#include "cli/common/option_words.h"
 #include "cli/common/stop_signals.h"
 #include "file/file.h"
 
@@ -15,16 +14,8 @@ namespace penstock::cli {
 
 // `rules` must outlive the parsing.
 inline void add_output_words(Parser& parser, OutputRules& rules) {
-  constexpr unsigned written = modes::items | modes::merging;
-  parser
-      .add_flag("--overwrite-device", rules.overwrite_device,
-                "the output may be a block device: all that is on it is lost")
-      .in(written);
-  parser
-      .add_flag_that_clears(
-          "--no-sync", rules.sync,
-          "end before the output is on the disk: faster, but a power cut soon after may lose it")
-      .in(written);
+  add_flag(parser, api::option<FilesOptions>("overwrite_device"), rules.overwrite_device);
+  add_flag_that_clears(parser, api::option<FilesOptions>("sync"), rules.sync);
 }
 
 // What a stopped run tells. A file is written anew, and the inputs stay what they are; what is

@@ -300,6 +300,11 @@ Option Option::value_name(const char* name) {
   return *this;
 }
 
+Option Option::group(const char* heading) {
+  option_->group(heading);
+  return *this;
+}
+
 Option Option::hidden() {
   option_->group("");  // an empty group keeps an option out of the help
   return *this;

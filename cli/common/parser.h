@@ -63,6 +63,8 @@ class Option {
   Option values_like(bool (*looks_like_one)(const std::string&));
   // What the help calls the value.
   Option value_name(const char* name);
+  // The heading above it in the help.
+  Option group(const char* heading);
   // Left out of the help.
   Option hidden();
 

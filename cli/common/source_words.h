@@ -2,19 +2,14 @@
 
 // What every command with inputs says of them.
 
-#include "cli/common/modes.h"
-#include "cli/common/parser.h"
+#include "cli/common/option_words.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
 
 // `options` must outlive the parsing.
 inline void add_source_words(Parser& parser, SourceOptions& options) {
-  parser
-      .add_flag_that_clears("--no-decompress", options.decompress,
-                            "take the bytes as they are, also of what begins like gzip, zstd, "
-                            "lz4, xz or bzip2 data")
-      .in(modes::sorts | modes::checking);
+  add_flag_that_clears(parser, api::option<FilesOptions>("decompress"), options.decompress);
 }
 
 }  // namespace penstock::cli

@@ -9,6 +9,7 @@
 
 #include "base/misuse.h"
 #include "cli/common/modes.h"
+#include "cli/common/option_words.h"
 
 namespace penstock::cli {
 namespace {
@@ -51,38 +52,22 @@ Result<std::string> letters_of(const TextWords& words) {
 }  // namespace
 
 void add_line_words(Parser& parser, TextWords& words) {
+  using api::option;
   parser.group("Input and output");
-  parser
-      .add_option("-t,--field-separator", words.separator,
-                  "lines: what separates fields (default: blanks before each)")
-      .in(modes::all_items);
-  parser
-      .add_flag(
-          "--csv", words.csv,
-          "rows of CSV, with , or -t between their fields: quotes may hold these, and ends of "
-          "lines; keys are columns, NUMBER or (with --header) NAME, with :LETTERS behind")
-      .in(modes::all_items & ~modes::keys_shown);
+  add_option(parser, option<ItemFormat>("separator"), words.separator);
+  add_flag(parser, option<ItemFormat>("csv"), words.csv);
   parser.add_flag("--tsv", words.tsv, "the same, with tabs")
       .in(modes::all_items & ~modes::keys_shown);
-  parser
-      .add_flag("--header", words.header, "lines: the first one, or N, of each file stays in front")
-      .value_name("N")
+  add_flag(parser, option<ItemFormat>("header_lines"), words.header)
       .values_like([](const std::string& word) {
         return !word.empty() && word.find_first_not_of("0123456789") == word.npos;
-      })
-      .in(modes::all_items & ~modes::keys_shown);
-  parser
-      .add_flag("--locale", words.locale,
-                "lines: letters, numbers and months as in this locale, or as in the environment's "
-                "(default: byte by byte)")
-      .value_name("NAME")
+      });
+  add_flag(parser, option<ItemFormat>("locale"), words.locale)
       .values_like([](const std::string& word) {
         return word == "C" || word == "POSIX" || word.find("_") == 2 ||
                word.find(".UTF-8") != word.npos;
-      })
-      .in(modes::all_items & ~modes::cluster);
-  parser.add_flag("-z,--zero-terminated", words.zero, "lines end with a NUL, not with a newline")
-      .in(modes::all_items);
+      });
+  add_flag(parser, option<ItemFormat>("zero_terminated"), words.zero);
 }
 
 void add_text_words(Parser& parser, TextWords& words, bool short_human) {

@@ -6,6 +6,7 @@
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -87,23 +88,10 @@ Command add_group(Parser& program) {
   parser.add_option("-o,--output", a.output,
                     "where the results go; may be an input (default: standard output)");
   add_compressed_word(parser, a.compressed);
-  parser.add_flag("--count", a.group.aggregates.count, "how many items each key has");
-  parser.add_flag("--sum", a.group.aggregates.sum, "the sum of their values");
-  parser.add_flag("--min", a.group.aggregates.min, "the least value");
-  parser.add_flag("--max", a.group.aggregates.max, "the greatest value");
-  parser.add_flag("--distinct", a.group.aggregates.distinct, "the first item of each key, whole");
-  parser.add_option(
-      "--value", a.values,
-      "OFFSET:LENGTH of the value in an item, an integer of 1 to 8 bytes (default: of "
-      "kv64 the second number, of other integers the number itself); of lines a field, "
-      "of rows a column: decimal numbers; may be given several times");
+  add_options(parser, a.group);
+  add_option(parser, api::option<GroupFilesOptions>("value"), a.values);
   parser.add_flag("--signed", a.is_signed, "the value may be negative (two's complement)");
   parser.add_flag("--big-endian", a.big_endian, "the value's first byte is its highest");
-  parser.add_flag("--sorted", a.group.sorted,
-                  "results in the order of their keys (default: in any order)");
-  parser.add_option("--top", a.group.top,
-                    "with --count: the N keys that are most frequent alone, by count, descending; "
-                    "--format uniq: lines, counted and written as uniq -c does");
   return {parser, [arguments] { return run_group(*arguments); }};
 }
 

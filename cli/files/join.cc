@@ -6,6 +6,7 @@
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 #include "files/join_lines.h"
 
@@ -125,6 +126,7 @@ Command add_join(Parser& program) {
   Parser parser = program.add_subcommand("join", "join two files by key");
   auto arguments = std::make_shared<JoinArguments>();
   JoinArguments& a = *arguments;
+  using api::option;
   add_files_words(parser, a, "the left and the right file; one may be -");
   parser.add_option(
       "-o", a.outputs,
@@ -134,21 +136,16 @@ Command add_join(Parser& program) {
                     "where the result goes; may be an input (default: standard output)");
   add_line_words(parser, a.format.text);
   add_compressed_word(parser, a.compressed);
-  parser.add_option("-1", a.left_fields, "the field of the left file, or with --csv its column");
-  parser.add_option("-2", a.right_fields, "the field of the right file, or its column");
+  add_option(parser, option<JoinLinesOptions>("left_keys"), a.left_fields);
+  add_option(parser, option<JoinLinesOptions>("right_keys"), a.right_fields);
   parser.add_option("-j", a.fields, "-1 and -2; so does --key");
   parser.add_option("-a", a.alone, "1 or 2: also lines of this file that have no other");
   parser.add_option("-v", a.alone_only, "1 or 2: such lines alone");
-  parser.add_option("-e", a.empty, "what is written for fields that are empty or not there");
-  parser.add_flag("-i,--ignore-case", a.ignore_case, "capitals and small letters are equal");
-  parser.add_flag("--check-order", a.check_order,
-                  "lines: nothing is sorted, and what is not in order is an error");
+  add_option(parser, option<JoinLinesOptions>("empty"), a.empty);
+  add_flag(parser, option<JoinLinesOptions>("ignore_case"), a.ignore_case);
+  add_flag(parser, option<JoinLinesOptions>("inputs_sorted"), a.check_order);
   parser.add_flag("--nocheck-order", a.nocheck_order, "lines: sort what is not in order (default)");
-  parser.add_option("--right-record", a.join.right_record_bytes,
-                    "bytes of a record of the right file (default: as the left one)");
-  parser.add_option("--right-key", a.join.right_key,
-                    "OFFSET:LENGTH of the key in the right file's records (default: as the left "
-                    "one's)");
+  add_options(parser, a.join);
   parser.add_flag("-r,--reverse", a.descending, "the files are in descending order");
   return {parser, [arguments, parser] { return run_join(*arguments, parser); }};
 }

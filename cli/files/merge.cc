@@ -4,6 +4,7 @@
 
 #include "cli/common/command.h"
 #include "cli/common/compressed_word.h"
+#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -30,10 +31,7 @@ Command add_merge(Parser& program) {
                     "where the result goes; may be an input (default: standard output)");
   add_compressed_word(parser, arguments->compressed);
   parser.add_flag("-r,--reverse", arguments->descending, "the files are in descending order");
-  parser.add_flag("-u,--unique", arguments->merge.unique,
-                  "only the first of items with equal keys");
-  parser.add_flag("-s,--stable", arguments->merge.stable,
-                  "the files were sorted with -s: lines of equal keys stand in any order in them");
+  add_options(parser, arguments->merge);
   add_text_words(parser, arguments->format.text, false);
   return {parser, [arguments] { return run_merge(*arguments); }};
 }

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "base/misuse.h"
 #include "cli/common/command.h"
+#include "cli/common/option_words.h"
 #include "cli/files/files_words.h"
 
 namespace penstock::cli {
@@ -19,13 +19,11 @@ int run_partition(const PartitionArguments& arguments) {
   return run_files("partition", arguments, [&](const FilesOptions& files) -> Result<std::string> {
     PartitionFilesOptions options = arguments.partition;
     options.checksums = arguments.json;
-    using enum PartitionFilesBy;
-    for (const PartitionFilesBy way : {range, hash, bits}) {
-      if (arguments.by != name_of(way)) continue;
-      options.by = way;
-      return told(partition_files(files, options));
-    }
-    return misuse("partition in this way", "--by " + arguments.by, "range, hash or bits");
+    const auto by =
+        api::value_of_word<PartitionFilesBy>(arguments.by, "partition in this way", "--by ");
+    if (!by) return std::unexpected(by.error());
+    options.by = *by;
+    return told(partition_files(files, options));
   });
 }
 
@@ -41,11 +39,8 @@ Command add_partition(Parser& program) {
       .add_option("-o,--output", arguments->output,
                   "names of the parts: the part's number stands for {}, as in 'part-{}.bin'")
       .required();
-  parser.add_option("--by", arguments->by, "range, hash or bits (default: hash)");
-  parser.add_option("--parts", arguments->partition.parts, "how many; for bits a power of two");
-  parser.add_option("--bounds", arguments->partition.bounds_path,
-                    "for range: a file of items, in order, each the first of a part; without it a "
-                    "sample finds bounds that make parts of equal sizes");
+  add_option(parser, api::option<PartitionFilesOptions>("by"), arguments->by);
+  add_options(parser, arguments->partition);
   return {parser, [arguments] { return run_partition(*arguments); }};
 }
 

@@ -9,6 +9,7 @@
 #include "base/misuse.h"
 #include "base/random.h"
 #include "cli/common/modes.h"
+#include "cli/common/option_words.h"
 #include "penstock/source.h"
 
 namespace penstock::cli {
@@ -142,9 +143,7 @@ void add_gnu_options(Parser& sort, GnuOptions& options) {
                   "sort the files that this one names, each name with a NUL behind it; - is "
                   "standard input")
       .in(files);
-  sort.add_option("--random-source", options.random_source,
-                  "-R: the order comes from the first bytes of this file")
-      .in(files);
+  add_option(sort, api::option<ItemFormat>("random_seed"), options.random_source);
   sort.add_option("--batch-size", options.batch_size,
                   "how many files are merged at once: taken, and follows from -S")
       .in((modes::sorts & ~modes::merging) | modes::as_gnu);

@@ -263,7 +263,7 @@ Result<Plans> plan_files(const PlanArguments& arguments) {
   }
   if (auto obeyed = arguments.parser.refuse_outside(modes::plans_files); !obeyed)
     return std::unexpected(obeyed.error());
-  if (arguments.merge_only) {
+  if (arguments.sort.merge_only) {
     if (auto obeyed = arguments.parser.refuse_outside(modes::merges); !obeyed)
       return std::unexpected(obeyed.error());
   }
@@ -517,7 +517,8 @@ Json plans_json(const Plans& plans) {
   const DeviceView& view = plans.view;
   Json device = api::profile_json(view.device, nullptr);
   device["delay_known"] = view.how_known.empty();
-  Json json = {{"version", 1},
+  Json json = {{"version", 2},
+               {"command", "plan"},
                {"sort", plans.sort ? api::plan_object(*plans.sort) : Json(nullptr)},
                {"device", std::move(device)},
                {"inputs", view.inputs},

@@ -49,7 +49,6 @@ struct SortArguments : SortWords {
   std::string stats_path;
   std::string report_path;
   bool json = false;
-  bool resume = false;
   bool debug = false;
   bool is_program = false;  // started under the name "sort"
   PackageWords package;
@@ -63,7 +62,7 @@ struct SortArguments : SortWords {
 Status check_modes(const Parser& parser, const SortArguments& arguments) {
   const std::pair<bool, const Mode*> all[] = {{arguments.checks(), &modes::checks},
                                               {arguments.debug, &modes::keys_are_shown},
-                                              {arguments.merge_only, &modes::merges}};
+                                              {arguments.sort.merge_only, &modes::merges}};
   const unsigned taken = arguments.is_program ? modes::as_gnu : 0;
   for (const auto& [chosen, mode] : all) {
     if (!chosen) continue;
@@ -85,7 +84,7 @@ Status validate(const SortArguments& arguments) {
                  arguments.check == "diagnose-first" || arguments.quiet();
     if (!known) return misuse("check in this way", arguments.check, "--check=quiet");
   }
-  if (arguments.resume && !arguments.output_rules.sync)
+  if (arguments.sort.resume && !arguments.output_rules.sync)
     return misuse("go on after a crash from what is not on the disk", "--resume --no-sync",
                   "one of the two");
   if (arguments.json && file::output_descriptor(arguments.output) == STDOUT_FILENO) {
@@ -121,7 +120,7 @@ Status check_told_apart(const SortArguments& arguments, const FilesOptions& opti
 int check_order(const SortArguments& arguments, const SortRequest& request) {
   const auto options = api::sort_options(request.files, request.sort);
   if (!options) return report("sort", options.error());
-  Result<std::optional<files::Disorder>> found = files::find_disorder(*options);
+  Result<std::optional<files::Disorder>> found = files::find_disorder({*options, options->unique});
   if (!found) return report("sort", found.error());
   if (!found->has_value()) return exit_ok;
   if (!arguments.quiet()) {
@@ -141,7 +140,10 @@ int check_order(const SortArguments& arguments, const SortRequest& request) {
 }
 
 // The plan and what happened, where they were asked for.
-int tell(const SortArguments& arguments, const FilesOptions& options, const std::string& json) {
+int tell(const SortArguments& arguments, const FilesOptions& options, const SortStats& stats) {
+  if (!arguments.json && arguments.stats_path.empty() && arguments.report_path.empty())
+    return exit_ok;
+  const std::string json = to_json(stats);
   if (arguments.json) print("{}\n", json);
   Status written;
   if (!arguments.stats_path.empty()) written = write_file(arguments.stats_path, json + "\n");
@@ -179,7 +181,7 @@ int sort(const SortArguments& arguments, SortRequest& request) {
   }();
   if (!stats) return report_failure(stats.error(), signals);
 
-  return tell(arguments, options, to_json(*stats));
+  return tell(arguments, options, *stats);
 }
 
 // What GNU sort does and penstock sort does not, unless it is said: the environment's locale, inputs taken as they are, no
@@ -190,7 +192,7 @@ void be_gnu_sort(SortArguments& arguments) {
   if (locale.empty() && record::Locale::open("").has_value()) locale = "true";
   arguments.source.decompress = false;
   arguments.telling.quiet = true;
-  arguments.output_rules.sync = arguments.resume;
+  arguments.output_rules.sync = arguments.sort.resume;
   arguments.takes_any_memory = true;
 }
 
@@ -228,7 +230,6 @@ int run(const Parser& parser, SortArguments& arguments) {
   if (Status valid = validate(arguments); !valid) return report("sort", valid.error());
   Result<SortRequest> request = sort_request(arguments);
   if (!request) return report("sort", request.error());
-  request->sort.resume = arguments.resume;
   request->files.output_rules = arguments.output_rules;
   auto compressed = compressed_format(arguments.compressed, arguments.output);
   if (!compressed) return report("sort", compressed.error());
@@ -270,10 +271,6 @@ Command declare_sort(Parser parser, bool is_program) {
       .in(modes::checking | modes::merging);
   parser.add_flag("-C", a.check_quietly, "as -c, without saying where it is not")
       .in(modes::checking | modes::merging);
-  parser.add_flag(
-      "--resume", a.resume,
-      "keep what is finished until all is, and go on with what an earlier run of the same "
-      "command has kept");
   parser
       .add_option("--stats", a.stats_path, "write the plan and what happened to this file, as JSON")
       .in(told);

@@ -118,18 +118,23 @@ std::optional<Occupancy::Bucket> bucket_of(const Statistics& row) {
   return bucket;
 }
 
+std::vector<Staircase> staircases_of(const Statistics& object) {
+  std::vector<Staircase> staircases;
+  const Statistics* const told = list_of(object, "staircases");
+  if (told == nullptr) return staircases;
+  for (const Statistics& one : *told) {
+    if (!one.is_object() || staircases.size() == staircases_max) continue;
+    staircases.push_back({.title = text_of(one, "title"),
+                          .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
+                          .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
+                          .measured_bytes = numbers_of(one, "measured_bytes"),
+                          .predicted_bytes = numbers_of(one, "predicted_bytes")});
+  }
+  return staircases;
+}
+
 Occupancy occupancy_of(const Statistics& object) {
   Occupancy occupancy;
-  if (const Statistics* staircases = list_of(object, "staircases")) {
-    for (const Statistics& one : *staircases) {
-      if (!one.is_object() || occupancy.staircases.size() == staircases_max) continue;
-      occupancy.staircases.push_back({.title = text_of(one, "title"),
-                                      .streams = static_cast<uint64_t>(drawable_of(one, "streams")),
-                                      .steps = static_cast<uint64_t>(drawable_of(one, "steps")),
-                                      .measured_bytes = numbers_of(one, "measured_bytes"),
-                                      .predicted_bytes = numbers_of(one, "predicted_bytes")});
-    }
-  }
   const auto found = object.find("occupancy");
   if (found == object.end() || !found->is_object()) return occupancy;
   const Statistics& told = *found;
@@ -163,7 +168,9 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
   const Statistics object = Statistics::parse(json, nullptr, false);
   if (object.is_discarded()) return refuse("this is no JSON");
   if (!object.is_object()) return refuse("this is no JSON object");
-  if (number_of(object, "version") != 1.0) return refuse("it is not version 1 of them");
+  // Version 1 called the command of a sort nothing, and is read as it was.
+  const auto version = number_of(object, "version");
+  if (version != 1.0 && version != 2.0) return refuse("it is not version 1 or 2 of them");
 
   SortRun run{.name = name, .method = text_of(object, "method")};
   const auto found = object.find("predicted");
@@ -222,6 +229,7 @@ Result<SortRun> sort_run_of(const std::string& json, const std::string& name) {
     run.device_source = text_of(*device, "source");
   }
   run.occupancy = occupancy_of(object);
+  run.staircases = staircases_of(object);
   return run;
 }
 

@@ -5,22 +5,23 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "base/misuse.h"
 #include "cli/common/modes.h"
+#include "cli/common/option_words.h"
 #include "cli/common/size.h"
 #include "cli/common/source_words.h"
 #include "file/file.h"
 #include "files/file_run.h"
 #include "os/limits.h"
-#include "pool/pool.h"
 
 namespace penstock::cli {
 namespace {
+
+using api::option;
 
 // Threads beyond eight seldom help on one disk; GNU sort stops there too.
 constexpr unsigned default_threads_max = 8;
@@ -37,33 +38,6 @@ uint64_t machine_memory_bytes() {
   return bytes;
 }
 
-// Nothing if it is a whole number that can be counted to.
-std::string what_is_wrong_with_a_count(const std::string& text) {
-  uint64_t count = 0;
-  const char* const end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, count);
-  if (error == std::errc{} && at == end) return {};
-  return "cannot take " + text + " items (try: a whole number)";
-}
-
-Result<Mechanism> parse_mechanism(std::string_view name) {
-  using enum Mechanism;
-  for (Mechanism mechanism : {automatic, mremap, uffd_move, shared}) {
-    if (name == pool::name_of(mechanism)) return mechanism;
-  }
-  return misuse("move memory in this way", "--pool " + std::string(name),
-                "automatic, mremap, uffd_move or shared");
-}
-
-Result<Compression> parse_compression(std::string_view name) {
-  using enum Compression;
-  if (name == "auto") return automatic;
-  if (name == "always") return always;
-  if (name == "never") return never;
-  return misuse("compress temporaries in this way", "--compress-temporaries " + std::string(name),
-                "auto, always or never");
-}
-
 }  // namespace
 
 const char* const sort_words_footer =
@@ -72,74 +46,29 @@ const char* const sort_words_footer =
     "container.\n"
     "-S without a suffix counts KiB, as GNU sort's, all others bytes.";
 
-SortWords::SortWords() : threads(std::clamp(os::cores_usable(), 1u, default_threads_max)) {}
+SortWords::SortWords() : sort{.threads = std::clamp(os::cores_usable(), 1u, default_threads_max)} {}
 
 void add_memory_words(Parser& parser, MemoryWords& words) {
-  constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
-  parser
-      .add_option(
-          "-S,--buffer-size", words.memory,
-          "memory that the program may use, all told (default 1G, or half of the memory if less)")
-      .in(modes::sorts | modes::checking | modes::plan_of_size | packages);
-  parser
-      .add_option(
-          "-T,--temporary-directory", words.temp_directories,
-          "where temporaries go; may be given several times (default: $TMPDIR, or /tmp; where "
-          "that is memory, /var/tmp or the output's folder)")
-      .in(modes::sorts | packages | modes::as_gnu);
+  add_option(parser, option<FilesOptions>("memory_bytes"), words.memory);
+  add_option(parser, option<FilesOptions>("temp_directories"), words.temp_directories);
 }
 
 void add_sort_words(Parser& parser, SortWords& words) {
-  constexpr unsigned packages = modes::tables | modes::cluster | modes::cluster_tables;
-  // A merge has threads, temporaries and pools of its own.
-  constexpr unsigned sorts_alone = modes::sorts & ~modes::merging;
-  parser.add_option("FILE", words.inputs, "what to sort; - or nothing is standard input")
-      .in(modes::sorts | modes::checking | packages);
+  add_option(parser, option<FilesOptions>("inputs"), words.inputs);
   parser.group("Input and output");
-  parser
-      .add_option("-o,--output", words.output,
-                  "where the result goes; may be an input (default: standard output)")
-      .in((modes::sorts & ~modes::keys_shown) | packages);
+  add_option(parser, option<FilesOptions>("output"), words.output);
   add_format_options(parser, words.format);
   add_text_words(parser, words.format.text, true);
-  parser.add_flag("-r,--reverse", words.descending, "descending order").in(modes::all_items);
-  parser
-      .add_flag("-u,--unique", words.unique,
-                "only the first of items with equal keys; with -c: equal keys are disorder")
-      .in(modes::sorts | modes::checking);
-  parser.add_flag("-s,--stable", words.stable, "items with equal keys keep their order")
-      .in(modes::sorts | modes::checking | modes::cluster);
-  parser.add_flag("-m,--merge", words.merge_only, "the inputs are sorted already: merge them")
-      .in(modes::sorts | modes::as_gnu);
-  parser
-      .add_option("--top", words.top,
-                  "the first so many items of the output alone, as head -n would leave them")
-      .check(what_is_wrong_with_a_count)
-      .in(modes::sorts | modes::tables);
+  add_flag(parser, option<ItemFormat>("descending"), words.descending);
   parser.group("Memory and disk");
   add_memory_words(parser, words);
-  parser.add_option("--parallel", words.threads, "threads (default: the cores, at most 8)")
-      .in(sorts_alone | packages | modes::as_gnu);
   parser.group("Advanced");
   add_gnu_options(parser, words.gnu);
-  parser
-      .add_option(
-          "--device,--profile", words.device,
-          "the disk to plan for: array24, hdd, sata-ssd, nvme, or a profile of penstock disk "
-          "(default: a short look at the disk of the temporaries)")
-      .in(modes::sorts | modes::plan_of_size);
-  parser
-      .add_option("--compress-temporaries", words.compression,
-                  "lines and records with LZ4, numbers without the bits that a block shares: auto "
-                  "(where it pays on this disk), always or never (default: auto)")
-      .value_name("WHEN")
-      .in(sorts_alone);
-  parser
-      .add_option("--pool", words.pool,
-                  "how memory moves: automatic, mremap, uffd_move or shared (default: automatic)")
-      .value_name("HOW")
-      .in(sorts_alone);
+  add_option(parser, option<FilesOptions>("device"), words.device);
+  add_option(parser, option<SortFilesOptions>("compression"), words.compression);
+  add_option(parser, option<FilesOptions>("mechanism"), words.pool);
   add_source_words(parser, words.source);
+  add_options(parser, words.sort);
 }
 
 Result<uint64_t> memory_bytes_of(const MemoryWords& words) {
@@ -226,9 +155,11 @@ Result<SortRequest> sort_request(const SortWords& words) {
   }
   Result<uint64_t> memory_bytes = memory_bytes_of(words);
   if (!memory_bytes) return std::unexpected(memory_bytes.error());
-  Result<Mechanism> mechanism = parse_mechanism(words.pool);
+  const auto mechanism =
+      api::value_of_word<Mechanism>(words.pool, "move memory in this way", "--pool ");
   if (!mechanism) return std::unexpected(mechanism.error());
-  Result<Compression> compression = parse_compression(words.compression);
+  const auto compression = api::value_of_word<Compression>(
+      words.compression, "compress temporaries in this way", "--compress-temporaries ");
   if (!compression) return std::unexpected(compression.error());
 
   SortRequest request{
@@ -240,13 +171,9 @@ Result<SortRequest> sort_request(const SortWords& words) {
                 .temp_directories = words.temp_directories,
                 .mechanism = *mechanism,
                 .source = words.source},
-      .sort = {
-          .threads = words.threads,
-          .stable = words.stable,
-          .unique = words.unique,
-          .merge_only = words.merge_only,
-          .top = words.top,
-          .compression = words.gnu.compress_program.empty() ? *compression : Compression::always}};
+      .sort = words.sort};
+  request.sort.compression =
+      words.gnu.compress_program.empty() ? *compression : Compression::always;
   if (!words.device.empty()) {
     auto device = load_profile(words.device);
     if (!device) return std::unexpected(device.error());

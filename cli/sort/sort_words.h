@@ -42,12 +42,8 @@ struct SortWords : MemoryWords {
   std::string output = "-";
   FormatOptions format;
   GnuOptions gnu;
-  unsigned threads;  // the cores, at most 8
+  SortFilesOptions sort;  // `threads`: the cores, at most 8
   bool descending = false;
-  bool unique = false;
-  bool stable = false;
-  bool merge_only = false;
-  std::optional<uint64_t> top;
   std::string pool = "automatic";
   std::string device;
   std::string compression = "auto";

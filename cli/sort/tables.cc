@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "api/option_table.h"
 #include "base/misuse.h"
 #include "cli/common/command.h"
 #include "cli/common/modes.h"
@@ -33,24 +34,19 @@ std::string python() {
   return !error && ::access(beside.c_str(), X_OK) == 0 ? beside : "python3";
 }
 
-// As penstock/ray/job.py has it.
+// The words of the items by their names in the table of options, as penstock/ray/job.py has them.
 std::string json_of(const ItemFormat& items) {
-  auto or_null = [](const auto& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json();
-  };
-  const nlohmann::json object = {
-      {"name", items.name},
-      {"record_bytes", or_null(items.record_bytes)},
-      {"dtype", items.dtype},
-      {"keys", items.keys},
-      {"letters", items.letters},
-      {"separator",
-       items.separator ? nlohmann::json(std::string(1, *items.separator)) : nlohmann::json()},
-      {"csv", items.csv},
-      {"header_lines", items.header_lines},
-      {"zero_terminated", items.zero_terminated},
-      {"random_seed", or_null(items.random_seed)},
-      {"descending", items.descending}};
+  auto object = nlohmann::json::object();
+  api::for_each_option<ItemFormat>([&](const api::OptionText& text, auto field) {
+    const auto& value = field(items);
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, std::optional<char>>)
+      object[text.name] = value ? nlohmann::json(std::string(1, *value)) : nlohmann::json();
+    else if constexpr (requires { value.has_value(); })
+      object[text.name] = value ? nlohmann::json(*value) : nlohmann::json();
+    else
+      object[text.name] = value;
+  });
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -83,7 +79,7 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
   add("--output", words.output);
   // A cluster has other memory, and other processors.
   if (!cluster || parser.given("--buffer-size")) add("--buffer-size", std::to_string(*memory));
-  if (!cluster || parser.given("--parallel")) add("--parallel", std::to_string(words.threads));
+  if (!cluster || parser.given("--parallel")) add("--parallel", std::to_string(words.sort.threads));
   if (cluster) {
     add("--engine", package.engine);
     const auto items = words.format.items(words.descending);
@@ -91,7 +87,7 @@ int sort_by_package(const Parser& parser, const SortWords& words, const PackageW
     add("--items", json_of(*items));
   }
   for (const std::string& folder : words.temp_directories) add("--temporary-directory", folder);
-  if (words.top) add("--top", std::to_string(*words.top));
+  if (words.sort.top) add("--top", std::to_string(*words.sort.top));
   arguments.emplace_back("--");
   arguments.insert(arguments.end(), words.inputs.begin(), words.inputs.end());
   std::vector<char*> pointers;

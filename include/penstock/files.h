@@ -160,8 +160,8 @@ struct Staircase {
   std::vector<double> predicted_bytes;  // the same; empty: there is no theorem for it
 };
 
-// All passes together.
-struct FilesStats {
+// Figures of a run, all its passes together.
+struct RunStats {
   double seconds = 0;
   uint32_t passes = 0;  // times that the data are read, at most
   // Bytes of files as they are stored, compressed ones too, and of sources as they give them.
@@ -170,16 +170,21 @@ struct FilesStats {
   uint64_t bytes_written = 0;
   uint64_t temp_bytes = 0;         // written to temporaries
   uint64_t temp_memory_bytes = 0;  // of these, to such in memory, beside the budget (tmpfs)
-  // How often the device went on to another file, and the bytes between two such times.
-  uint64_t switches = 0;
-  double run_bytes = 0;
-  size_t block_bytes = 0;  // of the last pass
+  // How often the disk went on to another place: requests, on whatever file, that did not begin where the one before
+  // them ended. (Several disks count as one.)
+  uint64_t seeks = 0;
   MemoryScope memory_scope = MemoryScope::process;
   uint64_t peak_bytes = 0;  // of what the budget is held against
   uint64_t budget_bytes = 0;
   uint64_t peak_rss_bytes = 0;        // of the process, since it began
   std::string emulated;               // the emulated device on which this happened; empty: none
   std::vector<Staircase> staircases;  // with FilesOptions::record_staircases
+
+  // Bytes between two seeks, in the mean.
+  double run_bytes() const {
+    return seeks > 0 ? static_cast<double>(bytes_read + bytes_written) / static_cast<double>(seeks)
+                     : 0;
+  }
 };
 
 // ---- Sort.
@@ -308,27 +313,15 @@ struct Occupancy {
   uint64_t memory_bytes = 0;  // that buckets may have
   std::vector<Bucket> buckets;
   uint64_t buckets_seen = 0;  // `buckets` are some of so many
-  std::vector<Staircase> staircases;
 };
 
-struct SortStats {
+struct SortStats : RunStats {
   SortPlan predicted;
   SortMethod method = SortMethod::empty;
-  uint64_t items = 0;  // of the output
-  uint64_t bytes = 0;  // of the output
-  double seconds = 0;
-  MemoryScope memory_scope = MemoryScope::process;
-  uint64_t peak_bytes = 0;  // of what the budget is held against
-  uint64_t budget_bytes = 0;
-  uint64_t peak_rss_bytes = 0;  // of the process, since it began
-  uint32_t passes = 0;
-  uint64_t seeks = 0;
-  uint64_t bytes_read = 0;  // as FilesStats has both
-  uint64_t bytes_written = 0;
-  uint64_t temp_bytes = 0;
-  uint64_t temp_memory_bytes = 0;  // of these, what lay in memory beside the budget (tmpfs)
-  uint64_t spilled_bytes = 0;      // what went to temporaries, before it was compressed
-  uint64_t kept_bytes = 0;  // of the input, that did not go to temporaries between the phases
+  uint64_t items = 0;          // of the output
+  uint64_t bytes = 0;          // of the output
+  uint64_t spilled_bytes = 0;  // what went to temporaries, before it was compressed
+  uint64_t kept_bytes = 0;     // of the input, that did not go to temporaries between the phases
   // What each phase really asked of the disk, in the order in which they came.
   std::vector<SortPhase> phases;
   // The phases' seconds, and those of threads within them (which may be more than the clock's).
@@ -336,12 +329,6 @@ struct SortStats {
   Occupancy occupancy;
   std::string pool;  // the mechanism used
   std::string engine;
-  std::string emulated;  // the emulated device on which this happened; empty: none
-
-  double run_bytes() const {
-    return seeks > 0 ? static_cast<double>(bytes_read + bytes_written) / static_cast<double>(seeks)
-                     : 0;
-  }
 };
 
 // Opens and samples the inputs, and probes the disk with a temporary file when it predicts seconds
@@ -399,17 +386,18 @@ struct MergeFilesPlan {
   uint64_t temp_bytes = 0;   // on disk at once, beside the output, at most
   uint64_t bytes_read = 0;   // in all passes; 0: not known, or only the first items are wanted
   uint64_t bytes_written = 0;
-  uint64_t switches = 0;
+  uint64_t seeks = 0;
   double seconds = 0;  // by equation 1 of FilesOptions::device; 0: not predicted
   // The device that it was predicted for: without FilesOptions::device a usual disk, as published (assumed).
   std::string device;
   bool device_is_assumed = false;
 };
 
-struct MergeFilesStats : FilesStats {
+struct MergeFilesStats : RunStats {
   MergeFilesPlan planned;
-  uint64_t items = 0;  // of the output
-  uint64_t bytes = 0;  // of the output
+  uint64_t items = 0;      // of the output
+  uint64_t bytes = 0;      // of the output
+  size_t block_bytes = 0;  // of the last pass
 };
 
 struct MergeFilesOptions {
@@ -447,7 +435,7 @@ struct FilePart {
 };
 
 struct PartitionFilesResult {
-  FilesStats stats;
+  RunStats stats;
   PartitionFilesBy by = PartitionFilesBy::hash;
   std::string format;  // the name of the items'
   std::vector<FilePart> parts;
@@ -545,7 +533,7 @@ struct GroupFilesOptions {
   std::vector<std::string> columns = {};
 };
 
-struct GroupFilesStats : FilesStats {
+struct GroupFilesStats : RunStats {
   uint64_t items = 0;    // of the inputs
   uint64_t groups = 0;   // of the output
   uint64_t bytes = 0;    // of the output
@@ -568,7 +556,7 @@ struct JoinFilesOptions {
   std::optional<std::string> right_key = {};
 };
 
-struct JoinFilesStats : FilesStats {
+struct JoinFilesStats : RunStats {
   uint64_t items = 0;  // of the output
   uint64_t bytes = 0;
 };
@@ -595,7 +583,7 @@ struct JoinLinesOptions {
   bool inputs_sorted = false;  // or what is not in order is sorted before
 };
 
-struct JoinLinesStats : FilesStats {
+struct JoinLinesStats : RunStats {
   uint64_t items = 0;  // of the output, without its header
   uint64_t bytes = 0;
   uint32_t sorted_inputs = 0;  // that were not in order

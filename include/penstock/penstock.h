@@ -337,6 +337,14 @@ struct penstock_files_options {
   int no_decompress;
   int memory_scope;   /* PENSTOCK_MEMORY_CALL */
   const char* locale; /* of lines; "": the environment's; NULL: C, byte by byte */
+  int has_random_seed;
+  uint64_t random_seed;   /* of the letter R; not given: by chance */
+  const char* compressed; /* the output arrives as "gzip", "zstd" or "lz4"; NULL: as it is */
+  const char* mechanism;  /* "automatic"; "mremap", "uffd_move", "shared" */
+  /* Called by the thread that called the operation, with a sentence: where temporaries lie if that is
+   * not as usual, what a resumed sort takes over. */
+  void (*notice)(void* context, const char* sentence);
+  void* notice_context;
 };
 
 /* Each takes the files, options of its own, and gives what the command of its name prints with

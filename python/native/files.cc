@@ -4,7 +4,6 @@
 #include "penstock/files.h"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -13,9 +12,14 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "api/option_table.h"
 #include "background.h"
 #include "errors.h"
 #include "sources.h"
@@ -111,21 +115,121 @@ void bind_checked(nb::module_& module, const char* name, Operation operation) {
       nb::arg("files"), nb::arg("options"), nb::arg("progress").none(), nb::arg("notice"));
 }
 
+// ---- The options of the table (api/options.def) as properties. Paths, which may hold any bytes, and what has a form of its own are
+// set by methods.
+
+template <class Value>
+inline constexpr bool has_words = false;
+template <class Value>
+  requires std::is_enum_v<Value>
+inline constexpr bool has_words<Value> = api::option_words<Value>[0][0] != '\0';
+template <class Value>
+  requires has_words<Value>
+inline constexpr bool has_words<std::optional<Value>> = true;
+
+// The values of Python are those of C++, but for enumerations, whose values are words.
+template <class Value>
+struct AsProperty {
+  using Type = Value;
+  static Type get(const Value& value) { return value; }
+  static Value set(Type value) { return value; }
+};
+template <class Value>
+  requires(std::is_enum_v<Value> && has_words<Value>)
+struct AsProperty<Value> {
+  using Type = std::string;
+  static Type get(const Value& value) {
+    return api::option_words<Value>[static_cast<size_t>(value)];
+  }
+  static Value set(const Type& word) {
+    const auto value = api::value_of_word<Value>(word, "take this value", "");
+    if (!value) throw nb::value_error(value.error().message().c_str());
+    return *value;
+  }
+};
+template <class Value>
+  requires has_words<Value>
+struct AsProperty<std::optional<Value>> {
+  using Type = std::optional<std::string>;
+  static Type get(const std::optional<Value>& value) {
+    return value ? Type(AsProperty<Value>::get(*value)) : std::nullopt;
+  }
+  static std::optional<Value> set(const Type& word) {
+    return word ? std::optional(AsProperty<Value>::set(*word)) : std::nullopt;
+  }
+};
+
+template <class Value>
+inline constexpr bool is_property =
+    has_words<Value> || std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string> ||
+    std::is_same_v<Value, std::vector<std::string>> ||
+    std::is_same_v<Value, std::optional<std::string>> ||
+    std::is_same_v<Value, std::optional<char>> || std::is_same_v<Value, std::optional<uint32_t>> ||
+    std::is_same_v<Value, std::optional<uint64_t>>;
+
+bool is_path(std::string_view name) {
+  return name == "inputs" || name == "output" || name == "temp_directories" ||
+         name == "bounds_path";
+}
+
+template <class Options>
+nb::class_<Options> bind_table(nb::module_& module, const char* name) {
+  nb::class_<Options> bound(module, name);
+  bound.def(nb::init<>());
+  api::for_each_option<Options>([&](const api::OptionText& text, auto field) {
+    using Value = std::remove_cvref_t<decltype(field(std::declval<Options&>()))>;
+    if constexpr (is_property<Value>) {
+      using Property = AsProperty<Value>;
+      if (is_path(text.name)) return;
+      bound.def_prop_rw(
+          text.name, [field](const Options& options) { return Property::get(field(options)); },
+          [field](Options& options, typename Property::Type value) {
+            field(options) = Property::set(std::move(value));
+          },
+          nb::arg().none());
+    }
+  });
+  return bound;
+}
+
+// The rows of the table, each a dict; "default" where it is a property.
+template <class Options>
+void list_table(nb::list& rows) {
+  api::for_each_option<Options>([&](const api::OptionText& text, auto field) {
+    using Value = std::remove_cvref_t<decltype(field(std::declval<Options&>()))>;
+    nb::dict row;
+    row["owner"] = text.owner;
+    row["name"] = text.name;
+    row["field"] = text.field;
+    row["c"] = text.c;
+    row["python"] = text.python;
+    row["words"] = text.words;
+    row["help"] = text.help;
+    if constexpr (is_property<Value>) {
+      const Options defaults;
+      row["default"] = AsProperty<Value>::get(field(defaults));
+    }
+    rows.append(row);
+  });
+}
+
+nb::list options() {
+  nb::list rows;
+  list_table<ItemFormat>(rows);
+  list_table<FilesOptions>(rows);
+  list_table<SortFilesOptions>(rows);
+  list_table<MergeFilesOptions>(rows);
+  list_table<PartitionFilesOptions>(rows);
+  list_table<GroupFilesOptions>(rows);
+  list_table<JoinFilesOptions>(rows);
+  list_table<JoinLinesOptions>(rows);
+  return rows;
+}
+
 void bind_options(nb::module_& module) {
-  nb::class_<ItemFormat>(module, "ItemFormat")
-      .def_rw("name", &ItemFormat::name)
-      .def_rw("record_bytes", &ItemFormat::record_bytes, nb::arg().none())
-      .def_rw("dtype", &ItemFormat::dtype)
-      .def_rw("keys", &ItemFormat::keys)
-      .def_rw("letters", &ItemFormat::letters)
-      .def_rw("separator", &ItemFormat::separator, nb::arg().none())
-      .def_rw("csv", &ItemFormat::csv)
-      .def_rw("header_lines", &ItemFormat::header_lines)
-      .def_rw("zero_terminated", &ItemFormat::zero_terminated)
-      .def_rw("random_seed", &ItemFormat::random_seed, nb::arg().none())
-      .def_rw("descending", &ItemFormat::descending);
-  nb::class_<FilesOptions>(module, "FilesOptions")
-      .def(nb::init<>())
+  module.def("options", options);
+  bind_table<ItemFormat>(module, "ItemFormat");
+  bind_table<FilesOptions>(module, "FilesOptions")
       .def("set_paths",
            [](FilesOptions& files, const std::vector<nb::bytes>& inputs, const nb::bytes& output,
               const std::vector<nb::bytes>& temp_directories) {
@@ -141,40 +245,10 @@ void bind_options(nb::module_& module) {
            [](FilesOptions& files, std::shared_ptr<Source> source) {
              files.sources.push_back(std::move(source));
            })
-      .def_rw("items", &FilesOptions::items)
-      .def_rw("memory_bytes", &FilesOptions::memory_bytes)
-      .def_prop_rw(
-          "sync", [](const FilesOptions& files) { return files.output_rules.sync; },
-          [](FilesOptions& files, bool sync) { files.output_rules.sync = sync; })
-      .def_prop_rw(
-          "overwrite_device",
-          [](const FilesOptions& files) { return files.output_rules.overwrite_device; },
-          [](FilesOptions& files, bool overwrite) {
-            files.output_rules.overwrite_device = overwrite;
-          })
-      .def_prop_rw(
-          "decompress", [](const FilesOptions& files) { return files.source.decompress; },
-          [](FilesOptions& files, bool decompress) { files.source.decompress = decompress; });
-  nb::class_<SortFilesOptions>(module, "SortFilesOptions")
-      .def(nb::init<>())
-      .def_rw("threads", &SortFilesOptions::threads)
-      .def_rw("stable", &SortFilesOptions::stable)
-      .def_rw("unique", &SortFilesOptions::unique)
-      .def_rw("top", &SortFilesOptions::top, nb::arg().none())
-      .def_rw("resume", &SortFilesOptions::resume);
-  nb::class_<MergeFilesOptions>(module, "MergeFilesOptions")
-      .def(nb::init<>())
-      .def_rw("unique", &MergeFilesOptions::unique)
-      .def_rw("stable", &MergeFilesOptions::stable);
-  nb::enum_<PartitionFilesBy>(module, "PartitionFilesBy")
-      .value("range", PartitionFilesBy::range)
-      .value("hash", PartitionFilesBy::hash)
-      .value("bits", PartitionFilesBy::bits);
-  nb::class_<PartitionFilesOptions>(module, "PartitionFilesOptions")
-      .def(nb::init<>())
-      .def_rw("by", &PartitionFilesOptions::by)
-      .def_rw("parts", &PartitionFilesOptions::parts)
-      .def_rw("checksums", &PartitionFilesOptions::checksums)
+      .def_rw("items", &FilesOptions::items);
+  bind_table<SortFilesOptions>(module, "SortFilesOptions");
+  bind_table<MergeFilesOptions>(module, "MergeFilesOptions");
+  bind_table<PartitionFilesOptions>(module, "PartitionFilesOptions")
       .def("set_bounds_path", [](PartitionFilesOptions& options, const nb::bytes& path) {
         options.bounds_path = bytes_of(path);
       });
@@ -186,34 +260,13 @@ void bind_options(nb::module_& module) {
       .def("add_cut", [](SliceFilesOptions& options, const nb::bytes& item, uint64_t position) {
         options.cuts.push_back({bytes_of(item), position});
       });
-  nb::class_<Aggregates>(module, "Aggregates")
-      .def_rw("count", &Aggregates::count)
-      .def_rw("sum", &Aggregates::sum)
-      .def_rw("min", &Aggregates::min)
-      .def_rw("max", &Aggregates::max)
-      .def_rw("distinct", &Aggregates::distinct)
-      .def("set_value", [](Aggregates& aggregates, uint32_t offset, uint32_t bytes, bool is_signed,
-                           bool big_endian) {
-        aggregates.value = ValueField{offset, bytes, is_signed, big_endian};
+  bind_table<GroupFilesOptions>(module, "GroupFilesOptions")
+      .def("set_value", [](GroupFilesOptions& options, uint32_t offset, uint32_t bytes,
+                           bool is_signed, bool big_endian) {
+        options.aggregates.value = ValueField{offset, bytes, is_signed, big_endian};
       });
-  nb::class_<GroupFilesOptions>(module, "GroupFilesOptions")
-      .def(nb::init<>())
-      .def_rw("aggregates", &GroupFilesOptions::aggregates)
-      .def_rw("sorted", &GroupFilesOptions::sorted)
-      .def_rw("top", &GroupFilesOptions::top, nb::arg().none())
-      .def_rw("columns", &GroupFilesOptions::columns);
-  nb::class_<JoinFilesOptions>(module, "JoinFilesOptions")
-      .def(nb::init<>())
-      .def_rw("right_record_bytes", &JoinFilesOptions::right_record_bytes, nb::arg().none())
-      .def_rw("right_key", &JoinFilesOptions::right_key, nb::arg().none());
-  nb::class_<JoinLinesOptions>(module, "JoinLinesOptions")
-      .def(nb::init<>())
-      .def_rw("keys", &JoinLinesOptions::keys)
-      .def_rw("ignore_case", &JoinLinesOptions::ignore_case)
-      .def_rw("pairs", &JoinLinesOptions::pairs)
-      .def_rw("alone", &JoinLinesOptions::alone)
-      .def_rw("list", &JoinLinesOptions::list)
-      .def_rw("empty", &JoinLinesOptions::empty);
+  bind_table<JoinFilesOptions>(module, "JoinFilesOptions");
+  bind_table<JoinLinesOptions>(module, "JoinLinesOptions");
 }
 
 }  // namespace

@@ -22,6 +22,10 @@ Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes] | int"
 Progress: TypeAlias = "Callable[[str, int, int], object] | bool | None"
 
 _log = logging.getLogger("penstock")
+# Rows of the table of options by the struct that has them.
+_ROWS: dict[str, list[dict[str, Any]]] = {}
+for _row in _penstock.options():
+    _ROWS.setdefault(_row["owner"], []).append(_row)
 _FORMATS = {"<u4": "u32", "<u8": "u64", "<i4": "i32", "<i8": "i64", "<f4": "f32", "<f8": "f64"}
 
 
@@ -37,11 +41,14 @@ class FileOptions(TypedDict, total=False):
     csv: bool
     header: int | bool  # lines in front of each file
     zero_terminated: bool
+    locale: str  # the order of text: a locale of the C library, "" for the environment's
     descending: bool
     seed: int  # of the order R
     memory: int | str  # "1G": what this call may take
     temp: Path | Iterable[Path]  # folders for temporaries
     device: str  # the profile to plan with
+    compressed: str  # the output: "gzip", "zstd" or "lz4"
+    mechanism: str  # how memory moves: "automatic", "mremap", "uffd_move", "shared"
     sync: bool  # what is finished is on the disk
     overwrite_device: bool
     decompress: bool
@@ -145,6 +152,8 @@ def set_options(options: Any, names: dict[str, str] = {}, **values: Any) -> None
         try:
             setattr(options, name, whole(said, value) if number else bool(value) if isinstance(value, np.bool_) else value)
         except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, ValueError) and isinstance(value, str):
+                raise ValueError(f"{said}={error}") from None
             found = re.search(r"arg: ([^,)]+)", str(error))
             wanted = found[1].strip() if found else "another value"
             if number and wanted.startswith("int"):
@@ -188,14 +197,16 @@ def _items(items: _penstock.ItemFormat, options: dict[str, Any]) -> None:
             items.name = "record"
             items.dtype = str(dtype.descr) if dtype.names else dtype.str
             items.keys = items.keys or list(dtype.names or ["f0"])
-    else:
-        set_options(items, {"name": "format"}, name=options.pop("format", items.name))
-    header = options.pop("header", 0)
-    set_options(items, {"record_bytes": "record", "header_lines": "header", "random_seed": "seed"},
-                record_bytes=options.pop("record", None), letters=options.pop("letters", ""), separator=options.pop("separator", None),
-                csv=options.pop("csv", False), header_lines=int(header) if isinstance(header, bool) else header,
-                zero_terminated=options.pop("zero_terminated", False), random_seed=options.pop("seed", None),
-                descending=options.pop("descending", False))
+    if isinstance(options.get("header"), bool):
+        options["header"] = int(options["header"])
+    _take(items, "ItemFormat", options)
+
+
+def _take(native: Any, owner: str, options: dict[str, Any]) -> None:
+    """Moves from `options` to an object of the extension what the table of options has of it."""
+    for row in _ROWS[owner]:
+        if row["python"] in options:
+            set_options(native, {row["name"]: row["python"]}, **{row["name"]: options.pop(row["python"])})
 
 
 def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any]) -> tuple[_penstock.FilesOptions, _Bar]:
@@ -210,9 +221,7 @@ def _options(inputs: Path | Iterable[Path], output: Path, options: dict[str, Any
         if not isinstance(device := left.pop("device"), str):
             raise TypeError(f"device= is the name of a profile, not {device!r}")
         files.set_device(device)
-    for name in ("sync", "overwrite_device", "decompress"):
-        if name in left:
-            set_options(files, **{name: left.pop(name)})
+    _take(files, "FilesOptions", left)
     bar = _Bar(left.pop("progress", None))
     if left:
         raise TypeError(f"no option {next(iter(left))!r}; options are {', '.join(FileOptions.__annotations__)}")
@@ -264,23 +273,26 @@ def _run(operation: Callable[..., str], inputs: Path | Iterable[Path], output: P
     return report
 
 
-def _sort_options(threads: int, stable: bool, unique: bool, top: int | None, resume: bool) -> _penstock.SortFilesOptions:
+def _sort_options(**values: Any) -> _penstock.SortFilesOptions:
     own = _penstock.SortFilesOptions()
-    set_options(own, threads=threads, stable=stable, unique=unique, top=top, resume=resume)
+    set_options(own, **values)
     return own
 
 
 def sort_file(inputs: Path | Iterable[Path], output: Path, *, threads: int = 2, stable: bool = False, unique: bool = False,
-              top: int | None = None, resume: bool = False, **options: Unpack[FileOptions]) -> Report:
+              top: int | None = None, resume: bool = False, compression: str = "auto", **options: Unpack[FileOptions]) -> Report:
     """Sorts files into one, within `memory`. The output may be an input, and appears when it is complete. With `resume` what is
-    finished stays on the disk if the run ends early, and a run with the same options goes on from there."""
-    return _run(_penstock.sort_files, inputs, output, _sort_options(threads, stable, unique, top, resume), dict(options))
+    finished stays on the disk if the run ends early, and a run with the same options goes on from there. Temporaries are compressed
+    "auto"matically, where it pays, "never" or "always"."""
+    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression)
+    return _run(_penstock.sort_files, inputs, output, own, dict(options))
 
 
 def plan(inputs: Path | Iterable[Path], output: Path = "-", *, threads: int = 2, stable: bool = False, unique: bool = False,
-         top: int | None = None, resume: bool = False, **options: Unpack[FileOptions]) -> Report:
-    """What sort_file() would do: method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
-    return _run(_penstock.plan_sort_files, inputs, output, _sort_options(threads, stable, unique, top, resume), dict(options))
+         top: int | None = None, resume: bool = False, compression: str = "auto", **options: Unpack[FileOptions]) -> Report:
+    """Plans what sort_file() would do: method, passes, bytes, seeks, seconds of the disk. It samples the inputs and probes the disk."""
+    own = _sort_options(threads=threads, stable=stable, unique=unique, top=top, resume=resume, compression=compression)
+    return _run(_penstock.plan_sort_files, inputs, output, own, dict(options))
 
 
 def check(path: Path, *, threads: int = 2, **options: Unpack[FileOptions]) -> Report:
@@ -302,7 +314,7 @@ def partition_files(inputs: Path | Iterable[Path], output: Path, *, by: str = "h
     own = _penstock.PartitionFilesOptions()
     if by not in ("range", "hash", "bits"):
         raise ValueError(f"by must be 'range', 'hash' or 'bits', not {by!r}")
-    set_options(own, by=_penstock.PartitionFilesBy[by], parts=parts, checksums=checksums)
+    set_options(own, by=by, parts=parts, checksums=checksums)
     if bounds is not None:
         own.set_bounds_path(_path(bounds))
     return _run(_penstock.partition_files, inputs, output, own, dict(options))
@@ -314,14 +326,12 @@ def group(inputs: Path | Iterable[Path], output: Path, *, count: bool = False, s
     """One result for each key. sum, min and max are of `value`: of records (offset, dtype), of text the name or number of a field,
     or several; without it of kv64 the value, of other numbers the number itself."""
     own = _penstock.GroupFilesOptions()
-    set_options(own, sorted=sorted, top=top)
-    aggregates = own.aggregates
-    set_options(aggregates, count=count, sum=sum, min=min, max=max, distinct=distinct)
+    set_options(own, sorted=sorted, top=top, count=count, sum=sum, min=min, max=max, distinct=distinct)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
         dtype = np.dtype(value[1])
         if dtype.kind not in "iu":
             raise TypeError(f"values are whole numbers, not {dtype}")
-        aggregates.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")
+        own.set_value(value[0], dtype.itemsize, dtype.kind == "i", dtype.byteorder == ">")
     elif value is not None:
         own.columns = [str(column) for column in _words("value", value)]
     return _run(_penstock.group_files, inputs, output, own, dict(options))
@@ -349,8 +359,8 @@ def join(left: Path, right: Path, output: Path, *, on: str | Iterable[str] | Non
         raise ValueError(f"how must be one of {', '.join(_JOINS)}, not {how!r}")
     lines = _penstock.JoinLinesOptions()
     sides = [on if side is None else side for side in (left_on, right_on)]
-    set_options(lines, {"keys": "on"}, keys=[_words("on", "1" if side is None else side) for side in sides])
-    lines.pairs, *alone = _JOINS[how]
-    lines.alone = alone
+    left_keys, right_keys = (_words("on", "1" if side is None else side) for side in sides)
+    set_options(lines, {"left_keys": "on", "right_keys": "on"}, left_keys=left_keys, right_keys=right_keys)
+    lines.pairs, lines.left_alone, lines.right_alone = _JOINS[how]
     set_options(lines, {"list": "columns"}, list=columns, empty=empty, ignore_case=ignore_case)
     return _run(_penstock.join_lines, [left, right], output, lines, dict(options))

@@ -448,7 +448,7 @@ def sort_batches(data: Any, *, by: str | Iterable[By], nulls: str | None = None,
 def _sort_batches(data: Any, by: Any, nulls: str | None, memory: int | str, threads: int, top: int | None, batch_rows: int, temp: Any,
                   format: str | None, reads: _Reads, progress: Progress) -> Batches:
     budget = _Budget(memory)
-    own = _sort_options(threads, True, False, top, False)
+    own = _sort_options(threads=threads, stable=True, top=top)
     batch_rows = whole("batch_rows=", batch_rows)
     if batch_rows < 1:
         raise ValueError(f"a batch has at least one row, not {batch_rows}")
@@ -469,7 +469,7 @@ def sort_table(data: Any, output: Path, *, by: str | Iterable[By], nulls: str | 
     kind = _format(output, output_format, writes=True)
     if paths := _texts(data, format, kind):
         files = _text_files(paths, output, by, nulls, memory, temp, _Reads(separator, types), row_group, options)
-        return _run_text(_penstock.sort_files, files, _sort_options(threads, True, False, top, False), progress)
+        return _run_text(_penstock.sort_files, files, _sort_options(threads=threads, stable=True, top=top), progress)
     row_group, options = _writer_options(kind, row_group, separator, options)
     batches = _sort_batches(data, by, nulls, memory, threads, top, 65536, temp, format, _Reads(separator, types), progress)
     return _write_all(batches, output, kind, _Budget(memory), row_group, options)
@@ -565,7 +565,7 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
     kind = _format(output, output_format, writes=True)
     reads = _Reads(separator, types)
     own = _penstock.PartitionFilesOptions()
-    set_options(own, by=_penstock.PartitionFilesBy[how], parts=parts)
+    set_options(own, by=how, parts=parts)
     if paths := _texts(data, format, kind):
         parted_text = _run_text(_penstock.partition_files, _text_files(paths, output, by, nulls, memory, temp, reads, row_group, options), own)
         return [part.file for part in parted_text.parts]
@@ -578,7 +578,7 @@ def partition_table(data: Any, output: str | os.PathLike[str], *, by: str | Iter
         # Where ranges are to be cut is seen in a file alone.
         first = own if how == "hash" else _penstock.PartitionFilesOptions()
         if how == "range":
-            first.by, first.parts = _penstock.PartitionFilesBy["hash"], 1
+            first.by, first.parts = "hash", 1
         name = rows if how == "hash" else os.fsencode(os.path.join(folder, "all-{}"))
         parted = _run(lambda made, sources: _penstock.partition_rows(_files(budget, temp, output=name), first, made, sources), inputs, by, nulls,
                       budget)

@@ -45,7 +45,8 @@ Result<files::FilesOptions> files_options(const FilesOptions& given, const api::
   auto format = api::format_of(given.items, rules);
   if (!format) return std::unexpected(format.error());
   if (Status fine = api::refuse_binary(given); !fine) return std::unexpected(fine.error());
-  files::FilesOptions made{given, std::move(*format)};
+  const bool descending = api::is_reversed(given.items, *format);
+  files::FilesOptions made{given, std::move(*format), descending};
   made.progress = outside(given.progress);
   made.notice = outside(given.notice);
   return made;
@@ -81,10 +82,9 @@ Status check_is_no_row(const record::Format& format, const char* attempted) {
 // Stable.
 Result<files::SortedCopy> sorted_copy(const files::FilesOptions& files,
                                       const record::Format& format) {
-  external::SortOptions sort;
-  static_cast<files::FilesOptions&>(sort) = files;
+  external::SortOptions sort{files, {.stable = true}};
   sort.format = format;
-  sort.stable = true;
+  sort.descending = false;
   return external::sort_to_temporary(sort);
 }
 
@@ -116,16 +116,9 @@ Result<external::SortOptions> api::sort_options(const FilesOptions& files,
   auto made = files_options(
       files, {.stable = options.stable, .unique = options.unique, .repeatable = options.resume});
   if (!made) return std::unexpected(made.error());
-  external::SortOptions sort{{std::move(*made)}};
-  sort.descending = is_reversed(files.items, sort.format);
-  sort.unique = options.unique;
-  sort.top = options.top;
-  sort.threads = options.threads;
+  external::SortOptions sort{std::move(*made), options};
   // Strings that a locale has equal may differ, and keep their order.
   sort.stable = options.stable || files.items.locale.has_value();
-  sort.merge_only = options.merge_only;
-  sort.resume = options.resume;
-  sort.compression = options.compression;
   return sort;
 }
 
@@ -191,9 +184,7 @@ Result<MergeFilesStats> merge_files(const FilesOptions& files, const MergeFilesO
   return api::with_callers(files, [&](const FilesOptions& each) -> Result<MergeFilesStats> {
     auto made = options_at_once(each, {.stable = options.stable, .unique = options.unique});
     if (!made) return std::unexpected(made.error());
-    files::MergeFilesOptions merge{std::move(*made)};
-    merge.descending = api::is_reversed(each.items, merge.format);
-    merge.unique = options.unique;
+    const files::MergeFilesOptions merge{std::move(*made), options.unique};
     return placed(files::merge_files(merge), merge);
   });
 }

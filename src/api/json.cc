@@ -5,6 +5,7 @@
 
 #include "api/json_text.h"
 #include "api/occupancy_json.h"
+#include "api/option_table.h"
 
 namespace penstock::api {
 namespace {
@@ -65,23 +66,26 @@ Json staircase_object(const Staircase& stairs) {
           {"predicted_bytes", whole_list(stairs.predicted_bytes)}};
 }
 
-// What is told of every operation but a sort, and of this one.
-std::string files_json(const char* command, const Json& own, const FilesStats& stats) {
-  Json object = {{"version", 1}, {"command", command}};
-  object.update(own);
-  object.update({{"seconds", stats.seconds},
+// The statistics of a run: what every command tells, then the command's own.
+std::string run_json(const char* command, const RunStats& stats, const Json& own) {
+  Json object = {{"version", 2},
+                 {"command", command},
+                 {"seconds", stats.seconds},
                  {"passes", stats.passes},
+                 {"seeks", stats.seeks},
+                 {"run_bytes", stats.run_bytes()},
                  {"bytes_read", stats.bytes_read},
                  {"bytes_written", stats.bytes_written},
                  {"temp_bytes", stats.temp_bytes},
-                 {"switches", stats.switches},
-                 {"run_bytes", stats.run_bytes},
+                 {"temp_memory_bytes", stats.temp_memory_bytes},
                  {"memory_scope", name_of(stats.memory_scope)},
                  {"peak_bytes", stats.peak_bytes},
                  {"peak_rss_bytes", stats.peak_rss_bytes},
                  {"budget_bytes", stats.budget_bytes},
-                 {"temp_memory_bytes", stats.temp_memory_bytes}});
-  if (!stats.emulated.empty()) object["emulated"] = stats.emulated;
+                 {"emulated", stats.emulated.empty() ? Json(nullptr) : Json(stats.emulated)}};
+  object.update(own);
+  for (const Staircase& stairs : stats.staircases)
+    object["staircases"].push_back(staircase_object(stairs));
   return json_text(object);
 }
 
@@ -142,51 +146,31 @@ Json plan_object(const SortPlan& plan) {
 namespace penstock {
 
 std::string to_json(const SortStats& stats) {
-  api::Json object = {
-      {"version", 1},
-      {"method", name_of(stats.method)},
-      {"items", stats.items},
-      {"bytes", stats.bytes},
-      {"seconds", stats.seconds},
-      {"memory_scope", name_of(stats.memory_scope)},
-      {"peak_bytes", stats.peak_bytes},
-      {"peak_rss_bytes", stats.peak_rss_bytes},
-      {"budget_bytes", stats.budget_bytes},
-      {"passes", stats.passes},
-      {"seeks", stats.seeks},
-      {"run_bytes", stats.run_bytes()},
-      {"bytes_read", stats.bytes_read},
-      {"bytes_written", stats.bytes_written},
-      {"temp_bytes", stats.temp_bytes},
-      {"temp_memory_bytes", stats.temp_memory_bytes},
-      {"spilled_bytes", stats.spilled_bytes},
-      {"kept_bytes", stats.kept_bytes},
-      {"pool", stats.pool},
-      {"engine", stats.engine},
-      {"emulated", stats.emulated.empty() ? api::Json(nullptr) : api::Json(stats.emulated)},
-      {"phases", api::Json::array()},
-      {"phase_seconds", api::Json::object()},
-      {"predicted", api::plan_object(stats.predicted)}};
-  for (const SortPhase& phase : stats.phases) object["phases"].push_back(api::phase_object(phase));
-  for (const auto& [phase, seconds] : stats.phase_seconds) object["phase_seconds"][phase] = seconds;
-  if (stats.occupancy.buckets_seen > 0)
-    object["occupancy"] = api::occupancy_object(stats.occupancy);
-  if (!stats.occupancy.staircases.empty()) {
-    object["staircases"] = api::Json::array();
-    for (const Staircase& stairs : stats.occupancy.staircases)
-      object["staircases"].push_back(api::staircase_object(stairs));
-  }
-  return api::json_text(object);
+  api::Json own = {{"method", name_of(stats.method)},
+                   {"items", stats.items},
+                   {"bytes", stats.bytes},
+                   {"spilled_bytes", stats.spilled_bytes},
+                   {"kept_bytes", stats.kept_bytes},
+                   {"pool", stats.pool},
+                   {"engine", stats.engine},
+                   {"phases", api::Json::array()},
+                   {"phase_seconds", api::Json::object()},
+                   {"predicted", api::plan_object(stats.predicted)}};
+  for (const SortPhase& phase : stats.phases) own["phases"].push_back(api::phase_object(phase));
+  for (const auto& [phase, seconds] : stats.phase_seconds) own["phase_seconds"][phase] = seconds;
+  if (stats.occupancy.buckets_seen > 0) own["occupancy"] = api::occupancy_object(stats.occupancy);
+  return api::run_json("sort", stats, own);
 }
 
 std::string to_json(const SortPlan& plan) {
-  api::Json object = {{"version", 1}};
+  api::Json object = {{"version", 2}, {"command", "plan"}};
   object.update(api::plan_object(plan));
   return api::json_text(object);
 }
 
 std::string to_json(const FileCheck& check, const std::string& file, const ItemFormat& items) {
-  api::Json object = {{"version", 1},
+  api::Json object = {{"version", 2},
+                      {"command", "check"},
                       {"file", file},
                       {"format", items.name},
                       {"sorted", check.sorted()},
@@ -209,15 +193,14 @@ std::string to_json(const FileCheck& check, const std::string& file, const ItemF
 }
 
 std::string to_json(const MergeFilesStats& stats) {
-  return api::files_json(
-      "merge",
+  return api::run_json(
+      "merge", stats,
       {{"files", stats.planned.files},
        {"items", stats.items},
        {"bytes", stats.bytes},
        {"factors", stats.planned.factors},
        {"predicted_seconds", stats.planned.seconds},
-       {"device", {{"name", stats.planned.device}, {"assumed", stats.planned.device_is_assumed}}}},
-      stats);
+       {"device", {{"name", stats.planned.device}, {"assumed", stats.planned.device_is_assumed}}}});
 }
 
 std::string to_json(const SliceFilesResult& result) {
@@ -227,7 +210,7 @@ std::string to_json(const SliceFilesResult& result) {
   api::Json parts = api::Json::array();
   for (const SlicedPart& part : result.parts)
     parts.push_back({{"items", part.items}, {"bytes", part.bytes}, {"checksum", part.checksum}});
-  return api::json_text({{"version", 1},
+  return api::json_text({{"version", 2},
                          {"command", "slice"},
                          {"seconds", result.seconds},
                          {"peak_bytes", result.peak_bytes},
@@ -248,30 +231,27 @@ std::string to_json(const PartitionFilesResult& result) {
     if (ranges) one["from"] = j > 0 ? api::Json(result.bounds[j - 1]) : api::Json();
     parts.push_back(std::move(one));
   }
-  return api::files_json(
-      "partition",
-      {{"by", name_of(result.by)}, {"format", result.format}, {"parts", std::move(parts)}},
-      result.stats);
+  return api::run_json(
+      "partition", result.stats,
+      {{"by", name_of(result.by)}, {"format", result.format}, {"parts", std::move(parts)}});
 }
 
 std::string to_json(const GroupFilesStats& stats) {
-  return api::files_json("group",
-                         {{"items", stats.items},
-                          {"groups", stats.groups},
-                          {"bytes", stats.bytes},
-                          {"buckets", stats.buckets}},
-                         stats);
+  return api::run_json("group", stats,
+                       {{"items", stats.items},
+                        {"groups", stats.groups},
+                        {"bytes", stats.bytes},
+                        {"buckets", stats.buckets}});
 }
 
 std::string to_json(const JoinFilesStats& stats) {
-  return api::files_json("join", {{"items", stats.items}, {"bytes", stats.bytes}}, stats);
+  return api::run_json("join", stats, {{"items", stats.items}, {"bytes", stats.bytes}});
 }
 
 std::string to_json(const JoinLinesStats& stats) {
-  return api::files_json(
-      "join",
-      {{"items", stats.items}, {"bytes", stats.bytes}, {"sorted_inputs", stats.sorted_inputs}},
-      stats);
+  return api::run_json(
+      "join", stats,
+      {{"items", stats.items}, {"bytes", stats.bytes}, {"sorted_inputs", stats.sorted_inputs}});
 }
 
 const char* name_of(SortMethod method) {
@@ -305,15 +285,7 @@ const char* name_of(PhaseBound bound) {
 }
 
 const char* name_of(PartitionFilesBy by) {
-  switch (by) {
-    case PartitionFilesBy::range:
-      return "range";
-    case PartitionFilesBy::hash:
-      return "hash";
-    case PartitionFilesBy::bits:
-      return "bits";
-  }
-  return "?";
+  return api::option_words<PartitionFilesBy>[static_cast<size_t>(by)];
 }
 
 }  // namespace penstock

@@ -46,7 +46,7 @@ std::optional<uint64_t> growth_of(const Work& work) {
   return peak > before ? peak - before : 0;
 }
 
-const FilesStats& stats_of(const PartitionFilesResult& done) {
+const RunStats& stats_of(const PartitionFilesResult& done) {
   return done.stats;
 }
 template <class Stats>

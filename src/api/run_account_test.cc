@@ -29,13 +29,11 @@ struct Figures {
   uint64_t seeks = 0;
   std::vector<SortPhase> phases = {};
 
-  explicit Figures(const SortStats& stats)
-      : bytes_read(stats.bytes_read),
-        bytes_written(stats.bytes_written),
-        seeks(stats.seeks),
-        phases(stats.phases) {}
-  explicit Figures(const FilesStats& stats)
-      : bytes_read(stats.bytes_read), bytes_written(stats.bytes_written), seeks(stats.switches) {}
+  explicit Figures(const RunStats& stats)
+      : bytes_read(stats.bytes_read), bytes_written(stats.bytes_written), seeks(stats.seeks) {}
+  explicit Figures(const SortStats& stats) : Figures(static_cast<const RunStats&>(stats)) {
+    phases = stats.phases;
+  }
   explicit Figures(const PartitionFilesResult& result) : Figures(result.stats) {}
 };
 

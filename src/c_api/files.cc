@@ -2,11 +2,15 @@
 
 #include "penstock/files.h"
 
-#include <algorithm>
+#include <concepts>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <optional>
+#include <type_traits>
 
+#include "api/option_table.h"
 #include "c_api/guard.h"
 #include "c_api/lists.h"
 
@@ -40,47 +44,132 @@ std::shared_ptr<Sink> sink_of(const penstock_sink& sink) {
   });
 }
 
-Result<FilesOptions> files_options(const penstock_files_options* given) {
-  const auto from = options_of(given);
-  if (!from) return std::unexpected(from.error());
-  auto inputs = list_of("inputs", from->inputs, from->inputs_count);
-  if (!inputs) return std::unexpected(inputs.error());
-  auto keys = list_of("keys", from->keys, from->keys_count);
-  if (!keys) return std::unexpected(keys.error());
-  auto directories =
-      list_of("temp_directories", from->temp_directories, from->temp_directories_count);
-  if (!directories) return std::unexpected(directories.error());
-  FilesOptions options{
-      .inputs = std::move(*inputs),
-      .items = {.dtype = text_of(from->dtype),
-                .keys = std::move(*keys),
-                .letters = text_of(from->letters),
-                .csv = from->csv != 0,
-                .header_lines = from->header_lines,
-                .zero_terminated = from->zero_terminated != 0,
-                .descending = from->descending != 0},
-      .temp_directories = std::move(*directories),
-      .output_rules = {.overwrite_device = from->overwrite_device != 0, .sync = from->no_sync == 0},
-      .source = {.decompress = from->no_decompress == 0}};
-  for (size_t i = 0; i < from->sources_count; ++i) {
-    if (from->sources == nullptr || from->sources[i].read == nullptr)
-      return lacking("sources", "as many as their count says, each with read");
-    options.sources.push_back(source_of(from->sources[i]));
-  }
-  if (from->sink != nullptr) {
-    if (from->sink->write == nullptr) return lacking("sink", "one with write");
-    options.sink = sink_of(*from->sink);
-  }
-  if (from->output != nullptr) options.output = from->output;
-  if (from->format != nullptr) options.items.name = from->format;
-  if (from->record_bytes != 0) options.items.record_bytes = from->record_bytes;
-  const std::string separator = text_of(from->separator);
+// ---- Fields of C made options, as the table has them (api/options.def). 0 and NULL keep the default.
+
+Status take(bool& to, int from) {
+  to = from != 0;
+  return {};
+}
+template <std::unsigned_integral Number>
+Status take(Number& to, std::type_identity_t<Number> from) {
+  if (from != 0) to = from;
+  return {};
+}
+Status take(std::optional<uint32_t>& to, uint32_t from) {
+  if (from != 0) to = from;
+  return {};
+}
+Status take(std::string& to, const char* from) {
+  if (from != nullptr) to = from;
+  return {};
+}
+Status take(std::optional<std::string>& to, const char* from) {
+  if (from != nullptr) to = from;
+  return {};
+}
+Status take(std::optional<char>& to, const char* from) {
+  const std::string separator = text_of(from);
   if (separator.size() > 1)
     return failure(ErrorCode::invalid_argument, "separate fields by other than one byte", separator,
                    "one byte");
-  if (!separator.empty()) options.items.separator = separator.front();
-  if (from->locale != nullptr) options.items.locale = from->locale;
-  set(options.memory_bytes, from->memory_bytes);
+  if (!separator.empty()) to = separator.front();
+  return {};
+}
+template <class Value>
+  requires std::is_enum_v<Value>
+Status take(Value& to, const char* from) {
+  if (from == nullptr) return {};
+  const auto value = api::value_of_word<Value>(from, "take this value", "");
+  if (!value) return std::unexpected(value.error());
+  to = *value;
+  return {};
+}
+Status take(std::optional<CompressedFormat>& to, const char* from) {
+  return from == nullptr ? Status() : take(to.emplace(), from);
+}
+Status take(Compression& to, int from) {
+  if (from < 0 || static_cast<size_t>(from) >= std::size(api::option_words<Compression>))
+    return failure(ErrorCode::invalid_argument, "compress temporaries so", std::to_string(from),
+                   "one of enum penstock_compression");
+  to = static_cast<Compression>(from);
+  return {};
+}
+
+// The options of the struct Options that `from` has.
+template <class Options, class From>
+Status take_all(Options& options, const From& from) {
+#define C(field) [&](auto& to) { return take(to, from.field); }
+#define C_NOT(field) [&](auto& to) { return take(to, from.field == 0); }
+#define C_OPTIONAL(field)                       \
+  [&](auto& to) {                               \
+    if (from.has_##field != 0) to = from.field; \
+    return Status();                            \
+  }
+#define C_LIST(field)                                            \
+  [&](auto& to) -> Status {                                      \
+    auto list = list_of(#field, from.field, from.field##_count); \
+    if (!list) return std::unexpected(list.error());             \
+    if (!list->empty()) to = std::move(*list);                   \
+    return {};                                                   \
+  }
+#define C_OWN(field) [](auto&) { return Status(); }
+#define C_NONE [](auto&) { return Status(); }
+#define OPTION(owner, name, field, c, ...)                     \
+  if constexpr (std::is_same_v<Options, owner>) {              \
+    if (Status taken = c(options.field); !taken) return taken; \
+  }
+#include "api/options.def"
+#undef OPTION
+#undef C
+#undef C_NOT
+#undef C_OPTIONAL
+#undef C_LIST
+#undef C_OWN
+#undef C_NONE
+  return {};
+}
+
+// All options of one operation.
+template <class Options, class From>
+Result<Options> taken(const From* given) {
+  const auto from = options_of(given);
+  if (!from) return std::unexpected(from.error());
+  Options options;
+  if (Status all = take_all(options, *from); !all) return std::unexpected(all.error());
+  return options;
+}
+
+Status take_hooks(FilesOptions& options, const penstock_files_options& from) {
+  for (size_t i = 0; i < from.sources_count; ++i) {
+    if (from.sources == nullptr || from.sources[i].read == nullptr)
+      return lacking("sources", "as many as their count says, each with read");
+    options.sources.push_back(source_of(from.sources[i]));
+  }
+  if (from.sink != nullptr) {
+    if (from.sink->write == nullptr) return lacking("sink", "one with write");
+    options.sink = sink_of(*from.sink);
+  }
+  if (from.cancel != nullptr) options.cancel = &from.cancel->requested;
+  if (from.progress != nullptr) {
+    options.progress = [progress = from.progress,
+                        context = from.progress_context](const FilesProgress& now) {
+      progress(context, now.phase, now.done_bytes, now.total_bytes);
+    };
+  }
+  if (from.notice != nullptr) {
+    options.notice = [notice = from.notice, context = from.notice_context](
+                         const std::string& sentence) { notice(context, sentence.c_str()); };
+  }
+  return {};
+}
+
+Result<FilesOptions> files_options(const penstock_files_options* given) {
+  const auto from = options_of(given);
+  if (!from) return std::unexpected(from.error());
+  FilesOptions options;
+  if (Status all = take_all(options, *from); !all) return std::unexpected(all.error());
+  if (Status all = take_all(options.items, *from); !all) return std::unexpected(all.error());
+  if (Status all = take_hooks(options, *from); !all) return std::unexpected(all.error());
   switch (from->memory_scope) {
     case PENSTOCK_MEMORY_CALL:
       break;
@@ -96,38 +185,6 @@ Result<FilesOptions> files_options(const penstock_files_options* given) {
     if (!device) return std::unexpected(device.error());
     options.device = std::make_shared<const DeviceProfile>(std::move(*device));
   }
-  if (from->cancel != nullptr) options.cancel = &from->cancel->requested;
-  if (from->progress != nullptr) {
-    options.progress = [progress = from->progress,
-                        context = from->progress_context](const FilesProgress& now) {
-      progress(context, now.phase, now.done_bytes, now.total_bytes);
-    };
-  }
-  return options;
-}
-
-Result<SortFilesOptions> sort_options(const penstock_sort_files_options* given) {
-  const auto from = options_of(given);
-  if (!from) return std::unexpected(from.error());
-  SortFilesOptions options{.stable = from->stable != 0,
-                           .unique = from->unique != 0,
-                           .merge_only = from->merge_only != 0,
-                           .resume = from->resume != 0};
-  set(options.threads, from->threads);
-  if (from->has_top != 0) options.top = from->top;
-  switch (from->compression) {
-    case PENSTOCK_COMPRESS_AUTOMATIC:
-      break;
-    case PENSTOCK_COMPRESS_NEVER:
-      options.compression = Compression::never;
-      break;
-    case PENSTOCK_COMPRESS_ALWAYS:
-      options.compression = Compression::always;
-      break;
-    default:
-      return failure(ErrorCode::invalid_argument, "compress temporaries so",
-                     std::to_string(from->compression), "one of enum penstock_compression");
-  }
   return options;
 }
 
@@ -138,14 +195,17 @@ void give(const std::string& text, char** to) {
   std::memcpy(*to, text.c_str(), text.size() + 1);
 }
 
-// operation(files) gives statistics, which are told.
-template <class Operation>
-int carried_out(const penstock_files_options* files, char** json, Operation&& operation) {
+// operation(files, options) gives statistics, which are told.
+template <class Options, class Given, class Operation>
+int carried_out(const penstock_files_options* files, const Given* given, char** json,
+                Operation&& operation) {
   if (json != nullptr) *json = nullptr;
   return guarded([&]() -> Status {
-    const auto options = files_options(files);
+    const auto all = files_options(files);
+    if (!all) return std::unexpected(all.error());
+    const auto options = taken<Options>(given);
     if (!options) return std::unexpected(options.error());
-    const auto done = operation(*options);
+    const auto done = operation(*all, *options);
     if (!done) return std::unexpected(done.error());
     give(to_json(*done), json);
     return {};
@@ -170,20 +230,12 @@ void penstock_text_free(char* text) {
 
 int penstock_sort_files(const penstock_files_options* files,
                         const penstock_sort_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<SortStats> {
-    const auto how = sort_options(options);
-    if (!how) return std::unexpected(how.error());
-    return sort_files(given, *how);
-  });
+  return carried_out<SortFilesOptions>(files, options, json, sort_files);
 }
 
 int penstock_plan_sort_files(const penstock_files_options* files,
                              const penstock_sort_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<SortPlan> {
-    const auto how = sort_options(options);
-    if (!how) return std::unexpected(how.error());
-    return plan_sort_files(given, *how);
-  });
+  return carried_out<SortFilesOptions>(files, options, json, plan_sort_files);
 }
 
 int penstock_check_file(const penstock_files_options* files,
@@ -205,87 +257,38 @@ int penstock_check_file(const penstock_files_options* files,
 
 int penstock_merge_files(const penstock_files_options* files,
                          const penstock_merge_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<MergeFilesStats> {
-    const auto from = options_of(options);
-    if (!from) return std::unexpected(from.error());
-    return merge_files(given, {.unique = from->unique != 0, .stable = from->stable != 0});
-  });
+  return carried_out<MergeFilesOptions>(files, options, json, merge_files);
 }
 
 int penstock_partition_files(const penstock_files_options* files,
                              const penstock_partition_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<PartitionFilesResult> {
-    const auto from = options_of(options);
-    if (!from) return std::unexpected(from.error());
-    PartitionFilesOptions made{.parts = from->parts,
-                               .bounds_path = text_of(from->bounds_path),
-                               .checksums = from->checksums != 0};
-    using enum PartitionFilesBy;
-    for (const PartitionFilesBy way : {hash, range, bits}) {
-      if (from->by != nullptr && name_of(way) != std::string(from->by)) continue;
-      made.by = way;
-      return partition_files(given, made);
-    }
-    return failure(ErrorCode::invalid_argument, "partition in this way", from->by,
-                   "range, hash or bits");
-  });
+  return carried_out<PartitionFilesOptions>(files, options, json, partition_files);
 }
 
 int penstock_group_files(const penstock_files_options* files,
                          const penstock_group_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<GroupFilesStats> {
-    const auto from = options_of(options);
-    if (!from) return std::unexpected(from.error());
-    GroupFilesOptions made{.aggregates = {.count = from->count != 0,
-                                          .sum = from->sum != 0,
-                                          .min = from->min != 0,
-                                          .max = from->max != 0,
-                                          .distinct = from->distinct != 0},
-                           .sorted = from->sorted != 0};
-    if (from->has_top != 0) made.top = from->top;
-    auto columns = list_of("columns", from->columns, from->columns_count);
-    if (!columns) return std::unexpected(columns.error());
-    made.columns = std::move(*columns);
-    if (from->has_value != 0) {
-      ValueField& value = made.aggregates.value.emplace();
-      value.offset = from->value_offset;
-      set(value.bytes, from->value_bytes);
-      value.is_signed = from->value_signed != 0;
-      value.big_endian = from->value_big_endian != 0;
-    }
-    return group_files(given, made);
-  });
+  return carried_out<GroupFilesOptions>(
+      files, options, json,
+      [&](const FilesOptions& all, GroupFilesOptions made) -> Result<GroupFilesStats> {
+        const auto from = options_of(options);
+        if (!from) return std::unexpected(from.error());
+        if (from->has_value != 0) {
+          ValueField& value = made.aggregates.value.emplace();
+          value.offset = from->value_offset;
+          set(value.bytes, from->value_bytes);
+          value.is_signed = from->value_signed != 0;
+          value.big_endian = from->value_big_endian != 0;
+        }
+        return group_files(all, made);
+      });
 }
 
 int penstock_join_files(const penstock_files_options* files,
                         const penstock_join_files_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<JoinFilesStats> {
-    const auto from = options_of(options);
-    if (!from) return std::unexpected(from.error());
-    JoinFilesOptions made;
-    if (from->right_record_bytes != 0) made.right_record_bytes = from->right_record_bytes;
-    if (from->right_key != nullptr) made.right_key = from->right_key;
-    return join_files(given, made);
-  });
+  return carried_out<JoinFilesOptions>(files, options, json, join_files);
 }
 
 int penstock_join_lines(const penstock_files_options* files,
                         const penstock_join_lines_options* options, char** json) {
-  return carried_out(files, json, [&](const FilesOptions& given) -> Result<JoinLinesStats> {
-    const auto from = options_of(options);
-    if (!from) return std::unexpected(from.error());
-    JoinLinesOptions made{.ignore_case = from->ignore_case != 0,
-                          .pairs = from->no_pairs == 0,
-                          .alone = {from->left_alone != 0, from->right_alone != 0},
-                          .list = text_of(from->list),
-                          .empty = text_of(from->empty),
-                          .inputs_sorted = from->inputs_sorted != 0};
-    auto left = list_of("left_keys", from->left_keys, from->left_keys_count);
-    if (!left) return std::unexpected(left.error());
-    auto right = list_of("right_keys", from->right_keys, from->right_keys_count);
-    if (!right) return std::unexpected(right.error());
-    if (!left->empty()) made.keys[0] = std::move(*left);
-    if (!right->empty()) made.keys[1] = std::move(*right);
-    return join_lines(given, made);
-  });
+  return carried_out<JoinLinesOptions>(files, options, json, join_lines);
 }

@@ -3,6 +3,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace penstock::external {
 namespace {
@@ -17,7 +19,7 @@ double processor_seconds() {
 }  // namespace
 
 Context::Context(const SortOptions& run_options)
-    : RunContext(run_options, "sort"),
+    : files::RunContext(run_options, "sort"),
       options(run_options),
       booked_traffic_(file::traffic()),
       booked_until_(std::chrono::steady_clock::now()),
@@ -48,6 +50,16 @@ std::vector<SortPhase> Context::phases() {
   MutexLock lock(mutex_);
   book();
   return phases_;
+}
+
+void Context::add_staircases(std::vector<Staircase> staircases) {
+  MutexLock lock(mutex_);
+  std::ranges::move(staircases, std::back_inserter(staircases_));
+}
+
+std::vector<Staircase> Context::staircases() {
+  MutexLock lock(mutex_);
+  return staircases_;
 }
 
 void Context::book() {

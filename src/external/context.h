@@ -15,7 +15,7 @@
 namespace penstock::external {
 
 // Thread safety: all members from any thread.
-class Context : public RunContext {
+class Context : public files::RunContext {
  public:
   explicit Context(const SortOptions& run_options);
 
@@ -33,6 +33,9 @@ class Context : public RunContext {
 
   OccupancyRecord& occupancy() { return occupancy_; }
 
+  void add_staircases(std::vector<Staircase> staircases) EXCLUDES_LOCK(mutex_);
+  std::vector<Staircase> staircases() EXCLUDES_LOCK(mutex_);
+
  private:
   // What went by since the last call belongs to the present phase.
   void book() REQUIRES_LOCK(mutex_);
@@ -40,6 +43,7 @@ class Context : public RunContext {
   Mutex mutex_;
   const char* phase_ GUARDED_BY(mutex_) = "sample";
   std::vector<SortPhase> phases_ GUARDED_BY(mutex_);
+  std::vector<Staircase> staircases_ GUARDED_BY(mutex_);
   bool pinned_ GUARDED_BY(mutex_) = false;
   file::Traffic booked_traffic_ GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point booked_until_ GUARDED_BY(mutex_);

@@ -127,8 +127,8 @@ class Damage : public SortFixture {
     return sort_files(options);
   }
   static uint64_t files_budget_bytes() { return budget_bytes() + 8 * MiB; }
-  FilesOptions files_options(const Format& format, std::vector<std::string> inputs,
-                             const std::string& output) {
+  files::FilesOptions files_options(const Format& format, std::vector<std::string> inputs,
+                                    const std::string& output) {
     return {{.inputs = std::move(inputs),
              .output = path(output),
              .temp_directories = {path("temporaries")}},
@@ -312,7 +312,7 @@ TEST_F(Damage, BetweenThePassesOfAMergeIsNoticed) {
     inputs.push_back(path("in" + std::to_string(i)));
     write(inputs.back(), std::to_string(100'000 + i * 7919 % 100'000) + "\nz\n");
   }
-  MergeFilesOptions options{files_options(lines, inputs, "out/merged")};
+  files::MergeFilesOptions options{files_options(lines, inputs, "out/merged")};
   expect_noticed(
       [&] {
         options.memory_bytes = files_budget_bytes();

@@ -59,7 +59,7 @@ class Run {
   Result<Stored> sort_input(const Target& target);
   Result<Stored> sort_all(const Target& target);
   Result<Stored> sort_long_runs(const Target& target);
-  Result<Stored> sort_long_runs(LongBucket bucket, const std::vector<Piece>& pieces,
+  Result<Stored> sort_long_runs(LongBucket bucket, const std::vector<files::Piece>& pieces,
                                 const LongRunsPlan& plan, uint32_t level, const Target& target);
   Result<Stored> sort_long_bucket(LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
                                   const Target& target);
@@ -203,7 +203,7 @@ Status Run::check_resumable() const {
     if (input->kind() != file::Kind::regular || input->path() == "-")
       return refuse("resume a sort of what is no named file", input->path(), "a file");
   }
-  for (const Piece& piece : input_.pieces) {
+  for (const files::Piece& piece : input_.pieces) {
     if (piece.in_order)
       return refuse("resume a sort of compressed data", piece.file->path(),
                     "penstock cat to a file, and that; or --no-decompress");
@@ -243,7 +243,7 @@ Result<Stored> Run::sort_long_runs(const Target& target) {
 }
 
 // What is in `pieces`, or in the bucket's file, which is gone when it is distributed.
-Result<Stored> Run::sort_long_runs(LongBucket bucket, const std::vector<Piece>& pieces,
+Result<Stored> Run::sort_long_runs(LongBucket bucket, const std::vector<files::Piece>& pieces,
                                    const LongRunsPlan& plan, uint32_t level, const Target& target) {
   auto distributed =
       distribute_in_long_runs(context_, pieces, input_.usable_bytes, std::move(bucket.sample),
@@ -268,7 +268,7 @@ Result<Stored> Run::sort_long_runs(LongBucket bucket, const std::vector<Piece>& 
 
 Result<Stored> Run::sort_long_bucket(LongBucket bucket, const LongRunsPlan& plan, uint32_t level,
                                      const Target& target) {
-  const std::vector<Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
+  const std::vector<files::Piece> pieces = {{.file = bucket.file.get(), .bytes = bucket.bytes}};
   if (plan.goes_again(bucket.bytes)) {
     const auto again = plan_long_runs(options_, input_.usable_bytes, bucket.bytes, 1, bucket.sample,
                                       in_order(options_, target), *this->plan().device);
@@ -313,7 +313,7 @@ Result<Stored> Run::sort_all(const Target& target) {
     }
     // A merge holds shorter items than a distribution does.
     const uint64_t merge_bytes =
-        std::min(input_.usable_bytes, usable_memory(options_.memory_bytes));
+        std::min(input_.usable_bytes, files::usable_memory(options_.memory_bytes));
     if (!stretches->pieces.empty() &&
         (options_.format.fixed() ||
          stretches->item_bytes_max <=
@@ -525,19 +525,18 @@ SortStats Run::stats_of(const Stored& stored) {
   stats.spilled_bytes = spilled_bytes_;
   stats.kept_bytes = kept_bytes_;
   stats.phases = measured_phases();
-  for (const SortPhase& phase : stats.phases) {
-    stats.seeks += phase.seeks;
+  for (const SortPhase& phase : stats.phases)
     stats.phase_seconds.emplace_back(phase.name, phase.seconds);
-  }
   if (options_.format.numeric() && pipeline_times_.sort_s > 0) {
     stats.phase_seconds.emplace_back("sorters at work", pipeline_times_.sort_s);
     stats.phase_seconds.emplace_back("sorters wait for reads", pipeline_times_.wait_read_s);
     stats.phase_seconds.emplace_back("reader waits for writes", pipeline_times_.wait_room_s);
   }
   stats.occupancy = context_.occupancy().taken();
+  stats.staircases = context_.staircases();
   const uint64_t known_bytes = input_.known ? input_.bytes : UINT64_MAX;
-  stats.pool = pool::name_of(mechanism_of(options_, moved_block_bytes_, known_bytes));
-  stats.engine = engine_name(known_bytes);
+  stats.pool = pool::name_of(files::mechanism_of(options_, moved_block_bytes_, known_bytes));
+  stats.engine = files::engine_name(known_bytes);
   return stats;
 }
 

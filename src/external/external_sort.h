@@ -17,26 +17,12 @@
 
 namespace penstock::external {
 
-using namespace files;      // a sort of files is one of the runs over files
-using files::FilesOptions;  // and not the public ones
-using files::MergeFilesOptions;
-
-struct SortOptions : MergeFilesOptions {
-  unsigned threads = 2;
-  bool stable = false;      // items with equal keys keep their order
-  bool merge_only = false;  // inputs are sorted already
-  // What is finished is kept on the disk until all is, so that a run with the same options goes on
-  // from there if this one ends early, in whichever way. Inputs and output must be files.
-  bool resume = false;
-  Compression compression = Compression::automatic;  // with `resume` there is none
-  bool keeps_first_row = false;                      // of CSV, for SortedCopy::first_row
+// The options of a sort: those of its files, and its own.
+struct SortOptions : files::FilesOptions, SortFilesOptions {
+  bool keeps_first_row = false;  // of CSV, for SortedCopy::first_row
 };
 
 using Method = SortMethod;
-using penstock::Compression;
-using penstock::SortPhase;
-using penstock::SortPlan;
-using penstock::SortStats;
 
 // The least memory_bytes that sort_files accepts for these options (program included).
 uint64_t minimum_memory_bytes(const SortOptions& options);

@@ -42,7 +42,7 @@ class NumberSortTest : public SortFixture,
     const bool side_by_side = threads > 1 && !(options.unique && sizeof(T) == 16);
     EXPECT_EQ(plan_buckets(options, memory_bytes, {.bytes = bytes}).split_threads,
               side_by_side ? threads : 1);
-    const std::vector<Piece> pieces = {{.file = &*in, .bytes = bytes}};
+    const std::vector<files::Piece> pieces = {{.file = &*in, .bytes = bytes}};
     auto stored = sort.run({.pieces = pieces,
                             .bytes = bytes,
                             .sample = {.numbers = std::move(sample), .item_bytes = sizeof(T)}},

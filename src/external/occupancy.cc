@@ -61,11 +61,6 @@ void OccupancyRecord::add(const BucketTimes& bucket) {
   kept.push_back(shown);
 }
 
-void OccupancyRecord::add(std::vector<Staircase> staircases) {
-  MutexLock lock(mutex_);
-  std::move(staircases.begin(), staircases.end(), std::back_inserter(occupancy_.staircases));
-}
-
 // Bytes times the part of each bin in which they were there.
 void OccupancyRecord::add_stage(BucketStage stage, double begin_s, double end_s, uint64_t bytes,
                                 bool grows) {

@@ -45,7 +45,6 @@ class OccupancyRecord {
   Clock::time_point expect_buckets(uint64_t memory_bytes) EXCLUDES_LOCK(mutex_);
   // One is written. REQUIRES: its times are in order, and none before expect_buckets().
   void add(const BucketTimes& bucket) EXCLUDES_LOCK(mutex_);
-  void add(std::vector<Staircase> staircases) EXCLUDES_LOCK(mutex_);
 
   Occupancy taken() EXCLUDES_LOCK(mutex_);
 

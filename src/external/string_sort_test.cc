@@ -346,7 +346,7 @@ TEST_F(StringSortTest, ItCanBeCancelledAtAnyTime) {
     chosen.cancel = &cancel;
     chosen.compression = Compression::always;
     std::atomic<int> reports{0};
-    chosen.progress = [&](const Progress&) {
+    chosen.progress = [&](const files::Progress&) {
       if (reports++ >= left) cancel = true;
     };
     auto stats = sort(chosen);
@@ -374,7 +374,8 @@ class SplitTest : public StringSortTest {
     output_ = std::move(*output);
     pieces_ = {{.file = &input_, .bytes = data.size()}};
   }
-  Result<Split> split(Context& context, const BucketPlan& plan, Sample sample, bool compresses) {
+  Result<Split> split(Context& context, const BucketPlan& plan, files::Sample sample,
+                      bool compresses) {
     return split_items(context,
                        {.pieces = pieces_,
                         .plan = plan,
@@ -397,7 +398,7 @@ class SplitTest : public StringSortTest {
   SortOptions chosen_;
   file::File input_;
   file::File output_;
-  std::vector<Piece> pieces_;
+  std::vector<files::Piece> pieces_;
   const SpillPlace place_{.directories = {path("temporaries")}};
   BlockArena arena_;
 };
@@ -406,7 +407,8 @@ TEST_F(SplitTest, ADamagedBlockIsToldAndNotTrusted) {
   Random random(seed_of_run());
   open(random_text(random, lines, {.keys = 1000, .least_bytes = 30}, 24 * MiB));
   Context context(chosen_);
-  auto sample = take_sample(context, chosen_.order(), pieces_, sample_places(24 * MiB));
+  auto sample =
+      files::take_sample(context, chosen_.order(), pieces_, files::sample_places(24 * MiB));
   ASSERT_TRUE(sample);
   const BucketPlan plan = plan_buckets(
       chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = sample->item_bytes});
@@ -437,13 +439,14 @@ TEST_F(SplitTest, ItemsThatGoRoundTheBucketsKeepTheirOrder) {
   chosen_.format = {.type = Type::record, .record_bytes = 64, .key_bytes = 3};
   chosen_.threads = 4;
   Context context(chosen_);
-  auto sample = take_sample(context, chosen_.order(), pieces_, sample_places(24 * MiB));
+  auto sample =
+      files::take_sample(context, chosen_.order(), pieces_, files::sample_places(24 * MiB));
   ASSERT_TRUE(sample);
   BucketPlan plan =
       plan_buckets(chosen_, 14 * MiB, {.bytes = pieces_.front().bytes, .item_bytes = 64});
   ASSERT_EQ(plan.split_threads, 4u);
   plan.buckets = 120;  // each key has one
-  plan.block_bytes = block_bytes_min;
+  plan.block_bytes = files::block_bytes_min;
   ASSERT_TRUE(arena_.open(150 * plan.block_bytes, plan.block_bytes));
   auto split = this->split(context, plan, std::move(*sample), false);
   ASSERT_TRUE(split) << split.error().message();

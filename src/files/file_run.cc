@@ -331,7 +331,7 @@ uint32_t streams_max(const record::Format& format, uint64_t memory_bytes) {
 bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t streams) {
   const uint64_t memory_bytes = memory_of_blocks(streams, options.memory_bytes);
   const PassShape shape = shape_of_pass(options.format, streams, memory_bytes);
-  stats_.block_bytes = shape.block_bytes;
+  block_bytes_ = shape.block_bytes;
   bowtie::RunOptions run{.memory_bytes = memory_bytes,
                          .block_bytes = shape.block_bytes,
                          .comeback_blocks = shape.comeback_blocks,
@@ -351,8 +351,6 @@ bowtie::RunOptions FileRun::run_options(const PassOptions& options, uint32_t str
 Status FileRun::note(const Result<bowtie::RunResult>& result,
                      const std::vector<bowtie::Input>& inputs) {
   if (!result) return std::unexpected(named(result.error(), inputs));
-  stats_.switches += result->switches();
-  moved_bytes_ += result->bytes_read + result->bytes_written;
   if (!result->output_bytes.empty()) output_bytes_ = result->output_bytes.front();
   return {};
 }
@@ -459,11 +457,9 @@ Result<std::unique_ptr<file::File>> FileRun::temporary() {
   return std::make_unique<file::File>(std::move(*file));
 }
 
-FilesStats FileRun::stats() const {
-  FilesStats stats = stats_;
+RunStats FileRun::stats() const {
+  RunStats stats = stats_;
   context_.fill(stats, temp_directories_);
-  if (stats.switches > 0)
-    stats.run_bytes = static_cast<double>(moved_bytes_) / static_cast<double>(stats.switches);
   return stats;
 }
 

@@ -109,15 +109,17 @@ class FileRun {
 
   // Fails when the run was cancelled.
   Status interrupted() { return context_.pulse(); }
-  FilesStats stats() const;
-  // The end of a run of one pass, or of none: its output gets its name. Stats are FilesStats with the output's bytes;
+  RunStats stats() const;
+  // Bytes of a block of the last pass.
+  size_t block_bytes() const { return block_bytes_; }
+  // The end of a run of one pass, or of none: its output gets its name. Stats are RunStats with the output's bytes;
   // what else they have stays as it is.
   template <class Stats>
   Status finish(file::File& output, Stats& stats) {
     if (auto status = interrupted(); !status) return status;
     if (auto size = output.size(); size) stats.bytes = *size;
     if (auto status = output.publish(); !status) return status;
-    static_cast<FilesStats&>(stats) = this->stats();
+    static_cast<RunStats&>(stats) = this->stats();
     stats.passes = inputs_.empty() ? 0 : 1;
     return {};
   }
@@ -150,9 +152,9 @@ class FileRun {
   uint64_t usable_bytes_ = 0;
   size_t turn_ = 0;
   bool told_ = false;
-  uint64_t moved_bytes_ = 0;
+  size_t block_bytes_ = 0;
   uint64_t output_bytes_ = 0;
-  FilesStats stats_;
+  RunStats stats_;
 };
 
 }  // namespace penstock::files

@@ -545,7 +545,7 @@ Result<GroupFilesStats> Group::go() {
   if (auto status = run_.interrupted(); !status) return std::unexpected(status.error());
   if (auto status = output_.publish(); !status) return std::unexpected(status.error());
   GroupFilesStats stats;
-  static_cast<FilesStats&>(stats) = run_.stats();
+  static_cast<RunStats&>(stats) = run_.stats();
   stats.passes = deepest_;
   stats.items = items_;
   stats.groups = groups_;

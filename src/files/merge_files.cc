@@ -67,7 +67,7 @@ Status Merge::plan() {
   if (options_.top) {
     // Where the first items lie is known when they have come.
     planned_.seconds = 0;
-    planned_.bytes_read = planned_.bytes_written = planned_.switches = 0;
+    planned_.bytes_read = planned_.bytes_written = planned_.seeks = 0;
     return {};
   }
   return check_space({.output = options_.output,
@@ -118,7 +118,7 @@ Status Merge::choose() {
   planned_.passes = static_cast<uint32_t>(plan_.passes.size());
   if (!known) return {};
   planned_.seconds = plan_.seconds;
-  planned_.switches = static_cast<uint64_t>(plan_.switches);
+  planned_.seeks = static_cast<uint64_t>(plan_.switches);
   for (const bowtie::Pass& pass : plan_.passes) {
     planned_.bytes_read += static_cast<uint64_t>(pass.read_bytes);
     planned_.bytes_written += static_cast<uint64_t>(pass.written_bytes);
@@ -175,7 +175,8 @@ Result<MergeFilesStats> merge_files(const MergeFilesOptions& options) {
   if (auto status = output->publish(); !status) return std::unexpected(status.error());
 
   MergeFilesStats stats;
-  static_cast<FilesStats&>(stats) = run.stats();
+  static_cast<RunStats&>(stats) = run.stats();
+  stats.block_bytes = run.block_bytes();
   stats.planned = merge.planned();
   stats.items = *items;
   stats.bytes = header_bytes + run.output_bytes();

@@ -10,10 +10,8 @@
 namespace penstock::files {
 
 struct MergeFilesOptions : FilesOptions {
-  bool descending = false;
-  bool unique = false;               // of items with equal keys only the first
-  std::optional<uint64_t> top = {};  // the first so many items of the output alone
-  record::ItemOrder order() const { return record::ItemOrder(format, descending); }
+  bool unique = false;               // keeps only the first of items with equal keys
+  std::optional<uint64_t> top = {};  // keeps only the first so many items of the output
 };
 
 using penstock::MergeFilesPlan;

@@ -15,12 +15,14 @@
 namespace penstock::files {
 
 using Progress = FilesProgress;
-using penstock::FilesStats;
+using penstock::RunStats;
 using penstock::Staircase;
 
 // With a sink, `output` is "-".
 struct FilesOptions : penstock::FilesOptions {
   record::Format format;
+  bool descending = false;  // the items' order is the reverse of the format's
+  record::ItemOrder order() const { return record::ItemOrder(format, descending); }
 };
 
 // The inputs by their numbers: those that are paths, and behind them the sources.
@@ -29,7 +31,7 @@ std::string input_name(const penstock::FilesOptions& options, size_t number);
 // It can be read again by its name.
 bool is_named_file(const penstock::FilesOptions& options, size_t number);
 Result<file::File> open_input(const penstock::FilesOptions& options, size_t number);
-// The same with that input alone.
+// The options with that input alone.
 FilesOptions with_input(FilesOptions options, size_t number);
 // The sink, or the output.
 Result<file::File> open_output(const penstock::FilesOptions& options,

@@ -78,13 +78,13 @@ std::optional<double> RunContext::seconds_left(uint64_t done_bytes) const {
   return (total - expected) * elapsed / expected;
 }
 
-template <class Stats>
-void RunContext::fill(Stats& stats, const std::vector<std::string>& temp_directories) const {
+void RunContext::fill(RunStats& stats, const std::vector<std::string>& temp_directories) const {
   const file::Traffic now = file::traffic();
   stats.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
   stats.bytes_read = now.bytes_read - traffic_before_.bytes_read;
   stats.bytes_written = now.bytes_written - traffic_before_.bytes_written;
+  stats.seeks = now.switches - traffic_before_.switches;
   stats.temp_memory_bytes = file::temporaries_in_memory(temp_directories, stats.temp_bytes);
   stats.memory_scope = memory_scope();
   stats.peak_bytes = peak_memory();
@@ -92,9 +92,6 @@ void RunContext::fill(Stats& stats, const std::vector<std::string>& temp_directo
   stats.budget_bytes = files_.memory_bytes;
   if (auto emulated = file::emulated()) stats.emulated = emulated->describe();
 }
-
-template void RunContext::fill(FilesStats&, const std::vector<std::string>&) const;
-template void RunContext::fill(SortStats&, const std::vector<std::string>&) const;
 
 void RunContext::fail(Error error) {
   MutexLock lock(mutex_);

@@ -44,10 +44,9 @@ class RunContext {
   bool failed() const { return failed_.load(std::memory_order_acquire); }  // pairs with fail()
   Error error() EXCLUDES_LOCK(mutex_);
 
-  // Fills the figures that FilesStats and SortStats have in common, from when this was made: seconds,
-  // traffic and memory. REQUIRES: a thread of the run calls it, and stats.temp_bytes is set.
-  template <class Stats>
-  void fill(Stats& stats, const std::vector<std::string>& temp_directories) const;
+  // Fills the figures of all runs, from when this was made: seconds, traffic and memory.
+  // REQUIRES: a thread of the run calls it, and stats.temp_bytes is set.
+  void fill(RunStats& stats, const std::vector<std::string>& temp_directories) const;
 
  private:
   void report() EXCLUDES_LOCK(mutex_);

@@ -75,12 +75,12 @@ TEST(Page, SortsShowPredictionMeasurementAndStairs) {
   sort.rows.push_back({"Time", SortRun::Unit::seconds, 10.0, 12.0});
   sort.rows.push_back({"Seeks", SortRun::Unit::count, std::nullopt, 12345.0});
   sort.phases.push_back({"merge", {.seconds = 2.0}, {.seconds = 3.0, .seeks = 77.0}});
-  sort.occupancy.staircases.push_back({.title = "outputs",
-                                       .streams = 3,
-                                       .steps = 9,
-                                       .measured_bytes = {300, 200, 100},
-                                       .predicted_bytes = {310, 205, 100}});
-  sort.occupancy.staircases.push_back({.title = "nothing"});
+  sort.staircases.push_back({.title = "outputs",
+                             .streams = 3,
+                             .steps = 9,
+                             .measured_bytes = {300, 200, 100},
+                             .predicted_bytes = {310, 205, 100}});
+  sort.staircases.push_back({.title = "nothing"});
   const std::string page = make_page({}, std::array{sort}, {.version = "1"});
   EXPECT_NE(page.find("sort&lt;1&gt;.json"), page.npos);
   EXPECT_NE(page.find("<td class=\"n\">1.20</td>"), page.npos);
@@ -152,10 +152,10 @@ SortRun large_sort(int number) {
   }
   all.buckets_seen = 1200;
   for (int k = 0; k < 16; ++k) {
-    all.staircases.push_back({.title = "stairs",
-                              .streams = 1200,
-                              .measured_bytes = std::vector<double>(1200, 5),
-                              .predicted_bytes = std::vector<double>(600, 5)});
+    sort.staircases.push_back({.title = "stairs",
+                               .streams = 1200,
+                               .measured_bytes = std::vector<double>(1200, 5),
+                               .predicted_bytes = std::vector<double>(600, 5)});
   }
   return sort;
 }
@@ -205,7 +205,7 @@ TEST(Thinned, KeepsWhatIsThere) {
       EXPECT_GE(static_cast<double>(bytes.size()) * thin.bin_s, 1.2 - 1e-9);
       for (const double held : bytes) EXPECT_DOUBLE_EQ(held, 900);
     }
-    const external::Staircase& stairs = thin.staircases[0];
+    const external::Staircase stairs = thinned(large_sort(0).staircases, points)[0];
     EXPECT_LE(stairs.measured_bytes.size(), points);
     EXPECT_EQ(stairs.predicted_bytes.size(), (stairs.measured_bytes.size() + 1) / 2);
     EXPECT_EQ(stairs.streams, 1200u);
@@ -219,7 +219,7 @@ TEST(Page, NumbersThatCannotBeDrawnLeaveThePictureOut) {
   SortRun sort{.name = "sorted"};
   sort.occupancy.buckets.push_back({~uint64_t{0} / 4, ~uint64_t{0} / 4, 0, 0, 0, 0, 0});
   sort.occupancy.stage_bytes[0] = {0, 0};
-  sort.occupancy.staircases.push_back({.title = "none", .measured_bytes = {0, 0}});
+  sort.staircases.push_back({.title = "none", .measured_bytes = {0, 0}});
   const std::string page = make_page({}, std::array{sort}, {.version = "1"});
   EXPECT_EQ(page.find("nan"), page.npos);
   EXPECT_EQ(page.find("inf"), page.npos);

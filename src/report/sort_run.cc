@@ -58,14 +58,21 @@ external::Occupancy thinned(const external::Occupancy& occupancy, size_t points_
   const size_t bucket_stride = stride_of(occupancy.buckets.size(), points_max);
   for (size_t i = 0; i < occupancy.buckets.size(); i += bucket_stride)
     thin.buckets.push_back(occupancy.buckets[i]);
-  for (const external::Staircase& stairs : occupancy.staircases) {
+  return thin;
+}
+
+std::vector<external::Staircase> thinned(const std::vector<external::Staircase>& staircases,
+                                         size_t points_max) {
+  std::vector<external::Staircase> thin;
+  if (points_max == 0) return thin;
+  for (const external::Staircase& stairs : staircases) {
     const size_t points = std::max(stairs.measured_bytes.size(), stairs.predicted_bytes.size());
     const size_t stride = stride_of(points, points_max);
-    thin.staircases.push_back({.title = stairs.title,
-                               .streams = std::max<uint64_t>(stairs.streams, points),
-                               .steps = stairs.steps,
-                               .measured_bytes = means_of(stairs.measured_bytes, stride),
-                               .predicted_bytes = means_of(stairs.predicted_bytes, stride)});
+    thin.push_back({.title = stairs.title,
+                    .streams = std::max<uint64_t>(stairs.streams, points),
+                    .steps = stairs.steps,
+                    .measured_bytes = means_of(stairs.measured_bytes, stride),
+                    .predicted_bytes = means_of(stairs.predicted_bytes, stride)});
   }
   return thin;
 }

@@ -41,6 +41,7 @@ struct SortRun {
   std::vector<Row> rows;
   std::vector<Phase> phases;
   external::Occupancy occupancy;
+  std::vector<external::Staircase> staircases;
 };
 
 // "12.3 s", "1.50 GiB", "1,234"; "-" of nothing.
@@ -50,9 +51,12 @@ std::string value_text(SortRun::Unit unit, std::optional<double> value);
 inline constexpr const char* bucket_stage_names[external::bucket_stages] = {
     "being read", "waiting for a sorter", "being sorted", "being written"};
 
-// The same picture of at most so many buckets, bins of time and points of a staircase: every second
-// bucket, third, ...; of the others means of as many neighbours. 0: no picture.
+// The same picture of at most so many buckets and bins of time: every second bucket, third, ...; of the bins means of
+// as many neighbours. 0: no picture.
 external::Occupancy thinned(const external::Occupancy& occupancy, size_t points_max);
+// Staircases of at most so many points, which are means of as many neighbours. 0: none.
+std::vector<external::Staircase> thinned(const std::vector<external::Staircase>& staircases,
+                                         size_t points_max);
 
 // What share of the memory's use each stage had; all 0 where nothing was recorded.
 std::array<double, external::bucket_stages> stage_shares(const external::Occupancy& occupancy);

@@ -395,9 +395,9 @@ void add_staircase(Writer& page, const Staircase& stairs) {
   page.raw("</figure>\n");
 }
 
-void add_staircases(Writer& page, const Occupancy& occupancy) {
+void add_staircases(Writer& page, const std::vector<Staircase>& staircases) {
   bool any = false;
-  for (const Staircase& stairs : occupancy.staircases)
+  for (const Staircase& stairs : staircases)
     any |= !stairs.measured_bytes.empty() || !stairs.predicted_bytes.empty();
   if (!any) return;
   page.raw(
@@ -405,7 +405,7 @@ void add_staircases(Writer& page, const Occupancy& occupancy) {
       "hold. "
       "The steps are what makes runs long: the fullest is emptied, and the others have moved up by "
       "one when it is full again.</p>\n");
-  for (const Staircase& stairs : occupancy.staircases) add_staircase(page, stairs);
+  for (const Staircase& stairs : staircases) add_staircase(page, stairs);
   page.raw("</section>\n");
 }
 
@@ -460,9 +460,9 @@ void add_phases(Writer& page, const SortRun& sort) {
   page.raw("</tbody></table></div></section>\n");
 }
 
-bool has_pictures(const Occupancy& occupancy) {
-  return !occupancy.stage_bytes[0].empty() || !occupancy.buckets.empty() ||
-         !occupancy.staircases.empty();
+bool has_pictures(const SortRun& sort) {
+  return !sort.occupancy.stage_bytes[0].empty() || !sort.occupancy.buckets.empty() ||
+         !sort.staircases.empty();
 }
 
 // With pictures of so many points.
@@ -481,8 +481,8 @@ void add_sort(Writer& page, const SortRun& sort, bool alone, size_t points) {
   add_timeline(page, sort, occupancy);
   add_memory(page, occupancy);
   add_buckets(page, occupancy);
-  add_staircases(page, occupancy);
-  if (points == 0 && has_pictures(sort.occupancy))
+  add_staircases(page, thinned(sort.staircases, points));
+  if (points == 0 && has_pictures(sort))
     page.raw("<p class=\"part\">There is no room for its pictures on this page.</p>\n");
   add_phases(page, sort);
   add_rows(page, sort);

@@ -162,9 +162,10 @@ void add_buckets(Text& text, const Occupancy& occupancy, const TerminalOptions& 
   }
 }
 
-void add_staircases(Text& text, const Occupancy& occupancy, const TerminalOptions& options) {
+void add_staircases(Text& text, const std::vector<external::Staircase>& staircases,
+                    const TerminalOptions& options) {
   bool any = false;
-  for (const external::Staircase& stairs : occupancy.staircases) {
+  for (const external::Staircase& stairs : staircases) {
     double most = 0;
     for (const std::vector<double>* bytes : {&stairs.measured_bytes, &stairs.predicted_bytes}) {
       for (const double each : *bytes) most = std::max(most, each);
@@ -205,7 +206,7 @@ std::string terminal_report(const SortRun& sort, const TerminalOptions& wanted) 
   add_phases(text, sort, options);
   add_memory(text, sort.occupancy, options);
   add_buckets(text, sort.occupancy, options);
-  add_staircases(text, sort.occupancy, options);
+  add_staircases(text, sort.staircases, options);
   return text.take();
 }
 

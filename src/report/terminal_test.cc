@@ -79,9 +79,9 @@ TEST(TerminalReport, OfASortHasStraightColumns) {
     sort.phases.push_back({what, {}, {.seeks = 7.0, .run_bytes = 8.0}});
   sort.occupancy = {.start_s = 0, .bin_s = 1, .memory_bytes = 100};
   for (auto& bytes : sort.occupancy.stage_bytes) bytes.assign(500, 25);
-  sort.occupancy.staircases.push_back({.title = name + name,
-                                       .measured_bytes = std::vector<double>(400, 3000),
-                                       .predicted_bytes = std::vector<double>(20, 1022 * 1024)});
+  sort.staircases.push_back({.title = name + name,
+                             .measured_bytes = std::vector<double>(400, 3000),
+                             .predicted_bytes = std::vector<double>(20, 1022 * 1024)});
   for (const bool unicode : {false, true}) {
     for (const size_t width : {80u, 132u}) {
       const std::string text = terminal_report(sort, {.width = width, .unicode = unicode});
@@ -134,11 +134,11 @@ TEST(TerminalReport, OfASortShowsItsMemoryAndItsBuckets) {
   sort.occupancy.buckets.push_back({0, 50, 0, 1, 1, 2, 3});
   sort.occupancy.buckets.push_back({50, 50, 1, 2, 2.5, 2.9, 3});
   sort.occupancy.buckets_seen = 2;
-  sort.occupancy.staircases.push_back({.title = "outputs",
-                                       .streams = 2,
-                                       .steps = 3,
-                                       .measured_bytes = {3000, 1000},
-                                       .predicted_bytes = {2900, 1100}});
+  sort.staircases.push_back({.title = "outputs",
+                             .streams = 2,
+                             .steps = 3,
+                             .measured_bytes = {3000, 1000},
+                             .predicted_bytes = {2900, 1100}});
   sort.seconds = 30;
   sort.predicted_s = 3;
   sort.device_source = "a look\x1b[2J";

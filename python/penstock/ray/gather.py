@@ -178,9 +178,9 @@ def _operation(job: Job, files: _penstock.FilesOptions) -> dict[str, Any]:
 def group_options(aggregates: dict[str, Any]) -> _penstock.GroupFilesOptions:
     options = _penstock.GroupFilesOptions()
     for name in ("count", "sum", "min", "max", "distinct"):
-        setattr(options.aggregates, name, aggregates.get(name, False))
+        setattr(options, name, aggregates.get(name, False))
     if aggregates.get("field"):
-        options.aggregates.set_value(*aggregates["field"])
+        options.set_value(*aggregates["field"])
     options.columns = aggregates.get("columns", [])
     options.sorted = aggregates.get("sorted", False)
     return options

@@ -131,9 +131,6 @@ class Job:
         return job
 
 
-WORDS = ("name", "record_bytes", "dtype", "keys", "letters", "separator", "csv", "header_lines", "zero_terminated", "random_seed",
-         "descending")
-
-
 def words_of(items: _penstock.ItemFormat) -> dict[str, Any]:
-    return {name: getattr(items, name) for name in WORDS}
+    """The words of an ItemFormat by their names in the table of options."""
+    return {row["name"]: getattr(items, row["name"]) for row in _penstock.options() if row["owner"] == "ItemFormat"}

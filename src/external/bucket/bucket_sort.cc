@@ -194,7 +194,7 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   const bool recorded_below = above.resume == nullptr || level.resume != nullptr;
 
   file::File inflated;
-  std::vector<Piece> pieces;
+  std::vector<files::Piece> pieces;
   const bool is_plain = bucket.stored_blocks.empty();
   if (is_plain) {
     const size_t extent_bytes = extent_bytes_for(memory_bytes_, spills.block_bytes());
@@ -211,8 +211,8 @@ Result<Stored> BucketSort::sort_again(SplitBucket& bucket, SpillSet& spills, con
   }
   bucket.spilled = {};
   spills.wait_until_free();  // the split may need the room of all that was released
-  auto sample = take_sample(context_, order_of_encoded(context_.options), pieces,
-                            sample_places(bucket.bytes));
+  auto sample = files::take_sample(context_, order_of_encoded(context_.options), pieces,
+                                   files::sample_places(bucket.bytes));
   if (!sample) return std::unexpected(sample.error());
   auto parts = split(
       {.pieces = pieces, .bytes = bucket.bytes, .sample = std::move(*sample), .keys = bucket.keys},

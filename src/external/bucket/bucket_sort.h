@@ -28,10 +28,10 @@ struct BucketSortStats {
 
 // What is sorted.
 struct SortedInput {
-  const std::vector<Piece>& pieces;
+  const std::vector<files::Piece>& pieces;
   uint64_t bytes = 0;           // expected
   bool known = true;            // for certain
-  Sample sample = {};           // says how long items are, too
+  files::Sample sample = {};    // says how long items are, too
   scatter::KeyRange keys = {};  // what all keys lie within, of numbers
 };
 

@@ -61,7 +61,7 @@ constexpr uint32_t splits_max = 6;
 // Where a bucket is distributed again, also where each piece of it lies; a reader has a copy.
 constexpr uint64_t extent_list_bytes = 2 * sizeof(stream::Extent);
 // What lists leave at least of any memory.
-constexpr uint64_t beside_lists_bytes_min = planned_bytes_min / 2;
+constexpr uint64_t beside_lists_bytes_min = files::planned_bytes_min / 2;
 // A pipe whose length nobody knows may hold so many times the memory, or as much as has lists in an
 // eighth of it; then they are longer than planned, and the sort ends.
 constexpr uint64_t pipe_listed_multiple = 2048;
@@ -101,7 +101,7 @@ uint64_t sorter_bytes(const Needs& needs, uint64_t region_bytes, unsigned thread
                                : format.lines() ? 2
                                                 : RowHead::bytes;
   return sort_pairs_extra_bytes(format, region_bytes / (least_bytes + pair_bytes), threads) +
-         block_within(needs.memory_bytes / 64);
+         files::block_within(needs.memory_bytes / 64);
 }
 
 // What the second phase takes beside the arena, with buckets that take so much of it.
@@ -156,7 +156,8 @@ void set_split_threads(BucketPlan& plan, const Needs& needs) {
 // What the two phases leave for the arena.
 uint64_t arena_bytes_for(const BucketPlan& plan, const Needs& needs, uint64_t region_bytes) {
   const uint64_t reader_bytes = (plan.read_blocks + 1) * plan.read_block_bytes;
-  const uint64_t requests_bytes = needs.memory_bytes / block_bytes_min * sizeof(file::Request);
+  const uint64_t requests_bytes =
+      needs.memory_bytes / files::block_bytes_min * sizeof(file::Request);
   const uint64_t taken =
       fixed_bytes + requests_bytes +
       std::max(reader_bytes + plan.split_bytes, sorters_bytes(plan, needs, region_bytes));
@@ -186,14 +187,15 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
   set_sorters(plan, std::min(threads, plan.buckets), threads);
   const uint64_t room_bytes = arena_bytes_for(
       plan, needs, std::min(region_bytes_expected(plan, needs), needs.sorted_bytes));
-  plan.block_bytes = block_within(needs.sorted_bytes / 32 / plan.buckets);
+  plan.block_bytes = files::block_within(needs.sorted_bytes / 32 / plan.buckets);
   const uint64_t blocks = needs.sorted_bytes / plan.block_bytes + 2 * plan.buckets + 2;
   plan.arena_bytes = plan.region_bytes_max = blocks * plan.block_bytes;
   if (plan.arena_bytes > room_bytes) return false;
   plan.fits = true;
   plan.held_bytes = plan.kept_bytes = needs.input.bytes;
   // A block is cleared as a whole, however little is read into it.
-  const size_t enough_bytes = block_within(std::bit_ceil(std::max<uint64_t>(needs.input.bytes, 1)));
+  const size_t enough_bytes =
+      files::block_within(std::bit_ceil(std::max<uint64_t>(needs.input.bytes, 1)));
   if (enough_bytes < plan.read_block_bytes) {
     plan.read_block_bytes = enough_bytes;
     if (!needs.numeric()) plan.item_bytes_max = enough_bytes;
@@ -208,10 +210,10 @@ bool plan_to_keep(BucketPlan& plan, const Needs& needs) {
 
 void plan_to_spill(BucketPlan& plan, const Needs& needs) {
   const unsigned threads = needs.options.threads;
-  set_sorters(
-      plan,
-      std::clamp<uint64_t>(needs.memory_bytes / (2 * usable_bytes_min), 1, std::max(threads, 1u)),
-      threads);
+  set_sorters(plan,
+              std::clamp<uint64_t>(needs.memory_bytes / (2 * files::usable_bytes_min), 1,
+                                   std::max(threads, 1u)),
+              threads);
   const uint64_t about_bytes = needs.memory_bytes - needs.memory_bytes / 8;
   const uint64_t share_bytes = std::max<uint64_t>(about_bytes / (plan.sorters + 3), 1);
   const auto most = static_cast<uint32_t>(std::clamp<uint64_t>(
@@ -233,8 +235,9 @@ void plan_to_spill(BucketPlan& plan, const Needs& needs) {
     plan.arena_bytes = arena_bytes_for(plan, needs, largest_bytes);
   }
   const bool much = needs.sorted_bytes > 4 * plan.arena_bytes;
-  plan.block_bytes = std::max(block_within(plan.arena_bytes / (much ? 4 : 16) / plan.buckets),
-                              needs.block_bytes_least);
+  plan.block_bytes =
+      std::max(files::block_within(plan.arena_bytes / (much ? 4 : 16) / plan.buckets),
+               needs.block_bytes_least);
   plan.sorters_bytes = sorters_bytes(plan, needs, largest_bytes);
   plan.arena_bytes = round_down(plan.arena_bytes, plan.block_bytes);
   const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
@@ -270,7 +273,7 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
   Needs needs{options, input, memory_bytes, block_bytes_least};
   if (needs.numeric()) {
     needs.sorted_bytes = input.bytes;
-    plan.read_block_bytes = block_within(memory_bytes / 64);
+    plan.read_block_bytes = files::block_within(memory_bytes / 64);
     plan.item_bytes_max = options.format.record_bytes;
     plan.output_block_bytes = input.in_order ? plan.read_block_bytes : JobRequests::bytes_max;
     plan.output_blocks = input.in_order ? 8 : 0;
@@ -280,9 +283,9 @@ BucketPlan plan_within(const SortOptions& options, uint64_t memory_bytes, const 
     needs.sorted_bytes = static_cast<uint64_t>(static_cast<double>(input.bytes) *
                                                (1 + error * (needs.region_share - 1)));
     // How long an item may be does not depend on what a sample has left of the least memory.
-    plan.read_block_bytes = block_within(std::max(memory_bytes, item_memory_bytes_min) / 64);
+    plan.read_block_bytes = files::block_within(std::max(memory_bytes, item_memory_bytes_min) / 64);
     plan.item_bytes_max = plan.read_block_bytes;
-    plan.output_block_bytes = std::min<size_t>(block_within(memory_bytes / 128), 1 * MiB);
+    plan.output_block_bytes = std::min<size_t>(files::block_within(memory_bytes / 128), 1 * MiB);
     plan.output_blocks = 4;
   }
   plan.region_share = needs.region_share;
@@ -297,7 +300,7 @@ uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
   uint64_t bytes = (ceil_div(input_bytes, plan.block_bytes) + plan.buckets) * list_bytes_per_block;
   if (plan.splits > 1) {
     const size_t extent_bytes =
-        std::min(plan.block_bytes, std::max(plan.read_block_bytes / 2, block_bytes_min));
+        std::min(plan.block_bytes, std::max(plan.read_block_bytes / 2, files::block_bytes_min));
     bytes += ceil_div(largest_bucket_bytes(plan, input_bytes), extent_bytes) * extent_list_bytes;
   }
   return bytes;
@@ -306,7 +309,8 @@ uint64_t lists_bytes_of(const BucketPlan& plan, uint64_t input_bytes) {
 // Of two plans for the same, with other blocks.
 bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_bytes) {
   if (plan.splits > splits_max) return false;
-  if (plan.block_bytes > block_bytes_min && plan.buckets < large_block_buckets_min) return false;
+  if (plan.block_bytes > files::block_bytes_min && plan.buckets < large_block_buckets_min)
+    return false;
   if (!than.holds) return true;
   if (plan.splits != than.splits) return plan.splits < than.splits;
   return than.lists_bytes > memory_bytes / lists_divisor && plan.lists_bytes < than.lists_bytes;
@@ -316,10 +320,10 @@ bool is_better(const BucketPlan& plan, const BucketPlan& than, uint64_t memory_b
 // more of them to know of, so that it is planned until both agree. `listed_bytes`: of the input.
 BucketPlan plan_beside_lists(const SortOptions& options, uint64_t memory_bytes,
                              const BucketInput& input, uint64_t listed_bytes) {
-  BucketPlan best = plan_within(options, memory_bytes, input, block_bytes_min);
+  BucketPlan best = plan_within(options, memory_bytes, input, files::block_bytes_min);
   if (best.fits) return best;
   best.holds = false;
-  for (size_t least = block_bytes_min; least <= block_bytes_max; least *= 2) {
+  for (size_t least = files::block_bytes_min; least <= files::block_bytes_max; least *= 2) {
     for (uint64_t lists_bytes = 0; lists_bytes + beside_lists_bytes_min <= memory_bytes;) {
       BucketPlan plan = plan_within(options, memory_bytes - lists_bytes, input, least);
       const uint64_t needed_bytes = lists_bytes_of(plan, listed_bytes);
@@ -386,7 +390,7 @@ uint64_t region_bytes_of(const record::Format& format, uint64_t bytes, uint64_t 
 
 // Half of what a plan with all of the memory would read in: it will have less.
 size_t extent_bytes_for(uint64_t memory_bytes, size_t block_bytes) {
-  return std::min(block_bytes, block_within(memory_bytes / 128));
+  return std::min(block_bytes, files::block_within(memory_bytes / 128));
 }
 
 uint64_t memory_beside_extents(uint64_t memory_bytes, uint64_t bucket_bytes, size_t block_bytes) {

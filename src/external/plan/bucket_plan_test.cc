@@ -26,7 +26,7 @@ class Plans : public testing::Test {
     ASSERT_GE(plan.buckets, 1u);
     ASSERT_GE(plan.sorters, 1u);
     ASSERT_LT(plan.arena_bytes, memory);
-    ASSERT_GE(plan.block_bytes, block_bytes_min);
+    ASSERT_GE(plan.block_bytes, files::block_bytes_min);
     ASSERT_LE(plan.region_bytes_max, plan.arena_bytes);
     const uint64_t blocks = plan.arena_bytes / plan.block_bytes;
     // The lists have what they need, by a count that is not the plan's; and all has room together.
@@ -49,16 +49,16 @@ class Plans : public testing::Test {
   // Of all that a plan may be made of. Plans do not hold for input that is some thousand times as
   // large as the memory (hundred times where that is little); there is a memory with which they do.
   static void assert_all_hold(const SortOptions& options, BucketInput input) {
-    for (uint64_t memory = planned_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
+    for (uint64_t memory = files::planned_bytes_min; memory <= 64 * GiB; memory += memory / 5) {
       for (input.bytes = 16; input.bytes <= 64 * TiB; input.bytes *= 3) {
         SCOPED_TRACE(std::to_string(memory) + " for " + std::to_string(input.bytes));
         const BucketPlan plan = plan_buckets(options, memory, input);
         if (plan.holds) {
           ASSERT_NO_FATAL_FAILURE(assert_holds(plan, memory, input.bytes));
-          if (!options.format.numeric() || plan.fits || memory < usable_bytes_min) continue;
+          if (!options.format.numeric() || plan.fits || memory < files::usable_bytes_min) continue;
           ASSERT_GE(plan.region_bytes_max, MiB);
         } else {
-          ASSERT_GT(input.bytes / memory, memory < usable_bytes_min ? 256u : 1024u);
+          ASSERT_GT(input.bytes / memory, memory < files::usable_bytes_min ? 256u : 1024u);
           ASSERT_TRUE(plan_buckets(options, 64 * GiB, input).holds);
         }
       }
@@ -118,7 +118,7 @@ TEST(BucketPlan, ChoosesBlocksWhoseListsFit) {
   const SortOptions options = options_for(record::Type::u64, 2);
   const BucketPlan some = plan_buckets(options, 20 * MiB, {.bytes = 64 * GiB});
   ASSERT_TRUE(some.holds);
-  EXPECT_GT(some.block_bytes, block_bytes_min);
+  EXPECT_GT(some.block_bytes, files::block_bytes_min);
   EXPECT_FALSE(plan_buckets(options, 20 * MiB, {.bytes = 8 * TiB}).holds);
   const BucketPlan much = plan_buckets(options, 900 * MiB, {.bytes = 7 * TiB});
   ASSERT_TRUE(much.holds);
@@ -132,7 +132,7 @@ TEST(BucketPlan, AllLevelsHaveRoomForTheirLists) {
     uint64_t left = memory;
     for (const BucketPlan& level : plan_levels(options, memory, {.bytes = 1000 * memory})) {
       EXPECT_TRUE(level.holds) << memory;
-      EXPECT_GE(left, planned_bytes_min);
+      EXPECT_GE(left, files::planned_bytes_min);
       EXPECT_LE(level.lists_bytes + level.arena_bytes, left);
       left -= level.lists_bytes;
     }
@@ -144,10 +144,10 @@ TEST(BucketPlan, AllLevelsHaveRoomForTheirLists) {
 TEST(BucketPlan, APipeIsSortedWithinAnyMemory) {
   for (unsigned threads : {1u, 2u, 8u}) {
     const SortOptions options = options_for(record::Type::u64, threads);
-    for (uint64_t memory = planned_bytes_min; memory <= GiB; memory += memory / 32) {
+    for (uint64_t memory = files::planned_bytes_min; memory <= GiB; memory += memory / 32) {
       const auto levels = plan_levels(options, memory, {.bytes = 4 * memory, .known = false});
       EXPECT_TRUE(levels.back().holds) << memory << ", " << threads;
-      EXPECT_GE(listed_blocks_max(levels.front()), 8 * memory / block_bytes_max);
+      EXPECT_GE(listed_blocks_max(levels.front()), 8 * memory / files::block_bytes_max);
     }
   }
 }
@@ -164,7 +164,7 @@ TEST(BucketPlan, SortsTheBucketsOfMuchInputAsTheyAre) {
 // Texts always. Numbers from four threads on, where the tables of all are little beside the memory, and a
 // window that comes to the end of every block finds another one for each.
 TEST(BucketPlan, SeveralThreadsDistributeWhereThatPays) {
-  for (uint64_t memory = planned_bytes_min; memory <= 4 * GiB; memory *= 2) {
+  for (uint64_t memory = files::planned_bytes_min; memory <= 4 * GiB; memory *= 2) {
     SortOptions lines;
     lines.format = {record::Type::lines, 1};
     lines.threads = 6;

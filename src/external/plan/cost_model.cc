@@ -110,15 +110,16 @@ struct Trial {
   double sort_seconds = 0;
 };
 
-std::optional<Trial> try_sort(const SortOptions& options, const Piece& piece, uint64_t bytes,
+std::optional<Trial> try_sort(const SortOptions& options, const files::Piece& piece, uint64_t bytes,
                               uint64_t memory_bytes, const std::string& directory) {
   if (options.format.fixed()) bytes -= bytes % options.format.record_bytes;
   SortOptions quiet = options;
   quiet.progress = {};
   quiet.notice = {};
   Context context(quiet);
-  const std::vector<Piece> pieces = {{.file = piece.file, .offset = piece.offset, .bytes = bytes}};
-  auto sample = take_sample(context, quiet.order(), pieces, trial_places);
+  const std::vector<files::Piece> pieces = {
+      {.file = piece.file, .offset = piece.offset, .bytes = bytes}};
+  auto sample = files::take_sample(context, quiet.order(), pieces, trial_places);
   if (!sample) return {};
   auto output = file::File::create_temporary(directory);
   if (!output) return {};
@@ -182,7 +183,7 @@ ItemRates usual_rates(const record::Format& format, double item_bytes) {
 // piece is a file that can be read twice, or what was cut out of one cannot be sorted.
 std::optional<ItemRates> try_items(const SortOptions& options, const SortInput& input,
                                    const std::string& directory) {
-  const auto piece = std::ranges::find_if(input.pieces, [](const Piece& one) {
+  const auto piece = std::ranges::find_if(input.pieces, [](const files::Piece& one) {
     return one.file != nullptr && !one.in_order && one.bytes >= trial_bytes_min;
   });
   if (piece == input.pieces.end()) return {};

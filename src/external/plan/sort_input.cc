@@ -38,8 +38,8 @@ Status keep_header(const record::Format& format, SortInput& input, const std::st
     if (!taken && taken.error().subject.empty()) taken.error().subject = file.path();
     return taken;
   }
-  auto same = check_same_header(format, header, file.path(), input.header,
-                                input.files[*input.header_number]->path());
+  auto same = files::check_same_header(format, header, file.path(), input.header,
+                                       input.files[*input.header_number]->path());
   if (!same || number > *input.header_number) return same;
   input.header = header;
   input.header_number = number;
@@ -75,8 +75,9 @@ class Look {
  private:
   Status check_usable_memory(uint64_t least_bytes) const;
   Status look_at_what_comes_in_order();
-  Result<bool> look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max);
-  void add_sample(Sample sample);
+  Result<bool> look_at(files::Piece& piece, size_t block_bytes, uint32_t blocks,
+                       uint64_t bytes_max);
+  void add_sample(files::Sample sample);
   Status sample_files();
   Status count_memory_again();
 
@@ -87,8 +88,8 @@ class Look {
 };
 
 Status Look::at_all() {
-  input_.usable_bytes = usable_memory(options_.memory_bytes);
-  if (auto status = check_usable_memory(usable_bytes_min); !status) return status;
+  input_.usable_bytes = files::usable_memory(options_.memory_bytes);
+  if (auto status = check_usable_memory(files::usable_bytes_min); !status) return status;
   if (auto status = look_at_what_comes_in_order(); !status) return status;
   return at_files();
 }
@@ -103,11 +104,13 @@ Status Look::at_files() {
 
 Status Look::check_usable_memory(uint64_t least_bytes) const {
   if (input_.usable_bytes >= least_bytes) return {};
-  return failure(ErrorCode::out_of_memory,
-                 "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB, of which " +
-                     (memory_scope() == MemoryScope::call ? "the call" : "the program itself") +
-                     " takes " + std::to_string(taken_memory() / MiB),
-                 "-S", "at least " + std::to_string(budget_for(usable_bytes_min) / MiB + 1) + "M");
+  return failure(
+      ErrorCode::out_of_memory,
+      "sort within " + std::to_string(options_.memory_bytes / MiB) + " MiB, of which " +
+          (files::memory_scope() == MemoryScope::call ? "the call" : "the program itself") +
+          " takes " + std::to_string(files::taken_memory() / MiB),
+      "-S",
+      "at least " + std::to_string(files::budget_for(files::usable_bytes_min) / MiB + 1) + "M");
 }
 
 // What comes in order is read as far as a quarter of the memory goes before anything is decided; the
@@ -116,7 +119,8 @@ Status Look::check_usable_memory(uint64_t least_bytes) const {
 // Inputs behind them are opened when their turn comes: each costs a thread, a decoder and addresses. So
 // are those behind one that goes on: their writer may be the same, and wait until that is read.
 Status Look::look_at_what_comes_in_order() {
-  auto in_order = static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &Piece::in_order));
+  auto in_order =
+      static_cast<uint32_t>(std::ranges::count(input_.pieces, true, &files::Piece::in_order));
   if (in_order == 0) return {};
   const size_t block_bytes =
       std::clamp<size_t>(std::bit_floor(input_.usable_bytes / 128), 64 * KiB, MiB);
@@ -125,7 +129,7 @@ Status Look::look_at_what_comes_in_order() {
   uint32_t looked_at = 0;
   bool all_ended = true;
   for (auto at = input_.pieces.begin(); at != input_.pieces.end();) {
-    Piece& piece = *at++;
+    files::Piece& piece = *at++;
     if (!piece.in_order || !all_ended || looked_at == looks) continue;
     const uint32_t share = std::max(1u, blocks_left / (looks - looked_at));
     auto ended = look_at(piece, block_bytes, share, bowtie::stream_address_bytes() / looks);
@@ -141,7 +145,7 @@ Status Look::look_at_what_comes_in_order() {
     blocks_left -= std::min(blocks_left, held_blocks);
   }
   input_.known = all_ended && looked_at == in_order;
-  for (Piece& piece : input_.pieces) {
+  for (files::Piece& piece : input_.pieces) {
     if (!piece.has_header || !input_.header_number) continue;
     piece.header = input_.header;
     piece.header_file = input_.files[*input_.header_number]->path();
@@ -152,10 +156,11 @@ Status Look::look_at_what_comes_in_order() {
 }
 
 // The first blocks of a piece, or all of it: true.
-Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, uint64_t bytes_max) {
+Result<bool> Look::look_at(files::Piece& piece, size_t block_bytes, uint32_t blocks,
+                           uint64_t bytes_max) {
   constexpr uint32_t read_ahead_blocks = 4;
-  auto reader = PieceReader::open_in_order(*piece.file, options_, block_bytes, read_ahead_blocks,
-                                           blocks, bytes_max);
+  auto reader = files::PieceReader::open_in_order(*piece.file, options_, block_bytes,
+                                                  read_ahead_blocks, blocks, bytes_max);
   if (!reader) return std::unexpected(reader.error());
   piece.reader = *reader;
   size_t head_bytes = 0;
@@ -186,7 +191,8 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
     if (const auto bytes = record::head_bytes(*first, data, ended))
       keep_first_row(input_, data.substr(0, bytes->value_or(data.size())), *piece.file);
   }
-  add_sample(sample_memory(options_.order(), begin, piece.bytes, sample_places(piece.bytes)));
+  add_sample(files::sample_memory(options_.order(), begin, piece.bytes,
+                                  files::sample_places(piece.bytes)));
   input_.bytes += piece.bytes;
   const uint64_t held_bytes = round_up(piece.bytes, block_bytes);
   const uint64_t ahead_bytes = ended ? block_bytes : (read_ahead_blocks + 2) * block_bytes;
@@ -201,8 +207,8 @@ Result<bool> Look::look_at(Piece& piece, size_t block_bytes, uint32_t blocks, ui
   return ended;
 }
 
-void Look::add_sample(Sample sample) {
-  Sample& all = input_.sample;
+void Look::add_sample(files::Sample sample) {
+  files::Sample& all = input_.sample;
   sample.numbers.insert(sample.numbers.end(), all.numbers.begin(), all.numbers.end());
   sample.strings.insert(sample.strings.end(), all.strings.begin(), all.strings.end());
   if (all.item_bytes > 0) {
@@ -214,14 +220,14 @@ void Look::add_sample(Sample sample) {
 
 // What comes in order has been sampled already, where it was looked at.
 Status Look::sample_files() {
-  std::vector<Piece> files;
-  for (const Piece& piece : input_.pieces) {
+  std::vector<files::Piece> files;
+  for (const files::Piece& piece : input_.pieces) {
     if (!piece.in_order) files.push_back(piece);
   }
   if (files.empty()) return {};
-  const SamplePlan looks =
-      plan_sample(bytes_of(files), input_.usable_bytes, device_ ? &*device_ : nullptr);
-  auto sample = take_sample(context_, options_.order(), files, looks);
+  const files::SamplePlan looks =
+      files::plan_sample(bytes_of(files), input_.usable_bytes, device_ ? &*device_ : nullptr);
+  auto sample = files::take_sample(context_, options_.order(), files, looks);
   if (!sample) return std::unexpected(sample.error());
   add_sample(std::move(*sample));
   return {};
@@ -232,25 +238,25 @@ Status Look::sample_files() {
 // order are resident by now as far as it has been read, and counted with the rest.)
 Status Look::count_memory_again() {
   input_.sampled = MemoryCharge(input_.sample.memory_bytes());
-  uint64_t usable_bytes = usable_memory(options_.memory_bytes);
+  uint64_t usable_bytes = files::usable_memory(options_.memory_bytes);
   for (const std::string& key : input_.sample.strings) {
     if (key.size() >= long_key_bytes) usable_bytes += key.size();
   }
   input_.usable_bytes =
       std::min(input_.usable_bytes, usable_bytes - std::min(usable_bytes, input_.ahead_bytes));
-  return check_usable_memory(planned_bytes_min);
+  return check_usable_memory(files::planned_bytes_min);
 }
 
 }  // namespace
 
 bool SortInput::any_in_order() const {
-  return std::ranges::any_of(pieces, &Piece::in_order);
+  return std::ranges::any_of(pieces, &files::Piece::in_order);
 }
 
 namespace {
 
 // Of a file.
-Status take_header(const SortOptions& options, SortInput& input, Piece& piece) {
+Status take_header(const SortOptions& options, SortInput& input, files::Piece& piece) {
   const auto header = files::read_header(options.format, *piece.file, piece.bytes);
   if (!header) return std::unexpected(header.error());
   const auto first = with_first_row_as_header(options);
@@ -303,7 +309,7 @@ Result<SortInput> open_sort_input(const SortOptions& options, TakeHeader take) {
                      path, "another --format or --record");
     }
     if (*size == 0) continue;
-    Piece piece{.file = &opened, .bytes = *size};
+    files::Piece piece{.file = &opened, .bytes = *size};
     if (has_header) {
       if (auto status = take_header(options, input, piece); !status)
         return std::unexpected(status.error());

@@ -24,11 +24,11 @@ struct SortInput {
   std::function<Status(const std::string& header)> take_header;
   // The row that stands first in the inputs, with its line end: of CSV without a header.
   std::string first_row;
-  size_t first_row_number = 0;  // the input that it is from
-  std::vector<Piece> pieces;    // none of them empty, when it has been looked at
-  uint64_t bytes = 0;           // of what comes in order: what was looked at
-  bool known = true;            // that is all
-  Sample sample;
+  size_t first_row_number = 0;       // the input that it is from
+  std::vector<files::Piece> pieces;  // none of them empty, when it has been looked at
+  uint64_t bytes = 0;                // of what comes in order: what was looked at
+  bool known = true;                 // that is all
+  files::Sample sample;
   MemoryCharge sampled;         // what it took: the heap keeps that when its keys go
   uint64_t usable_bytes = 0;    // what the budget leaves, by that look
   uint64_t ahead_bytes = 0;     // that readers of what comes in order have not used yet

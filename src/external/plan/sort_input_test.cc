@@ -122,7 +122,7 @@ TEST_F(InputTest, ALookTakesNoMoreThanAQuarterOfTheMemory) {
     Context context(chosen);
     auto input = open_sort_input(chosen, {});
     ASSERT_TRUE(input) << input.error().message();
-    const uint64_t usable_bytes = usable_memory(chosen.memory_bytes);
+    const uint64_t usable_bytes = files::usable_memory(chosen.memory_bytes);
     const auto looked = look_at_input(context, {}, *input);
     ASSERT_TRUE(looked) << looked.error().message();
     EXPECT_FALSE(input->known);
@@ -208,10 +208,10 @@ TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
   bowtie::DeviceProfile fast = *bowtie::find_profile("nvme-ssd");
   const uint64_t memory_bytes = 64 * MiB;
   for (const uint64_t bytes : {uint64_t{64} * MiB, 1 * GiB, 8 * GiB, 1 * TiB}) {
-    const SamplePlan usual = plan_sample(bytes, memory_bytes, nullptr);
-    const SamplePlan slow = plan_sample(bytes, memory_bytes, &disk);
-    EXPECT_EQ(plan_sample(1 * TiB, memory_bytes, &fast).places,
-              plan_sample(1 * TiB, memory_bytes, nullptr).places);
+    const files::SamplePlan usual = files::plan_sample(bytes, memory_bytes, nullptr);
+    const files::SamplePlan slow = files::plan_sample(bytes, memory_bytes, &disk);
+    EXPECT_EQ(files::plan_sample(1 * TiB, memory_bytes, &fast).places,
+              files::plan_sample(1 * TiB, memory_bytes, nullptr).places);
     EXPECT_LE(slow.places, usual.places);
     EXPECT_GE(slow.stretch_bytes, usual.stretch_bytes);
     const uint64_t keys = uint64_t{usual.places} * usual.items_per_stretch;
@@ -226,10 +226,10 @@ TEST(SamplePlan, LooksLessOftenWhereItSeeksSlowly) {
 // What is unknown between two looks does not decide how large a bucket is.
 TEST(SamplePlan, LooksFourTimesWithinTheMemoryWhereItSeeksSlowly) {
   const bowtie::DeviceProfile disk = *bowtie::find_profile("hard-disk");
-  EXPECT_EQ(plan_sample(32 * MiB, 64 * MiB, &disk).places, 4u);
-  EXPECT_EQ(plan_sample(128 * MiB, 64 * MiB, &disk).places, 8u);
-  EXPECT_EQ(plan_sample(128 * MiB, 16 * MiB, &disk).places, 32u);
-  EXPECT_EQ(plan_sample(512 * MiB, 16 * MiB, &disk).places, 32u);
+  EXPECT_EQ(files::plan_sample(32 * MiB, 64 * MiB, &disk).places, 4u);
+  EXPECT_EQ(files::plan_sample(128 * MiB, 64 * MiB, &disk).places, 8u);
+  EXPECT_EQ(files::plan_sample(128 * MiB, 16 * MiB, &disk).places, 32u);
+  EXPECT_EQ(files::plan_sample(512 * MiB, 16 * MiB, &disk).places, 32u);
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ void Planner::look_for_alternatives() {
     options.memory_bytes = round_down(static_cast<uint64_t>(memory), MiB);
     const uint64_t taken_bytes = options_.memory_bytes - usable_bytes_;
     if (options.memory_bytes < minimum_memory_bytes(options_) ||
-        options.memory_bytes < taken_bytes + usable_bytes_min)
+        options.memory_bytes < taken_bytes + files::usable_bytes_min)
       continue;
     const uint64_t usable_bytes = options.memory_bytes - taken_bytes;
     const BucketInput all = distributed(options, input_, input_.bytes);
@@ -421,7 +421,7 @@ void Planner::decide_distribution(uint64_t bytes) {
   plan_.passes = 1 + std::max(1u, splits_of(options_, plan, input));
   if (options_.resume) plan.held_bytes = plan.kept_bytes = 0;
   uint64_t spilled = bytes - std::min(bytes, plan.kept_bytes);  // at once, at most
-  const uint32_t spill_files = std::min(spill_parts_max, plan.buckets);
+  const uint32_t spill_files = std::min(files::spill_parts_max, plan.buckets);
   SplitTraffic traffic{.input_bytes = bytes,
                        .input_files = static_cast<uint32_t>(input_.pieces.size()),
                        .spilled_bytes = spilled,
@@ -588,7 +588,8 @@ Status check_memory(const SortOptions& options, const SortInput& input, const So
                  "sort " + std::to_string(input_bytes / GiB) + " GiB within " +
                      std::to_string(options.memory_bytes / MiB) +
                      " MiB: the lists of what lies in temporaries need more",
-                 "-S", "at least " + std::to_string(budget_for(least_bytes) / MiB + 1) + "M");
+                 "-S",
+                 "at least " + std::to_string(files::budget_for(least_bytes) / MiB + 1) + "M");
 }
 
 SortDecision decide_sort(Context& context, const std::optional<bowtie::DeviceProfile>& device,

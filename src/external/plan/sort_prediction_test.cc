@@ -592,10 +592,10 @@ TEST_F(PredictionTest, TemporariesInMemoryAreSaidAndCounted) {
   EXPECT_NE(told[0].find(memory), std::string::npos) << told[0];
 
   // A plan for more than there is does not begin.
-  const auto refused = check_space({.output = path("out"),
-                                    .temp_directories = {memory},
-                                    .temp_bytes = 1024 * TiB,
-                                    .memory_bytes = chosen.memory_bytes});
+  const auto refused = files::check_space({.output = path("out"),
+                                           .temp_directories = {memory},
+                                           .temp_bytes = 1024 * TiB,
+                                           .memory_bytes = chosen.memory_bytes});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::out_of_memory) << refused.error().message();
 }

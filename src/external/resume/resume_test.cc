@@ -310,7 +310,7 @@ TEST_F(ResumeTest, LargeBucketsAreSplitAgainAndTheirSplitsGoOn) {
       // It says that all keys are large, so that all of them fall into the first bucket.
       std::vector<uint64_t> sample(4096);
       for (size_t i = 0; i < sample.size(); ++i) sample[i] = (1ull << 60) + (i << 40);
-      const std::vector<Piece> pieces = {{.file = inputs[0].get(), .bytes = data.size()}};
+      const std::vector<files::Piece> pieces = {{.file = inputs[0].get(), .bytes = data.size()}};
       auto stored = sort.run(
           {.pieces = pieces, .bytes = data.size(), .sample = {.numbers = sample, .item_bytes = 16}},
           {&*output, 0});

@@ -140,7 +140,7 @@ TEST_F(PackingTest, ATrialKnowsTheValuesOfAllOfTheInput) {
     write(path("in"), {reinterpret_cast<const char*>(words.data()), words.size() * 8});
     const auto file = file::File::open_read(path("in"));
     ASSERT_TRUE(file) << file.error().message();
-    const std::vector<Piece> pieces = {{.file = &*file, .bytes = words.size() * 8}};
+    const std::vector<files::Piece> pieces = {{.file = &*file, .bytes = words.size() * 8}};
     const auto trial = try_packing(context, pieces, keys, 16, 4096);
     ASSERT_TRUE(trial) << trial.error().message();
     // Of 128 bits 12 of the key, and 8 or 64 of the value.

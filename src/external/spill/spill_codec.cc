@@ -67,8 +67,8 @@ double key_bits(std::vector<uint64_t> keys, uint32_t buckets, double key_bits_ma
 }
 
 // Of the values of pairs that lie so many bytes of the input apart, at most.
-Result<unsigned> value_bits(const std::vector<Piece>& pieces, uint64_t apart_bytes) {
-  const auto piece = std::ranges::find_if(pieces, [](const Piece& one) {
+Result<unsigned> value_bits(const std::vector<files::Piece>& pieces, uint64_t apart_bytes) {
+  const auto piece = std::ranges::find_if(pieces, [](const files::Piece& one) {
     return one.file != nullptr && !one.in_order && one.bytes >= file::sector_bytes;
   });
   if (piece == pieces.end()) return 64;
@@ -119,9 +119,10 @@ Status restore_block(const record::Format& format, std::byte* block, const Store
   return std::unexpected(file::damaged_temporary(place.name, place.offset, stored.bytes));
 }
 
-Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces) {
+Result<CompressionTrial> try_compression(Context& context,
+                                         const std::vector<files::Piece>& pieces) {
   uint64_t total = 0;
-  for (const Piece& piece : pieces)
+  for (const files::Piece& piece : pieces)
     total += piece.file != nullptr && !piece.in_order ? piece.bytes : 0;
   std::vector<std::byte> memory(2 * stretch_bytes + file::sector_bytes);
   auto* data = reinterpret_cast<std::byte*>(
@@ -134,7 +135,7 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   double inflate_seconds = 0;
   uint64_t piece_start = 0;
   constexpr size_t stretches = compression_trial_places;
-  for (const Piece& piece : pieces) {
+  for (const files::Piece& piece : pieces) {
     if (piece.file == nullptr || piece.in_order) continue;
     for (size_t i = 0; i < stretches; ++i) {
       const uint64_t place = total / stretches * i;
@@ -165,7 +166,7 @@ Result<CompressionTrial> try_compression(Context& context, const std::vector<Pie
   return trial;
 }
 
-Result<CompressionTrial> try_packing(Context& context, const std::vector<Piece>& pieces,
+Result<CompressionTrial> try_packing(Context& context, const std::vector<files::Piece>& pieces,
                                      std::vector<uint64_t> keys, uint32_t buckets,
                                      uint64_t block_items) {
   const size_t item_bytes = record::item_bytes_of(context.options.format.type);

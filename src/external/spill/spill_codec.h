@@ -39,10 +39,10 @@ struct CompressionTrial {
 // At so many places of the input, of numbers without values at none.
 inline constexpr uint32_t compression_trial_places = 8;
 // Reads about a MiB of files. Nothing to try gives a ratio of 1.
-Result<CompressionTrial> try_compression(Context& context, const std::vector<Piece>& pieces);
+Result<CompressionTrial> try_compression(Context& context, const std::vector<files::Piece>& pieces);
 // Of numbers in so many buckets: the sample tells what their keys share, and a few looks at the input
 // what values do that lie `block_items` items of a bucket apart.
-Result<CompressionTrial> try_packing(Context& context, const std::vector<Piece>& pieces,
+Result<CompressionTrial> try_packing(Context& context, const std::vector<files::Piece>& pieces,
                                      std::vector<uint64_t> keys, uint32_t buckets,
                                      uint64_t block_items);
 

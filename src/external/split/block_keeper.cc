@@ -78,8 +78,8 @@ Status BlockKeeper::open_spills() {
   auto engine = file::Engine::open({.depth = requests_max});
   if (!engine) return std::unexpected(engine.error());
   engine_ = std::move(*engine);
-  return spills_.open(place_, std::min(spill_parts_max, options_.buckets), arena_.block_bytes(),
-                      options_.compresses);
+  return spills_.open(place_, std::min(files::spill_parts_max, options_.buckets),
+                      arena_.block_bytes(), options_.compresses);
 }
 
 Status BlockKeeper::status() const {

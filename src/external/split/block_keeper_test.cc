@@ -23,14 +23,14 @@ class KeepingNothing : public testing::Test {
 
   uint64_t written_until_it_fails(uint64_t written_blocks_max, uint64_t full_blocks) {
     BlockArena arena;
-    EXPECT_TRUE(arena.open(blocks * block_bytes_min, block_bytes_min));
+    EXPECT_TRUE(arena.open(blocks * files::block_bytes_min, files::block_bytes_min));
     const SpillPlace place = {.directories = {testing::TempDir()}};
     BlockKeeper keeper({.write_blocks = blocks - 1, .written_blocks_max = written_blocks_max},
                        place, arena);
     EXPECT_TRUE(keeper.open());
     for (uint64_t i = 0; i <= full_blocks; ++i)
-      std::memset(keeper.next_block(0), 1, block_bytes_min);
-    keeper.close(0, block_bytes_min);
+      std::memset(keeper.next_block(0), 1, files::block_bytes_min);
+    keeper.close(0, files::block_bytes_min);
     auto split = keeper.finish([](uint32_t) { return std::nullopt; });
     error_ = split ? std::nullopt : std::optional(split.error());
     return split ? split->buckets[0].spilled.size() : 0;
@@ -58,7 +58,7 @@ TEST(BlockKeeper, WritesBlocksThatThreadsFillInAnyOrder) {
   constexpr uint64_t stretch_bytes = 8 * KiB;
   const uint64_t stretches = 64 * buckets * trials(8);
   BlockArena arena;
-  ASSERT_TRUE(arena.open(arena_blocks * block_bytes_min, block_bytes_min));
+  ASSERT_TRUE(arena.open(arena_blocks * files::block_bytes_min, files::block_bytes_min));
   const SpillPlace place = {.directories = {testing::TempDir()}};
   BlockKeeper keeper({.buckets = buckets, .write_blocks = 4}, place, arena);
   ASSERT_TRUE(keeper.open());
@@ -83,7 +83,8 @@ TEST(BlockKeeper, WritesBlocksThatThreadsFillInAnyOrder) {
         Tail& tail = tails[bucket];
         keeper.provide(1);
         fill = keeper.begin_fill();
-        if (tail.room == 0) tail = {keeper.next_block(bucket), block_bytes_min, tail.stretches};
+        if (tail.room == 0)
+          tail = {keeper.next_block(bucket), files::block_bytes_min, tail.stretches};
         at = tail.at;
         number = tail.stretches++;
         tail.at += stretch_bytes;
@@ -96,18 +97,19 @@ TEST(BlockKeeper, WritesBlocksThatThreadsFillInAnyOrder) {
     }
   });
   for (uint32_t bucket = 0; bucket < buckets; ++bucket)
-    keeper.close(bucket, block_bytes_min - tails[bucket].room);
+    keeper.close(bucket, files::block_bytes_min - tails[bucket].room);
   auto split = keeper.finish([](uint32_t) { return std::nullopt; });
   ASSERT_TRUE(split) << split.error().message();
   for (uint32_t bucket = 0; bucket < buckets; ++bucket) {
     const SplitBucket& stored = split->buckets[bucket];
     ASSERT_EQ(stored.bytes, stretches / buckets * stretch_bytes);
-    std::vector<uint64_t> words(block_bytes_min / 8);
+    std::vector<uint64_t> words(files::block_bytes_min / 8);
     uint64_t number = 0;
-    for (const stream::Extent& extent :
-         split->spills.extents(stored.spill, stored.spilled, stored.bytes, block_bytes_min)) {
+    for (const stream::Extent& extent : split->spills.extents(
+             stored.spill, stored.spilled, stored.bytes, files::block_bytes_min)) {
       ASSERT_TRUE(file::read_exactly(*extent.file, extent.offset,
-                                     reinterpret_cast<std::byte*>(words.data()), block_bytes_min));
+                                     reinterpret_cast<std::byte*>(words.data()),
+                                     files::block_bytes_min));
       for (uint64_t i = 0; i < words.size(); ++i) {
         const uint64_t in_stretch = i % (stretch_bytes / 8);
         ASSERT_EQ(words[i], number * stretch_bytes + in_stretch) << "bucket " << bucket;

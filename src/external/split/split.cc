@@ -25,7 +25,7 @@ namespace {
 // Makes the memory that a split fills resident ahead of its use, where a processor has nothing else
 // to do, until the thread is gone: as much as there is input for sure. (Of few distinct numbers,
 // which are counted, that is more than is used.)
-std::jthread touch_ahead(const Context& context, const std::vector<Piece>& pieces,
+std::jthread touch_ahead(const Context& context, const std::vector<files::Piece>& pieces,
                          const BlockArena& arena) {
   const uint64_t bytes = bytes_of(pieces);
   // A first page is cleared sooner than a thread starts.
@@ -43,8 +43,8 @@ std::jthread touch_ahead(const Context& context, const std::vector<Piece>& piece
 // Thread safety: split() by any number of threads, which ends in each when all is taken.
 class PieceSplit {
  public:
-  PieceSplit(Context& context, const std::string& name, PieceReader& reader, const BucketPlan& plan,
-             Distributor& distributor)
+  PieceSplit(Context& context, const std::string& name, files::PieceReader& reader,
+             const BucketPlan& plan, Distributor& distributor)
       : context_(context),
         name_(name),
         reader_(reader),
@@ -56,7 +56,7 @@ class PieceSplit {
         at_(reader.begin()) {}
 
   // So many threads are of use for what is known of the piece.
-  size_t threads_for(const Piece& piece) const {
+  size_t threads_for(const files::Piece& piece) const {
     size_t windows = windows_max_;
     const bool is_known = !piece.in_order || plan_.fits;
     if (is_known) windows = std::min(windows, ceil_div(piece.bytes, window_bytes_));
@@ -137,11 +137,11 @@ class PieceSplit {
     distributor_.put(window);
     Status status = distributor_.keeper.status();
     if (status && window.fault) {
-      status = bad_row(context_.options.format, name_,
-                       fmt::format("row {}", context_.options.format.header_lines +
-                                                 distributor_.read.items - items_before_ + 1),
-                       reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()),
-                       *window.fault);
+      status = files::bad_row(
+          context_.options.format, name_,
+          fmt::format("row {}", context_.options.format.header_lines + distributor_.read.items -
+                                    items_before_ + 1),
+          reader_.offset() + static_cast<uint64_t>(window.end() - reader_.begin()), *window.fault);
     }
     finish_turn(turn, std::move(status));
     distributor_.fill(window);
@@ -188,7 +188,7 @@ class PieceSplit {
 
   Context& context_;
   const std::string& name_;
-  PieceReader& reader_;
+  files::PieceReader& reader_;
   const BucketPlan& plan_;
   Distributor& distributor_;
   const size_t window_bytes_;
@@ -225,7 +225,7 @@ uint64_t Split::list_bytes() const {
   return bytes;
 }
 
-Result<Split> split_items(Context& context, const SplitInput& input, Sample sample) {
+Result<Split> split_items(Context& context, const SplitInput& input, files::Sample sample) {
   const BucketPlan& plan = input.plan;
   const record::Format& format = context.options.format;
   const auto distributor = format.numeric()
@@ -241,12 +241,12 @@ Result<Split> split_items(Context& context, const SplitInput& input, Sample samp
   // An item of the longest kind may begin at the end of a block.
   const auto comeback_blocks =
       static_cast<uint32_t>(ceil_div(plan.item_bytes_max, read_block_bytes));
-  PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
-                                         .read_ahead_blocks = blocks - 1,
-                                         .comeback_blocks = comeback_blocks,
-                                         .total_bytes = bytes_of(input.pieces)});
+  files::PieceReaders readers(context.options, {.block_bytes = read_block_bytes,
+                                                .read_ahead_blocks = blocks - 1,
+                                                .comeback_blocks = comeback_blocks,
+                                                .total_bytes = bytes_of(input.pieces)});
   std::jthread toucher;
-  for (const Piece& piece : input.pieces) {
+  for (const files::Piece& piece : input.pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     // Only now: to open the first one looks at what the kernel can do, on memory of its own.

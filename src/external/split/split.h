@@ -56,7 +56,7 @@ struct Split {
 };
 
 struct SplitInput {
-  const std::vector<Piece>& pieces;
+  const std::vector<files::Piece>& pieces;
   scatter::KeyRange keys = {};  // what all keys lie within, of numbers
   bool encoded = false;         // numbers, by a split before
   const BucketPlan& plan;
@@ -64,7 +64,7 @@ struct SplitInput {
   const SpillPlace& place;  // where the temporaries stay, all goes to them
   BlockArena& arena;        // REQUIRES: cut as planned
 };
-Result<Split> split_items(Context& context, const SplitInput& input, Sample sample);
+Result<Split> split_items(Context& context, const SplitInput& input, files::Sample sample);
 
 // Writes down that the bucket `of` is split, and gives the split's buckets their names.
 Status save_split(Resume& resume, BucketId of, Split& split);

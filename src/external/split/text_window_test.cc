@@ -71,12 +71,12 @@ void distribute(uint64_t seed) {
   const Items items = draw_items(random, buckets);
   const std::vector<std::string> expected = plain(items, buckets);
   BlockArena arena;
-  const uint64_t blocks = items.text.size() / block_bytes_min + 2 * buckets;
-  ASSERT_TRUE(arena.open(blocks * block_bytes_min, block_bytes_min));
+  const uint64_t blocks = items.text.size() / files::block_bytes_min + 2 * buckets;
+  ASSERT_TRUE(arena.open(blocks * files::block_bytes_min, files::block_bytes_min));
   const SpillPlace place = {.directories = {testing::TempDir()}};
   BlockKeeper keeper({.buckets = buckets, .expects_to_spill = false}, place, arena);
   ASSERT_TRUE(keeper.open());
-  BucketEnds ends(keeper, buckets, block_bytes_min);
+  BucketEnds ends(keeper, buckets, files::block_bytes_min);
 
   std::vector<std::unique_ptr<TextWindow>> waiting;
   auto fill_one = [&] {
@@ -116,7 +116,7 @@ void distribute(uint64_t seed) {
     const SplitBucket& stored = split->buckets[bucket];
     std::string text;
     for (const uint32_t block : stored.kept)
-      text.append(reinterpret_cast<const char*>(arena.block(block)), block_bytes_min);
+      text.append(reinterpret_cast<const char*>(arena.block(block)), files::block_bytes_min);
     text.resize(stored.bytes);
     ASSERT_TRUE(text == expected[bucket]) << "bucket " << bucket;
   }

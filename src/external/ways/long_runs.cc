@@ -58,7 +58,7 @@ uint64_t bucket_bytes_max(const SortOptions& options, uint64_t memory_bytes, dou
 
 // What one text has of the bytes, at most, as the sample says. What came once says nothing. (Many
 // lines are empty, and take hardly any room.)
-double heaviest_text(const SortOptions& options, const Sample& sample) {
+double heaviest_text(const SortOptions& options, const files::Sample& sample) {
   std::vector<std::string_view> texts(sample.strings.begin(), sample.strings.end());
   std::ranges::sort(texts);
   const bool is_item = options.format.lines() && options.format.keys == nullptr;
@@ -75,7 +75,7 @@ double heaviest_text(const SortOptions& options, const Sample& sample) {
 
 // The sample cut where the buckets are: parts, and the first key of each but the first.
 struct Cuts {
-  std::vector<Sample> parts;
+  std::vector<files::Sample> parts;
   std::vector<std::string> texts;
   std::vector<uint64_t> numbers;
 };
@@ -83,8 +83,8 @@ struct Cuts {
 // A key belongs to one bucket: the cut is before the first that is equal. Of a sample with few keys
 // there are fewer buckets.
 template <class Key>
-void cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t buckets, Cuts& cuts,
-         std::vector<Key>& bounds) {
+void cut(std::vector<Key> keys, std::vector<Key> files::Sample::* of_sample, uint32_t buckets,
+         Cuts& cuts, std::vector<Key>& bounds) {
   size_t from = 0;
   auto end_part = [&](size_t to) {
     (cuts.parts.emplace_back().*of_sample)
@@ -102,17 +102,17 @@ void cut(std::vector<Key> keys, std::vector<Key> Sample::* of_sample, uint32_t b
   end_part(keys.size());
 }
 
-Cuts cut(const SortOptions& options, Sample sample, uint32_t buckets) {
+Cuts cut(const SortOptions& options, files::Sample sample, uint32_t buckets) {
   Cuts cuts;
   if (options.format.numeric()) {
     std::ranges::sort(sample.numbers);
-    cut(std::move(sample.numbers), &Sample::numbers, buckets, cuts, cuts.numbers);
+    cut(std::move(sample.numbers), &files::Sample::numbers, buckets, cuts, cuts.numbers);
   } else {
     std::ranges::sort(sample.strings);
     if (options.descending) std::ranges::reverse(sample.strings);
-    cut(std::move(sample.strings), &Sample::strings, buckets, cuts, cuts.texts);
+    cut(std::move(sample.strings), &files::Sample::strings, buckets, cuts, cuts.texts);
   }
-  for (Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
+  for (files::Sample& part : cuts.parts) part.item_bytes = sample.item_bytes;
   return cuts;
 }
 
@@ -152,12 +152,12 @@ bowtie::ToOutput by_number(const SortOptions& options, std::vector<uint64_t> bou
 
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
                                            uint64_t input_bytes, uint64_t inputs,
-                                           const Sample& sample, bool ordered,
+                                           const files::Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device) {
   const auto bytes = static_cast<double>(input_bytes);
   const uint64_t most = bucket_bytes_max(options, memory_bytes, sample.item_bytes, ordered);
   const double wanted = std::max(2.0, std::ceil(size_error * bytes / static_cast<double>(most)));
-  const uint64_t streams_max = memory_bytes / 4 / stream_bytes_min(options.format);
+  const uint64_t streams_max = memory_bytes / 4 / files::stream_bytes_min(options.format);
   if (streams_max < inputs + 2) return {};
   const double heaviest = heaviest_text(options, sample);
   const bool is_heavy = heaviest * bytes > static_cast<double>(most);
@@ -183,7 +183,8 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
     if (other.seconds() < plan.seconds()) plan = other;
   }
   plan.heavy_bytes = is_heavy ? static_cast<uint64_t>(heaviest * bytes) : 0;
-  plan.sort_switches = 2 * static_cast<uint64_t>(wanted) + 2 * plan.heavy_bytes / block_bytes_min;
+  plan.sort_switches =
+      2 * static_cast<uint64_t>(wanted) + 2 * plan.heavy_bytes / files::block_bytes_min;
   const double moved = bytes + static_cast<double>(plan.heavy_bytes);
   plan.sort_seconds = bowtie::seconds_of({.read_bytes = moved,
                                           .written_bytes = moved,
@@ -192,18 +193,19 @@ std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t 
   return plan;
 }
 
-Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
-                                            uint64_t memory_bytes, Sample sample,
+Result<LongBuckets> distribute_in_long_runs(Context& context,
+                                            const std::vector<files::Piece>& pieces,
+                                            uint64_t memory_bytes, files::Sample sample,
                                             const scatter::KeyRange& keys, const LongRunsPlan& plan,
                                             const std::vector<std::string>& temp_directories) {
   const SortOptions& options = context.options;
-  FilesOptions files = options;
+  files::FilesOptions files = options;
   files.temp_directories = temp_directories;
-  files.progress = [&](const Progress&) { (void)context.pulse(); };
+  files.progress = [&](const files::Progress&) { (void)context.pulse(); };
   files.notice = {};
-  FileRun run(files, "sort");
+  files::FileRun run(files, "sort");
   std::vector<bowtie::Input> inputs;
-  for (const Piece& piece : pieces)
+  for (const files::Piece& piece : pieces)
     inputs.push_back({.file = piece.file, .offset = piece.offset, .bytes = piece.bytes});
   run.start_with(std::move(inputs));
   // Each bucket has two descriptors.
@@ -247,7 +249,7 @@ Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<
                           .inputs_in_turn = true,
                           .phase = "distribute"});
   if (!status) return std::unexpected(status.error());
-  context.occupancy().add(run.stats().staircases);
+  context.add_staircases(run.stats().staircases);
   if (options.format.fixed()) {
     for (LongBucket& bucket : buckets) bucket.bytes = bucket.items * options.format.record_bytes;
   }

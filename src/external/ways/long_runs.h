@@ -45,7 +45,7 @@ struct LongRunsPlan {
 // all. `inputs`: files. `ordered`: the output takes items in order only.
 std::optional<LongRunsPlan> plan_long_runs(const SortOptions& options, uint64_t memory_bytes,
                                            uint64_t input_bytes, uint64_t inputs,
-                                           const Sample& sample, bool ordered,
+                                           const files::Sample& sample, bool ordered,
                                            const bowtie::DeviceProfile& device);
 
 // The items of a range of keys, in the order of the input.
@@ -54,7 +54,7 @@ struct LongBucket {
   uint64_t bytes = 0;
   uint64_t items = 0;
   scatter::KeyRange keys = {};  // of numbers
-  Sample sample = {};           // what the sample had of it
+  files::Sample sample = {};    // what the sample had of it
 };
 
 struct LongBuckets {
@@ -63,8 +63,9 @@ struct LongBuckets {
 };
 
 // REQUIRES: the pieces are whole files. `keys`: of the numbers in them.
-Result<LongBuckets> distribute_in_long_runs(Context& context, const std::vector<Piece>& pieces,
-                                            uint64_t memory_bytes, Sample sample,
+Result<LongBuckets> distribute_in_long_runs(Context& context,
+                                            const std::vector<files::Piece>& pieces,
+                                            uint64_t memory_bytes, files::Sample sample,
                                             const scatter::KeyRange& keys, const LongRunsPlan& plan,
                                             const std::vector<std::string>& temp_directories);
 

@@ -10,15 +10,15 @@
 namespace penstock::external {
 namespace {
 
-// With what is known of the disk.
-SortOptions with_device(const SortOptions& given) {
-  SortOptions options = given;
+// Plans the merge with the measured disk profile, if there is one.
+files::MergeFilesOptions merge_options(const SortOptions& given) {
+  files::MergeFilesOptions options{given, given.unique, given.top};
   if (auto device = known_device(given))
     options.device = std::make_shared<const bowtie::DeviceProfile>(std::move(*device));
   return options;
 }
 
-SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options) {
+SortPlan sort_plan_of(const MergeFilesPlan& planned, const files::FilesOptions& options) {
   SortPlan plan;
   plan.memory_bytes = options.memory_bytes;
   if (planned.files == 0) {
@@ -36,7 +36,7 @@ SortPlan sort_plan_of(const MergeFilesPlan& planned, const SortOptions& options)
   plan.temp_memory_bytes = file::temporaries_in_memory(
       file::temp_directories_or_default(options.temp_directories, options.output),
       planned.temp_bytes);
-  plan.seeks = planned.switches;
+  plan.seeks = planned.seeks;
   if (options.device != nullptr) {
     plan.device = *options.device;
     plan.seconds = planned.seconds;
@@ -62,39 +62,33 @@ Status refuse_pool(const SortOptions& options) {
 
 Result<SortPlan> plan_merge_only(const SortOptions& given) {
   if (auto status = refuse_pool(given); !status) return std::unexpected(status.error());
-  const SortOptions options = with_device(given);
-  auto planned = plan_merge(options);
+  const auto options = merge_options(given);
+  auto planned = files::plan_merge(options);
   if (!planned) return std::unexpected(planned.error());
   return sort_plan_of(*planned, options);
 }
 
 Result<SortStats> sort_merge_only(const SortOptions& given) {
   if (auto status = refuse_pool(given); !status) return std::unexpected(status.error());
-  const SortOptions options = with_device(given);
-  Context context(options);
+  const auto options = merge_options(given);
+  Context context(given);
   context.set_step("merge");
-  auto done = merge_files(options);
+  auto done = files::merge_files(options);
   if (!done) return std::unexpected(done.error());
 
-  SortStats stats;
+  SortStats stats{*done};
   stats.predicted = sort_plan_of(done->planned, options);
   stats.method = stats.predicted.method;
   stats.items = done->items;
   stats.bytes = done->bytes;
-  stats.passes = done->passes;
-  stats.temp_bytes = done->temp_bytes;
-  context.fill(stats, file::temp_directories_or_default(options.temp_directories, options.output));
-  stats.occupancy.staircases = std::move(done->staircases);
   stats.phases = context.phases();
   std::erase_if(stats.phases, [](const SortPhase& phase) { return phase.name != "merge"; });
-  for (const SortPhase& phase : stats.phases) {
-    stats.seeks += phase.seeks;
+  for (const SortPhase& phase : stats.phases)
     stats.phase_seconds.emplace_back(phase.name, phase.seconds);
-  }
   // The executor chooses both by itself.
   stats.pool = pool::name_of(
-      mechanism_of(options, done->block_bytes != 0 ? done->block_bytes : size_t{2 * MiB}));
-  stats.engine = engine_name();
+      files::mechanism_of(options, done->block_bytes != 0 ? done->block_bytes : size_t{2 * MiB}));
+  stats.engine = files::engine_name();
   return stats;
 }
 

@@ -103,15 +103,17 @@ class Search {
   Status copy_to(const Target& target, uint64_t total_bytes) {
     return copy_.begin(target, block_bytes_, total_bytes);
   }
-  Result<Stretches> run(const std::vector<Piece>& pieces);
+  Result<Stretches> run(const std::vector<files::Piece>& pieces);
 
  private:
   template <class Look>
-  Result<Stretches> look_at_all(const std::vector<Piece>& pieces, Look look);
-  Status look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader);
+  Result<Stretches> look_at_all(const std::vector<files::Piece>& pieces, Look look);
+  Status look_at_items(const files::Piece& piece,
+                       const std::shared_ptr<files::PieceReader>& reader);
   template <class T>
-  Status look_at_numbers(const Piece& piece, PieceReader& reader, NumberOrder<T>& order);
-  void disorder(const Piece& piece, uint64_t at);
+  Status look_at_numbers(const files::Piece& piece, files::PieceReader& reader,
+                         NumberOrder<T>& order);
+  void disorder(const files::Piece& piece, uint64_t at);
   // For a merge. A copy takes any number of files.
   bool too_many() const { return !copy_.runs() && found_.pieces.size() >= stretches_max_; }
   Status go_on() {
@@ -130,26 +132,27 @@ class Search {
   record::LastItem last_item_;  // of what was looked at, over all pieces
 };
 
-Result<Stretches> Search::run(const std::vector<Piece>& pieces) {
+Result<Stretches> Search::run(const std::vector<files::Piece>& pieces) {
   if (!format_.numeric()) {
-    return look_at_all(pieces,
-                       [this](const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
-                         return look_at_items(piece, reader);
-                       });
+    return look_at_all(pieces, [this](const files::Piece& piece,
+                                      const std::shared_ptr<files::PieceReader>& reader) {
+      return look_at_items(piece, reader);
+    });
   }
   return with_number_type(format_.type, [&]<class T>() {
     NumberOrder<T> order(context_.options);
-    return look_at_all(pieces, [&](const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
-      return look_at_numbers<T>(piece, *reader, order);
-    });
+    return look_at_all(
+        pieces, [&](const files::Piece& piece, const std::shared_ptr<files::PieceReader>& reader) {
+          return look_at_numbers<T>(piece, *reader, order);
+        });
   });
 }
 
 template <class Look>
-Result<Stretches> Search::look_at_all(const std::vector<Piece>& pieces, Look look) {
-  PieceReaders readers(context_.options,
-                       {.block_bytes = block_bytes_, .read_ahead_blocks = look_ahead_blocks});
-  for (const Piece& piece : pieces) {
+Result<Stretches> Search::look_at_all(const std::vector<files::Piece>& pieces, Look look) {
+  files::PieceReaders readers(
+      context_.options, {.block_bytes = block_bytes_, .read_ahead_blocks = look_ahead_blocks});
+  for (const files::Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     start_ = piece.offset;
@@ -169,20 +172,21 @@ Result<Stretches> Search::look_at_all(const std::vector<Piece>& pieces, Look loo
 }
 
 // What is at `at` belongs before what was in front of it.
-void Search::disorder(const Piece& piece, uint64_t at) {
+void Search::disorder(const files::Piece& piece, uint64_t at) {
   copy_.give_up();
   if (at == piece.offset) return;
   found_.pieces.push_back({.file = piece.file, .offset = start_, .bytes = at - start_});
   start_ = at;
 }
 
-Status Search::look_at_items(const Piece& piece, const std::shared_ptr<PieceReader>& reader) {
-  Cursor cursor(order_, piece.file->path(), reader);
+Status Search::look_at_items(const files::Piece& piece,
+                             const std::shared_ptr<files::PieceReader>& reader) {
+  files::Cursor cursor(order_, piece.file->path(), reader);
   uint64_t at = piece.offset;
   const std::byte* copied = reader->begin();
   const std::byte* end = copied;
   for (uint64_t count = 0; cursor.next(); ++count) {
-    if (count % items_between_pulses == 0) {
+    if (count % files::items_between_pulses == 0) {
       if (Status status = go_on(); !status) return status;
     }
     const std::string_view item = cursor.item();
@@ -213,7 +217,8 @@ Status Search::look_at_items(const Piece& piece, const std::shared_ptr<PieceRead
 }
 
 template <class T>
-Status Search::look_at_numbers(const Piece& piece, PieceReader& reader, NumberOrder<T>& order) {
+Status Search::look_at_numbers(const files::Piece& piece, files::PieceReader& reader,
+                               NumberOrder<T>& order) {
   const std::byte* const begin = reader.begin();
   for (const std::byte* at = begin;;) {
     if (Status status = go_on(); !status) return status;
@@ -239,7 +244,7 @@ Status Search::look_at_numbers(const Piece& piece, PieceReader& reader, NumberOr
 // Blocks of a file from its end on, as many of them on their way as there is memory for.
 class BackwardReader {
  public:
-  BackwardReader(const Piece& piece, size_t block_bytes)
+  BackwardReader(const files::Piece& piece, size_t block_bytes)
       : piece_(piece), block_bytes_(block_bytes), left_bytes_(piece.bytes) {}
 
   Status open() {
@@ -285,7 +290,7 @@ class BackwardReader {
     engine_->submit(requests_[slot]);
   }
 
-  const Piece& piece_;
+  const files::Piece& piece_;
   const size_t block_bytes_;
   uint64_t left_bytes_;  // in front of what was asked for
   uint64_t submitted_ = 0, taken_ = 0;
@@ -296,7 +301,7 @@ class BackwardReader {
 };
 
 template <class T>
-Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const Piece& piece,
+Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const files::Piece& piece,
                                                     size_t block_bytes, const Target& target) {
   if (piece.offset % sizeof(T) != 0 || piece.bytes % sizeof(T) != 0) return std::nullopt;
   BackwardReader reader(piece, block_bytes);
@@ -328,7 +333,7 @@ Result<std::optional<Stored>> copy_numbers_reversed(Context& context, const Piec
 
 }  // namespace
 
-Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
+Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max,
                                  const Target* copy_to) {
   Search search(context, memory_bytes, stretches_max);
@@ -340,7 +345,7 @@ Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pie
   return search.run(pieces);
 }
 
-Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece,
+Result<std::optional<Stored>> copy_reversed(Context& context, const files::Piece& piece,
                                             uint64_t memory_bytes, const Target& target) {
   const size_t block_bytes = copied_block_bytes(memory_bytes);
   return with_number_type(context.options.format.type, [&]<class T>() {
@@ -349,28 +354,29 @@ Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece
 }
 
 size_t copied_block_bytes(uint64_t memory_bytes) {
-  return block_within(memory_bytes / blocks_of_memory);
+  return files::block_within(memory_bytes / blocks_of_memory);
 }
 
 uint32_t stretches_max(const record::Format& format, uint64_t memory_bytes) {
-  return streams_max(format, memory_bytes) - 1;
+  return files::streams_max(format, memory_bytes) - 1;
 }
 
 uint64_t stretch_item_bytes_max(const record::Format& format, size_t stretches,
                                 uint64_t memory_bytes) {
-  return item_bytes_max_of_pass(format, static_cast<uint32_t>(stretches) + 1, memory_bytes);
+  return files::item_bytes_max_of_pass(format, static_cast<uint32_t>(stretches) + 1, memory_bytes);
 }
 
-Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stretches,
+Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>& stretches,
                                uint64_t memory_bytes, const Target& target) {
   const SortOptions& options = context.options;
-  FilesOptions files = options;
+  files::FilesOptions files = options;
   // The merge is a phase of the sort, and goes on counting where that was.
-  if (options.progress) files.progress = [&context](const Progress&) { (void)context.pulse(); };
-  FileRun run(files, "sort");
+  if (options.progress)
+    files.progress = [&context](const files::Progress&) { (void)context.pulse(); };
+  files::FileRun run(files, "sort");
   std::vector<bowtie::Input> inputs;
   Stored stored;
-  for (const Piece& stretch : stretches) {
+  for (const files::Piece& stretch : stretches) {
     inputs.push_back({.file = stretch.file, .offset = stretch.offset, .bytes = stretch.bytes});
     stored.bytes += stretch.bytes + 1;
   }
@@ -388,7 +394,7 @@ Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stret
        .phase = "merge"});
   if (!status) return std::unexpected(status.error());
   stored.bytes = run.output_bytes();
-  context.occupancy().add(run.stats().staircases);
+  context.add_staircases(run.stats().staircases);
   return stored;
 }
 

@@ -10,7 +10,7 @@
 namespace penstock::external {
 
 struct Stretches {
-  std::vector<Piece> pieces;
+  std::vector<files::Piece> pieces;
   uint64_t item_bytes_max = 0;  // of the longest item, with the newline that a last line may lack
   // What was looked at, with all newlines.
   uint64_t items = 0;
@@ -25,14 +25,14 @@ struct Stretches {
 // Where the files are in order, one behind the other, a look and a merge would read all of it twice.
 // With `copy_to`, a regular file, what is looked at is written there at the same time; after the
 // first item that is out of order, nothing more, and what is there is of no use.
-Result<Stretches> find_stretches(Context& context, const std::vector<Piece>& pieces,
+Result<Stretches> find_stretches(Context& context, const std::vector<files::Piece>& pieces,
                                  uint64_t memory_bytes, uint32_t stretches_max,
                                  const Target* copy_to);
 
 // A file of numbers without values that are all in the opposite order, to a regular file, from its
 // end on: numbers that are equal cannot be told apart. Nothing, where one of them is not in that
 // order; then what was written is of no use.
-Result<std::optional<Stored>> copy_reversed(Context& context, const Piece& piece,
+Result<std::optional<Stored>> copy_reversed(Context& context, const files::Piece& piece,
                                             uint64_t memory_bytes, const Target& target);
 
 // Of such copies: how much is read, and written, at once.
@@ -45,7 +45,7 @@ uint64_t stretch_item_bytes_max(const record::Format& format, size_t stretches,
                                 uint64_t memory_bytes);
 // Sorted stretches of files, no more than stretches_max(), in one pass. Stable. REQUIRES: no item
 // is longer than stretch_item_bytes_max().
-Result<Stored> merge_stretches(Context& context, const std::vector<Piece>& stretches,
+Result<Stored> merge_stretches(Context& context, const std::vector<files::Piece>& stretches,
                                uint64_t memory_bytes, const Target& target);
 
 }  // namespace penstock::external

@@ -43,7 +43,7 @@ std::string joined(const Items& items) {
 class StretchesTest : public SortFixture {
  protected:
   // A file of it, and of that all but the first `skipped` bytes.
-  Piece put(const std::string& data, uint64_t skipped = 0) {
+  files::Piece put(const std::string& data, uint64_t skipped = 0) {
     const std::string name = path(fmt::format("in{}", files_.size()));
     write(name, data);
     files_.push_back(std::make_unique<file::File>(*file::File::open_read(name)));
@@ -98,7 +98,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
       SortOptions chosen = options(format);
       chosen.descending = descending;
       const record::ItemOrder order = chosen.order();
-      std::vector<Piece> pieces, expected;
+      std::vector<files::Piece> pieces, expected;
       uint64_t items = 0, bytes = 0, longest = 0;
       for (const size_t count : {50'000, 1, 3000}) {
         const Items some = in_stretches(random, chosen, count, 1 + random.below(8));
@@ -145,7 +145,7 @@ TEST_F(StretchesTest, EachIsFoundWhereItLies) {
 }
 
 TEST_F(StretchesTest, ALineThatIsTooLongForALookIsNoError) {
-  const std::vector<Piece> pieces = {put("a\n" + std::string(8 * MiB, 'b') + "\n")};
+  const std::vector<files::Piece> pieces = {put("a\n" + std::string(8 * MiB, 'b') + "\n")};
   const SortOptions chosen = options(lines);
   Context context(chosen);
   const auto found = find_stretches(context, pieces, memory_bytes, many, nullptr);
@@ -163,7 +163,7 @@ TEST_F(StretchesTest, WhatIsInOrderIsCopiedWhileItIsLookedAt) {
       const SortOptions chosen = options(format);
       Items items = in_stretches(random, chosen, 60'000, 1);
       if (!in_order) std::swap(items[items.size() - 2], items.front());
-      std::vector<Piece> pieces;
+      std::vector<files::Piece> pieces;
       const size_t third = items.size() / 3;
       for (size_t i = 0; i < 3; ++i) {
         const auto from = items.begin() + static_cast<ptrdiff_t>(i * third);
@@ -202,7 +202,7 @@ TEST_F(StretchesTest, WhatIsInTheOppositeOrderIsCopiedFromItsEndOn) {
       chosen.descending = format.type == Type::i32;
       const Items items = in_stretches(random, chosen, count, 1);
       const Items reversed(items.rbegin(), items.rend());
-      const Piece piece = put(joined(reversed));
+      const files::Piece piece = put(joined(reversed));
       Context context(chosen);
       file::File output = create_output();
       auto stored = copy_reversed(context, piece, memory_bytes, {&output, 0});
@@ -215,9 +215,10 @@ TEST_F(StretchesTest, WhatIsInTheOppositeOrderIsCopiedFromItsEndOn) {
       // One of them is not; and one that is no whole number of items.
       Items spoilt = reversed;
       std::swap(spoilt[random.below(count / 3)], spoilt[count - 1 - random.below(count / 3)]);
-      for (const Piece& other :
-           {put(joined(spoilt)), Piece{.file = piece.file, .bytes = piece.bytes - 1},
-            Piece{.file = piece.file, .offset = 1, .bytes = piece.bytes - format.record_bytes}}) {
+      for (const files::Piece& other :
+           {put(joined(spoilt)), files::Piece{.file = piece.file, .bytes = piece.bytes - 1},
+            files::Piece{
+                .file = piece.file, .offset = 1, .bytes = piece.bytes - format.record_bytes}}) {
         file::File unused = create_output();
         stored = copy_reversed(context, other, memory_bytes, {&unused, 0});
         ASSERT_TRUE(stored) << stored.error().message();
@@ -239,7 +240,7 @@ TEST_F(StretchesTest, AMergeGivesWhatAStableSortGives) {
       SCOPED_TRACE(fmt::format("seed {}, {}, round {}, descending {}", seed_of_run(),
                                record::name_of(format.type), round, chosen.descending));
       Items items = in_stretches(random, chosen, 5'000, 5);
-      const Piece piece = put(joined(items));
+      const files::Piece piece = put(joined(items));
       Context context(chosen);
       const auto found = find_stretches(context, {piece}, memory_bytes, many, nullptr);
       ASSERT_TRUE(found) << found.error().message();
@@ -269,11 +270,11 @@ TEST_F(StretchesTest, AMergeGoesOnWithTheProgressOfTheSort) {
   std::vector<std::string> phases;
   SortOptions chosen = options(u64);
   chosen.cancel = &cancel;
-  chosen.progress = [&](const Progress& progress) {
+  chosen.progress = [&](const files::Progress& progress) {
     phases.emplace_back(progress.phase);
     EXPECT_EQ(progress.total_bytes, 12345u);
   };
-  const Piece piece = put(joined(in_stretches(random, chosen, 100'000, 4)));
+  const files::Piece piece = put(joined(in_stretches(random, chosen, 100'000, 4)));
   SortOptions quiet = options(u64);
   Context looking(quiet);
   const auto found = find_stretches(looking, {piece}, memory_bytes, many, nullptr);

@@ -64,9 +64,9 @@ constexpr uint64_t new_items_min = 16 * 1024;
 constexpr uint64_t text_bytes_min = 16 * MiB;
 
 size_t io_block_bytes(uint64_t memory_bytes) {
-  return block_within(memory_bytes / 64);
+  return files::block_within(memory_bytes / 64);
 }
-PieceReaders::Shape read_shape(uint64_t memory_bytes) {
+files::PieceReaders::Shape read_shape(uint64_t memory_bytes) {
   return {.block_bytes = io_block_bytes(memory_bytes), .read_ahead_blocks = read_ahead_blocks};
 }
 uint64_t room_bytes(uint64_t memory_bytes) {
@@ -113,11 +113,11 @@ uint64_t number_capacity(const SortOptions& options, uint64_t memory_bytes) {
 // Shows encoded and original items to `take(encoded, original, count)`, a chunk at a time, until
 // that says enough.
 template <class T, class Take>
-Status for_each_number(Context& context, PieceReaders& readers, const std::vector<Piece>& pieces,
-                       Take take) {
+Status for_each_number(Context& context, files::PieceReaders& readers,
+                       const std::vector<files::Piece>& pieces, Take take) {
   const SortOptions& options = context.options;
   NumberEncoder<T> encoder(options.format.type, options.descending);
-  for (const Piece& piece : pieces) {
+  for (const files::Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
     const std::byte* at = (*reader)->begin();
@@ -212,10 +212,10 @@ class TopNumbers {
 };
 
 template <class T>
-Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
+Result<Stored> top_numbers(Context& context, const std::vector<files::Piece>& pieces,
                            uint64_t memory_bytes, uint64_t count, const Target& target) {
   const SortOptions& options = context.options;
-  std::optional<PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
+  std::optional<files::PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
   TopNumbers<T> top(options, count);
   if (auto status = top.open(memory_bytes); !status) return std::unexpected(status.error());
   auto status = for_each_number<T>(
@@ -230,7 +230,7 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
   auto* bytes = reinterpret_cast<std::byte*>(first->data());
   record::decode_keys(options.format.type, bytes, first->size(), options.descending);
   const Stored stored{.bytes = first->size_bytes(), .items = first->size()};
-  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
+  auto files = files::FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
   if (!files) return std::unexpected(files.error());
   auto writer = stream::FileWriterCore::open(files->io(), *target.file, target.offset,
                                              {.bytes_max = stored.bytes + 1});
@@ -250,14 +250,14 @@ Result<Stored> top_numbers(Context& context, const std::vector<Piece>& pieces,
 
 // Calls take(cursor) with each item until that says enough.
 template <class Take>
-Status for_each_item(Context& context, PieceReaders& readers, const std::vector<Piece>& pieces,
-                     Take take) {
-  for (const Piece& piece : pieces) {
+Status for_each_item(Context& context, files::PieceReaders& readers,
+                     const std::vector<files::Piece>& pieces, Take take) {
+  for (const files::Piece& piece : pieces) {
     auto reader = readers.open(piece);
     if (!reader) return std::unexpected(reader.error());
-    Cursor cursor(context.options.order(), piece.file->path(), *reader);
+    files::Cursor cursor(context.options.order(), piece.file->path(), *reader);
     for (uint64_t item = 0; cursor.next(); ++item) {
-      if (item % items_between_pulses == 0) {
+      if (item % files::items_between_pulses == 0) {
         if (auto status = context.pulse(); !status) return status;
       }
       auto more = take(cursor);
@@ -269,7 +269,7 @@ Status for_each_item(Context& context, PieceReaders& readers, const std::vector<
   return {};
 }
 
-int compare(const record::ItemOrder& order, const Cursor& cursor, const TopLimit& limit) {
+int compare(const record::ItemOrder& order, const files::Cursor& cursor, const TopLimit& limit) {
   if (cursor.prefix() != limit.number) return cursor.prefix() < limit.number ? -1 : 1;
   static constinit thread_local ThreadObject<std::string> room_of_thread;
   std::string& room = room_of_thread.get();
@@ -300,7 +300,7 @@ class TopTexts {
     return {};
   }
 
-  Result<bool> add(const Cursor& cursor) {
+  Result<bool> add(const files::Cursor& cursor) {
     if (limit_ && !comes_before_limit(cursor)) return true;
     const std::string_view item = cursor.item();
     const uint64_t bytes = item.size() + (cursor.lacks_newline() ? 1 : 0);
@@ -357,7 +357,7 @@ class TopTexts {
   Before before() const { return {this}; }
   // Of the two places, what may be touched.
   uint64_t charged_bytes() const { return budget_bytes_ + uint64_t{2} * os::huge_page_bytes; }
-  bool comes_before_limit(const Cursor& cursor) const {
+  bool comes_before_limit(const files::Cursor& cursor) const {
     return external::compare(order_, cursor, *limit_) < 0;
   }
 
@@ -433,20 +433,20 @@ class TopTexts {
   std::optional<TopLimit> limit_;
 };
 
-Result<Stored> top_texts(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
-                         uint64_t count, const Target& target) {
+Result<Stored> top_texts(Context& context, const std::vector<files::Piece>& pieces,
+                         uint64_t memory_bytes, uint64_t count, const Target& target) {
   const SortOptions& options = context.options;
-  std::optional<PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
+  std::optional<files::PieceReaders> readers(std::in_place, options, read_shape(memory_bytes));
   TopTexts top(options, count);
   if (auto status = top.open(memory_bytes, options.format.record_bytes); !status)
     return std::unexpected(status.error());
   auto status = for_each_item(context, *readers, pieces,
-                              [&](const Cursor& cursor) { return top.add(cursor); });
+                              [&](const files::Cursor& cursor) { return top.add(cursor); });
   if (!status) return std::unexpected(status.error());
   readers.reset();  // the writer has their memory
 
   context.set_step("write");
-  auto files = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
+  auto files = files::FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
   if (!files) return std::unexpected(files.error());
   auto writer = stream::FileWriterCore::open(files->io(), *target.file, target.offset,
                                              {.bytes_max = memory_bytes + 1});
@@ -456,7 +456,7 @@ Result<Stored> top_texts(Context& context, const std::vector<Piece>& pieces, uin
   Stored stored;
   status = top.finish([&](std::string_view item) -> Status {
     to = penstock::copy(to, item.data(), item.size());
-    if (++stored.items % items_between_pulses != 0) return {};
+    if (++stored.items % files::items_between_pulses != 0) return {};
     if (auto fine = (*writer)->status(); !fine) return fine;
     return context.pulse();
   });
@@ -483,8 +483,8 @@ bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_byt
          static_cast<double>(text_room_bytes(memory_bytes));
 }
 
-Result<Stored> sort_top(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
-                        uint64_t count, const Target& target) {
+Result<Stored> sort_top(Context& context, const std::vector<files::Piece>& pieces,
+                        uint64_t memory_bytes, uint64_t count, const Target& target) {
   if (count == 0 || pieces.empty()) return Stored{};
   const record::Format& format = context.options.format;
   if (!format.numeric()) return top_texts(context, pieces, memory_bytes, count, target);
@@ -493,7 +493,7 @@ Result<Stored> sort_top(Context& context, const std::vector<Piece>& pieces, uint
   });
 }
 
-TopLimit limit_of_share(const SortOptions& options, const Sample& sample, double share) {
+TopLimit limit_of_share(const SortOptions& options, const files::Sample& sample, double share) {
   TopLimit limit{.number = ~uint64_t{0}};
   const auto rank = static_cast<size_t>(share * static_cast<double>(sample.size()));
   if (rank >= sample.size()) return limit;
@@ -514,13 +514,13 @@ TopLimit limit_of_share(const SortOptions& options, const Sample& sample, double
   return limit;
 }
 
-Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
-                          const TopLimit& limit, const file::File& file) {
+Result<Stored> keep_below(Context& context, const std::vector<files::Piece>& pieces,
+                          uint64_t memory_bytes, const TopLimit& limit, const file::File& file) {
   const SortOptions& options = context.options;
   uint64_t bytes_max = 1;
-  for (const Piece& piece : pieces) bytes_max += piece.bytes + 1;
-  PieceReaders readers(options, read_shape(memory_bytes));
-  auto output = FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
+  for (const files::Piece& piece : pieces) bytes_max += piece.bytes + 1;
+  files::PieceReaders readers(options, read_shape(memory_bytes));
+  auto output = files::FileIo::open(options, io_block_bytes(memory_bytes), io_blocks);
   if (!output) return std::unexpected(output.error());
   auto writer = stream::FileWriterCore::open(output->io(), file, 0, {.bytes_max = bytes_max});
   if (!writer) return std::unexpected(writer.error());
@@ -545,15 +545,16 @@ Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, ui
     });
   } else {
     const record::ItemOrder order = options.order();
-    status = for_each_item(context, readers, pieces, [&](const Cursor& cursor) -> Result<bool> {
-      if (compare(order, cursor, limit) > 0) return true;
-      to = penstock::copy(to, cursor.item().data(), cursor.item().size());
-      if (cursor.lacks_newline()) *to++ = std::byte(options.format.line_end);
-      stored.sum += sum_of_item(options.format, cursor.item());
-      if (++stored.items % items_between_pulses != 0) return true;
-      if (auto fine = (*writer)->status(); !fine) return std::unexpected(fine.error());
-      return true;
-    });
+    status =
+        for_each_item(context, readers, pieces, [&](const files::Cursor& cursor) -> Result<bool> {
+          if (compare(order, cursor, limit) > 0) return true;
+          to = penstock::copy(to, cursor.item().data(), cursor.item().size());
+          if (cursor.lacks_newline()) *to++ = std::byte(options.format.line_end);
+          stored.sum += sum_of_item(options.format, cursor.item());
+          if (++stored.items % files::items_between_pulses != 0) return true;
+          if (auto fine = (*writer)->status(); !fine) return std::unexpected(fine.error());
+          return true;
+        });
   }
   if (!status) return std::unexpected(status.error());
   stored.bytes = static_cast<uint64_t>(to - begin);

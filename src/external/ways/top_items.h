@@ -19,8 +19,8 @@ bool top_fits(const SortOptions& options, uint64_t memory_bytes, double item_byt
 // be among them any more.
 //
 // Errors: out_of_memory before anything is written, where items are longer than was expected.
-Result<Stored> sort_top(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
-                        uint64_t count, const Target& target);
+Result<Stored> sort_top(Context& context, const std::vector<files::Piece>& pieces,
+                        uint64_t memory_bytes, uint64_t count, const Target& target);
 
 // For more items than memory holds. A key that about this share of the items does not come after;
 // keys are encoded numbers, or texts.
@@ -28,11 +28,11 @@ struct TopLimit {
   uint64_t number = 0;
   std::string text;
 };
-TopLimit limit_of_share(const SortOptions& options, const Sample& sample, double share);
+TopLimit limit_of_share(const SortOptions& options, const files::Sample& sample, double share);
 
 // The items that do not come after `limit`, in the order of the input, to `file` from its start.
-Result<Stored> keep_below(Context& context, const std::vector<Piece>& pieces, uint64_t memory_bytes,
-                          const TopLimit& limit, const file::File& file);
+Result<Stored> keep_below(Context& context, const std::vector<files::Piece>& pieces,
+                          uint64_t memory_bytes, const TopLimit& limit, const file::File& file);
 
 // The bytes of the first `count` of the `items` items that a file holds from `offset` on.
 Result<uint64_t> bytes_of_first(const SortOptions& options, const file::File& file, uint64_t offset,

@@ -82,8 +82,8 @@ class TopTest : public SortFixture {
   }
 
   // A file of each.
-  std::vector<Piece> pieces_of(const std::vector<Items>& files, bool newline_at_end = true) {
-    std::vector<Piece> pieces;
+  std::vector<files::Piece> pieces_of(const std::vector<Items>& files, bool newline_at_end = true) {
+    std::vector<files::Piece> pieces;
     for (const Items& items : files) {
       const std::string name = path(fmt::format("piece{}", opened_.size()));
       write(name, items, newline_at_end);
@@ -226,7 +226,7 @@ TEST_F(TopTest, WhatFillsTheRoomExactlyIsNoReasonToPassOverTheNext) {
     line.back() = '\n';
     items.insert(items.end(), count, line);
   }
-  const std::vector<Piece> pieces = pieces_of({items});
+  const std::vector<files::Piece> pieces = pieces_of({items});
   SortOptions chosen = options(formats[8]);
   chosen.top = count;
   Context context(chosen);

@@ -472,6 +472,14 @@ pub struct penstock_files_options {
     pub no_decompress: core::ffi::c_int,
     pub memory_scope: core::ffi::c_int,
     pub locale: *const core::ffi::c_char,
+    pub has_random_seed: core::ffi::c_int,
+    pub random_seed: u64,
+    pub compressed: *const core::ffi::c_char,
+    pub mechanism: *const core::ffi::c_char,
+    pub notice: ::core::option::Option<
+        unsafe extern "C" fn(context: *mut core::ffi::c_void, sentence: *const core::ffi::c_char),
+    >,
+    pub notice_context: *mut core::ffi::c_void,
 }
 extern "C" {
     pub fn penstock_text_free(text: *mut core::ffi::c_char);
