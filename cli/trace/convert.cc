@@ -33,13 +33,7 @@ struct ConvertArguments {
 
 Result<trace::ExportFormat> format_of(const ConvertArguments& arguments) {
   if (arguments.format.empty()) return trace::export_format_of(arguments.output);
-  if (arguments.format == "csv") return trace::ExportFormat::csv;
-  if (arguments.format == "iolog") return trace::ExportFormat::iolog;
-  if (arguments.format == "json") return trace::ExportFormat::perfetto;
-  if (arguments.format == "arrow") return trace::ExportFormat::arrow;
-  if (arguments.format == "trace") return trace::ExportFormat::trace;
-  return failure(ErrorCode::invalid_argument, "write this format", arguments.format,
-                 "csv, arrow, iolog, json or trace");
+  return trace::export_format_named(arguments.format);
 }
 
 bool is_pipe(const std::string& path) {
@@ -116,9 +110,9 @@ Command add_convert(Parser& program) {
   parser.add_option("--from", a.from,
                     "what it is, where its beginning does not tell: trace, iolog or strace");
   parser.add_option("-o,--output", a.output,
-                    "x.csv, x.arrow (polars, pyarrow), x.iolog (fio --read_iolog), x.json "
-                    "(ui.perfetto.dev) or x.trace; none: a summary on standard output");
-  parser.add_option("--format", a.format, "csv, arrow, iolog, json or trace, whatever the name");
+                    "x.csv, x.iolog (fio --read_iolog), x.json (ui.perfetto.dev) or x.trace; none: "
+                    "a summary on standard output");
+  parser.add_option("--format", a.format, "csv, iolog, json or trace, whatever the name");
   parser.add_option("--under", a.under, "only files whose path begins so: a folder, with its /");
   parser.add_option("--files", a.files,
                     "also make the files that fio needs, sparse and of their largest size, in this "

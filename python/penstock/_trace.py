@@ -32,7 +32,7 @@ class Trace:
         return subprocess.run([_program(), "convert", os.fspath(self.path)], check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def convert(self, output: str | os.PathLike[str]) -> None:
-        """To x.csv, x.arrow (polars, pyarrow), x.iolog (fio) or x.json (ui.perfetto.dev)."""
+        """Writes x.csv, x.iolog (fio) or x.json (ui.perfetto.dev)."""
         subprocess.run([_program(), "convert", "-q", os.fspath(self.path), "-o", os.fspath(output)], check=True)
 
     def __repr__(self) -> str:

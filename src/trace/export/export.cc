@@ -6,17 +6,59 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/utf8.h"
-#include "trace/export/exporter.h"
 #include "trace/format/format.h"
+#include "trace/format/trace_file.h"
 
 namespace penstock::trace {
 namespace {
+
+// A file of text, written a piece at a time.
+class ExportText {
+ public:
+  explicit ExportText(TraceFile file) : file_(std::move(file)) {}
+
+  template <class... T>
+  void add(fmt::format_string<T...> format, T&&... values) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+  }
+
+  Status write_some() { return text_.size() < piece_bytes ? Status{} : write(); }
+  Status close() {
+    if (Status status = write(); !status) return status;
+    return file_.close();
+  }
+
+ private:
+  static constexpr size_t piece_bytes = 256 * 1024;
+  Status write() {
+    Status status = file_.write(std::as_bytes(std::span(text_)));
+    text_.clear();
+    return status;
+  }
+
+  TraceFile file_;
+  std::string text_;
+};
+
+// The text that one format makes of requests.
+class Exporter {
+ public:
+  using Files = std::vector<ConvertedFile>;
+
+  virtual ~Exporter() = default;
+  virtual void begin(ExportText& out) = 0;
+  virtual void request(ExportText& out, const Request& request, const Files& files) = 0;
+  virtual void end(ExportText&) {}
+};
 
 std::string_view last_part(std::string_view path) {
   const size_t slash = path.rfind('/');
@@ -37,7 +79,6 @@ class CsvExporter final : public Exporter {
             r.access == Access::read ? "read" : "write", names_[r.file], r.offset, r.bytes,
             r.file_seek ? 1 : 0, r.device_seek ? 1 : 0);
   }
-  Status end(ExportText&, const Conversion&) override { return {}; }
 
  private:
   std::vector<std::string> names_;
@@ -60,11 +101,10 @@ class IologExporter final : public Exporter {
     out.add("{} {} {} {} {}\n", at_us_, names_[r.file], r.access == Access::read ? "read" : "write",
             r.offset, r.bytes);
   }
-  Status end(ExportText& out, const Conversion&) override {
+  void end(ExportText& out) override {
     for (size_t i = 0; i < opened_.size(); ++i) {
       if (opened_[i]) out.add("{} {} close\n", at_us_, names_[i]);
     }
-    return {};
   }
 
  private:
@@ -112,10 +152,7 @@ class PerfettoExporter final : public Exporter {
       }
     }
   }
-  Status end(ExportText& out, const Conversion&) override {
-    out.add("\n]}}\n");
-    return {};
-  }
+  void end(ExportText& out) override { out.add("\n]}}\n"); }
 
  private:
   static std::string microseconds(uint64_t ns) {
@@ -134,8 +171,6 @@ std::unique_ptr<Exporter> exporter_of(ExportFormat format) {
       return std::make_unique<IologExporter>();
     case ExportFormat::perfetto:
       return std::make_unique<PerfettoExporter>();
-    case ExportFormat::arrow:
-      return arrow_exporter();
     case ExportFormat::csv:
     case ExportFormat::trace:
       break;
@@ -168,15 +203,26 @@ Result<Conversion> rewrite(TraceReader& trace, ConvertOptions options, const std
 
 }  // namespace
 
+Result<ExportFormat> export_format_named(std::string_view name) {
+  if (name == "csv") return ExportFormat::csv;
+  if (name == "iolog") return ExportFormat::iolog;
+  if (name == "json") return ExportFormat::perfetto;
+  if (name == "trace") return ExportFormat::trace;
+  if (name == "arrow") {
+    return failure(ErrorCode::invalid_argument, "write this format, which is no more", "arrow",
+                   "csv, which pyarrow.csv.read_csv() makes an Arrow table of");
+  }
+  return failure(ErrorCode::invalid_argument, "write this format", std::string(name),
+                 "csv, iolog, json or trace");
+}
+
 Result<ExportFormat> export_format_of(const std::string& path) {
-  if (path.ends_with(".csv")) return ExportFormat::csv;
-  if (path.ends_with(".iolog")) return ExportFormat::iolog;
-  if (path.ends_with(".json")) return ExportFormat::perfetto;
-  if (path.ends_with(".arrow")) return ExportFormat::arrow;
-  if (path.ends_with(".trace")) return ExportFormat::trace;
+  constexpr std::string_view formats[] = {"csv", "iolog", "json", "trace", "arrow"};
+  for (const std::string_view name : formats) {
+    if (path.ends_with("." + std::string(name))) return export_format_named(name);
+  }
   return failure(ErrorCode::invalid_argument, "tell the format from this name", path,
-                 "a name that ends in .csv, .arrow, .iolog (fio), .json (Perfetto) or .trace, or "
-                 "--format");
+                 "a name that ends in .csv, .iolog (fio), .json (Perfetto) or .trace, or --format");
 }
 
 std::string iolog_name(size_t index, std::string_view path) {
@@ -209,20 +255,6 @@ Status make_iolog_files(const Conversion& conversion, const std::string& folder)
   }
   if (error) return system_error(error.value(), "make files in", folder);
   return {};
-}
-
-std::string utf8_of(std::string_view text) {
-  std::string valid;
-  while (!text.empty()) {
-    const size_t bytes = first_character(text).bytes;
-    if (bytes == 0) {
-      valid += "\xef\xbf\xbd";
-    } else {
-      valid += text.substr(0, bytes);
-    }
-    text.remove_prefix(std::max<size_t>(bytes, 1));
-  }
-  return valid;
 }
 
 std::string json_string(std::string_view text) {
@@ -273,7 +305,7 @@ Result<Conversion> export_requests(TraceReader& trace, const ConvertOptions& opt
       },
       &files);
   if (!result) return result;
-  if (Status status = exporter->end(out, *result); !status) return std::unexpected(status.error());
+  exporter->end(out);
   if (Status status = out.close(); !status) return std::unexpected(status.error());
   return result;
 }
