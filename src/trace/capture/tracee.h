@@ -15,7 +15,7 @@
 
 #include "os/fd.h"
 #include "penstock/base.h"
-#include "trace/capture/call_table.h"
+#include "trace/capture/asked_call.h"
 
 namespace penstock::trace {
 

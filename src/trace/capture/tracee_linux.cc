@@ -59,12 +59,12 @@ class FilterProgram {
     load(offsetof(seccomp_data, nr));
     add(BPF_JMP | BPF_JGE | BPF_K, foreign_bit, 0, 1);
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    for (const uint32_t number : watched_numbers()) {
-      if (number == SYS_fcntl) {
-        if_argument(number, 1, {F_DUPFD, F_DUPFD_CLOEXEC, F_SETFD, F_SETFL});
-      } else if (number == SYS_ioctl) {
-        if_argument(number, 1, {FIOCLEX, FIONCLEX});
-      } else if (number == SYS_mmap) {
+    for (const CallRow& row : call_table()) {
+      if (row.number == CallRow::no_number) continue;
+      const auto number = static_cast<uint32_t>(row.number);
+      if (row.effect == Effect::set_flags) {
+        if_argument(number, static_cast<size_t>(row.at.operation), row.commands);
+      } else if (row.effect == Effect::map) {
         if_maps_file(number);
       } else {
         stop_at(number);
@@ -97,7 +97,7 @@ class FilterProgram {
     add(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0);
     add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   }
-  void if_argument(uint32_t number, size_t index, const std::vector<uint32_t>& values) {
+  void if_argument(uint32_t number, size_t index, std::span<const uint32_t> values) {
     // Over all of this where the number is another: the argument, two for each value, allow.
     add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, static_cast<uint8_t>(2 + 2 * values.size()));
     load(argument_at(index));

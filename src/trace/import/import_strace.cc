@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "trace/calls/call_table.h"
 #include "trace/import/import_sources.h"
-#include "trace/import/strace_calls.h"
 #include "trace/import/strace_files.h"
 #include "trace/import/strace_line.h"
 
@@ -54,13 +54,19 @@ namespace {
 using std::string_view;
 using Kind = StraceLine::Kind;
 
-constexpr uint64_t ns_per_second = 1'000'000'000;
 constexpr uint64_t ns_per_day = 86400 * ns_per_second;
 constexpr uint64_t days_max = 36500;
 constexpr size_t held_bytes_max = size_t{4} << 20;
 constexpr size_t unfinished_bytes_max = size_t{64} << 20;
 constexpr size_t announced_max = 65536;
 constexpr int32_t unnamed_thread = 1;  // of a log that tells no numbers
+
+bool moves_bytes(const CallRow& row) {
+  return row.effect == Effect::read || row.effect == Effect::write || row.effect == Effect::copy;
+}
+bool makes_process(const CallRow& row) {
+  return row.effect == Effect::fork;
+}
 
 class StraceSource final : public StraceFiles {
  public:
@@ -71,7 +77,7 @@ class StraceSource final : public StraceFiles {
 
  private:
   struct Unfinished {
-    Sys sys = Sys::none;
+    const CallRow* row = nullptr;
     std::string text;
     uint64_t start_ns = 0;
     bool has_time = false;
@@ -183,7 +189,7 @@ class StraceSource final : public StraceFiles {
   Status end() override {
     if (Status status = drain(); !status) return status;
     for (const auto& [number, thread] : threads_) {
-      if (thread.unfinished && moves_bytes(thread.unfinished->sys)) count(Unseen::dropped_events);
+      if (thread.unfinished && moves_bytes(*thread.unfinished->row)) count(Unseen::dropped_events);
     }
     totals.end_ns = latest_ns_;
     totals.exit_code = exit_code_;
@@ -316,7 +322,7 @@ class StraceSource final : public StraceFiles {
   void forget_unfinished(Thread& thread) {
     if (!thread.unfinished) return;
     unfinished_bytes_ -= thread.unfinished->text.size();
-    if (makes_process(thread.unfinished->sys)) --forks_under_way_;
+    if (makes_process(*thread.unfinished->row)) --forks_under_way_;
     thread.unfinished.reset();
   }
 
@@ -331,11 +337,11 @@ class StraceSource final : public StraceFiles {
       case Kind::unfinished:
         return begin_call(line, number, said);
       case Kind::resumed: {
-        const Sys sys = sys_of(line.name);
-        if (sys == Sys::none) return {};
-        if (!thread.unfinished || thread.unfinished->sys != sys) {
+        const CallRow* row = logged_call(line.name);
+        if (row == nullptr) return {};
+        if (!thread.unfinished || thread.unfinished->row != row) {
           // It began before the log.
-          if (moves_bytes(sys)) count(Unseen::dropped_events);
+          if (moves_bytes(*row)) count(Unseen::dropped_events);
           return {};
         }
         const std::string whole = thread.unfinished->text + std::string(line.text);
@@ -346,7 +352,7 @@ class StraceSource final : public StraceFiles {
         return call(line.name, number, start_ns, whole, said);
       }
       case Kind::exited:
-        if (thread.unfinished && moves_bytes(thread.unfinished->sys)) {
+        if (thread.unfinished && moves_bytes(*thread.unfinished->row)) {
           count(Unseen::dropped_events);
         }
         if (number == first_process_) exit_code_ = line.number;
@@ -356,7 +362,7 @@ class StraceSource final : public StraceFiles {
         // The thread that calls exec takes the first thread's number, and ends its call under it.
         const auto other = threads_.find(known(line.number));
         if (other == threads_.end() || other->first == number) return {};
-        if (other->second.unfinished && other->second.unfinished->sys == Sys::exec) {
+        if (other->second.unfinished && other->second.unfinished->row->effect == Effect::exec) {
           forget_unfinished(thread);
           thread.unfinished = std::exchange(other->second.unfinished, std::nullopt);
         }
@@ -376,16 +382,16 @@ class StraceSource final : public StraceFiles {
   }
 
   Status begin_call(const StraceLine& line, int32_t number, const Said& said) {
-    const Sys sys = sys_of(line.name);
+    const CallRow* row = logged_call(line.name);
     const int32_t ending = line.number == 0 ? number : known(line.number);
     if (!threads_.contains(ending)) add_process(ending);
     Thread& thread = threads_[ending];
     forget_unfinished(thread);
-    if (sys == Sys::none) return {};
+    if (row == nullptr) return {};
     thread.unfinished =
-        Unfinished{sys, std::string(line.text), said.at_ns, line.clock != StraceLine::Clock::none};
+        Unfinished{row, std::string(line.text), said.at_ns, line.clock != StraceLine::Clock::none};
     unfinished_bytes_ += line.text.size();
-    if (makes_process(sys)) ++forks_under_way_;
+    if (makes_process(*row)) ++forks_under_way_;
     if (unfinished_bytes_ <= unfinished_bytes_max) return {};
     return bad_line(said.number, said.text, "too many calls are under way at once");
   }
@@ -399,27 +405,27 @@ class StraceSource final : public StraceFiles {
   Status call(string_view name, int32_t thread, uint64_t start_ns, string_view text,
               const Said& said) {
     const uint64_t latency_ns = std::exchange(resumed_latency_ns_, 0);
-    const Sys sys = sys_of(name);
-    if (sys == Sys::none) return {};
+    const CallRow* row = logged_call(name);
+    if (row == nullptr) return {};
     const auto parsed = parse_strace_call(text);
     if (!parsed) return bad_line(said.number, said.text, "a call that does not end");
     if (parsed->failed) {
       count(Unseen::failed_calls);
       return {};
     }
-    if (parsed->result > largest_offset && sys != Sys::mmap) {
+    if (parsed->result > largest_offset && row->effect != Effect::map) {
       return bad_line(said.number, said.text, "a result that cannot be");
     }
     const Context context{.thread = thread,
                           .process = threads_[thread].process,
                           .start_ns = start_ns,
                           .latency_ns = parsed->latency_ns.value_or(latency_ns)};
-    if (makes_process(sys)) {
+    if (makes_process(*row)) {
       made(context, *parsed, text);
-    } else if (const auto told = tell(context, sys, name, *parsed); !told) {
+    } else if (const auto told = tell(context, *row, *parsed); !told) {
       return bad_line(said.number, said.text, told.error());
     }
-    if (sys == Sys::exec) only_thread_stays(context);
+    if (row->effect == Effect::exec) only_thread_stays(context);
     if (overflowed()) {
       return failure(ErrorCode::corrupt, "follow more than 16 million open descriptors",
                      trace_path);

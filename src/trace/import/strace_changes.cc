@@ -17,19 +17,18 @@ bool StraceFiles::moves_storage(const Target& target) {
   return false;
 }
 
-StraceFiles::Understood StraceFiles::transfer(const StraceCall& c, Call kind, string_view asked,
-                                              string_view offset) {
-  const auto target = target_of(c.argument(0));
+StraceFiles::Understood StraceFiles::transfer(const CallRow& row, const StraceCall& c) {
+  constexpr int flags_at = 4;  // in the text the halves of the offset are one argument
+  const string_view asked = c.argument(row.at.bytes), offset = c.argument(row.at.offset);
+  const auto target = target_of(c.argument(row.at.descriptor));
   if (!target) return not_understood("no descriptor");
   if (!moves_storage(*target)) return {};
-  Event event = event_of(kind);
+  Event event = event_of(row.effect == Effect::read ? Call::read : Call::write);
   event.descriptor = target->descriptor;
   event.bytes = event.result = c.result;
-  if (asked.empty()) {
-    event.flags |= flag::vector;
-  } else if (const auto bytes = strace_size(asked)) {
-    event.bytes = *bytes;
-  }
+  event.flags = row.event_flags;
+  if (asked.empty()) event.flags |= flag::vector;
+  if (const auto bytes = strace_size(asked)) event.bytes = *bytes;
   if (!offset.empty()) {
     const auto at = strace_number(offset);
     if (!at || *at < -1) return not_understood("no offset");
@@ -39,8 +38,8 @@ StraceFiles::Understood StraceFiles::transfer(const StraceCall& c, Call kind, st
       return not_understood("a place beyond 2^63 bytes");
     }
   }
-  if (strace_has_flag(c.argument(4), "RWF_APPEND")) event.flags |= flag::append;
-  if (strace_has_flag(c.argument(4), "RWF_SYNC")) event.flags |= flag::synchronous;
+  if (strace_has_flag(c.argument(flags_at), "RWF_APPEND")) event.flags |= flag::append;
+  if (strace_has_flag(c.argument(flags_at), "RWF_SYNC")) event.flags |= flag::synchronous;
   give(event);
   return {};
 }
@@ -88,33 +87,38 @@ StraceFiles::Understood StraceFiles::submit(const StraceCall& c) {
   return {};
 }
 
-StraceFiles::Understood StraceFiles::seek(const StraceCall& c, uint64_t to, string_view offset,
-                                          string_view whence) {
-  const auto target = target_of(c.argument(0));
+StraceFiles::Understood StraceFiles::seek(const CallArguments& at, const StraceCall& c) {
+  uint64_t to = c.result;
+  if (at.structure != CallArguments::none) {
+    const auto told = strace_bracketed(c.argument(at.structure));
+    if (!told) return not_understood("no position");
+    to = *told;
+  }
+  const auto target = target_of(c.argument(at.descriptor));
   if (!target || to > largest_offset) return not_understood("no descriptor, or no position");
   if (!target->storage) return {};
   Event event = event_of(Call::seek);
   event.descriptor = target->descriptor;
   event.result = to;
   give(event);
-  const auto from_end = strace_number(offset);
-  if (whence != "SEEK_END" || !from_end) return {};
+  const auto from_end = strace_number(c.argument(at.offset));
+  if (c.argument(at.operation) != "SEEK_END" || !from_end) return {};
   // Sums wrap around, so that nonsense becomes a size that cannot be.
   const uint64_t size = to - static_cast<uint64_t>(*from_end);
   if (size <= largest_offset) change(Call::size, target->file, size);
   return {};
 }
 
-StraceFiles::Understood StraceFiles::copy(const StraceCall& c, Side from, Side to,
-                                          string_view asked, uint32_t flags) {
-  const auto source = target_of(from.descriptor), sink = target_of(to.descriptor);
+StraceFiles::Understood StraceFiles::copy(const CallRow& row, const StraceCall& c) {
+  const CallArguments& at = row.at;
+  const auto source = target_of(c.argument(at.descriptor));
+  const auto sink = target_of(c.argument(at.descriptor2));
   if (!source || !sink) return not_understood("no two descriptors");
   Event event = event_of(Call::copy);
   event.result = c.result;
-  event.bytes = strace_size(asked).value_or(c.result);
-  event.flags = flags;
-  const uint64_t read_at = strace_bracketed(from.offset).value_or(no_offset);
-  const uint64_t written_at = strace_bracketed(to.offset).value_or(no_offset);
+  event.bytes = strace_size(c.argument(at.bytes)).value_or(c.result);
+  const uint64_t read_at = strace_bracketed(c.argument(at.offset_at)).value_or(no_offset);
+  const uint64_t written_at = strace_bracketed(c.argument(at.offset2_at)).value_or(no_offset);
   for (const uint64_t offset : {read_at, written_at}) {
     if (offset != no_offset && offset > largest_offset - c.result) {
       return not_understood("a place beyond 2^63 bytes");
@@ -135,7 +139,7 @@ StraceFiles::Understood StraceFiles::copy(const StraceCall& c, Side from, Side t
     count(source->known && sink->known ? Unseen::stream_calls : Unseen::unknown_descriptors);
     return {};
   }
-  event.flags = event.call == Call::copy ? flags : 0;
+  if (event.call == Call::copy) event.flags = row.event_flags;
   give(event);
   return {};
 }
@@ -156,25 +160,55 @@ void StraceFiles::learn_size(uint32_t file, string_view what, string_view member
   if (const auto bytes = strace_size(strace_member(what, member))) change(Call::size, file, *bytes);
 }
 
-StraceFiles::Understood StraceFiles::stat_at(const StraceCall& c, string_view what,
-                                             string_view member) {
-  if (c.argument(1) == "\"\"") {
-    const auto target = target_of(c.argument(0));
+// fstat(3, ...), stat("a", ...), fstatat(3, "a", ...) and fstatat(3, "", ...).
+StraceFiles::Understood StraceFiles::tell_size(const CallRow& row, const StraceCall& c) {
+  const CallArguments& at = row.at;
+  const string_view what = c.argument(at.structure);
+  const string_view member = row.name == "statx" ? "stx_size" : "st_size";
+  const bool by_descriptor = at.path == CallArguments::none;
+  const bool without_name = at.folder != CallArguments::none && c.argument(at.path) == "\"\"";
+  if (by_descriptor || without_name) {
+    const auto target = target_of(c.argument(by_descriptor ? at.descriptor : at.folder));
+    if (by_descriptor && !target) return not_understood("no descriptor");
     if (target && target->storage) learn_size(target->file, what, member);
-    return {};
-  }
-  if (const auto path = absolute(c.argument(0), c.argument(1))) {
+  } else if (const auto path = absolute(c.argument(at.folder), c.argument(at.path))) {
     if (const uint32_t file = file_named(*path)) learn_size(file, what, member);
   }
   return {};
 }
 
-StraceFiles::Understood StraceFiles::allocate(const StraceCall& c) {
-  const auto target = target_of(c.argument(0));
-  const auto offset = strace_size(c.argument(2)), bytes = strace_size(c.argument(3));
+StraceFiles::Understood StraceFiles::truncate(const CallArguments& at, const StraceCall& c) {
+  const auto bytes = strace_size(c.argument(at.bytes));
+  if (at.path != CallArguments::none) {
+    const auto path = absolute({}, c.argument(at.path));
+    if (!path || !bytes) return not_understood("no name, or no size");
+    if (const uint32_t file = file_named(*path)) change(Call::truncate, file, *bytes);
+    return {};
+  }
+  const auto target = target_of(c.argument(at.descriptor));
+  if (!target || !bytes) return not_understood("no descriptor, or no size");
+  if (target->storage) change(Call::truncate, target->file, *bytes);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::sync(const CallRow& row, const StraceCall& c) {
+  const auto target = target_of(c.argument(row.at.descriptor));
+  if (!target) return not_understood("no descriptor");
+  if (!target->storage) return {};
+  Event event = event_of(Call::sync);
+  event.descriptor = target->descriptor;
+  event.file = target->file;
+  event.flags = row.event_flags;
+  give(event);
+  return {};
+}
+
+StraceFiles::Understood StraceFiles::allocate(const CallArguments& at, const StraceCall& c) {
+  const auto target = target_of(c.argument(at.descriptor));
+  const auto offset = strace_size(c.argument(at.offset)), bytes = strace_size(c.argument(at.bytes));
   if (!target || !offset || !bytes) return not_understood("no descriptor, or no range");
   if (!target->storage) return {};
-  const string_view mode = c.argument(1);
+  const string_view mode = c.argument(at.flags);
   Event event = event_of(Call::allocate);
   event.descriptor = target->descriptor;
   event.file = target->file;
@@ -192,12 +226,15 @@ StraceFiles::Understood StraceFiles::allocate(const StraceCall& c) {
   return {};
 }
 
-StraceFiles::Understood StraceFiles::map(const StraceCall& c, bool in_pages) {
-  if (strace_has_flag(c.argument(3), "MAP_ANONYMOUS") || c.argument(4).starts_with("-1")) {
+StraceFiles::Understood StraceFiles::map(const CallRow& row, const StraceCall& c) {
+  const CallArguments& at = row.at;
+  const bool in_pages = row.name == "mmap2";
+  const string_view descriptor = c.argument(at.descriptor), access = c.argument(at.operation);
+  if (strace_has_flag(c.argument(at.flags), "MAP_ANONYMOUS") || descriptor.starts_with("-1")) {
     return {};
   }
-  const auto target = target_of(c.argument(4));
-  const auto bytes = strace_size(c.argument(1)), offset = strace_size(c.argument(5));
+  const auto target = target_of(descriptor);
+  const auto bytes = strace_size(c.argument(at.bytes)), offset = strace_size(c.argument(at.offset));
   if (!target || !bytes || !offset) return not_understood("no descriptor, or no range");
   if (!target->storage) return {};
   count(Unseen::mapped_files);
@@ -206,8 +243,8 @@ StraceFiles::Understood StraceFiles::map(const StraceCall& c, bool in_pages) {
   event.file = target->file;
   event.bytes = *bytes;
   event.offset = in_pages ? std::min(*offset, largest_offset / 4096) * 4096 : *offset;
-  if (strace_has_flag(c.argument(2), "PROT_READ")) event.flags |= flag::read;
-  if (strace_has_flag(c.argument(2), "PROT_WRITE")) event.flags |= flag::write;
+  if (strace_has_flag(access, "PROT_READ")) event.flags |= flag::read;
+  if (strace_has_flag(access, "PROT_WRITE")) event.flags |= flag::write;
   give(event);
   return {};
 }

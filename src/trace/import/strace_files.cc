@@ -39,10 +39,10 @@ Told told_of(string_view text) {
 
 }  // namespace
 
-StraceFiles::Understood StraceFiles::tell(const Context& context, Sys sys, string_view name,
+StraceFiles::Understood StraceFiles::tell(const Context& context, const CallRow& row,
                                           const StraceCall& call) {
   context_ = context;
-  return tell(sys, name, call);
+  return tell(row, call);
 }
 
 void StraceFiles::fork(const Context& context, int32_t child, bool shares_descriptors) {
@@ -72,156 +72,85 @@ Event StraceFiles::event_of(Call call) const {
           .call = call};
 }
 
-StraceFiles::Understood StraceFiles::tell(Sys sys, string_view name, const StraceCall& c) {
-  switch (sys) {
-    case Sys::none:
-    case Sys::fork:
-    case Sys::clone:
-      return {};  // made() does these
-    case Sys::open:
-      return open(c, {}, c.argument(0), c.argument(1));
-    case Sys::openat:
-      return open(c, c.argument(0), c.argument(1), c.argument(2));
-    case Sys::openat2:
-      return open(c, c.argument(0), c.argument(1), strace_member(c.argument(2), "flags"));
-    case Sys::creat:
-      return open(c, {}, c.argument(0), "O_WRONLY|O_CREAT|O_TRUNC");
-    case Sys::close: {
-      const auto descriptor = strace_descriptor(c.argument(0));
+StraceFiles::Understood StraceFiles::tell(const CallRow& row, const StraceCall& c) {
+  const CallArguments& at = row.at;
+  const auto first_name = [&] { return absolute(c.argument(at.folder), c.argument(at.path)); };
+  const auto second_name = [&] { return absolute(c.argument(at.folder2), c.argument(at.path2)); };
+  switch (row.effect) {
+    case Effect::open:
+      return open(at, c);
+    case Effect::close: {
+      const auto descriptor = strace_descriptor(c.argument(at.descriptor));
       if (!descriptor) return not_understood("no descriptor");
       close(descriptor->number);
       return {};
     }
-    case Sys::close_range:
+    case Effect::close_range:
       return close_range(c);
-    case Sys::dup:
-    case Sys::dup2:
-      return duplicate(c, strace_has_flag(c.argument(2), "O_CLOEXEC"));
-    case Sys::fcntl:
+    case Effect::duplicate:
+      return duplicate(c, strace_has_flag(c.argument(at.flags), "O_CLOEXEC"));
+    case Effect::set_flags:
       return fcntl(c);
-    case Sys::read:
-      return transfer(c, Call::read, c.argument(2), {});
-    case Sys::readv:
-      return transfer(c, Call::read, {}, {});
-    case Sys::pread:
-      return transfer(c, Call::read, c.argument(2), c.argument(3));
-    case Sys::preadv:
-    case Sys::preadv2:
-      return transfer(c, Call::read, {}, c.argument(3));
-    case Sys::write:
-      return transfer(c, Call::write, c.argument(2), {});
-    case Sys::writev:
-      return transfer(c, Call::write, {}, {});
-    case Sys::pwrite:
-      return transfer(c, Call::write, c.argument(2), c.argument(3));
-    case Sys::pwritev:
-    case Sys::pwritev2:
-      return transfer(c, Call::write, {}, c.argument(3));
-    case Sys::lseek:
-      return seek(c, c.result, c.argument(1), c.argument(2));
-    case Sys::llseek: {
-      const auto to = strace_bracketed(c.argument(2));
-      if (!to) return not_understood("no position");
-      return seek(c, *to, c.argument(1), c.argument(3));
-    }
-    case Sys::sendfile:
-      return copy(c, {c.argument(1), c.argument(2)}, {c.argument(0), {}}, c.argument(3), 0);
-    case Sys::copy_file_range:
-      return copy(c, {c.argument(0), c.argument(1)}, {c.argument(2), c.argument(3)}, c.argument(4),
-                  0);
-    case Sys::splice:
-      return copy(c, {c.argument(0), c.argument(1)}, {c.argument(2), c.argument(3)}, c.argument(4),
-                  flag::splice);
-    case Sys::truncate: {
-      const auto path = absolute({}, c.argument(0));
-      const auto bytes = strace_size(c.argument(1));
-      if (!path || !bytes) return not_understood("no name, or no size");
-      if (const uint32_t file = file_named(*path)) change(Call::truncate, file, *bytes);
-      return {};
-    }
-    case Sys::ftruncate: {
-      const auto target = target_of(c.argument(0));
-      const auto bytes = strace_size(c.argument(1));
-      if (!target || !bytes) return not_understood("no descriptor, or no size");
-      if (target->storage) change(Call::truncate, target->file, *bytes);
-      return {};
-    }
-    case Sys::fallocate:
-      return allocate(c);
-    case Sys::fsync:
-    case Sys::fdatasync: {
-      const auto target = target_of(c.argument(0));
-      if (!target) return not_understood("no descriptor");
-      if (!target->storage) return {};
-      Event event = event_of(Call::sync);
-      event.descriptor = target->descriptor;
-      event.file = target->file;
-      if (sys == Sys::fdatasync) event.flags = flag::data_only;
-      give(event);
-      return {};
-    }
-    case Sys::rename:
-      return rename(absolute({}, c.argument(0)), absolute({}, c.argument(1)), {});
-    case Sys::renameat:
-      return rename(absolute(c.argument(0), c.argument(1)), absolute(c.argument(2), c.argument(3)),
-                    c.argument(4));
-    case Sys::link:
-      return link(absolute({}, c.argument(0)), absolute({}, c.argument(1)));
-    case Sys::linkat:
-      return link(absolute(c.argument(0), c.argument(1)), absolute(c.argument(2), c.argument(3)));
-    case Sys::unlink:
-      return unlink(absolute({}, c.argument(0)));
-    case Sys::unlinkat:
-      return unlink(absolute(c.argument(0), c.argument(1)));
-    case Sys::mmap:
-      return map(c, name == "mmap2");
-    case Sys::exec: {
-      const auto program = strace_string(c.argument(0));
+    case Effect::read:
+    case Effect::write:
+      return transfer(row, c);
+    case Effect::seek:
+      return seek(at, c);
+    case Effect::copy:
+      return copy(row, c);
+    case Effect::truncate_path:
+    case Effect::truncate:
+      return truncate(at, c);
+    case Effect::allocate:
+      return allocate(at, c);
+    case Effect::sync:
+      return sync(row, c);
+    case Effect::rename:
+      return rename(first_name(), second_name(), c.argument(at.flags));
+    case Effect::link:
+      return link(first_name(), second_name());
+    case Effect::unlink:
+      return unlink(first_name());
+    case Effect::map:
+      return map(row, c);
+    case Effect::exec: {
+      const auto program = strace_string(c.argument(at.path));
       descriptors_.exec(context_.process);
       Event event = event_of(Call::exec);
       if (program) event.path = add_string(*program);
       give(event);
       return {};
     }
-    case Sys::chdir:
-      if (const auto path = absolute({}, c.argument(0))) {
+    case Effect::change_folder:
+      if (at.path == CallArguments::none) {
+        folders_[context_.process] = folder_of(c.argument(at.folder));
+      } else if (const auto path = first_name()) {
         folders_[context_.process] = *path;
       }
       return {};
-    case Sys::fchdir:
-      folders_[context_.process] = folder_of(c.argument(0));
-      return {};
-    case Sys::fstat: {
-      const auto target = target_of(c.argument(0));
-      if (!target) return not_understood("no descriptor");
-      if (target->storage) learn_size(target->file, c.argument(1), "st_size");
-      return {};
-    }
-    case Sys::stat:
-      if (const auto path = absolute({}, c.argument(0))) {
-        if (const uint32_t file = file_named(*path)) learn_size(file, c.argument(1), "st_size");
-      }
-      return {};
-    case Sys::statat:
-      return stat_at(c, c.argument(2), "st_size");
-    case Sys::statx:
-      return stat_at(c, c.argument(4), "stx_size");
-    case Sys::makes_descriptor: {
+    case Effect::tell_size:
+      return tell_size(row, c);
+    case Effect::make_descriptor:
+    case Effect::ring_setup: {
       if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
       const bool close_on_exec = std::ranges::any_of(
           c.arguments, [](string_view text) { return text.find("CLOEXEC") != text.npos; });
       open_other(static_cast<int32_t>(c.result), close_on_exec);
       return {};
     }
-    case Sys::makes_descriptors:
+    case Effect::make_descriptors:
       return open_pair(c);
-    case Sys::io_uring_enter:
-      if (const auto submitted = strace_number(c.argument(1)); submitted && *submitted > 0) {
-        count(Unseen::ring_unconfirmed, std::min(c.result, static_cast<uint64_t>(*submitted)));
+    case Effect::ring_enter:
+      if (const auto asked = strace_number(c.argument(at.bytes)); asked && *asked > 0) {
+        count(Unseen::ring_unconfirmed, std::min(c.result, static_cast<uint64_t>(*asked)));
       }
       return {};
-    case Sys::io_submit:
+    case Effect::aio_submit:
       return submit(c);
+    case Effect::nothing:
+    case Effect::fork:           // made() does these
+    case Effect::ring_register:  // not in logs
+      break;
   }
   return {};
 }
@@ -352,8 +281,7 @@ StraceFiles::Understood StraceFiles::open_pair(const StraceCall& c) {
   return not_understood("no two descriptors");
 }
 
-StraceFiles::Understood StraceFiles::open(const StraceCall& c, string_view folder, string_view name,
-                                          string_view flags) {
+StraceFiles::Understood StraceFiles::open(const CallArguments& at, const StraceCall& c) {
   if (c.result > std::numeric_limits<int32_t>::max()) return not_understood("no descriptor");
   const auto descriptor = static_cast<int32_t>(c.result);
   opens_seen_ = true;
@@ -361,9 +289,15 @@ StraceFiles::Understood StraceFiles::open(const StraceCall& c, string_view folde
   if (!c.told_of_result.empty()) {
     told = told_of(c.told_of_result);
   } else {
-    auto path = absolute(folder, name);
+    auto path = absolute(c.argument(at.folder), c.argument(at.path));
     if (!path) return not_understood("no name");
     told = {.kind = kind_of_path(*path), .path = std::move(*path)};
+  }
+  string_view flags = c.argument(at.flags);
+  if (at.structure != CallArguments::none) {
+    flags = strace_member(c.argument(at.structure), "flags");
+  } else if (at.flags == CallArguments::none) {
+    flags = "O_WRONLY|O_CREAT|O_TRUNC";  // creat()
   }
   const auto has = [&](string_view flag) { return strace_has_flag(flags, flag); };
   const bool close_on_exec = has("O_CLOEXEC");

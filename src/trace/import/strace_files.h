@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "trace/calls/call_table.h"
 #include "trace/follow/descriptors.h"
 #include "trace/import/log_source.h"
-#include "trace/import/strace_calls.h"
 #include "trace/import/strace_line.h"
 
 namespace penstock::trace {
@@ -44,7 +44,7 @@ class StraceFiles : public LogSource {
   }
 
   // Gives the events of a call that did not fail. REQUIRES: it makes no process.
-  Understood tell(const Context& context, Sys sys, std::string_view name, const StraceCall& call);
+  Understood tell(const Context& context, const CallRow& row, const StraceCall& call);
   // The process has made a child that begins with its folder, and its descriptors or a copy of
   // them.
   void fork(const Context& context, int32_t child, bool shares_descriptors);
@@ -64,14 +64,9 @@ class StraceFiles : public LogSource {
     bool known = false;  // what the descriptor stands for
     bool storage = false;
   };
-  // Of a copy: "3</a>" and "[5]".
-  struct Side {
-    std::string_view descriptor;
-    std::string_view offset;
-  };
 
   Event event_of(Call call) const;
-  Understood tell(Sys sys, std::string_view name, const StraceCall& c);
+  Understood tell(const CallRow& row, const StraceCall& c);
 
   uint32_t new_file(FileKind kind, const std::string& path);
   // 0: none of that name.
@@ -88,25 +83,24 @@ class StraceFiles : public LogSource {
   // A descriptor that stands for no storage.
   void open_other(int32_t descriptor, bool close_on_exec);
   Understood open_pair(const StraceCall& c);
-  Understood open(const StraceCall& c, std::string_view folder, std::string_view name,
-                  std::string_view flags);
+  Understood open(const CallArguments& at, const StraceCall& c);
   void close(int32_t descriptor);
   Understood close_range(const StraceCall& c);
   Understood duplicate(const StraceCall& c, bool close_on_exec);
   Understood fcntl(const StraceCall& c);
   // Counts what is no storage's; true: it is storage's.
   bool moves_storage(const Target& target);
-  Understood transfer(const StraceCall& c, Call kind, std::string_view asked,
-                      std::string_view offset);
+  Understood transfer(const CallRow& row, const StraceCall& c);
   Understood submit(const StraceCall& c);
-  Understood seek(const StraceCall& c, uint64_t to, std::string_view offset,
-                  std::string_view whence);
-  Understood copy(const StraceCall& c, Side from, Side to, std::string_view asked, uint32_t flags);
+  Understood seek(const CallArguments& at, const StraceCall& c);
+  Understood copy(const CallRow& row, const StraceCall& c);
   void change(Call call, uint32_t file, uint64_t result);
   void learn_size(uint32_t file, std::string_view what, std::string_view member);
-  Understood stat_at(const StraceCall& c, std::string_view what, std::string_view member);
-  Understood allocate(const StraceCall& c);
-  Understood map(const StraceCall& c, bool in_pages);
+  Understood tell_size(const CallRow& row, const StraceCall& c);
+  Understood truncate(const CallArguments& at, const StraceCall& c);
+  Understood sync(const CallRow& row, const StraceCall& c);
+  Understood allocate(const CallArguments& at, const StraceCall& c);
+  Understood map(const CallRow& row, const StraceCall& c);
   // The file is called otherwise from now on.
   void move_name(uint32_t file, const std::string& path);
   Understood rename(const std::optional<std::string>& from, const std::optional<std::string>& to,

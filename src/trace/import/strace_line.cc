@@ -13,7 +13,6 @@ namespace {
 
 using std::string_view;
 
-constexpr uint64_t ns_per_second = 1'000'000'000;
 constexpr uint64_t seconds_max = uint64_t{1} << 32;  // the year 2106
 constexpr uint64_t process_id_max = 1 << 22;         // Linux's own limit
 

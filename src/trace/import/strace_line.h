@@ -18,6 +18,8 @@
 
 namespace penstock::trace {
 
+inline constexpr uint64_t ns_per_second = 1'000'000'000;
+
 struct StraceLine {
   enum class Kind {
     nothing,     // a signal, a remark, an empty line
@@ -63,8 +65,10 @@ struct StraceCall {
   std::string_view told_of_result;  // what <> behind the result says: of a descriptor, its file
   std::optional<uint64_t> latency_ns;
 
-  std::string_view argument(size_t index) const {
-    return index < argument_count ? arguments[index] : std::string_view();
+  // Empty: there is none of this index.
+  std::string_view argument(int index) const {
+    const auto at = static_cast<size_t>(index);
+    return at < argument_count ? arguments[at] : std::string_view();
   }
 };
 

@@ -1,13 +1,8 @@
-#include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-
 #include <algorithm>
 
 #include "base/check.h"
+#include "trace/calls/call_table.h"
 #include "trace/capture/bpf/call_shapes.h"
-#include "trace/capture/call_table.h"
 #include "trace/capture/proc_files.h"
 
 namespace penstock::trace {
@@ -16,134 +11,95 @@ using kernel::CallShape;
 
 namespace {
 
-constexpr int8_t none = -1;
-constexpr CallShape shape(int what, int8_t descriptor = none) {
-  return {.what = static_cast<uint8_t>(kernel::call_watched | what),
-          .descriptor = descriptor,
-          .descriptor2 = none,
-          .folder = {none, none},
-          .path = {none, none},
-          .points = {none, none},
-          .chosen_by = none};
-}
-constexpr CallShape with_paths(CallShape made, int8_t folder, int8_t path, int8_t folder2 = none,
-                               int8_t path2 = none) {
-  made.folder[0] = folder;
-  made.path[0] = path;
-  made.folder[1] = folder2;
-  made.path[1] = path2;
-  return made;
-}
-constexpr CallShape with_pointed(CallShape made, int8_t first, int8_t second = none,
-                                 uint8_t ahead = 0) {
-  made.points[0] = first;
-  made.points[1] = second;
-  made.points_ahead = ahead;
-  return made;
-}
+constexpr int8_t none = CallArguments::none;
+static_assert(none == -1, "records.h");
 
-// What to look at for a call that decode() knows.
-CallShape shape_of(uint32_t number, bool rings_are_seen) {
+// What to look at for a call.
+CallShape shape_of(const CallRow& row, bool rings_are_seen) {
   using namespace kernel;
-  CallShape copies = shape(call_either | call_streams, 0);
-  switch (number) {
-#ifdef SYS_open
-    case SYS_open:
-#endif
-#ifdef SYS_creat
-    case SYS_creat:
-#endif
-    case SYS_openat:
-      return shape(call_makes_file);
-    case SYS_openat2:
-      return with_pointed(shape(call_makes_file), 2);  // open_how begins with the flags
-    case SYS_close:
-      return shape(call_at_entry | call_storage_only, 0);
-    case SYS_close_range:
-      return shape(call_at_entry);
-#ifdef SYS_dup2
-    case SYS_dup2:
-#endif
-    case SYS_dup:
-    case SYS_dup3:
-      return shape(call_makes_file, 0);
-    case SYS_fcntl: {
-      CallShape made = shape(0, 0);
-      made.chosen_by = 1;
-      const uint32_t commands[] = {F_DUPFD, F_DUPFD_CLOEXEC, F_SETFD, F_SETFL};
-      std::ranges::copy(commands, made.choices);
-      return made;
-    }
-    case SYS_ioctl: {
-      CallShape made = shape(0, 0);
-      made.chosen_by = 1;
-      const uint32_t commands[] = {FIOCLEX, FIONCLEX, FIOCLEX, FIONCLEX};
-      std::ranges::copy(commands, made.choices);
-      return made;
-    }
-    case SYS_read:
-    case SYS_readv:
-    case SYS_pread64:
-    case SYS_preadv:
-    case SYS_preadv2:
-    case SYS_write:
-    case SYS_writev:
-    case SYS_pwrite64:
-    case SYS_pwritev:
-    case SYS_pwritev2:
-      return shape(call_storage_only | call_streams, 0);
-    case SYS_lseek:
-    case SYS_fsync:
-    case SYS_fdatasync:
-      return shape(call_storage_only, 0);
-    case SYS_fallocate:
-    case SYS_ftruncate:
-      return shape(call_storage_only | call_sizes, 0);
-    case SYS_mmap:
-      return shape(call_storage_only | call_maps, 4);
-    case SYS_sendfile:
-      copies.descriptor = 1;
-      copies.descriptor2 = 0;
-      return with_pointed(copies, 2);
-    case SYS_splice:
-    case SYS_copy_file_range:
-      copies.descriptor2 = 2;
-      return with_pointed(copies, 1, 3);
-    case SYS_truncate:
-      return with_paths(shape(0), none, 0);
-#ifdef SYS_rename
-    case SYS_rename:
-      return with_paths(shape(0), none, 0, none, 1);
-#endif
-#ifdef SYS_renameat
-    case SYS_renameat:
-#endif
-    case SYS_renameat2:
-      return with_paths(shape(0), 0, 1, 2, 3);
-#ifdef SYS_unlink
-    case SYS_unlink:
-      return with_paths(shape(0), none, 0);
-#endif
-    case SYS_unlinkat:
-      return with_paths(shape(0), 0, 1);
-    case SYS_io_uring_setup:
-      return with_pointed(shape(0), 1, none, 8);  // the flags, and what follows them
-    case SYS_io_uring_enter:
+  const CallArguments& at = row.at;
+  int what = call_watched;
+  CallShape shape{.descriptor = at.descriptor,
+                  .descriptor2 = none,
+                  .folder = {none, none},
+                  .path = {none, none},
+                  .points = {none, none},
+                  .chosen_by = none};
+  switch (row.effect) {
+    case Effect::open:
+      what |= call_makes_file;
+      shape.points[0] = at.structure;  // open_how begins with the flags
+      break;
+    case Effect::close:
+      what |= call_at_entry | call_storage_only;
+      break;
+    case Effect::close_range:
+      what |= call_at_entry;
+      shape.descriptor = none;
+      break;
+    case Effect::duplicate:
+      what |= call_makes_file;
+      break;
+    case Effect::set_flags:
+      shape.chosen_by = at.operation;
+      std::ranges::copy(row.commands, shape.choices);
+      break;
+    case Effect::read:
+    case Effect::write:
+      what |= call_storage_only | call_streams;
+      break;
+    case Effect::seek:
+    case Effect::sync:
+      what |= call_storage_only;
+      break;
+    case Effect::allocate:
+    case Effect::truncate:
+      what |= call_storage_only | call_sizes;
+      break;
+    case Effect::map:
+      what |= call_storage_only | call_maps;
+      break;
+    case Effect::copy:
+      what |= call_either | call_streams;
+      shape.descriptor2 = at.descriptor2;
+      shape.points[0] = at.offset_at;
+      shape.points[1] = at.offset2_at;
+      break;
+    case Effect::truncate_path:
+    case Effect::rename:
+    case Effect::unlink:
+      shape.folder[0] = at.folder;
+      shape.path[0] = at.path;
+      shape.folder[1] = at.folder2;
+      shape.path[1] = at.path2;
+      break;
+    case Effect::ring_setup:
+      shape.points[0] = at.structure;
+      shape.points_ahead = 8;  // the flags, and what follows them
+      break;
+    case Effect::ring_enter:
       // Its requests are seen one by one; where they are not, they are counted here.
-      return rings_are_seen ? CallShape{} : shape(call_at_entry);
-    case SYS_io_submit:
-      return shape(call_at_entry);  // counted, not seen
+      if (rings_are_seen) return {};
+      [[fallthrough]];
+    case Effect::aio_submit:  // counted, not seen
+      what |= call_at_entry;
+      shape.descriptor = none;
+      break;
     default:
+      PENSTOCK_CHECK(!row.not_by_bpf.empty(), "a captured call has a shape, or a reason");
       return {};
   }
+  shape.what = static_cast<uint8_t>(what);
+  return shape;
 }
 
 }  // namespace
 
 void fill_settings(kernel::Settings& settings, bool rings_are_seen) {
-  for (const uint32_t number : watched_numbers()) {
-    PENSTOCK_CHECK(number < kernel::calls_max, "a call has a larger number");
-    settings.calls[number] = shape_of(number, rings_are_seen);
+  for (const CallRow& row : call_table()) {
+    if (row.number == CallRow::no_number) continue;
+    PENSTOCK_CHECK(row.number < kernel::calls_max, "a call has a larger number");
+    settings.calls[row.number] = shape_of(row, rings_are_seen);
   }
   const std::span<const uint64_t> pseudo = pseudo_file_systems();
   PENSTOCK_CHECK(pseudo.size() <= kernel::pseudo_systems_max, "more pseudo file systems");

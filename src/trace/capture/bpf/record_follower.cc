@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "trace/capture/asked_call.h"
 #include "trace/capture/bpf/in_trace.h"
-#include "trace/capture/call_events.h"
-#include "trace/capture/call_table.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
 
@@ -275,26 +274,26 @@ struct RecordFollower::State {
     const auto value = static_cast<int32_t>(record.result);
     Event event;
     uint32_t file = 0;
-    switch (asked.what) {
-      case Asked::nothing:
-      case Asked::ring_register:
+    switch (asked.effect) {
+      case Effect::nothing:
+      case Effect::ring_register:
         return;
-      case Asked::ring_enter:
+      case Effect::ring_enter:
         recorder_.missed(Unseen::ring_other, asked.bytes);
         return;
-      case Asked::aio_submit:
+      case Effect::aio_submit:
         recorder_.missed(Unseen::ring_other, asked.bytes);
         return;
-      case Asked::open:
+      case Effect::open:
         event.flags = asked.structure_at != 0 ? open_flags(record.pointed[0]) : asked.flags;
         event.latency_ns = record.end_ns - record.start_ns;
         record_open(head, value, record.file, event, start_ns);
         return;
-      case Asked::close:
+      case Effect::close:
         table_of(head.process).erase(asked.descriptor);
         event = {.descriptor = asked.descriptor, .call = Call::close};
         break;
-      case Asked::close_range:
+      case Effect::close_range:
         if ((asked.flags & flag::close_on_exec) == 0) {
           std::erase_if(table_of(head.process), [&](const auto& entry) {
             return entry.first >= asked.descriptor && entry.first <= asked.descriptor2;
@@ -305,7 +304,7 @@ struct RecordFollower::State {
                  .flags = asked.flags,
                  .call = Call::close_range};
         break;
-      case Asked::ring_setup:
+      case Effect::ring_setup:
         event = {.bytes = asked.bytes,
                  .result = asked.bytes,
                  .descriptor = value,
@@ -314,27 +313,27 @@ struct RecordFollower::State {
                  .call = Call::ring_setup};
         if (!options_.sees_rings) recorder_.missed(Unseen::polled_rings);
         break;
-      case Asked::truncate_path:
-      case Asked::rename:
-      case Asked::unlink:
+      case Effect::truncate_path:
+      case Effect::rename:
+      case Effect::unlink:
         if (!change_name(head, asked, record.file, event)) return;
         break;
-      case Asked::set_flags:
+      case Effect::set_flags:
         if (!record.file.is_storage) return;
         [[fallthrough]];
       default:
         file = resolve(head, asked.descriptor, record.file, start_ns);
         event = event_of(asked, result);
-        if (asked.what == Asked::duplicate) {
+        if (asked.effect == Effect::duplicate) {
           table_of(head.process)[value] = {record.file.file, file};
-        } else if (asked.what == Asked::copy) {
+        } else if (asked.effect == Effect::copy) {
           if (record.file2.file != 0) {
             resolve(head, asked.descriptor2, record.file2, start_ns);
           }
           // The kernel leaves the offset where the next call would begin.
           if (asked.offset_at != 0) event.offset = before(record.pointed[0], result);
           if (asked.offset2_at != 0) event.offset2 = before(record.pointed[1], result);
-        } else if (asked.what == Asked::allocate) {
+        } else if (asked.effect == Effect::allocate) {
           event.result = record.bytes_after;
         }
         if (event.call == Call::truncate || event.call == Call::allocate ||
@@ -403,22 +402,22 @@ struct RecordFollower::State {
     if (facts.file != 0) {
       // Who sent this has looked.
       event = event_of(asked, 0);
-      if (asked.what == Asked::rename) event.path = recorder_.string(paths[1]);
+      if (asked.effect == Effect::rename) event.path = recorder_.string(paths[1]);
       event.file = number_of(facts.identity);
       return event.file != 0;
     }
-    if (paths[0].empty() || (paths[1].empty() && asked.what == Asked::rename)) return false;
+    if (paths[0].empty() || (paths[1].empty() && asked.effect == Effect::rename)) return false;
     const std::string name = known_name(paths[0]);
     const std::string to = paths[1].empty() ? "" : known_name(paths[1]);
     const auto found = paths_.find(name);
     if (found == paths_.end()) {
-      if (asked.what == Asked::rename) rename_folder(name + "/", to + "/");
+      if (asked.effect == Effect::rename) rename_folder(name + "/", to + "/");
       return false;
     }
     const FileIdentity identity = found->second;
-    if (asked.what != Asked::truncate_path) paths_.erase(found);
+    if (asked.effect != Effect::truncate_path) paths_.erase(found);
     event = event_of(asked, 0);
-    if (asked.what == Asked::rename) {
+    if (asked.effect == Effect::rename) {
       paths_[to] = identity;
       event.path = recorder_.string(to);
     }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/capture/call_table.h"
+#include "trace/capture/asked_call.h"
 #include "trace/capture/ptrace/ptrace_capture.h"
 #include "trace/format/trace_file.h"
 
@@ -255,19 +255,15 @@ void PtraceCapture::think_of_processors(const Thread& thread, const SystemCall& 
 bool PtraceCapture::at_entry(Thread& thread) {
   AskedCall& asked = thread.asked;
   Process& process = *thread.process;
-  switch (asked.what) {
-    case Asked::nothing:
-      return false;
-    case Asked::open:
-      return true;
-    case Asked::close: {
+  switch (asked.effect) {
+    case Effect::close: {
       leave_ring(process, asked.descriptor);
       const uint32_t file = process.known->file(asked.descriptor);
       process.known->set(asked.descriptor, 0);
       if (file == 0 || recorder_.is_storage(file)) record_close(thread, asked.descriptor);
       return false;
     }
-    case Asked::close_range:
+    case Effect::close_range:
       if ((asked.flags & flag::close_on_exec) == 0) {
         for (auto ring = process.rings.begin(); ring != process.rings.end();) {
           const int32_t descriptor = ring++->first;
@@ -285,32 +281,28 @@ bool PtraceCapture::at_entry(Thread& thread) {
                      .flags = asked.flags,
                      .call = Call::close_range});
       return false;
-    case Asked::read:
-    case Asked::write:
+    case Effect::read:
+    case Effect::write:
       if (is_storage(thread, asked.descriptor)) return true;
       recorder_.missed(Unseen::stream_calls);
       return false;
-    case Asked::seek:
-    case Asked::truncate:
-    case Asked::allocate:
-    case Asked::sync:
+    case Effect::seek:
+    case Effect::truncate:
+    case Effect::allocate:
+    case Effect::sync:
+    case Effect::map:
       return is_storage(thread, asked.descriptor);
-    case Asked::map:
-      return is_storage(thread, asked.descriptor);
-    case Asked::copy: {
+    case Effect::copy: {
       const bool from = is_storage(thread, asked.descriptor);
       const bool to = is_storage(thread, asked.descriptor2);
       if (!from || !to) recorder_.missed(Unseen::stream_calls);
       return from || to;
     }
-    case Asked::duplicate:
-    case Asked::set_flags:
+    case Effect::duplicate:
+    case Effect::set_flags:
       learn(thread, asked.descriptor);
       return true;
-    case Asked::truncate_path:
-    case Asked::rename:
-      return true;
-    case Asked::unlink: {
+    case Effect::unlink: {
       // Afterwards its name leads nowhere.
       thread.file = 0;
       // Where the kernel's cache does not know the name, nobody has the file open by it: it is no
@@ -323,11 +315,7 @@ bool PtraceCapture::at_entry(Thread& thread) {
       }
       return thread.file != 0;
     }
-    case Asked::ring_setup:
-    case Asked::ring_register:
-    case Asked::aio_submit:
-      return true;
-    case Asked::ring_enter: {
+    case Effect::ring_enter: {
       RingWatch* ring = find_ring(process, asked);
       if (ring == nullptr) {
         recorder_.missed(Unseen::ring_other, asked.bytes);
@@ -337,14 +325,15 @@ bool PtraceCapture::at_entry(Thread& thread) {
       ring->look_at_submissions(static_cast<uint32_t>(asked.bytes), thread.id, since_zero());
       return true;
     }
+    default:
+      return asked.effect != Effect::nothing;
   }
-  return false;
 }
 
 void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   const AskedCall& asked = thread.asked;
   Process& process = *thread.process;
-  if (asked.what == Asked::ring_enter) {
+  if (asked.effect == Effect::ring_enter) {
     // Also one that failed may have submitted: the queue says how much was taken.
     if (RingWatch* ring = find_ring(process, asked)) {
       ring->submitted(result > 0 ? static_cast<uint32_t>(result) : 0);
@@ -358,8 +347,8 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   }
   const auto value = static_cast<int32_t>(result);
   Event event;
-  switch (asked.what) {
-    case Asked::open:
+  switch (asked.effect) {
+    case Effect::open:
       event.flags = asked.flags;
       if (asked.structure_at != 0) {
         uint64_t flags = 0;  // the first member of struct open_how
@@ -370,56 +359,55 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
       stamp(event, thread, end_ns);
       record_open(thread, event, value);
       return;
-    case Asked::ring_setup:
+    case Effect::ring_setup:
       event.bytes = asked.bytes;
       stamp(event, thread, end_ns);
       set_up_ring(thread, event, value);
       return;
-    case Asked::ring_register:
+    case Effect::ring_register:
       register_files(thread, asked);
       return;
-    case Asked::aio_submit:
+    case Effect::aio_submit:
       record_aio(thread, static_cast<uint64_t>(result), end_ns);
       return;
     default:
       event = event_of(asked, static_cast<uint64_t>(result));
   }
-  switch (asked.what) {
-    case Asked::duplicate:
+  switch (asked.effect) {
+    case Effect::duplicate:
       process.known->set(value, process.known->file(asked.descriptor));
       if (const auto ring = process.rings.find(asked.descriptor); ring != process.rings.end()) {
         process.rings[value] = ring->second;
       }
       break;
-    case Asked::copy:
+    case Effect::copy:
       event.offset = offset_before(thread, asked.offset_at, event.result);
       event.offset2 = offset_before(thread, asked.offset2_at, event.result);
       break;
-    case Asked::truncate_path:
-    case Asked::rename: {
+    case Effect::truncate_path:
+    case Effect::rename: {
       const auto path = read_string(thread.id, asked.path_at);
       if (!path) return;
       bool in_cache = true;
       const auto found = file_at(thread.id, asked.directory, *path,
-                                 asked.what == Asked::truncate_path, pseudo_, in_cache);
+                                 asked.effect == Effect::truncate_path, pseudo_, in_cache);
       if (!in_cache) recorder_.missed(Unseen::unknown_names);
       if (!found || !trace::is_storage(found->kind)) return;
       event.file = recorder_.file(*found);
-      if (asked.what == Asked::rename) event.path = recorder_.string(found->path);
+      if (asked.effect == Effect::rename) event.path = recorder_.string(found->path);
       break;
     }
-    case Asked::allocate:
-      event.file = process.known->file(asked.descriptor);
+    case Effect::allocate:
       event.result = size_of(thread.id, asked.descriptor).value_or(0);
-      break;
-    case Asked::truncate:
-    case Asked::sync:
+      [[fallthrough]];
+    case Effect::truncate:
+    case Effect::sync:
       event.file = process.known->file(asked.descriptor);
       break;
-    case Asked::unlink:
+    case Effect::unlink:
       event.file = thread.file;
       break;
-    case Asked::map:
+    case Effect::map:
       event.file = process.known->file(asked.descriptor);
       recorder_.missed(Unseen::mapped_files);
       break;

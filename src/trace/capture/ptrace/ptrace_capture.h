@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "trace/capture/asked_call.h"
 #include "trace/capture/backends.h"
-#include "trace/capture/call_events.h"
 #include "trace/capture/one_processor.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"

@@ -16,7 +16,7 @@ constexpr uint32_t kept_index = (1 << 16) - 1;
 }  // namespace
 
 RingWatch* PtraceCapture::find_ring(const Process& process, const AskedCall& asked) {
-  if (asked.what == Asked::ring_enter && (asked.operation & enter_registered_ring) != 0) {
+  if (asked.effect == Effect::ring_enter && (asked.operation & enter_registered_ring) != 0) {
     // The number is one of a table that the ring's thread keeps: with one ring it is that one.
     return process.rings.size() == 1 ? process.rings.begin()->second.get() : nullptr;
   }

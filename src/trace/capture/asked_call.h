@@ -1,12 +1,12 @@
 #pragma once
 
-// Which system calls are of interest, and what their arguments say. Shared by the backends: each
-// sees a number and six registers.
+// A captured call: what its six registers ask for, and the event that it is once it succeeded.
+// Shared by the backends.
 
 #include <array>
 #include <cstdint>
-#include <span>
 
+#include "trace/calls/call_table.h"
 #include "trace/format/format.h"
 
 namespace penstock::trace {
@@ -16,38 +16,14 @@ struct SystemCall {
   std::array<uint64_t, 6> arguments{};
 };
 
-enum class Asked : uint8_t {
-  nothing,  // of interest
-  open,
-  close,
-  close_range,
-  duplicate,
-  set_flags,
-  read,
-  write,
-  seek,
-  copy,
-  truncate,       // by descriptor
-  truncate_path,  // by name
-  allocate,
-  sync,
-  rename,
-  unlink,
-  map,
-  ring_setup,
-  ring_enter,
-  ring_register,
-  aio_submit,
-};
-
 // What a call asks for. Numbers that lie in the program's memory are given by their addresses.
 struct AskedCall {
-  Asked what = Asked::nothing;
+  Effect effect = Effect::nothing;
   int32_t descriptor = -1;
   int32_t descriptor2 = -1;
   int32_t directory = 0;   // of path_at
   uint32_t flags = 0;      // as in Event
-  uint32_t operation = 0;  // of ring_register
+  uint32_t operation = 0;  // of ring_enter and ring_register
   uint64_t offset = no_offset;
   uint64_t bytes = 0;
   uint64_t offset_at = 0;     // copy: where the offset of the input stands; 0: none
@@ -56,13 +32,15 @@ struct AskedCall {
   uint64_t structure_at = 0;  // openat2, ring_setup, ring_register, aio_submit
 };
 
+// Says what the arguments ask for; nothing where the call is not captured, or not of interest with
+// these arguments.
 AskedCall decode(const SystemCall& call);
 
-// The numbers that decode() knows. Some are of interest with certain arguments alone: see
-// watch_program().
-std::span<const uint32_t> watched_numbers();
-
-// "The current directory", where a descriptor of a directory is meant.
-extern const int32_t current_directory;
+// The event of a call that succeeded, as far as its arguments and its answer tell. The backends add
+// what has to be found out elsewhere (which file, where a copy began, how large a file is now), the
+// times, process and thread.
+// REQUIRES: the effect is truncate_path, or an event that a call alone makes: not open, close,
+// close_range, ring_setup.
+Event event_of(const AskedCall& asked, uint64_t result);
 
 }  // namespace penstock::trace

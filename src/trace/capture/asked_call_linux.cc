@@ -1,0 +1,157 @@
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "trace/capture/asked_call.h"
+#include "trace/capture/proc_files.h"
+
+namespace penstock::trace {
+namespace {
+
+uint32_t close_on_exec_if(bool closes) {
+  return closes ? flag::close_on_exec : 0;
+}
+
+// The commands of fcntl() and ioctl().
+void decode_command(AskedCall& asked, uint32_t command, uint64_t argument) {
+  switch (command) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+      asked.effect = Effect::duplicate;
+      asked.flags = close_on_exec_if(command == F_DUPFD_CLOEXEC);
+      break;
+    case F_SETFD:
+      asked.flags = flag::descriptor_flags | close_on_exec_if(argument & FD_CLOEXEC);
+      break;
+    case F_SETFL:
+      asked.flags = flag::status_flags | (open_flags(argument) & (flag::append | flag::direct));
+      break;
+    default:  // FIOCLEX, FIONCLEX
+      asked.flags = flag::descriptor_flags | close_on_exec_if(command == FIOCLEX);
+  }
+}
+
+// Fills in the flags. False: not of interest with these arguments.
+bool decode_flags(AskedCall& asked, const CallRow& row, uint64_t flags) {
+  switch (asked.effect) {
+    case Effect::open:
+      if (row.at.structure != CallArguments::none) break;  // they stand there
+      asked.flags =
+          open_flags(row.at.flags == CallArguments::none ? O_WRONLY | O_CREAT | O_TRUNC : flags);
+      break;
+    case Effect::close_range:
+      // CLOSE_RANGE_CLOEXEC. (CLOSE_RANGE_UNSHARE, 2, also leaves a shared table.)
+      asked.flags = close_on_exec_if(flags & 4);
+      break;
+    case Effect::duplicate:
+      asked.flags = close_on_exec_if(flags & O_CLOEXEC);
+      break;
+    case Effect::set_flags:
+      if (std::ranges::find(row.commands, asked.operation) == row.commands.end()) return false;
+      decode_command(asked, asked.operation, flags);
+      break;
+    case Effect::write:
+      if (flags & RWF_APPEND) asked.flags |= flag::append;
+      if (flags & (RWF_SYNC | RWF_DSYNC)) asked.flags |= flag::synchronous;
+      break;
+    case Effect::allocate:
+      if (flags & FALLOC_FL_KEEP_SIZE) asked.flags |= flag::keep_size;
+      if (flags & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE)) asked.flags |= flag::punch;
+      break;
+    case Effect::unlink:
+      return (flags & AT_REMOVEDIR) == 0;
+    case Effect::map:
+      if (asked.descriptor < 0 || (flags & MAP_ANONYMOUS) != 0) return false;
+      asked.flags = flag::read;
+      if ((asked.operation & PROT_WRITE) && (flags & MAP_SHARED)) asked.flags |= flag::write;
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+}  // namespace
+
+AskedCall decode(const SystemCall& call) {
+  const CallRow* row = captured_call(call.number);
+  if (row == nullptr) return {};
+  const auto value = [&](int8_t index, uint64_t otherwise) {
+    return index == CallArguments::none ? otherwise : call.arguments[static_cast<size_t>(index)];
+  };
+  const auto number = [&](int8_t index, int32_t otherwise) {
+    return static_cast<int32_t>(value(index, static_cast<uint64_t>(otherwise)));
+  };
+  const CallArguments& at = row->at;
+  const bool renames = at.path2 != CallArguments::none;
+  AskedCall asked{.effect = row->effect,
+                  .descriptor = number(at.descriptor, -1),
+                  .descriptor2 = number(at.descriptor2, -1),
+                  .directory = number(renames ? at.folder2 : at.folder, AT_FDCWD),
+                  .flags = row->event_flags,
+                  .operation = static_cast<uint32_t>(value(at.operation, 0)),
+                  .offset = value(at.offset, no_offset),
+                  .bytes = value(at.bytes, 0),
+                  .offset_at = value(at.offset_at, 0),
+                  .offset2_at = value(at.offset2_at, 0),
+                  .path_at = value(renames ? at.path2 : at.path, 0),
+                  .structure_at = value(at.structure, 0)};
+  switch (asked.effect) {
+    case Effect::close_range: {
+      constexpr uint64_t most = INT32_MAX;
+      asked.descriptor = static_cast<int32_t>(std::min(value(at.descriptor, 0), most));
+      asked.descriptor2 = static_cast<int32_t>(std::min(value(at.descriptor2, 0), most));
+      break;
+    }
+    case Effect::seek:
+      asked.offset = no_offset;  // where it led to is the answer
+      break;
+    case Effect::ring_enter:
+    case Effect::ring_register:
+      asked.bytes = static_cast<uint32_t>(asked.bytes);
+      break;
+    case Effect::aio_submit:
+      if (asked.bytes > INT32_MAX) asked.bytes = 0;
+      break;
+    default:
+      break;
+  }
+  return decode_flags(asked, *row, value(at.flags, 0)) ? asked : AskedCall{};
+}
+
+Event event_of(const AskedCall& asked, uint64_t result) {
+  Event event{.offset = asked.offset,
+              .bytes = asked.bytes,
+              .descriptor = asked.descriptor,
+              .descriptor2 = asked.descriptor2,
+              .flags = asked.flags,
+              .call = static_cast<Call>(asked.effect)};
+  switch (asked.effect) {
+    case Effect::duplicate:
+      event.descriptor2 = static_cast<int32_t>(result);
+      break;
+    case Effect::read:
+    case Effect::write:
+    case Effect::seek:
+    case Effect::copy:
+      event.result = result;
+      if (asked.flags & flag::vector) event.bytes = result;
+      break;
+    case Effect::truncate_path:
+      event.call = Call::truncate;
+      [[fallthrough]];
+    case Effect::truncate:
+    case Effect::map:
+      event.result = asked.bytes;
+      break;
+    default:
+      break;
+  }
+  return event;
+}
+
+}  // namespace penstock::trace
