@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -28,7 +27,7 @@ class ExportText {
 
   template <class... T>
   void add(fmt::format_string<T...> format, T&&... values) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
+    fmt::format_to(fmt::appender(text_), format, std::forward<T>(values)...);
   }
 
   Status write_some() { return text_.size() < piece_bytes ? Status{} : write(); }
@@ -40,13 +39,13 @@ class ExportText {
  private:
   static constexpr size_t piece_bytes = 256 * 1024;
   Status write() {
-    Status status = file_.write(std::as_bytes(std::span(text_)));
+    Status status = file_.write(std::as_bytes(std::span(text_.data(), text_.size())));
     text_.clear();
     return status;
   }
 
   TraceFile file_;
-  std::string text_;
+  fmt::memory_buffer text_;
 };
 
 // The text that one format makes of requests.
