@@ -10,9 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <unordered_map>
 #include <vector>
+
+#include "trace/follow/descriptor_tables.h"
 
 namespace penstock::trace {
 
@@ -60,39 +60,26 @@ class Descriptors {
     static constexpr uint32_t none = ~uint32_t{0};
     uint32_t description = none;
     bool close_on_exec = false;
+    bool empty() const { return description == none; }
   };
-  // Small numbers, which nearly all are, in an array; others by a map.
-  struct Table {
-    std::vector<Entry> low;
-    std::unordered_map<int32_t, Entry> high;
-  };
-  using TablePointer = std::shared_ptr<Table>;
+  using Table = DescriptorTable<Entry>;
   struct Counted {
     Description description;
     uint32_t entries = 0;
   };
-  static constexpr int32_t low_max = 1024;
 
-  Table& table_of(int32_t process);
-  Entry* find_entry(Table& table, int32_t descriptor);
   void set(Table& table, int32_t descriptor, Entry entry);
   void clear(Entry& entry);
   void free(uint32_t description);
-  template <class Visit>
-  void visit(Table& table, int32_t first, int32_t last, const Visit& visit);
-  TablePointer copy(const Table& table);
-  void forget(TablePointer& table);
+  Table copy(Table& table);
 
-  std::unordered_map<int32_t, TablePointer> processes_;
+  DescriptorTables<Entry> tables_;
   std::vector<Counted> descriptions_;
   std::vector<uint32_t> free_;
   std::vector<uint32_t> writers_;  // by file
   size_t entries_ = 0;
   size_t slots_ = 0;  // of the arrays of all tables, used or not
   bool overflowed_ = false;
-  // The last process asked for: most events are of the same as the one before.
-  int32_t last_process_ = 0;
-  Table* last_table_ = nullptr;
 };
 
 }  // namespace penstock::trace

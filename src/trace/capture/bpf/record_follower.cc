@@ -15,6 +15,7 @@
 #include "trace/capture/bpf/in_trace.h"
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
+#include "trace/follow/descriptor_tables.h"
 
 // From records of calls to events.
 //
@@ -24,7 +25,7 @@
 // the record comes, and is wrong whenever a number was used again. So each record says what was in
 // that place at that moment: which file, with which flags, at which position, and *which open file
 // description* (`place`: the kernel's address of it, or a number that the library in the program
-// gave it). `Table` keeps for each descriptor what the trace has said about it. Where a record says
+// gave it). `tables_` keeps for each descriptor what the trace has said about it. Where a record says
 // something else, the descriptor came unseen (a socket carried it, it was there before, a record
 // was lost), and a `describe` event tells about it first. Two descriptors with one place share
 // their position: what ptrace asks kcmp() for is known here.
@@ -60,8 +61,8 @@ namespace {
 struct Entry {
   uint64_t place = 0;  // of the open file description in the kernel
   uint32_t file = 0;   // in the trace
+  bool empty() const { return place == 0 && file == 0; }
 };
-using Table = std::unordered_map<int32_t, Entry>;
 
 struct IdentityHash {
   size_t operator()(const FileIdentity& identity) const {
@@ -131,7 +132,7 @@ struct RecordFollower::State {
                        .process = head.process,
                        .thread = head.thread,
                        .call = Call::exit});
-        forget_process(head.process);
+        tables_.forget(head.process);
         break;
       case record_submit:
         submitted(as<SubmitRecord>(bytes));
@@ -146,7 +147,7 @@ struct RecordFollower::State {
 
   void after_gap(uint32_t lost) {
     lost_ = lost;
-    for (auto& [process, table] : tables_) table->clear();
+    tables_.clear();
     names_given_.clear();
     // Their answers may be among what was lost, and their places be used again.
     for (const auto& [request, submitted] : under_way_) record_unconfirmed(submitted);
@@ -175,24 +176,9 @@ struct RecordFollower::State {
 
   // ---- descriptors
 
-  Table& table_of(int32_t process) {
-    if (last_table_ != nullptr && process == last_process_) return *last_table_;
-    std::shared_ptr<Table>& table = tables_[process];
-    if (table == nullptr) table = std::make_shared<Table>();
-    last_process_ = process;
-    last_table_ = table.get();
-    return *table;
-  }
-  void forget_process(int32_t process) {
-    tables_.erase(process);
-    last_table_ = nullptr;
-  }
-
   bool is_known(int32_t process, int32_t descriptor, const FileFacts& facts) {
-    const Table& table = table_of(process);
-    const auto found = table.find(descriptor);
-    return found != table.end() && found->second.place == facts.file &&
-           found->second.file == number_of(facts.identity);
+    const Entry known = tables_.get(process, descriptor);
+    return !known.empty() && known.place == facts.file && known.file == number_of(facts.identity);
   }
 
   // The descriptor's file in the trace, described where the trace does not know of it.
@@ -200,8 +186,7 @@ struct RecordFollower::State {
                    uint64_t start_ns) {
     const uint32_t file = number_of(facts.identity);
     if (file == 0) return 0;
-    Entry& entry = table_of(head.process)[descriptor];
-    if (entry.place == facts.file && entry.file == file) return file;
+    if (is_known(head.process, descriptor, facts)) return file;
     Event event{.start_ns = start_ns,
                 .offset = facts.position,
                 .bytes = facts.bytes,
@@ -213,31 +198,19 @@ struct RecordFollower::State {
                 .flags = open_flags(facts.flags) & ~(flag::truncates | flag::creates),
                 .call = Call::describe};
     event.flags |= facts.close_on_exec ? flag::close_on_exec : 0;
-    if (recorder_.is_storage(file)) find_alias(event, facts.file);
-    entry = {facts.file, file};
+    if (recorder_.is_storage(file)) {
+      tables_.find_alias(
+          event, [&](int32_t, int32_t, const Entry& other) { return other.place == facts.file; });
+    }
+    tables_.of(head.process).set(descriptor, {facts.file, file});
     recorder_.add(event);
     return file;
-  }
-
-  void find_alias(Event& event, uint64_t place) const {
-    for (const auto& [process, table] : tables_) {
-      for (const auto& [descriptor, entry] : *table) {
-        if (entry.place != place || entry.file != event.file) continue;
-        if (process == event.process && descriptor == event.descriptor) continue;
-        event.child = process;
-        event.descriptor2 = descriptor;
-        return;
-      }
-    }
   }
 
   // ---- processes
 
   void forked(const ForkRecord& record) {
-    (void)table_of(record.head.process);
-    const std::shared_ptr<Table> parent = tables_[record.head.process];
-    last_table_ = nullptr;
-    tables_[record.child] = record.shares_descriptors ? parent : std::make_shared<Table>(*parent);
+    tables_.fork(record.head.process, record.child, record.shares_descriptors != 0);
     recorder_.add({.start_ns = since_zero(record.start_ns),
                    .process = record.head.process,
                    .thread = record.head.process,
@@ -252,7 +225,7 @@ struct RecordFollower::State {
       recorder_.program_runs();
     }
     // What was closed on the way need not be known: all is described at its next use.
-    forget_process(record.head.process);
+    tables_.forget(record.head.process);
     const auto program = files_.find(record.program);
     recorder_.add(
         {.start_ns = since_zero(record.start_ns),
@@ -290,14 +263,12 @@ struct RecordFollower::State {
         record_open(head, value, record.file, event, start_ns);
         return;
       case Effect::close:
-        table_of(head.process).erase(asked.descriptor);
+        tables_.of(head.process).erase(asked.descriptor, asked.descriptor);
         event = {.descriptor = asked.descriptor, .call = Call::close};
         break;
       case Effect::close_range:
         if ((asked.flags & flag::close_on_exec) == 0) {
-          std::erase_if(table_of(head.process), [&](const auto& entry) {
-            return entry.first >= asked.descriptor && entry.first <= asked.descriptor2;
-          });
+          tables_.of(head.process).erase(asked.descriptor, asked.descriptor2);
         }
         event = {.descriptor = asked.descriptor,
                  .descriptor2 = asked.descriptor2,
@@ -325,7 +296,7 @@ struct RecordFollower::State {
         file = resolve(head, asked.descriptor, record.file, start_ns);
         event = event_of(asked, result);
         if (asked.effect == Effect::duplicate) {
-          table_of(head.process)[value] = {record.file.file, file};
+          tables_.of(head.process).set(value, {record.file.file, file});
         } else if (asked.effect == Effect::copy) {
           if (record.file2.file != 0) {
             resolve(head, asked.descriptor2, record.file2, start_ns);
@@ -362,7 +333,7 @@ struct RecordFollower::State {
       recorder_.missed(Unseen::unknown_descriptors);
       return;
     }
-    table_of(head.process)[descriptor] = {facts.file, file};
+    tables_.of(head.process).set(descriptor, {facts.file, file});
     event.call = Call::open;
     event.start_ns = start_ns;
     event.process = head.process;
@@ -461,14 +432,14 @@ struct RecordFollower::State {
   // was to move where that is one number.
   void record_unconfirmed(const SubmitRecord& submitted) {
     recorder_.missed(Unseen::ring_unconfirmed);
-    const Table& table = table_of(submitted.head.process);
-    const auto found = table.find(number_in_table(submitted));
-    if (found == table.end() || !recorder_.is_storage(found->second.file)) return;
+    const int32_t number = number_in_table(submitted);
+    const uint32_t file = tables_.get(submitted.head.process, number).file;
+    if (file == 0 || !recorder_.is_storage(file)) return;
     if (!is_read(submitted.operation) && !is_write(submitted.operation)) return;
     if (submitted.operation == op_readv || submitted.operation == op_writev) return;
     Event event = event_of_request(submitted, submitted.bytes);
     event.flags |= flag::unconfirmed;
-    event.descriptor = found->first;
+    event.descriptor = number;
     recorder_.add(event);
   }
 
@@ -488,7 +459,8 @@ struct RecordFollower::State {
     }
     if (operation == op_close) {
       if (submitted.makes_registered) return;
-      if (table_of(head.process).erase(submitted.descriptor) == 0) return;
+      if (tables_.find(head.process, submitted.descriptor) == nullptr) return;
+      tables_.of(head.process).erase(submitted.descriptor, submitted.descriptor);
       recorder_.add({.start_ns = start_ns,
                      .latency_ns = latency_ns,
                      .process = head.process,
@@ -539,13 +511,10 @@ struct RecordFollower::State {
   uint32_t lost_ = 0;
   std::unordered_map<FileIdentity, KnownFile, IdentityHash, IdentityEqual> files_;
   std::map<std::string, FileIdentity> paths_;  // of storage, as far as was seen
-  std::unordered_map<int32_t, std::shared_ptr<Table>> tables_;
+  DescriptorTables<Entry> tables_;
   std::unordered_map<int32_t, std::array<std::string, 2>> names_given_;  // by thread
   std::unordered_map<uint64_t, SubmitRecord> under_way_;                 // by request
   std::unordered_map<uint64_t, int32_t> ring_numbers_;
-  // The last process asked for: most records are of the same as the one before.
-  int32_t last_process_ = 0;
-  Table* last_table_ = nullptr;
 };
 
 RecordFollower::RecordFollower(Recorder& recorder, const FollowerOptions& options)

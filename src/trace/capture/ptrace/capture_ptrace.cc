@@ -24,7 +24,7 @@
 // know what it stands for, and calls that make descriptors are many (pipe, socket, accept, a
 // message that carries one, what was open before). So only open() is watched for files; of any
 // other descriptor we find out at its first use what it is, from /proc, and say so by a `describe`
-// event. `Known` remembers for each process which descriptors have been told. It is a cache, and
+// event. `known_` remembers for each process which descriptors have been told. It is a cache, and
 // may forget: after exec() it forgets everything, so that it need not know what was closed on the
 // way.
 //
@@ -106,6 +106,7 @@ void PtraceCapture::remove_thread(int32_t id) {
   end_rings(process);
   recorder_.add(
       {.start_ns = since_zero(), .process = process.id, .thread = id, .call = Call::exit});
+  known_.forget(process.id);
   processes_.erase(process.id);
 }
 
@@ -185,9 +186,9 @@ void PtraceCapture::inherit(const Process& maker, Process& made) {
     // It was faster than its maker's word, and has described what it used. With one table for
     // both, what either of them did to it must not be taken for known by the other.
     if (!shares) return;
-    maker.known->forget(0, INT32_MAX);
+    known_.of(maker.id).erase(0, INT32_MAX);
   }
-  made.known = shares ? maker.known : std::make_shared<Known>(*maker.known);
+  known_.fork(maker.id, made.id, shares);
   recorder_.add({.start_ns = since_zero(),
                  .process = maker.id,
                  .thread = maker.id,
@@ -209,7 +210,7 @@ Thread& PtraceCapture::executed(Thread& thread) {
   has_run_ = true;
   process.threads = {process.id};
   process.has_called = true;
-  process.known = std::make_shared<Known>();
+  known_.forget(process.id);
   end_rings(process);
   Thread& only = threads_[process.id];
   only = {.id = process.id, .process = &process};
@@ -258,8 +259,8 @@ bool PtraceCapture::at_entry(Thread& thread) {
   switch (asked.effect) {
     case Effect::close: {
       leave_ring(process, asked.descriptor);
-      const uint32_t file = process.known->file(asked.descriptor);
-      process.known->set(asked.descriptor, 0);
+      const uint32_t file = known_.get(process.id, asked.descriptor).file;
+      known_.of(process.id).set(asked.descriptor, {});
       if (file == 0 || recorder_.is_storage(file)) record_close(thread, asked.descriptor);
       return false;
     }
@@ -271,7 +272,7 @@ bool PtraceCapture::at_entry(Thread& thread) {
             leave_ring(process, descriptor);
           }
         }
-        process.known->forget(asked.descriptor, asked.descriptor2);
+        known_.of(process.id).erase(asked.descriptor, asked.descriptor2);
       }
       recorder_.add({.start_ns = since_zero(),
                      .process = process.id,
@@ -375,7 +376,7 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
   }
   switch (asked.effect) {
     case Effect::duplicate:
-      process.known->set(value, process.known->file(asked.descriptor));
+      known_.of(process.id).set(value, known_.get(process.id, asked.descriptor));
       if (const auto ring = process.rings.find(asked.descriptor); ring != process.rings.end()) {
         process.rings[value] = ring->second;
       }
@@ -402,13 +403,13 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
       [[fallthrough]];
     case Effect::truncate:
     case Effect::sync:
-      event.file = process.known->file(asked.descriptor);
+      event.file = known_.get(process.id, asked.descriptor).file;
       break;
     case Effect::unlink:
       event.file = thread.file;
       break;
     case Effect::map:
-      event.file = process.known->file(asked.descriptor);
+      event.file = known_.get(process.id, asked.descriptor).file;
       recorder_.missed(Unseen::mapped_files);
       break;
     default:
@@ -434,7 +435,7 @@ void PtraceCapture::record_aio(const Thread& thread, uint64_t taken, uint64_t en
     }
     Event event{.descriptor = request->descriptor, .flags = request->flags, .call = request->call};
     if (syncs) {
-      event.file = thread.process->known->file(request->descriptor);
+      event.file = known_.get(thread.process->id, request->descriptor).file;
     } else {
       event.offset = request->offset;
       event.bytes = event.result = request->bytes;
@@ -475,7 +476,7 @@ void PtraceCapture::record_open(const Thread& thread, Event event, int32_t descr
   event.descriptor = descriptor;
   event.file = recorder_.file(opened->record);
   event.bytes = event.result = opened->record.bytes;
-  thread.process->known->set(descriptor, event.file);
+  known_.of(thread.process->id).set(descriptor, {event.file});
   recorder_.add(event);
 }
 
@@ -490,7 +491,7 @@ void PtraceCapture::record_close(const Thread& thread, int32_t descriptor) {
 // Finds out what a descriptor stands for that nothing is known about, and records it.
 uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
   Process& process = *thread.process;
-  if (const uint32_t file = process.known->file(descriptor); file != 0) return file;
+  if (const uint32_t file = known_.get(process.id, descriptor).file; file != 0) return file;
   const auto found = open_file_of(thread.id, descriptor, Detail::and_position, pseudo_);
   if (!found) return 0;  // the call will fail
   Event event{.start_ns = since_zero(),
@@ -504,7 +505,7 @@ uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
               .flags = found->flags & ~(flag::truncates | flag::creates),
               .call = Call::describe};
   if (recorder_.is_storage(event.file)) find_alias(event);
-  process.known->set(descriptor, event.file);
+  known_.of(process.id).set(descriptor, {event.file});
   recorder_.add(event);
   return event.file;
 }
@@ -512,20 +513,13 @@ uint32_t PtraceCapture::learn(const Thread& thread, int32_t descriptor) {
 // A descriptor of ours that shares its position with the one of the event, if there is one.
 void PtraceCapture::find_alias(Event& event) {
   bool untold = false;
-  for (const auto& [id, process] : processes_) {
-    for (int32_t other = 0; other < static_cast<int32_t>(process->known->size()); ++other) {
-      if (process->known->file(other) != event.file) continue;
-      if (id == event.process && other == event.descriptor) continue;
-      const auto is_same =
-          is_same_description(event.thread, event.descriptor, process->threads.back(), other);
-      untold |= !is_same.has_value();
-      if (!is_same.value_or(false)) continue;
-      event.child = id;
-      event.descriptor2 = other;
-      return;
-    }
-  }
-  if (untold) recorder_.missed(Unseen::unknown_sharing);
+  const auto is_same = [&](int32_t process, int32_t other, const ToldFile&) {
+    const auto told = is_same_description(event.thread, event.descriptor,
+                                          processes_.at(process)->threads.back(), other);
+    untold |= !told.has_value();
+    return told.value_or(false);
+  };
+  if (!known_.find_alias(event, is_same) && untold) recorder_.missed(Unseen::unknown_sharing);
 }
 
 bool PtraceCapture::is_storage(const Thread& thread, int32_t descriptor) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -13,32 +12,14 @@
 #include "trace/capture/proc_files.h"
 #include "trace/capture/ring_watch.h"
 #include "trace/capture/tracee.h"
+#include "trace/follow/descriptor_tables.h"
 
 namespace penstock::trace {
 
-// Which file a descriptor of a process stands for; 0: not known.
-class Known {
- public:
-  uint32_t file(int32_t descriptor) const {
-    const auto index = static_cast<size_t>(descriptor);
-    return descriptor >= 0 && index < files_.size() ? files_[index] : 0;
-  }
-  void set(int32_t descriptor, uint32_t file) {
-    if (descriptor < 0 || descriptor >= remembered_max) return;
-    const auto index = static_cast<size_t>(descriptor);
-    if (index >= files_.size()) files_.resize(index + 1);
-    files_[index] = file;
-  }
-  void forget(int32_t first, int32_t last) {
-    const size_t end =
-        std::min(files_.size(), static_cast<size_t>(int64_t{std::max(last, -1)} + 1));
-    for (auto i = static_cast<size_t>(std::max(first, 0)); i < end; ++i) files_[i] = 0;
-  }
-  size_t size() const { return files_.size(); }
-
- private:
-  static constexpr int32_t remembered_max = 1 << 20;
-  std::vector<uint32_t> files_;
+// The file that a descriptor was told to stand for; 0: not known.
+struct ToldFile {
+  uint32_t file = 0;
+  bool empty() const { return file == 0; }
 };
 
 struct Process {
@@ -49,7 +30,6 @@ struct Process {
   std::vector<int32_t> threads;
   bool has_called = false;  // something was recorded of it
   bool is_made = false;     // its maker has told of it, or it has none that is traced
-  std::shared_ptr<Known> known = std::make_shared<Known>();
   std::map<int32_t, std::shared_ptr<RingWatch>> rings;   // by descriptor
   std::vector<std::shared_ptr<RingWatch>> closed_rings;  // which may still have answers to give
 };
@@ -131,6 +111,7 @@ class PtraceCapture {
   std::unordered_map<int32_t, Thread> threads_;
   std::unordered_map<int32_t, std::unique_ptr<Process>> processes_;
   Thread* last_thread_ = nullptr;
+  DescriptorTables<ToldFile> known_;
   OneProcessor one_processor_;
   PseudoDevices pseudo_;
   std::vector<RingCompletion> completions_;

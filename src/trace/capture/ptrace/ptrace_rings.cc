@@ -163,7 +163,7 @@ void PtraceCapture::record_ring(Process& process, const RingWatch& ring, const R
       if (result > 0) record_open(by, event, static_cast<int32_t>(result));
       return;
     case RingAsks::close:
-      process.known->set(request.descriptor, 0);
+      known_.of(process.id).set(request.descriptor, {});
       record_close(by, event.descriptor);
       return;
     case RingAsks::read:
@@ -177,11 +177,11 @@ void PtraceCapture::record_ring(Process& process, const RingWatch& ring, const R
       break;
     case RingAsks::sync:
       event.call = Call::sync;
-      event.file = process.known->file(request.descriptor);
+      event.file = known_.get(process.id, request.descriptor).file;
       break;
     case RingAsks::allocate:
       event.call = Call::allocate;
-      event.file = process.known->file(request.descriptor);
+      event.file = known_.get(process.id, request.descriptor).file;
       event.result = size_of(by.id, request.descriptor).value_or(0);
       break;
   }
