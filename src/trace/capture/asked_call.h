@@ -1,7 +1,7 @@
 #pragma once
 
-// A captured call: what its six registers ask for, and the event that it is once it succeeded.
-// Shared by the backends.
+// A captured call, or request of an io_uring: what it asks for, and the event that it is once it
+// succeeded. Shared by the backends.
 
 #include <array>
 #include <cstdint>
@@ -36,11 +36,14 @@ struct AskedCall {
 // these arguments.
 AskedCall decode(const SystemCall& call);
 
+// Says what an operation of an io_uring asks for, whose descriptor, offset and bytes `asked` has and
+// whose own flags are `flags`; nothing where it is not of interest.
+AskedCall decode_request(uint8_t operation, AskedCall asked, uint64_t flags);
+
 // The event of a call that succeeded, as far as its arguments and its answer tell. The backends add
 // what has to be found out elsewhere (which file, where a copy began, how large a file is now), the
 // times, process and thread.
-// REQUIRES: the effect is truncate_path, or an event that a call alone makes: not open, close,
-// close_range, ring_setup.
+// REQUIRES: the effect is truncate_path, or an event.
 Event event_of(const AskedCall& asked, uint64_t result);
 
 }  // namespace penstock::trace

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
+#include <linux/io_uring.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -36,12 +37,10 @@ void decode_command(AskedCall& asked, uint32_t command, uint64_t argument) {
 }
 
 // Fills in the flags. False: not of interest with these arguments.
-bool decode_flags(AskedCall& asked, const CallRow& row, uint64_t flags) {
+bool decode_flags(AskedCall& asked, uint64_t flags) {
   switch (asked.effect) {
     case Effect::open:
-      if (row.at.structure != CallArguments::none) break;  // they stand there
-      asked.flags =
-          open_flags(row.at.flags == CallArguments::none ? O_WRONLY | O_CREAT | O_TRUNC : flags);
+      if (asked.structure_at == 0) asked.flags |= open_flags(flags);  // otherwise they stand there
       break;
     case Effect::close_range:
       // CLOSE_RANGE_CLOEXEC. (CLOSE_RANGE_UNSHARE, 2, also leaves a shared table.)
@@ -51,12 +50,14 @@ bool decode_flags(AskedCall& asked, const CallRow& row, uint64_t flags) {
       asked.flags = close_on_exec_if(flags & O_CLOEXEC);
       break;
     case Effect::set_flags:
-      if (std::ranges::find(row.commands, asked.operation) == row.commands.end()) return false;
       decode_command(asked, asked.operation, flags);
       break;
     case Effect::write:
       if (flags & RWF_APPEND) asked.flags |= flag::append;
       if (flags & (RWF_SYNC | RWF_DSYNC)) asked.flags |= flag::synchronous;
+      break;
+    case Effect::sync:
+      if (flags & IORING_FSYNC_DATASYNC) asked.flags |= flag::data_only;
       break;
     case Effect::allocate:
       if (flags & FALLOC_FL_KEEP_SIZE) asked.flags |= flag::keep_size;
@@ -74,6 +75,24 @@ bool decode_flags(AskedCall& asked, const CallRow& row, uint64_t flags) {
   }
   return true;
 }
+
+constexpr struct {
+  uint8_t operation;
+  Effect effect;
+  uint32_t event_flags;
+} ring_operations[] = {
+    {IORING_OP_READ, Effect::read, 0},
+    {IORING_OP_READ_FIXED, Effect::read, 0},
+    {IORING_OP_READV, Effect::read, flag::vector},
+    {IORING_OP_WRITE, Effect::write, 0},
+    {IORING_OP_WRITE_FIXED, Effect::write, 0},
+    {IORING_OP_WRITEV, Effect::write, flag::vector},
+    {IORING_OP_FSYNC, Effect::sync, 0},
+    {IORING_OP_FALLOCATE, Effect::allocate, 0},
+    {IORING_OP_OPENAT, Effect::open, 0},
+    {IORING_OP_OPENAT2, Effect::open, 0},
+    {IORING_OP_CLOSE, Effect::close, 0},
+};
 
 }  // namespace
 
@@ -110,6 +129,9 @@ AskedCall decode(const SystemCall& call) {
     case Effect::seek:
       asked.offset = no_offset;  // where it led to is the answer
       break;
+    case Effect::set_flags:
+      if (std::ranges::find(row->commands, asked.operation) == row->commands.end()) return {};
+      break;
     case Effect::ring_enter:
     case Effect::ring_register:
       asked.bytes = static_cast<uint32_t>(asked.bytes);
@@ -120,7 +142,23 @@ AskedCall decode(const SystemCall& call) {
     default:
       break;
   }
-  return decode_flags(asked, *row, value(at.flags, 0)) ? asked : AskedCall{};
+  const bool creates = asked.effect == Effect::open && at.flags == CallArguments::none;
+  const uint64_t flags = creates ? O_WRONLY | O_CREAT | O_TRUNC : value(at.flags, 0);  // creat()
+  return decode_flags(asked, flags) ? asked : AskedCall{};
+}
+
+AskedCall decode_request(uint8_t operation, AskedCall asked, uint64_t flags) {
+  asked.flags = flag::ring;
+  for (const auto& row : ring_operations) {
+    if (row.operation != operation) continue;
+    asked.effect = row.effect;
+    asked.flags |= row.event_flags;
+  }
+  const bool has_range = asked.effect != Effect::sync && asked.effect != Effect::open;
+  if (!has_range) asked.offset = no_offset;
+  if (!has_range || (asked.flags & flag::vector) != 0) asked.bytes = 0;
+  (void)decode_flags(asked, flags);
+  return asked;
 }
 
 Event event_of(const AskedCall& asked, uint64_t result) {

@@ -21,22 +21,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trace/format/format.h"
+#include "trace/capture/asked_call.h"
 
 struct io_uring_params;
 
 namespace penstock::trace {
 
-// What a request of a ring asks for.
-enum class RingAsks : uint8_t { other, read, write, sync, allocate, open, close };
-
 struct RingRequest {
-  RingAsks asks = RingAsks::other;
-  int32_t descriptor = -1;
-  bool registered = false;  // descriptor is an index into the ring's table of files
-  uint32_t flags = 0;       // as in Event
-  uint64_t offset = no_offset;
-  uint64_t bytes = 0;
+  AskedCall asked;
+  bool registered = false;  // its descriptor is an index into the ring's table of files
   uint64_t user_data = 0;
   uint64_t start_ns = 0;
   int32_t thread = 0;

@@ -1,6 +1,4 @@
 #include <fcntl.h>
-#include <linux/falloc.h>
-#include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -38,59 +36,16 @@ constexpr int32_t registered_per_ring = 1 << 16;
 std::atomic<int32_t> rings_made{0};
 
 RingRequest decode(const io_uring_sqe& entry) {
-  RingRequest request{.descriptor = entry.fd,
-                      .registered = (entry.flags & IOSQE_FIXED_FILE) != 0,
-                      .flags = flag::ring,
-                      .offset = entry.off,
-                      .bytes = entry.len,
-                      .user_data = entry.user_data};
-  const auto rw_flags = static_cast<uint32_t>(entry.rw_flags);
-  switch (entry.opcode) {
-    case IORING_OP_READV:
-      request.asks = RingAsks::read;
-      request.flags |= flag::vector;
-      request.bytes = 0;
-      break;
-    case IORING_OP_WRITEV:
-      request.asks = RingAsks::write;
-      request.flags |= flag::vector | (rw_flags & RWF_APPEND ? flag::append : 0);
-      request.bytes = 0;
-      break;
-    case IORING_OP_READ:
-    case IORING_OP_READ_FIXED:
-      request.asks = RingAsks::read;
-      break;
-    case IORING_OP_WRITE:
-    case IORING_OP_WRITE_FIXED:
-      request.asks = RingAsks::write;
-      request.flags |= rw_flags & RWF_APPEND ? flag::append : 0;
-      break;
-    case IORING_OP_FSYNC:
-      request.asks = RingAsks::sync;
-      request.flags |= entry.fsync_flags & IORING_FSYNC_DATASYNC ? flag::data_only : 0;
-      request.bytes = 0;
-      request.offset = no_offset;
-      break;
-    case IORING_OP_FALLOCATE:
-      request.asks = RingAsks::allocate;
-      request.bytes = entry.addr;
-      request.flags |= entry.len & FALLOC_FL_KEEP_SIZE ? flag::keep_size : 0;
-      request.flags |= entry.len & FALLOC_FL_PUNCH_HOLE ? flag::punch : 0;
-      break;
-    case IORING_OP_OPENAT:
-      request.asks = RingAsks::open;
-      request.flags |= open_flags(entry.open_flags);
-      break;
-    case IORING_OP_OPENAT2:
-      request.asks = RingAsks::open;
-      break;
-    case IORING_OP_CLOSE:
-      request.asks = RingAsks::close;
-      break;
-    default:
-      break;
-  }
-  return request;
+  const bool allocates = entry.opcode == IORING_OP_FALLOCATE;
+  const AskedCall range{.descriptor = entry.fd,
+                        .offset = entry.off,
+                        .bytes = allocates ? entry.addr : entry.len,
+                        // The flags of an openat2() stand in the program's memory.
+                        .structure_at = entry.opcode == IORING_OP_OPENAT2 ? entry.off : 0};
+  const uint64_t flags = allocates ? entry.len : static_cast<uint32_t>(entry.rw_flags);
+  return {.asked = decode_request(entry.opcode, range, flags),
+          .registered = (entry.flags & IOSQE_FIXED_FILE) != 0,
+          .user_data = entry.user_data};
 }
 
 // Whether the last bytes of a map can be read. (A map of a ring may be longer than the ring: then a

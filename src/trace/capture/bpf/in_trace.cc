@@ -75,37 +75,10 @@ trace::FileRecord record_of(const kernel::FileRecord& told) {
   return record;
 }
 
-bool is_read(uint8_t operation) {
-  return operation == op_read || operation == op_readv || operation == op_read_fixed;
-}
-bool is_write(uint8_t operation) {
-  return operation == op_write || operation == op_writev || operation == op_write_fixed;
-}
-
-Event event_of_request(const SubmitRecord& submitted, uint64_t result) {
-  constexpr uint64_t appends = 0x10, fsync_data_only = 1, keeps_size = 1, punches = 2;
-  Event event{
-      .process = submitted.head.process, .thread = submitted.head.thread, .flags = flag::ring};
-  const uint8_t operation = submitted.operation;
-  if (is_read(operation) || is_write(operation)) {
-    const bool is_vector = operation == op_readv || operation == op_writev;
-    event.call = is_read(operation) ? Call::read : Call::write;
-    event.offset = submitted.offset;
-    event.result = result;
-    event.bytes = is_vector ? result : submitted.bytes;
-    if (is_vector) event.flags |= flag::vector;
-    if (is_write(operation) && (submitted.flags & appends) != 0) event.flags |= flag::append;
-  } else if (operation == op_fsync) {
-    event.call = Call::sync;
-    if (submitted.flags & fsync_data_only) event.flags |= flag::data_only;
-  } else {
-    event.call = Call::allocate;
-    event.offset = submitted.offset;
-    event.bytes = submitted.bytes;
-    if (submitted.flags & keeps_size) event.flags |= flag::keep_size;
-    if (submitted.flags & punches) event.flags |= flag::punch;
-  }
-  return event;
+AskedCall asked_of(const SubmitRecord& submitted) {
+  const AskedCall range{
+      .descriptor = submitted.descriptor, .offset = submitted.offset, .bytes = submitted.bytes};
+  return decode_request(submitted.operation, range, submitted.flags);
 }
 
 }  // namespace penstock::trace

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "trace/capture/asked_call.h"
 #include "trace/capture/bpf/records.h"
 #include "trace/format/format.h"
 
@@ -15,10 +16,7 @@ namespace penstock::trace {
 std::string path_of(const char* names, size_t bytes);
 FileRecord record_of(const kernel::FileRecord& told);
 
-// Of an io_uring's request.
-bool is_read(uint8_t operation);
-bool is_write(uint8_t operation);
-// One that moves bytes, brings them to the disk or allocates; without its file, descriptor and times.
-Event event_of_request(const kernel::SubmitRecord& submitted, uint64_t result);
+// What a request of an io_uring asks for.
+AskedCall asked_of(const kernel::SubmitRecord& submitted);
 
 }  // namespace penstock::trace

@@ -435,9 +435,12 @@ struct RecordFollower::State {
     const int32_t number = number_in_table(submitted);
     const uint32_t file = tables_.get(submitted.head.process, number).file;
     if (file == 0 || !recorder_.is_storage(file)) return;
-    if (!is_read(submitted.operation) && !is_write(submitted.operation)) return;
-    if (submitted.operation == op_readv || submitted.operation == op_writev) return;
-    Event event = event_of_request(submitted, submitted.bytes);
+    const AskedCall asked = asked_of(submitted);
+    if (asked.effect != Effect::read && asked.effect != Effect::write) return;
+    if (asked.flags & flag::vector) return;
+    Event event = event_of(asked, asked.bytes);
+    event.process = submitted.head.process;
+    event.thread = submitted.head.thread;
     event.flags |= flag::unconfirmed;
     event.descriptor = number;
     recorder_.add(event);
@@ -448,26 +451,21 @@ struct RecordFollower::State {
     const RecordHead& head = submitted.head;
     const uint64_t start_ns = since_zero(submitted.start_ns);
     const uint64_t latency_ns = end_ns - std::min(end_ns, start_ns);
-    const uint8_t operation = submitted.operation;
-    if (operation == op_openat || operation == op_openat2) {
-      // One that goes to the ring's own table is told of when it is used.
-      if (submitted.makes_registered) return;
-      const Event event{.latency_ns = latency_ns,
-                        .flags = open_flags(submitted.flags) | flag::ring};
+    Event event = event_of(asked_of(submitted), result);
+    event.start_ns = start_ns;
+    event.latency_ns = latency_ns;
+    event.process = head.process;
+    event.thread = head.thread;
+    // A file of the ring's own table is told of when it is used.
+    if (submitted.makes_registered) return;
+    if (event.call == Call::open) {
       record_open(head, static_cast<int32_t>(result), facts, event, start_ns);
       return;
     }
-    if (operation == op_close) {
-      if (submitted.makes_registered) return;
+    if (event.call == Call::close) {
       if (tables_.find(head.process, submitted.descriptor) == nullptr) return;
       tables_.of(head.process).erase(submitted.descriptor, submitted.descriptor);
-      recorder_.add({.start_ns = start_ns,
-                     .latency_ns = latency_ns,
-                     .process = head.process,
-                     .thread = head.thread,
-                     .descriptor = submitted.descriptor,
-                     .flags = flag::ring,
-                     .call = Call::close});
+      recorder_.add(event);
       return;
     }
     if (facts.file == 0 || !facts.is_storage) {
@@ -480,12 +478,9 @@ struct RecordFollower::State {
     if (!submitted.is_registered && !is_known(head.process, number, facts)) {
       number = numbers_of_ring(submitted.ring) + kept_index;
     }
-    Event event = event_of_request(submitted, result);
     const uint32_t file = resolve(head, number, facts, start_ns);
     if (event.call == Call::sync || event.call == Call::allocate) event.file = file;
     if (event.call == Call::allocate) event.result = facts.bytes;
-    event.start_ns = start_ns;
-    event.latency_ns = latency_ns;
     event.descriptor = number;
     recorder_.add(event);
   }

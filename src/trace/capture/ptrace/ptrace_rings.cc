@@ -98,9 +98,9 @@ void PtraceCapture::leave_ring(Process& process, int32_t descriptor) {
     harvest(process, *ring);
     bool under_way = false;
     ring->each_under_way([&](RingRequest& request) {
-      if (request.registered || request.descriptor != descriptor) return;
+      if (request.registered || request.asked.descriptor != descriptor) return;
       // The request keeps the file: give that a number of its own.
-      request.descriptor = ring->registered_descriptor(kept_index);
+      request.asked.descriptor = ring->registered_descriptor(kept_index);
       under_way = true;
     });
     if (under_way) {
@@ -129,7 +129,7 @@ void PtraceCapture::harvest(Process& process, RingWatch& ring) {
   ring.harvest(completions_);
   const uint64_t now = since_zero();
   for (const RingCompletion& completion : completions_) {
-    if (completion.result < 0 && completion.request.asks != RingAsks::other) {
+    if (completion.result < 0 && completion.request.asked.effect != Effect::nothing) {
       recorder_.missed(Unseen::failed_calls);
     } else {
       record_ring(process, ring, completion.request, completion.result, now);
@@ -139,51 +139,43 @@ void PtraceCapture::harvest(Process& process, RingWatch& ring) {
 
 void PtraceCapture::record_ring(Process& process, const RingWatch& ring, const RingRequest& request,
                                 int64_t result, uint64_t now) {
-  Event event{.start_ns = request.start_ns,
-              .latency_ns = now - std::min(now, request.start_ns),
-              .offset = request.offset,
-              .bytes = request.bytes,
-              .result = static_cast<uint64_t>(result),
-              .process = process.id,
-              .thread = request.thread,
-              .descriptor = request.registered ? ring.registered_descriptor(
-                                                     static_cast<uint32_t>(request.descriptor))
-                                               : request.descriptor,
-              .flags = request.flags};
+  const AskedCall& asked = request.asked;
+  Event event = event_of(asked, static_cast<uint64_t>(result));
+  event.start_ns = request.start_ns;
+  event.latency_ns = now - std::min(now, request.start_ns);
+  event.process = process.id;
+  event.thread = request.thread;
+  if (request.registered) {
+    event.descriptor = ring.registered_descriptor(static_cast<uint32_t>(asked.descriptor));
+  }
   // The one that asked, or where it has ended another one.
   const bool has_other = !threads_.contains(request.thread) && !process.threads.empty();
   const Thread by{.id = has_other ? process.threads.back() : request.thread, .process = &process};
-  switch (request.asks) {
-    case RingAsks::other:
-      recorder_.missed(Unseen::ring_other);
-      return;
-    case RingAsks::open:
-      event.offset = no_offset;
+  switch (asked.effect) {
+    case Effect::open:
       // A file that goes to the ring's own table (result 0) is not followed.
       if (result > 0) record_open(by, event, static_cast<int32_t>(result));
       return;
-    case RingAsks::close:
-      known_.of(process.id).set(request.descriptor, {});
+    case Effect::close:
+      known_.of(process.id).set(asked.descriptor, {});
       record_close(by, event.descriptor);
       return;
-    case RingAsks::read:
-    case RingAsks::write:
-      if (!request.registered && !is_storage_now(by, request.descriptor)) {
+    case Effect::read:
+    case Effect::write:
+      if (!request.registered && !is_storage_now(by, asked.descriptor)) {
         recorder_.missed(Unseen::stream_calls);
         return;
       }
-      event.call = request.asks == RingAsks::read ? Call::read : Call::write;
-      if (event.flags & flag::vector) event.bytes = event.result;
       break;
-    case RingAsks::sync:
-      event.call = Call::sync;
-      event.file = known_.get(process.id, request.descriptor).file;
+    case Effect::allocate:
+      event.result = size_of(by.id, asked.descriptor).value_or(0);
+      [[fallthrough]];
+    case Effect::sync:
+      event.file = known_.get(process.id, asked.descriptor).file;
       break;
-    case RingAsks::allocate:
-      event.call = Call::allocate;
-      event.file = known_.get(process.id, request.descriptor).file;
-      event.result = size_of(by.id, request.descriptor).value_or(0);
-      break;
+    default:
+      recorder_.missed(Unseen::ring_other);
+      return;
   }
   recorder_.add(event);
 }
@@ -199,10 +191,11 @@ void PtraceCapture::end_rings(Process& process) {
     harvest(process, *ring);
     if (ring.use_count() > 1) continue;  // another process goes on with it
     for (RingRequest request : ring->rest()) {
-      request.flags |= flag::unconfirmed;
+      AskedCall& asked = request.asked;
+      asked.flags |= flag::unconfirmed;
       recorder_.missed(Unseen::ring_unconfirmed);
-      if (request.asks == RingAsks::read || request.asks == RingAsks::write) {
-        record_ring(process, *ring, request, static_cast<int64_t>(request.bytes), since_zero());
+      if (asked.effect == Effect::read || asked.effect == Effect::write) {
+        record_ring(process, *ring, request, static_cast<int64_t>(asked.bytes), since_zero());
       }
     }
   }
