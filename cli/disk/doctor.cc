@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "cli/common/command.h"
 #include "cli/common/print.h"
 #include "file/engine.h"
@@ -54,14 +55,8 @@ struct Diagnosis {
   bool blocks_move = true;  // by some mechanism, without which no stream opens
 };
 
-std::string readable(uint64_t bytes) {
-  if (bytes < GiB)
-    return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / static_cast<double>(MiB));
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(GiB));
-}
-
 Fact bytes_fact(const char* key, const char* label, uint64_t bytes) {
-  return {key, label, bytes, readable(bytes)};
+  return {key, label, bytes, bytes_text(bytes)};
 }
 
 Fact limit_fact(const char* key, const char* label, const std::optional<uint64_t>& bytes) {

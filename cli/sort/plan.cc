@@ -18,6 +18,7 @@
 
 #include "api/json.h"
 #include "api/profile_json.h"
+#include "base/amounts.h"
 #include "base/misuse.h"
 #include "base/printable.h"
 #include "bowtie/planner.h"
@@ -89,26 +90,13 @@ struct Plans {
 
 // --- Numbers for people. ---
 
-std::string in_bytes(double bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  size_t unit = 0;
-  for (; bytes >= 1000 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes,
-                     unit == 0 || bytes >= 100 ? 0
-                     : bytes >= 10             ? 1
-                                               : 2,
-                     units[unit]);
-}
-std::string in_bytes(uint64_t bytes) {
-  return in_bytes(static_cast<double>(bytes));
-}
 std::string in_time(double seconds) {
   if (seconds < 100) return fmt::format("{:.{}f} s", seconds, seconds < 10 ? 2 : 1);
   const auto whole = static_cast<uint64_t>(std::llround(seconds));
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 std::string in_words(double run_bytes, double pass_bytes) {
-  return run_bytes < pass_bytes ? in_bytes(run_bytes) : "all";
+  return run_bytes < pass_bytes ? bytes_text(run_bytes) : "all";
 }
 
 // --- The device's view. ---
@@ -362,7 +350,7 @@ Result<Plans> make_plans(const PlanArguments& arguments) {
 // --- Out. ---
 
 std::string bytes_or_none(uint64_t bytes) {
-  return bytes > 0 ? in_bytes(bytes) : "-";
+  return bytes > 0 ? bytes_text(bytes) : "-";
 }
 
 // As -S takes it.
@@ -381,8 +369,8 @@ void print_phases(const SortPlan& plan) {
           bound ? name_of(phase.bound) : "");
   }
   if (!timed) return;
-  print("{:<28} {:>10} {:>10} {:>10}  {}\n", "together", in_bytes(plan.bytes_read),
-        in_bytes(plan.bytes_written), in_time(plan.seconds),
+  print("{:<28} {:>10} {:>10} {:>10}  {}\n", "together", bytes_text(plan.bytes_read),
+        bytes_text(plan.bytes_written), in_time(plan.seconds),
         plan.device_is_assumed ? "if the disk is a usual one: so little is not worth a look"
                                : fmt::format("likely {} to {}", in_time(plan.seconds_low),
                                              in_time(plan.seconds_high)));
@@ -400,14 +388,14 @@ void print_alternatives(const SortPlan& plan) {
 void print_sort(const SortPlan& plan, bool verbose) {
   print("sort: {}\n", plan.method == SortMethod::empty ? "nothing to do" : plan.why);
   print("  method {}, {} of input, {} passes, {} buckets\n", name_of(plan.method),
-        in_bytes(plan.input_bytes), plan.passes, plan.buckets);
+        bytes_text(plan.input_bytes), plan.passes, plan.buckets);
   print("  {} of temporaries beside the output, {} of memory at the peak\n",
-        in_bytes(plan.temp_bytes), in_bytes(plan.memory_bytes));
+        bytes_text(plan.temp_bytes), bytes_text(plan.memory_bytes));
   if (plan.temp_memory_bytes > 0)
     print("  of the temporaries {} lie in memory (tmpfs), beside -S\n",
-          in_bytes(plan.temp_memory_bytes));
+          bytes_text(plan.temp_memory_bytes));
   if (plan.compresses)
-    print("  temporaries: {} before they are compressed\n", in_bytes(plan.spilled_bytes));
+    print("  temporaries: {} before they are compressed\n", bytes_text(plan.spilled_bytes));
   if (verbose) print("  {} seeks\n", plan.seeks);
   if (!plan.phases.empty()) print_phases(plan);
   print_alternatives(plan);
@@ -415,9 +403,9 @@ void print_sort(const SortPlan& plan, bool verbose) {
 
 std::string memory_text(const Phase& phase) {
   const bowtie::Schedule& schedule = phase.pass.schedule;
-  if (phase.sorts_buckets) return in_bytes(schedule.input_memory_bytes) + ", in place";
-  return fmt::format("{} in, {} out", in_bytes(schedule.input_memory_bytes),
-                     in_bytes(schedule.output_memory_bytes));
+  if (phase.sorts_buckets) return bytes_text(schedule.input_memory_bytes) + ", in place";
+  return fmt::format("{} in, {} out", bytes_text(schedule.input_memory_bytes),
+                     bytes_text(schedule.output_memory_bytes));
 }
 
 std::string streams_text(const bowtie::Pass& pass) {
@@ -445,8 +433,8 @@ void print_view(const DeviceView& view) {
         device.switch_seconds.at(view.inputs, view.outputs) * 1e3);
   const std::string& source = view.how_known.empty() ? device.source : view.how_known;
   if (!source.empty()) print("  ({})\n", source);
-  print("{} through {} of memory, {} x {} files", in_bytes(view.bytes), in_bytes(view.memory_bytes),
-        view.inputs, view.outputs);
+  print("{} through {} of memory, {} x {} files", bytes_text(view.bytes),
+        bytes_text(view.memory_bytes), view.inputs, view.outputs);
   if (!view.best.factors.empty()) print(", in the factors {}", view.best.factors);
   print("{}\n\n", view.coarse ? " (coarse search)" : "");
 
@@ -455,14 +443,14 @@ void print_view(const DeviceView& view) {
   for (const Phase& phase : view.phases) {
     const bowtie::Pass& pass = phase.pass;
     print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f} {:>9}  {:<26} {}\n", phase.name,
-          streams_text(pass), in_bytes(pass.read_bytes), in_bytes(pass.written_bytes),
+          streams_text(pass), bytes_text(pass.read_bytes), bytes_text(pass.written_bytes),
           in_time(pass.seconds), pass.switches, in_words(pass.schedule.run_bytes, bytes_of(pass)),
           memory_text(phase), algorithm_text(phase));
   }
   print("{:<18} {:>16} {:>10} {:>10} {:>12} {:>10.0f}\n", "together", "", "", "",
         in_time(view.best.seconds), view.best.switches);
   print("{:.0f} MB/s of input; at most {} on disk beside the input\n",
-        view.bytes / view.best.seconds / 1e6, in_bytes(view.disk_bytes_max));
+        view.bytes / view.best.seconds / 1e6, bytes_text(view.disk_bytes_max));
   for (size_t i = 0; i < view.phases.size(); ++i) {
     for (const std::string& note : view.phases[i].notes) {
       print("note on phase {} ({}): {}\n", i + 1, view.phases[i].name, note);

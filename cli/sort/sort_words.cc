@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/misuse.h"
 #include "cli/common/modes.h"
 #include "cli/common/option_words.h"
@@ -116,10 +117,8 @@ std::string memory_notice(const MemoryWords& words) {
   const uint64_t there = machine_memory_bytes();
   const auto bytes = parse_size("-S", words.memory, there, KiB);
   if (!bytes || *bytes <= there) return {};
-  const std::string amount = there < GiB
-                                 ? fmt::format("{} MiB", there / MiB)
-                                 : fmt::format("{:.1f} GiB", static_cast<double>(there) / GiB);
-  return fmt::format("-S {}: here are {}, of which nine tenths are used", words.memory, amount);
+  return fmt::format("-S {}: here are {}, of which nine tenths are used", words.memory,
+                     bytes_text(there));
 }
 
 Status check_temp_directories(const MemoryWords& words) {

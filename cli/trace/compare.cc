@@ -248,8 +248,7 @@ Status plan_row(Row& row, bool phases) {
     row.notes.push_back(fmt::format(
         "the trace shows {} read of an input of {}: the rest went by ways that are not seen "
         "(mapped files, AIO)",
-        bytes_text(static_cast<double>(read_bytes)),
-        bytes_text(static_cast<double>(row.input_bytes))));
+        bytes_text(read_bytes), bytes_text(row.input_bytes)));
   }
   // What failed, or moved no file's bytes, is nothing that these figures miss; nor are libraries
   // that were mapped.
@@ -312,7 +311,7 @@ std::string limit_text(const std::vector<Row>& rows, uint64_t memory_bytes) {
   const auto limited = [](const Row& row) { return row.problem.empty() && row.limited; };
   const auto runs = std::ranges::count_if(rows, ran);
   const std::string group = fmt::format("a memory cgroup of {} (page cache included)",
-                                        bytes_text(static_cast<double>(group_bytes(memory_bytes))));
+                                        bytes_text(group_bytes(memory_bytes)));
   const auto groups = std::ranges::count_if(rows, limited);
   if (groups == 0) return "their own options alone: nobody made them keep to it";
   if (groups == runs) return "their own options, and " + group;
@@ -329,8 +328,8 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
                  const Stage& stage, uint64_t memory_bytes) {
   std::error_code error;
   print("{} ({}), {} of memory, {} threads\n", printable(arguments.input),
-        bytes_text(static_cast<double>(fs::file_size(arguments.input, error))),
-        bytes_text(static_cast<double>(memory_bytes)), arguments.threads);
+        bytes_text(fs::file_size(arguments.input, error)), bytes_text(memory_bytes),
+        arguments.threads);
   print("memory limited by {}\n", limit_text(rows, memory_bytes));
   for (const Row& row : rows) {
     if (row.parts.empty()) continue;
@@ -353,8 +352,8 @@ void print_table(const CompareArguments& arguments, const std::vector<Row>& rows
       const bool whole = part.name.empty();
       const ReplayFigures& all = part.result->totals;
       print("{:<16}{:>11}{:>8.2f}{:>12}{:>9}{:>12}{:>13}{:>12}{:>14}\n",
-            whole ? printable(row.program.name, 15) : "  " + part.name,
-            bytes_text(static_cast<double>(part.plan.bytes)), row.passes(part), grouped(all.seeks),
+            whole ? printable(row.program.name, 15) : "  " + part.name, bytes_text(part.plan.bytes),
+            row.passes(part), grouped(all.seeks),
             whole ? times_text(static_cast<double>(all.seeks) / static_cast<double>(fewest)) : "",
             bytes_text(all.mean_run_bytes()), rate_text(row.rate(part)),
             duration_text(part.result->seconds), whole ? duration_text(row.run_seconds) : "");

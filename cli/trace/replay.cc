@@ -106,16 +106,16 @@ void print_row(const char* what, const std::string& read, const std::string& wri
 void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
                 const ReplayResult& result, const ReplayOptions& options, const Stage& stage) {
   const ReplayFigures& all = result.totals;
-  auto size = [](uint64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   print("{}: {} requests on {} files, {}\n", printable(arguments.trace), grouped(all.requests()),
         grouped(plan.layout.files), how_text(options, stage));
   print("on {}\n", result.device);
   if (const std::string where = stage.description(); !where.empty()) print("{}\n", where);
   print("\n  {:<12}{:>14}{:>14}{:>14}\n", "", "read", "written", "all");
   print_row("requests", grouped(all.reads), grouped(all.writes), grouped(all.requests()));
-  print_row("asked", size(all.read_bytes), size(all.written_bytes), size(all.bytes()));
-  print_row("moved", size(all.moved_read_bytes), size(all.moved_written_bytes),
-            size(all.moved_bytes()));
+  print_row("asked", bytes_text(all.read_bytes), bytes_text(all.written_bytes),
+            bytes_text(all.bytes()));
+  print_row("moved", bytes_text(all.moved_read_bytes), bytes_text(all.moved_written_bytes),
+            bytes_text(all.moved_bytes()));
   print("\n  {}, {}\n", duration_text(result.seconds), rate_text(result.bytes_per_s()));
   print("  {} seeks ({} in the trace), {} in a run between two of them\n", grouped(all.seeks),
         grouped(all.trace_seeks), bytes_text(all.mean_run_bytes()));
@@ -133,8 +133,8 @@ void print_text(const ReplayArguments& arguments, const ReplayPlan& plan,
     const ReplayFigures& file = result.files[files[i]];
     const double rate =
         file.busy_seconds > 0 ? static_cast<double>(file.moved_bytes()) / file.busy_seconds : 0;
-    print("  {:>10} {:>10} {:>10} {:>10} {:>11}  {}\n", size(file.read_bytes),
-          size(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
+    print("  {:>10} {:>10} {:>10} {:>10} {:>11}  {}\n", bytes_text(file.read_bytes),
+          bytes_text(file.written_bytes), grouped(file.seeks), bytes_text(file.mean_run_bytes()),
           rate_text(rate), printable(plan.conversion.files[files[i]].path, path_shown_characters));
   }
   if (files.size() > replay_files_shown) {

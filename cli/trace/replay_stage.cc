@@ -25,10 +25,6 @@ using trace::ReplayFigures;
 using trace::ReplayPlan;
 using trace::ReplayResult;
 
-std::string size_text(uint64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
-
 }  // namespace
 
 void add_stage_options(Parser& parser, StageWords& words) {
@@ -122,10 +118,10 @@ void Stage::make_room_for(const ReplayPlan& plan) {
 
 std::optional<std::string> Stage::needed_room() const {
   if (simulated() || is_device_) return std::nullopt;
-  std::string text = fmt::format("{} on {}", size_text(bytes_needed_), on_);
+  std::string text = fmt::format("{} on {}", bytes_text(bytes_needed_), on_);
   if (const auto space = file::space_of(on_);
       space && space->free_bytes != file::unknown_free_bytes) {
-    text += fmt::format(", of {} that are free", size_text(space->free_bytes));
+    text += fmt::format(", of {} that are free", bytes_text(space->free_bytes));
   }
   return text;
 }
@@ -141,7 +137,7 @@ Status Stage::prepare(const std::atomic<bool>* cancel) {
     if (error.code == ErrorCode::out_of_space && error.hint.empty()) {
       if (room_ == trace::Room::peak && touched_bytes_needed_ < bytes_needed_) {
         error.hint =
-            fmt::format("--room touched, which needs {}; ", size_text(touched_bytes_needed_));
+            fmt::format("--room touched, which needs {}; ", bytes_text(touched_bytes_needed_));
       }
       if (!smaller_hint_.empty()) error.hint += smaller_hint_ + "; ";
       error.hint += "--simulate DEVICE, which needs no room";
@@ -192,16 +188,16 @@ std::string Stage::description() const {
   if (!region_) return "";
   std::string text =
       region_->is_device()
-          ? fmt::format("the first {} of {}", size_text(region_->bytes()), region_->place())
-          : fmt::format("region of {} on {}", size_text(region_->bytes()), region_->place());
+          ? fmt::format("the first {} of {}", bytes_text(region_->bytes()), region_->place())
+          : fmt::format("region of {} on {}", bytes_text(region_->bytes()), region_->place());
   if (!region_->is_device()) {
     if (const auto& pieces = region_->pieces(); !pieces) {
       text += ", where on the disk the file system does not tell";
     } else if (pieces->count == 1) {
-      text += ", in one piece at " + size_text(pieces->begin);
+      text += ", in one piece at " + bytes_text(pieces->begin);
     } else {
       text += fmt::format(", NOT CONTIGUOUS: {} pieces, the first at {}", grouped(pieces->count),
-                          size_text(pieces->begin));
+                          bytes_text(pieces->begin));
     }
   }
   if (region_->filled()) {
@@ -289,8 +285,8 @@ std::vector<std::string> replay_notes(const ReplayPlan& plan, const ReplayResult
     notes.push_back(fmt::format(
         "{} transfers were widened to whole sectors, {} requests lay in a sector that had just "
         "been moved: {} moved for {} asked.",
-        grouped(result.widened), grouped(result.shared_sector), size_text(moved),
-        size_text(asked)));
+        grouped(result.widened), grouped(result.shared_sector), bytes_text(moved),
+        bytes_text(asked)));
   }
   if (result.joined != 0) {
     notes.push_back(

@@ -60,8 +60,7 @@ void summarize(const trace::Captured& captured, const TraceArguments& arguments)
     return;
   }
   print_to(stderr, "penstock trace: {} events in {} ({}), by {}\n", captured.totals.events,
-           printable(arguments.output),
-           report::bytes_text(static_cast<double>(captured.trace_bytes)),
+           printable(arguments.output), report::bytes_text(captured.trace_bytes),
            name_of(captured.backend));
   if (!captured.reason.empty()) {
     print_to(stderr, "  ({})\n", captured.reason);

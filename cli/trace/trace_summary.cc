@@ -32,8 +32,8 @@ void print_summary(std::FILE* to, const trace::Conversion& c) {
   const auto used = static_cast<size_t>(std::ranges::count_if(
       c.files, [](const trace::ConvertedFile& file) { return file.reads + file.writes > 0; }));
   print_to(to, "  {} requests of {} processes on {} files: {} reads ({}), {} writes ({})\n",
-           c.requests, c.processes, used, c.reads, bytes_text(static_cast<double>(c.read_bytes)),
-           c.writes, bytes_text(static_cast<double>(c.written_bytes)));
+           c.requests, c.processes, used, c.reads, bytes_text(c.read_bytes), c.writes,
+           bytes_text(c.written_bytes));
   print_to(to, "  {} seeks on one disk (mean run {}), {} within files\n", c.device_seeks,
            bytes_text(c.mean_run_bytes()), c.file_seeks);
   if (c.requests > 0) print_to(to, "  runs from these lengths up: {}\n", runs_line(c.runs));
@@ -48,9 +48,8 @@ void print_summary(std::FILE* to, const trace::Conversion& c) {
   std::ranges::stable_sort(busiest, std::ranges::greater{}, moved);
   if (busiest.size() > files_shown) busiest.resize(files_shown);
   for (const trace::ConvertedFile* file : busiest) {
-    print_to(to, "  {:>10} read {:>10} written {:>8} seeks  {}\n",
-             bytes_text(static_cast<double>(file->read_bytes)),
-             bytes_text(static_cast<double>(file->written_bytes)), file->switches,
+    print_to(to, "  {:>10} read {:>10} written {:>8} seeks  {}\n", bytes_text(file->read_bytes),
+             bytes_text(file->written_bytes), file->switches,
              printable(file->path, path_shown_characters));
   }
   if (busiest.size() < used) print_to(to, "  ... and {} more files\n", used - busiest.size());

@@ -67,9 +67,9 @@ const GlanceRow glance_rows[] = {
      "requests that begin where the last one of the same file did not end",
      [](const TraceSummary& s) { return grouped(s.totals.file_seeks); }},
     {false, "Read", "bytes that reads returned",
-     [](const TraceSummary& s) { return bytes_text(static_cast<double>(s.totals.read_bytes)); }},
+     [](const TraceSummary& s) { return bytes_text(s.totals.read_bytes); }},
     {false, "Written", "bytes that writes took",
-     [](const TraceSummary& s) { return bytes_text(static_cast<double>(s.totals.written_bytes)); }},
+     [](const TraceSummary& s) { return bytes_text(s.totals.written_bytes); }},
     {false, "Time", "from the start of the first request to the end of the last",
      [](const TraceSummary& s) { return duration_text(s.seconds()); }},
     {false, "Throughput", "bytes both ways over that time",
@@ -159,7 +159,7 @@ Largest largest_of(const std::vector<T>& rows) {
 }
 
 void add_figures(Writer& page, const Figures& figures, const Largest& largest) {
-  auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(static_cast<double>(n)); };
+  auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(n); };
   page.number_cell(static_cast<double>(figures.read_bytes), bytes(figures.read_bytes),
                    largest.read);
   page.number_cell(static_cast<double>(figures.written_bytes), bytes(figures.written_bytes),
@@ -207,8 +207,7 @@ void add_files(Writer& page, const TraceSummary& trace, const std::vector<FileFi
     page.add("<tr><th scope=\"row\"><span class=\"name\">{}</span>{}</th>", shown(file.path),
              file.unlinked ? " <small>deleted</small>" : "");
     add_figures(page, row, largest);
-    page.number_cell(static_cast<double>(file.peak_bytes),
-                     bytes_text(static_cast<double>(file.peak_bytes)));
+    page.number_cell(static_cast<double>(file.peak_bytes), bytes_text(file.peak_bytes));
     page.raw("</tr>\n");
   }
   add_others(page, others, trace.files.size() - listed.size(), "files");

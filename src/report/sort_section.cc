@@ -335,8 +335,7 @@ void add_buckets(Writer& page, const Occupancy& occupancy) {
         box_height * (1 - static_cast<double>(bucket.offset_bytes + bucket.bytes) / end_bytes);
     const std::array<double, 5> times = {bucket.begin_s, bucket.read_s, bucket.waited_s,
                                          bucket.sorted_s, bucket.written_s};
-    page.add("<g><title>{} at {}: ", bytes_text(static_cast<double>(bucket.bytes)),
-             bytes_text(static_cast<double>(bucket.offset_bytes)));
+    page.add("<g><title>{} at {}: ", bytes_text(bucket.bytes), bytes_text(bucket.offset_bytes));
     for (size_t stage = 0; stage < external::bucket_stages; ++stage) {
       page.add("{}{} {}", stage == 0 ? "" : ", ", seconds_text(times[stage + 1] - times[stage]),
                bucket_stage_names[stage]);

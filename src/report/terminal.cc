@@ -93,10 +93,9 @@ void add_figures(Text& text, const TraceSummary& s, const TerminalOptions& optio
     text.line("  {:<12}{:>16}    {:<12}{:>16}", a, one, b, two);
   };
   row("requests", grouped(t.requests()), "seeks", grouped(t.device_seeks));
-  row("read", bytes_text(static_cast<double>(t.read_bytes)), "mean run",
+  row("read", bytes_text(t.read_bytes), "mean run",
       bytes_text(bytes / static_cast<double>(std::max<uint64_t>(1, t.device_seeks))));
-  row("written", bytes_text(static_cast<double>(t.written_bytes)), "within files",
-      grouped(t.file_seeks));
+  row("written", bytes_text(t.written_bytes), "within files", grouped(t.file_seeks));
   row("time", plain(duration_text(s.seconds()), options.unicode), "throughput",
       s.seconds() > 0 ? rate_text(bytes / s.seconds()) : "-");
   auto latency = [&](const char* what, const Latencies& latencies) {
@@ -183,7 +182,7 @@ void add_table(Text& text, const char* what, const std::vector<T>& all, size_t r
   text.line("");
   text.line("  {:>10} {:>10} {:>12} {:>12}  {}", "read", "written", "requests", "seeks", what);
   for (const T& row : busiest(all, rows_max)) {
-    auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(static_cast<double>(n)); };
+    auto bytes = [](uint64_t n) { return n == 0 ? "-" : bytes_text(n); };
     text.line("  {:>10} {:>10} {:>12} {:>12}  {}", bytes(row.read_bytes), bytes(row.written_bytes),
               grouped(row.requests()), grouped(row.device_seeks), name_of_row(row));
   }

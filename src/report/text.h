@@ -9,20 +9,21 @@
 #include <string>
 #include <string_view>
 
+#include "base/amounts.h"
 #include "base/printable.h"
 
 namespace penstock::report {
 
+using penstock::bytes_text;
+using penstock::duration_text;
+using penstock::grouped;
 using penstock::printable;
+using penstock::rate_text;
 
 // For the text of an element and for attributes in double or single quotes. Expects what
 // printable() gives, or text of ours.
 std::string html_escaped(std::string_view text);
 
-std::string grouped(uint64_t number);               // "1,234,567"
-std::string bytes_text(double bytes);               // "1.50 GiB", "612 B"
-std::string rate_text(double bytes_per_second);     // "1.50 GB/s": speeds count in powers of 1000
-std::string duration_text(double seconds);          // "1.50 ms", "12.3 s", "1:05:07"
 std::string share_text(double part, double whole);  // "12 %", "< 1 %", "-" of nothing
 
 std::string base64(std::span<const uint8_t> bytes);
