@@ -75,14 +75,11 @@ int32_t RingWatch::numbers_for_new_ring() {
 
 std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
                                            uint64_t parameters_at, bool& polled) {
-  io_uring_params parameters = {};
   polled = false;
-  if (!read_memory(thread, parameters_at,
-                   std::as_writable_bytes(std::span(&parameters, size_t{1})))) {
-    return nullptr;
-  }
-  polled = (parameters.flags & IORING_SETUP_SQPOLL) != 0;
-  if (polled || (parameters.flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
+  const auto parameters = read_value<io_uring_params>(thread, parameters_at);
+  if (!parameters) return nullptr;
+  polled = (parameters->flags & IORING_SETUP_SQPOLL) != 0;
+  if (polled || (parameters->flags & IORING_SETUP_NO_MMAP) != 0) return nullptr;
   // By the thread itself (PIDFD_THREAD, 6.9), since the first one may have ended; older kernels
   // know that one alone.
   os::Fd process(::syscall(SYS_pidfd_open, thread, O_EXCL));
@@ -92,7 +89,7 @@ std::unique_ptr<RingWatch> RingWatch::open(int32_t thread, int32_t descriptor,
   const os::Fd fd(::syscall(SYS_pidfd_getfd, process.get(), descriptor, 0));
   if (!fd) return nullptr;
   std::unique_ptr<RingWatch> watch(new RingWatch);
-  if (!is_ring(fd.get()) || !watch->map(fd.get(), parameters)) return nullptr;
+  if (!is_ring(fd.get()) || !watch->map(fd.get(), *parameters)) return nullptr;
   watch->first_registered_ = numbers_for_new_ring();
   return watch;
 }

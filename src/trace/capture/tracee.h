@@ -118,18 +118,17 @@ void detach(int32_t thread, int signal = 0);
 // Copies from the memory of a thread that is stopped; false when not all of it is there. (By the
 // number of its process the kernel finds the first thread, which may have ended before the others.)
 bool read_memory(int32_t thread, uint64_t address, std::span<std::byte> into);
+template <class T>
+std::optional<T> read_value(int32_t thread, uint64_t address) {
+  T value;
+  const auto bytes = std::as_writable_bytes(std::span(&value, size_t{1}));
+  return read_memory(thread, address, bytes) ? std::optional(value) : std::nullopt;
+}
 // A string that ends with a zero byte; nothing when it is not there.
 std::optional<std::string> read_string(int32_t thread, uint64_t address);
 
-// A request of io_submit(): a read, a write or a sync, as in Event.
-struct AioRequest {
-  Call call = Call::sync;
-  int32_t descriptor = -1;
-  uint32_t flags = 0;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-// That of this index in the list at the address; nothing when it is of another kind, or not there.
-std::optional<AioRequest> aio_request(int32_t thread, uint64_t list_at, uint64_t index);
+// The request of this index in the list at the address that io_submit() gets: a read, a write or a
+// sync. Nothing when it is of another kind, or not there.
+std::optional<AskedCall> aio_request(int32_t thread, uint64_t list_at, uint64_t index);
 
 }  // namespace penstock::trace

@@ -453,13 +453,11 @@ void keep_child_traced(int32_t thread, const SystemCall& call) {
   if (call.number == SYS_clone && (first & untraced) != 0) {
     set_first_argument(thread, first & ~untraced);
   } else if (call.number == SYS_clone3) {
-    uint64_t flags = 0;  // the first member of struct clone_args
-    if (!read_memory(thread, first, std::as_writable_bytes(std::span(&flags, size_t{1}))) ||
-        (flags & untraced) == 0)
-      return;
-    flags &= ~untraced;
-    const iovec ours{&flags, sizeof flags};
-    const iovec theirs{reinterpret_cast<void*>(first), sizeof flags};
+    auto flags = read_value<uint64_t>(thread, first);  // the first member of struct clone_args
+    if (!flags || (*flags & untraced) == 0) return;
+    *flags &= ~untraced;
+    const iovec ours{&*flags, sizeof *flags};
+    const iovec theirs{reinterpret_cast<void*>(first), sizeof *flags};
     (void)::process_vm_writev(thread, &ours, 1, &theirs, 1, 0);
   }
 }
@@ -517,36 +515,32 @@ uint64_t bytes_of(int32_t thread, const iocb& block) {
 
 }  // namespace
 
-std::optional<AioRequest> aio_request(int32_t thread, uint64_t list_at, uint64_t index) {
-  uint64_t block_at = 0;
-  iocb block = {};
-  if (!read_memory(thread, list_at + index * sizeof block_at,
-                   std::as_writable_bytes(std::span(&block_at, size_t{1}))) ||
-      !read_memory(thread, block_at, std::as_writable_bytes(std::span(&block, size_t{1}))))
-    return {};
-  AioRequest request{.descriptor = static_cast<int32_t>(block.aio_fildes)};
-  switch (block.aio_lio_opcode) {
+std::optional<AskedCall> aio_request(int32_t thread, uint64_t list_at, uint64_t index) {
+  const auto block_at = read_value<uint64_t>(thread, list_at + index * sizeof(uint64_t));
+  const auto block = block_at ? read_value<iocb>(thread, *block_at) : std::nullopt;
+  if (!block) return {};
+  AskedCall asked{.effect = Effect::sync, .descriptor = static_cast<int32_t>(block->aio_fildes)};
+  switch (block->aio_lio_opcode) {
     case IOCB_CMD_FDSYNC:
-      request.flags = flag::data_only;
-      return request;
+      asked.flags = flag::data_only;
+      return asked;
     case IOCB_CMD_FSYNC:
-      return request;
+      return asked;
     case IOCB_CMD_PREAD:
     case IOCB_CMD_PREADV:
-      request.call = Call::read;
+      asked.effect = Effect::read;
       break;
     case IOCB_CMD_PWRITE:
     case IOCB_CMD_PWRITEV:
-      request.call = Call::write;
+      asked.effect = Effect::write;
       break;
     default:
       return {};
   }
-  request.offset = static_cast<uint64_t>(block.aio_offset);
-  request.bytes = bytes_of(thread, block);
-  constexpr uint64_t most = INT64_MAX;
-  if (request.offset > most || request.bytes > most - request.offset) return {};
-  return request;
+  asked.offset = static_cast<uint64_t>(block->aio_offset);
+  asked.bytes = bytes_of(thread, *block);
+  if (asked.offset > largest_offset || asked.bytes > largest_offset - asked.offset) return {};
+  return asked;
 }
 
 }  // namespace penstock::trace

@@ -352,10 +352,9 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
     case Effect::open:
       event.flags = asked.flags;
       if (asked.structure_at != 0) {
-        uint64_t flags = 0;  // the first member of struct open_how
-        (void)read_memory(thread.id, asked.structure_at,
-                          std::as_writable_bytes(std::span(&flags, size_t{1})));
-        event.flags = open_flags(flags);
+        // The first member of struct open_how.
+        const auto flags = read_value<uint64_t>(thread.id, asked.structure_at);
+        event.flags = open_flags(flags.value_or(0));
       }
       stamp(event, thread, end_ns);
       record_open(thread, event, value);
@@ -423,22 +422,20 @@ void PtraceCapture::at_exit(Thread& thread, int64_t result, uint64_t end_ns) {
 // both sides share: so each counts as asked for.
 void PtraceCapture::record_aio(const Thread& thread, uint64_t taken, uint64_t end_ns) {
   for (uint64_t i = 0; i < taken; ++i) {
-    const auto request = aio_request(thread.id, thread.asked.structure_at, i);
-    if (!request) {
+    const auto asked = aio_request(thread.id, thread.asked.structure_at, i);
+    if (!asked) {
       recorder_.missed(Unseen::ring_other);
       continue;
     }
-    const bool syncs = request->call == Call::sync;
-    if (!is_storage(thread, request->descriptor)) {
+    const bool syncs = asked->effect == Effect::sync;
+    if (!is_storage(thread, asked->descriptor)) {
       if (!syncs) recorder_.missed(Unseen::stream_calls);
       continue;
     }
-    Event event{.descriptor = request->descriptor, .flags = request->flags, .call = request->call};
+    Event event = event_of(*asked, asked->bytes);
     if (syncs) {
-      event.file = known_.get(thread.process->id, request->descriptor).file;
+      event.file = known_.get(thread.process->id, asked->descriptor).file;
     } else {
-      event.offset = request->offset;
-      event.bytes = event.result = request->bytes;
       event.flags |= flag::unconfirmed;
       recorder_.missed(Unseen::ring_unconfirmed);
     }
@@ -457,12 +454,9 @@ void PtraceCapture::stamp(Event& event, const Thread& thread, uint64_t end_ns) c
 
 // sendfile() and its like leave the offset where the next call would begin.
 uint64_t PtraceCapture::offset_before(const Thread& thread, uint64_t address, uint64_t moved) {
-  uint64_t after = 0;
-  if (address == 0 ||
-      !read_memory(thread.id, address, std::as_writable_bytes(std::span(&after, size_t{1})))) {
-    return no_offset;
-  }
-  return after - moved;
+  if (address == 0) return no_offset;
+  const auto after = read_value<uint64_t>(thread.id, address);
+  return after ? *after - moved : no_offset;
 }
 
 void PtraceCapture::record_open(const Thread& thread, Event event, int32_t descriptor) {

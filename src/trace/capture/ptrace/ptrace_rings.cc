@@ -49,15 +49,14 @@ void PtraceCapture::register_files(const Thread& thread, const AskedCall& asked)
   uint32_t first = 0;
   uint64_t list_at = asked.structure_at;
   if (asked.operation == update_files) {
-    struct {
+    struct Update {
       uint32_t offset, reserved;
       uint64_t descriptors;
-    } update = {};
-    if (!read_memory(thread.id, list_at, std::as_writable_bytes(std::span(&update, size_t{1})))) {
-      return;
-    }
-    first = update.offset;
-    list_at = update.descriptors;
+    };
+    const auto update = read_value<Update>(thread.id, list_at);
+    if (!update) return;
+    first = update->offset;
+    list_at = update->descriptors;
   } else if (asked.operation == unregister_files) {
     for (uint32_t i = 0; i < ring->registered_files; ++i) {
       record_close(thread, ring->registered_descriptor(i));
