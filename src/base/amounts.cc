@@ -9,7 +9,7 @@
 namespace penstock {
 namespace {
 
-// Whatever the locale is.
+// A number with a point before its last digits, whatever the locale is.
 std::string fixed(double value, int digits) {
   std::array<char, 400> text;  // the largest double has 309 digits
   const auto end =

@@ -89,13 +89,13 @@ struct CallRow {
   int32_t number = no_number;  // none: not captured, or not on this machine
   Effect effect = Effect::nothing;
   CallArguments at = "";
-  std::string_view not_captured;  // why ptrace and BPF do without it; empty: they have it
+  std::string_view not_captured{};  // why ptrace and BPF do without it; empty: they have it
   // Names that strace prints for calls that differ in nothing that is looked at, between blanks.
-  std::string_view other_names;
+  std::string_view other_names{};
   uint32_t event_flags = 0;            // flags of Event that the call always has
   std::array<uint32_t, 4> commands{};  // operations that matter; zeros: all
-  std::string_view not_by_bpf;         // likewise
-  std::string_view not_in_logs;
+  std::string_view not_by_bpf{};       // likewise
+  std::string_view not_in_logs{};
 };
 
 std::span<const CallRow> call_table();

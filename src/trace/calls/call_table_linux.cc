@@ -22,6 +22,7 @@ consteval int32_t number_in(std::string_view text) {
 }
 #define PENSTOCK_TEXT(expanded) #expanded
 #define PENSTOCK_EXPANDED(macro) PENSTOCK_TEXT(macro)
+static_assert(number_in(PENSTOCK_EXPANDED(SYS_openat)) == SYS_openat, "numbers are no numerals");
 #define CALL(its_name, its_effect, letters)                                  \
   .name = #its_name, .number = number_in(PENSTOCK_EXPANDED(SYS_##its_name)), \
   .effect = Effect::its_effect, .at = letters

@@ -16,7 +16,8 @@ struct SystemCall {
   std::array<uint64_t, 6> arguments{};
 };
 
-// What a call asks for. Numbers that lie in the program's memory are given by their addresses.
+// A call as it was asked for. Numbers that lie in the program's memory are given by their
+// addresses.
 struct AskedCall {
   Effect effect = Effect::nothing;
   int32_t descriptor = -1;
@@ -36,8 +37,8 @@ struct AskedCall {
 // these arguments.
 AskedCall decode(const SystemCall& call);
 
-// Says what an operation of an io_uring asks for, whose descriptor, offset and bytes `asked` has and
-// whose own flags are `flags`; nothing where it is not of interest.
+// Says what an operation of an io_uring asks for; nothing where it is not of interest. `asked` has
+// its descriptor, offset and bytes; `flags` are the operation's own.
 AskedCall decode_request(uint8_t operation, AskedCall asked, uint64_t flags);
 
 // The event of a call that succeeded, as far as its arguments and its answer tell. The backends add

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which entry stands behind each descriptor of each process, and which processes share a table.
+// The entries that stand behind the descriptors of each process. Processes may share a table.
 
 #include <algorithm>
 #include <cstddef>

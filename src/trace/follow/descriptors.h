@@ -55,7 +55,7 @@ class Descriptors {
   bool overflowed() const { return overflowed_; }
 
  private:
-  // What stands behind a descriptor: an index into descriptions_, or none.
+  // An index into descriptions_, or none.
   struct Entry {
     static constexpr uint32_t none = ~uint32_t{0};
     uint32_t description = none;

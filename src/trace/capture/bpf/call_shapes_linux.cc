@@ -14,7 +14,7 @@ namespace {
 constexpr int8_t none = CallArguments::none;
 static_assert(none == -1, "records.h");
 
-// What to look at for a call.
+// Says what to look at for a call.
 CallShape shape_of(const CallRow& row, bool rings_are_seen) {
   using namespace kernel;
   const CallArguments& at = row.at;

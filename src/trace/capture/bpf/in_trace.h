@@ -16,7 +16,7 @@ namespace penstock::trace {
 std::string path_of(const char* names, size_t bytes);
 FileRecord record_of(const kernel::FileRecord& told);
 
-// What a request of an io_uring asks for.
+// Says what a request of an io_uring asks for.
 AskedCall asked_of(const kernel::SubmitRecord& submitted);
 
 }  // namespace penstock::trace

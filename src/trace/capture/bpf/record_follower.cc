@@ -57,7 +57,7 @@ using namespace kernel;
 
 namespace {
 
-// What the trace has said about a descriptor.
+// The file that the trace said a descriptor stands for.
 struct Entry {
   uint64_t place = 0;  // of the open file description in the kernel
   uint32_t file = 0;   // in the trace
