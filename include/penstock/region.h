@@ -178,6 +178,7 @@ class Region {
   Status prepare_write(void* address, size_t bytes) const;
 
  private:
+  friend struct internal::Access;
   explicit Region(std::unique_ptr<stream::RegionCore> core);
   std::byte* address() const;
 
@@ -247,6 +248,7 @@ class VanishingArray {
   Status prepare_read(const void* address, size_t bytes);
 
  private:
+  friend struct internal::Access;
   explicit VanishingArray(std::unique_ptr<stream::VanishingArrayCore> core);
   std::byte* address() const;
 

@@ -500,6 +500,7 @@ class PageView {
                                const Options& options);
   static Result<PageView> open(const rewire::VectorMemory& source, std::span<const uint64_t> pages,
                                const Options& options);
+  friend struct internal::Access;
   explicit PageView(std::unique_ptr<rewire::ViewCore> core);
   const std::byte* address() const;
 

@@ -44,6 +44,7 @@ class GuardStreamCore;
 class ProcessStreamCore;
 class PullStreamCore;
 class RemapStreamCore;
+class TwoSidedCore;
 }  // namespace stream
 
 // Copies from front to back, whatever the size; returns the end of what was written. Either end, or both, may be a stream's
@@ -148,10 +149,72 @@ class PullStream {
   uint64_t memory_bytes() const;  // physical memory held
 
  private:
+  friend struct internal::Access;
   explicit PullStream(std::unique_ptr<stream::PullStreamCore> core);
   std::byte* address() const;
 
   std::unique_ptr<stream::PullStreamCore> core_;
+};
+
+// The calls of a stream with a producer and a consumer: those of RemapStream, GuardStream and ProcessStream.
+//
+// Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
+// prepare_read, wait_ready) may be called, and the pointers used, at the same time from different
+// threads. Several threads may share a side as long as together they keep its rule. fail, cancel
+// and status: any thread. A move must not overlap with anything.
+class TwoSidedStream {
+ public:
+  // ---- the producer. A block that it skips reads as zeros.
+  template <class T = char>
+  T* writer() const {
+    return reinterpret_cast<T*>(writer_address());
+  }
+  // [address, address + bytes) can be written without a fault until the producer moves on.
+  // REQUIRES: it spans at most producer_comeback_blocks + 1 blocks. Errors: the consumer's;
+  // invalid_argument.
+  Status prepare_write(const void* address, size_t bytes);
+  // The stream is `bytes` long and complete. The producer no longer touches writer(). Errors: the
+  // consumer's, where it gave up; invalid_argument when `bytes` is beyond the capacity, or blocks
+  // past it are already complete.
+  Status finish(uint64_t bytes);
+
+  // ---- the consumer. It may jump forward: blocks that it skips are given back unread. After
+  // the last byte come zeros to the end of the block, and one more block of zeros (so strlen and
+  // strstr stop).
+  template <class T = char>
+  T* reader() const {
+    return reinterpret_cast<T*>(reader_address());
+  }
+  // Makes a piece readable, as prepare_write() makes one writable. Waits for the data. Errors: the
+  // producer's; invalid_argument.
+  Status prepare_read(const void* address, size_t bytes);
+  // Waits until more than `offset` bytes can be read without waiting, or the stream is complete;
+  // returns how many can. Counts as touching the block of `offset`. Errors: the producer's, when it
+  // failed before; invalid_argument when this side gave up meanwhile.
+  Result<uint64_t> wait_ready(uint64_t offset);
+
+  // ---- both. The side gives up and no longer touches its pointer; the other side meets the error
+  // (see ErrorPolicy) when it needs data or room that will not come: a consumer still reads what was
+  // full by then. The first error of a side counts.
+  void fail(Side side, Error error);
+  void cancel(Side side);
+  // The error with which a side gave up, or ok.
+  Status status() const;
+
+  uint64_t memory_bytes() const;  // physical memory held now
+
+  TwoSidedStream(TwoSidedStream&&) noexcept;
+  TwoSidedStream& operator=(TwoSidedStream&&) noexcept;
+  // REQUIRES: no thread uses either pointer any more.
+  ~TwoSidedStream();
+
+ protected:
+  explicit TwoSidedStream(std::unique_ptr<stream::TwoSidedCore> core);
+  std::byte* writer_address() const;
+  std::byte* reader_address() const;
+
+  friend struct internal::Access;
+  std::unique_ptr<stream::TwoSidedCore> core_;
 };
 
 // Two plain pointers, the writer's and the reader's, to one stream of bytes that may be far longer
@@ -175,11 +238,9 @@ class PullStream {
 // would have waited. Call prepare_write() or prepare_read() on the piece first, or use
 // the calls of penstock::system_calls, or Options::system_calls.
 //
-// Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
-// prepare_read, wait_ready) may be called, and the two pointers used, at the same time from
-// different threads. Several threads may share a side as long as together they keep its rule. fail,
-// cancel and status: any thread. A move must not overlap with anything.
-class RemapStream {
+// The producer: bytes that it leaves out within a block that it touches are undefined, and so is what it reads
+// before writing.
+class RemapStream : public TwoSidedStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
@@ -217,58 +278,11 @@ class RemapStream {
   // and strstr touch both. 0 is for loops over aligned items.
 
   static Result<RemapStream> open(const Options& options);
-  RemapStream(RemapStream&&) noexcept;
-  RemapStream& operator=(RemapStream&&) noexcept;
-  // REQUIRES: no thread uses either pointer any more.
-  ~RemapStream();
 
-  // ---- the producer. A block that it skips reads as zeros. Bytes that it leaves out within a block
-  // that it touches are undefined, and so is what it reads before writing.
-  template <class T = char>
-  T* writer() const {
-    return reinterpret_cast<T*>(writer_address());
-  }
-  // [address, address + bytes) can be written without a fault until the producer moves on.
-  // REQUIRES: it spans at most producer_comeback_blocks + 1 blocks. Errors: the consumer's;
-  // invalid_argument.
-  Status prepare_write(const void* address, size_t bytes);
-  // The stream is `bytes` long and complete. The producer no longer touches writer(). Errors: the
-  // consumer's, where it gave up; invalid_argument when `bytes` is beyond the capacity, or blocks
-  // past it are already with the consumer.
-  Status finish(uint64_t bytes);
-
-  // ---- the consumer. It may jump forward: what it skips goes back to the producer unread. After
-  // the last byte come zeros to the end of the block, and one more block of zeros (so strlen and
-  // strstr stop).
-  template <class T = char>
-  T* reader() const {
-    return reinterpret_cast<T*>(reader_address());
-  }
-  // The same as prepare_write for the consumer. Waits for the data. Errors: the producer's;
-  // invalid_argument.
-  Status prepare_read(const void* address, size_t bytes);
-  // Waits until more than `offset` bytes are there, or the stream is complete; returns how many are
-  // there now. Counts as touching the block of `offset`. Errors: the producer's, when it failed
-  // before; invalid_argument when this side gave up meanwhile.
-  Result<uint64_t> wait_ready(uint64_t offset);
-
-  // ---- both. The side gives up and no longer touches its pointer; the other side meets the error
-  // (see ErrorPolicy) when it needs what will not come: a consumer still reads what was full by
-  // then. The first error of a side counts.
-  void fail(Side side, Error error);
-  void cancel(Side side);
-  // The error with which a side gave up, or ok.
-  Status status() const;
-
-  Mechanism mechanism() const;    // the one in use
-  uint64_t memory_bytes() const;  // physical memory held
+  Mechanism mechanism() const;  // the one in use
 
  private:
-  explicit RemapStream(std::unique_ptr<stream::RemapStreamCore> core);
-  std::byte* writer_address() const;
-  std::byte* reader_address() const;
-
-  std::unique_ptr<stream::RemapStreamCore> core_;
+  using TwoSidedStream::TwoSidedStream;
 };
 
 // One plain pointer, shared by a writer and a reader, to a stream of bytes that may be far longer
@@ -291,7 +305,8 @@ class RemapStream {
 // between the two.
 //
 // What one address costs. Both sides see the same mapping, so
-//   - call reader() in the consumer's thread: it waits until the first block is guarded;
+//   - call reader() in the consumer's thread: it waits until the first block is complete, or the
+//     producer has finished or failed;
 //   - the consumer gets a block when the producer has completed that one and the next (or has
 //     finished), for the guard on the next one is what will stop it;
 //   - a consumer may jump forward over complete blocks, which wait_ready() tells, and beyond the
@@ -302,12 +317,7 @@ class RemapStream {
 //
 // A pointer given to a system call is no load or store: the kernel answers EFAULT where the stream
 // would have waited. Call prepare_write() or prepare_read() on the piece first.
-//
-// Thread safety: the producer's members (writer, prepare_write, finish) and the consumer's (reader,
-// prepare_read, wait_ready) may be called, and the pointer used, at the same time from different
-// threads. Several threads may share a side as long as together they keep its rule. fail, cancel
-// and status: any thread. A move must not overlap with anything.
-class GuardStream {
+class GuardStream : public TwoSidedStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
@@ -333,56 +343,9 @@ class GuardStream {
   // and strstr touch both. 0 is for loops over aligned items.
 
   static Result<GuardStream> open(const Options& options);
-  GuardStream(GuardStream&&) noexcept;
-  GuardStream& operator=(GuardStream&&) noexcept;
-  // REQUIRES: no thread uses the pointer any more.
-  ~GuardStream();
-
-  // ---- the producer. What it skips reads as zeros.
-  template <class T = char>
-  T* writer() const {
-    return reinterpret_cast<T*>(writer_address());
-  }
-  // [address, address + bytes) can be used without a fault until the producer moves on.
-  // REQUIRES: it spans at most producer_comeback_blocks + 1 blocks. Errors: the consumer's;
-  // invalid_argument.
-  Status prepare_write(const void* address, size_t bytes);
-  // The stream is `bytes` long and complete. The producer no longer touches the pointer. Errors:
-  // the consumer's, where it gave up; invalid_argument when `bytes` is beyond the capacity, or
-  // blocks past it are already complete.
-  Status finish(uint64_t bytes);
-
-  // ---- the consumer. What it skips is given back unread. After the last byte come zeros to the
-  // end of the block, and one more block of zeros (so strlen and strstr stop).
-  // The address is writer()'s; the call waits until the first block is complete, or the producer
-  // has finished or failed.
-  template <class T = char>
-  T* reader() const {
-    return reinterpret_cast<T*>(reader_address());
-  }
-  // The same as prepare_write for the consumer. Waits for the data. Errors: the producer's;
-  // invalid_argument.
-  Status prepare_read(const void* address, size_t bytes);
-  // Waits until more than `offset` bytes can be read without waiting, or the stream is complete;
-  // returns how many can. The producer's error, when it failed before.
-  Result<uint64_t> wait_ready(uint64_t offset);
-
-  // ---- both. The side gives up and no longer touches the pointer; the other side meets the error
-  // (see ErrorPolicy) when it needs what will not come: a consumer still reads what was full by
-  // then. The first error of a side counts.
-  void fail(Side side, Error error);
-  void cancel(Side side);
-  // The error with which a side gave up, or ok.
-  Status status() const;
-
-  uint64_t memory_bytes() const;  // of the blocks that are committed now
 
  private:
-  explicit GuardStream(std::unique_ptr<stream::GuardStreamCore> core);
-  std::byte* writer_address() const;
-  std::byte* reader_address() const;
-
-  std::unique_ptr<stream::GuardStreamCore> core_;
+  using TwoSidedStream::TwoSidedStream;
 };
 
 // A RemapStream whose producer and consumer are different processes, each with a plain pointer of
@@ -394,8 +357,9 @@ class GuardStream {
 //   auto other = penstock::ProcessStream::attach(fd, Side::consumer);
 //
 // Reading, writing, jumping, coming back (L and M), finishing and failing are as in
-// RemapStream. The blocks are pages of a memory file that both processes map; no bytes
-// are copied, and the system frees them when both are gone, however they went.
+// RemapStream, but that each process calls the members of its own side alone. The blocks are pages
+// of a memory file that both processes map; no bytes are copied, and the system frees them when
+// both are gone, however they went.
 //
 // After fork() the child cannot use its parent's streams: it attaches on its own. A process that
 // calls exec() without closing its stream counts as running until the new program ends. Both
@@ -403,7 +367,7 @@ class GuardStream {
 //
 // Memory: read_ahead + producer_comeback + consumer_comeback + 1 blocks for both processes
 // together. Thread safety: as RemapStream: several threads of a process may share its side.
-class ProcessStream {
+class ProcessStream : public TwoSidedStream {
  public:
   struct Options {
     uint64_t bytes = 0;  // the longest that the stream may become: address space, not memory
@@ -431,42 +395,18 @@ class ProcessStream {
   // process that made it has ended, or does not wait any more (attach_ms_max).
   static Result<ProcessStream> attach(int fd, Side side, const AttachOptions& options);
   static Result<ProcessStream> attach(int fd, Side side) { return attach(fd, side, {}); }
-  ProcessStream(ProcessStream&&) noexcept;
-  ProcessStream& operator=(ProcessStream&&) noexcept;
-  // A producer that has not finished fails, a consumer cancels.
-  ~ProcessStream();
 
-  // The descriptor for the other process; closed on exec, and by the destructor.
+  // The descriptor for the other process; closed on exec, and by the destructor. A producer that has not finished
+  // fails when its stream is destroyed, a consumer cancels.
   int fd() const;
   Side side() const;
 
-  // ---- the producer. REQUIRES: side() == Side::producer.
-  template <class T = char>
-  T* writer() const {
-    return reinterpret_cast<T*>(address());
-  }
-  Status prepare_write(const void* address, size_t bytes);
-  Status finish(uint64_t bytes);
-
-  // ---- the consumer. REQUIRES: side() == Side::consumer.
-  template <class T = char>
-  T* reader() const {
-    return reinterpret_cast<T*>(address());
-  }
-  Status prepare_read(const void* address, size_t bytes);
-  Result<uint64_t> wait_ready(uint64_t offset);
-
-  // ---- both
-  void fail(Error error);  // this side gives up; the message's first 255 bytes reach the other
+  // This side gives up; the message's first 255 bytes reach the other one. status() also tells that a side died.
+  void fail(Error error);
   void cancel();
-  Status status() const;  // the error with which a side gave up or died, or ok
-  uint64_t memory_bytes() const;
 
  private:
-  explicit ProcessStream(std::unique_ptr<stream::ProcessStreamCore> core);
-  std::byte* address() const;
-
-  std::unique_ptr<stream::ProcessStreamCore> core_;
+  using TwoSidedStream::TwoSidedStream;
 };
 
 // ---- Errors in the middle of a load or store.

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "penstock/base.h"
 
 namespace penstock::internal {
@@ -24,5 +25,15 @@ struct Access {
     return Handle::open(std::forward<Parts>(parts)...);
   }
 };
+
+// A handle around the core that open() returns: the body of a public open().
+template <class Handle, class Open>
+Result<Handle> opened(Open open) {
+  return or_out_of_memory([&]() -> Result<Handle> {
+    auto core = open();
+    if (!core) return std::unexpected(std::move(core.error()));
+    return Access::make<Handle>(std::move(*core));
+  });
+}
 
 }  // namespace penstock::internal

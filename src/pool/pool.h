@@ -138,6 +138,7 @@ class Pool {
   virtual uint32_t blocks_free() const noexcept = 0;  // never taken ones included
   virtual uint32_t blocks_committed()
       const noexcept = 0;  // physical blocks that exist: the pool's resident memory
+  uint64_t memory_bytes() const noexcept { return uint64_t{blocks_committed()} * block_bytes_; }
   // Gives the memory of free blocks back to the system.
   virtual void trim() noexcept = 0;
 

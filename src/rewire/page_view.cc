@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/access.h"
-#include "base/out_of_memory.h"
 #include "fault/registry.h"
 #include "penstock/containers.h"
 #include "penstock/rewire.h"
@@ -139,11 +138,7 @@ Result<PageView> PageView::open(const rewire::VectorMemory& source, std::span<co
 
 Result<PageView> PageView::open(const rewire::Range& source, std::span<const uint64_t> slots,
                                 const Options& options) {
-  return or_out_of_memory([&]() -> Result<PageView> {
-    auto core = rewire::ViewCore::open(source, slots, options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return PageView(std::move(*core));
-  });
+  return internal::opened<PageView>([&] { return rewire::ViewCore::open(source, slots, options); });
 }
 
 const std::byte* PageView::address() const {

@@ -76,11 +76,8 @@ RewiredTable::~RewiredTable() {
 }
 
 Result<RewiredTable> RewiredTable::open(const PagePool& pool, const Options& options) {
-  return or_out_of_memory([&]() -> Result<RewiredTable> {
-    auto core = rewire::TableCore::open(internal::Access::core(pool), options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return RewiredTable(std::move(*core));
-  });
+  return internal::opened<RewiredTable>(
+      [&] { return rewire::TableCore::open(internal::Access::core(pool), options); });
 }
 
 std::byte* RewiredTable::address() const {
@@ -97,11 +94,7 @@ size_t RewiredTable::page_bytes() const {
 }
 
 Result<Snapshot> RewiredTable::snapshot() {
-  return or_out_of_memory([&]() -> Result<Snapshot> {
-    auto core = core_->snapshot();
-    if (!core) return std::unexpected(std::move(core.error()));
-    return Snapshot(std::move(*core));
-  });
+  return internal::opened<Snapshot>([&] { return core_->snapshot(); });
 }
 Snapshot RewiredTable::latest() const {
   return Snapshot(core_->latest());

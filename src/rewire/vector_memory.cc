@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/access.h"
-#include "base/out_of_memory.h"
 #include "rewire/vector_core.h"
 
 namespace penstock::rewire {
@@ -15,19 +14,13 @@ VectorMemory& VectorMemory::operator=(VectorMemory&&) noexcept = default;
 VectorMemory::~VectorMemory() = default;
 
 Result<VectorMemory> VectorMemory::open(const PagePool& pool, const RewiredVectorOptions& options) {
-  return or_out_of_memory([&]() -> Result<VectorMemory> {
-    auto core = VectorCore::open(internal::Access::core(pool), options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return VectorMemory(std::move(*core));
-  });
+  return internal::opened<VectorMemory>(
+      [&] { return VectorCore::open(internal::Access::core(pool), options); });
 }
 
 Result<VectorMemory> VectorMemory::open_like_this() const {
-  return or_out_of_memory([&]() -> Result<VectorMemory> {
-    auto core = VectorCore::open(core_->store(), core_->options());
-    if (!core) return std::unexpected(std::move(core.error()));
-    return VectorMemory(std::move(*core));
-  });
+  return internal::opened<VectorMemory>(
+      [&] { return VectorCore::open(core_->store(), core_->options()); });
 }
 
 std::byte* VectorMemory::begin() const noexcept {

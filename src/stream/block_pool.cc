@@ -34,7 +34,7 @@ Mechanism BlockPool::mechanism() const {
   return core_->mechanism();
 }
 uint64_t BlockPool::memory_bytes() const {
-  return uint64_t{core_->blocks_committed()} * core_->block_bytes();
+  return core_->memory_bytes();
 }
 void BlockPool::trim() const {
   core_->trim();

@@ -96,8 +96,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/access.h"
 #include "base/check.h"
-#include "base/out_of_memory.h"
 
 namespace penstock::stream {
 
@@ -230,48 +230,8 @@ uint64_t GuardStreamCore::memory_bytes() const {
 
 namespace penstock {
 
-GuardStream::GuardStream(std::unique_ptr<stream::GuardStreamCore> core) : core_(std::move(core)) {}
-GuardStream::GuardStream(GuardStream&&) noexcept = default;
-GuardStream& GuardStream::operator=(GuardStream&&) noexcept = default;
-GuardStream::~GuardStream() = default;
-
 Result<GuardStream> GuardStream::open(const Options& options) {
-  return or_out_of_memory([&]() -> Result<GuardStream> {
-    auto core = stream::GuardStreamCore::open(options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return GuardStream(std::move(*core));
-  });
-}
-
-Status GuardStream::prepare_write(const void* address, size_t bytes) {
-  return core_->prepare(Side::producer, address, bytes);
-}
-Status GuardStream::prepare_read(const void* address, size_t bytes) {
-  return core_->prepare(Side::consumer, address, bytes);
-}
-Status GuardStream::finish(uint64_t bytes) {
-  return core_->finish(bytes);
-}
-Result<uint64_t> GuardStream::wait_ready(uint64_t offset) {
-  return core_->wait_ready(offset);
-}
-void GuardStream::fail(Side side, Error error) {
-  core_->fail(side, std::move(error));
-}
-void GuardStream::cancel(Side side) {
-  core_->cancel(side, "go on: the other side cancelled");
-}
-Status GuardStream::status() const {
-  return core_->status();
-}
-uint64_t GuardStream::memory_bytes() const {
-  return core_->memory_bytes();
-}
-std::byte* GuardStream::writer_address() const {
-  return fault::for_this_thread(core_->writer());
-}
-std::byte* GuardStream::reader_address() const {
-  return fault::for_this_thread(core_->reader());
+  return internal::opened<GuardStream>([&] { return stream::GuardStreamCore::open(options); });
 }
 
 }  // namespace penstock

@@ -20,11 +20,11 @@ class GuardStreamCore final : public TwoSidedCore {
   using Options = GuardStream::Options;
 
   static Result<std::unique_ptr<GuardStreamCore>> open(const Options& options);
-  ~GuardStreamCore() { stop_watching(); }
+  ~GuardStreamCore() override { stop_watching(); }
 
-  std::byte* writer() EXCLUDES_LOCK(mutex_);
-  std::byte* reader() EXCLUDES_LOCK(mutex_);  // waits for the start condition
-  uint64_t memory_bytes() const EXCLUDES_LOCK(mutex_);
+  std::byte* writer() override EXCLUDES_LOCK(mutex_);
+  std::byte* reader() override EXCLUDES_LOCK(mutex_);  // waits for the start condition
+  uint64_t memory_bytes() const override EXCLUDES_LOCK(mutex_);
 
   using TwoSidedCore::prepare;
   // For the producer when the access is a write, for the consumer when it is a read.

@@ -42,8 +42,8 @@
 #include <new>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
-#include "base/out_of_memory.h"
 
 namespace penstock::stream {
 
@@ -352,59 +352,34 @@ Result<uint64_t> ProcessStreamCore::wait_ready(uint64_t offset) {
 
 namespace penstock {
 
-ProcessStream::ProcessStream(std::unique_ptr<stream::ProcessStreamCore> core)
-    : core_(std::move(core)) {}
-ProcessStream::ProcessStream(ProcessStream&&) noexcept = default;
-ProcessStream& ProcessStream::operator=(ProcessStream&&) noexcept = default;
-ProcessStream::~ProcessStream() = default;
+namespace {
+
+const stream::ProcessStreamCore& process_core(const stream::TwoSidedCore& core) {
+  return static_cast<const stream::ProcessStreamCore&>(core);
+}
+
+}  // namespace
 
 Result<ProcessStream> ProcessStream::open(const Options& options, Side side) {
-  return or_out_of_memory([&]() -> Result<ProcessStream> {
-    auto core = stream::ProcessStreamCore::create(options, side);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return ProcessStream(std::move(*core));
-  });
+  return internal::opened<ProcessStream>(
+      [&] { return stream::ProcessStreamCore::create(options, side); });
 }
 Result<ProcessStream> ProcessStream::attach(int fd, Side side, const AttachOptions& options) {
-  return or_out_of_memory([&]() -> Result<ProcessStream> {
-    auto core = stream::ProcessStreamCore::attach(fd, side, options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return ProcessStream(std::move(*core));
-  });
+  return internal::opened<ProcessStream>(
+      [&] { return stream::ProcessStreamCore::attach(fd, side, options); });
 }
 
 int ProcessStream::fd() const {
-  return core_->fd();
+  return process_core(*core_).fd();
 }
 Side ProcessStream::side() const {
-  return core_->side();
-}
-Status ProcessStream::prepare_write(const void* address, size_t bytes) {
-  return core_->prepare(address, bytes);
-}
-Status ProcessStream::prepare_read(const void* address, size_t bytes) {
-  return core_->prepare(address, bytes);
-}
-Status ProcessStream::finish(uint64_t bytes) {
-  return core_->finish(bytes);
-}
-Result<uint64_t> ProcessStream::wait_ready(uint64_t offset) {
-  return core_->wait_ready(offset);
+  return process_core(*core_).side();
 }
 void ProcessStream::fail(Error error) {
-  core_->fail(core_->side(), std::move(error));
+  TwoSidedStream::fail(side(), std::move(error));
 }
 void ProcessStream::cancel() {
-  core_->cancel(core_->side(), "go on: the other side cancelled");
-}
-Status ProcessStream::status() const {
-  return core_->status();
-}
-uint64_t ProcessStream::memory_bytes() const {
-  return core_->memory_bytes();
-}
-std::byte* ProcessStream::address() const {
-  return fault::for_this_thread(core_->begin());
+  TwoSidedStream::cancel(side());
 }
 
 }  // namespace penstock

@@ -30,17 +30,17 @@ class ProcessStreamCore final : public TwoSidedCore {
   static Result<std::unique_ptr<ProcessStreamCore>> create(const Options& options, Side side);
   static Result<std::unique_ptr<ProcessStreamCore>> attach(int fd, Side side,
                                                            const AttachOptions& options);
-  ~ProcessStreamCore();
+  ~ProcessStreamCore() override;
 
   int fd() const { return file_.fd(); }
   Side side() const { return side_; }
-  std::byte* begin() const { return address(side_, 0); }
-  uint64_t memory_bytes() const { return rules_.shape.live_blocks() * block_bytes_; }
+  // The process has the pointer of its side alone.
+  std::byte* writer() override { return address(side_, 0); }
+  std::byte* reader() override { return address(side_, 0); }
+  uint64_t memory_bytes() const override { return rules_.shape.live_blocks() * block_bytes_; }
 
-  using TwoSidedCore::prepare;
-  Status prepare(const void* address, size_t bytes) { return prepare(side_, address, bytes); }
-  Status finish(uint64_t bytes);
-  Result<uint64_t> wait_ready(uint64_t offset);
+  Status finish(uint64_t bytes) override;
+  Result<uint64_t> wait_ready(uint64_t offset) override;
 
  private:
   static constexpr uint32_t late_views = 32;

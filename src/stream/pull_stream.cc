@@ -37,8 +37,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/access.h"
 #include "base/bits.h"
-#include "base/out_of_memory.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {
@@ -302,11 +302,8 @@ PullStream& PullStream::operator=(PullStream&&) noexcept = default;
 PullStream::~PullStream() = default;
 
 Result<PullStream> PullStream::open(const Options& options, Producer producer) {
-  return or_out_of_memory([&]() -> Result<PullStream> {
-    auto core = stream::PullStreamCore::open(options, std::move(producer));
-    if (!core) return std::unexpected(std::move(core.error()));
-    return PullStream(std::move(*core));
-  });
+  return internal::opened<PullStream>(
+      [&] { return stream::PullStreamCore::open(options, std::move(producer)); });
 }
 
 bool PullStream::at_end(const void* position) {
@@ -325,7 +322,7 @@ Mechanism PullStream::mechanism() const {
   return core_->pool().mechanism();
 }
 uint64_t PullStream::memory_bytes() const {
-  return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
+  return core_->pool().memory_bytes();
 }
 std::byte* PullStream::address() const {
   return fault::for_this_thread(core_->begin());

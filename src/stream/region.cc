@@ -35,7 +35,6 @@
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/out_of_memory.h"
 #include "stream/recovery.h"
 
 namespace penstock::stream {
@@ -261,10 +260,8 @@ Region& Region::operator=(Region&&) noexcept = default;
 Region::~Region() = default;
 
 Result<Region> Region::open(const BlockPool& pool, const Options& options, Handler handler) {
-  return or_out_of_memory([&]() -> Result<Region> {
-    auto core = stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));
-    if (!core) return std::unexpected(std::move(core.error()));
-    return Region(std::move(*core));
+  return internal::opened<Region>([&] {
+    return stream::RegionCore::open(internal::Access::core(pool), options, std::move(handler));
   });
 }
 

@@ -36,7 +36,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/out_of_memory.h"
+#include "base/access.h"
 
 namespace penstock::stream {
 
@@ -164,51 +164,12 @@ void RemapStreamCore::free_page_tables(std::span<std::byte> piece) noexcept {
 
 namespace penstock {
 
-RemapStream::RemapStream(std::unique_ptr<stream::RemapStreamCore> core) : core_(std::move(core)) {}
-RemapStream::RemapStream(RemapStream&&) noexcept = default;
-RemapStream& RemapStream::operator=(RemapStream&&) noexcept = default;
-RemapStream::~RemapStream() = default;
-
 Result<RemapStream> RemapStream::open(const Options& options) {
-  return or_out_of_memory([&]() -> Result<RemapStream> {
-    auto core = stream::RemapStreamCore::open(options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return RemapStream(std::move(*core));
-  });
+  return internal::opened<RemapStream>([&] { return stream::RemapStreamCore::open(options); });
 }
 
-Status RemapStream::prepare_write(const void* address, size_t bytes) {
-  return core_->prepare(Side::producer, address, bytes);
-}
-Status RemapStream::prepare_read(const void* address, size_t bytes) {
-  return core_->prepare(Side::consumer, address, bytes);
-}
-Status RemapStream::finish(uint64_t bytes) {
-  return core_->finish(bytes);
-}
-Result<uint64_t> RemapStream::wait_ready(uint64_t offset) {
-  return core_->wait_ready(offset);
-}
-void RemapStream::fail(Side side, Error error) {
-  core_->fail(side, std::move(error));
-}
-void RemapStream::cancel(Side side) {
-  core_->cancel(side, "go on: the other side cancelled");
-}
-Status RemapStream::status() const {
-  return core_->status();
-}
 Mechanism RemapStream::mechanism() const {
-  return core_->pool().mechanism();
-}
-uint64_t RemapStream::memory_bytes() const {
-  return uint64_t{core_->pool().blocks_committed()} * core_->pool().block_bytes();
-}
-std::byte* RemapStream::writer_address() const {
-  return fault::for_this_thread(core_->writer());
-}
-std::byte* RemapStream::reader_address() const {
-  return fault::for_this_thread(core_->reader());
+  return static_cast<const stream::RemapStreamCore&>(*core_).pool().mechanism();
 }
 
 }  // namespace penstock

@@ -23,10 +23,9 @@ class RemapStreamCore final : public TwoSidedCore {
   using Options = RemapStream::Options;
 
   static Result<std::unique_ptr<RemapStreamCore>> open(const Options& options);
-  ~RemapStreamCore();
+  ~RemapStreamCore() override;
 
-  std::byte* writer() const { return address(Side::producer, 0); }
-  std::byte* reader() const { return address(Side::consumer, 0); }
+  uint64_t memory_bytes() const override { return pool_->memory_bytes(); }
   const pool::Pool& pool() const { return *pool_; }
 
   fault::Outcome on_unservable(const fault::Fault& fault, fault::Unservable why) noexcept override

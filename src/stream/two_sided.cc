@@ -580,3 +580,46 @@ Status TwoSidedCore::status() const {
 }
 
 }  // namespace penstock::stream
+
+// ---- the public class
+
+namespace penstock {
+
+TwoSidedStream::TwoSidedStream(std::unique_ptr<stream::TwoSidedCore> core)
+    : core_(std::move(core)) {}
+TwoSidedStream::TwoSidedStream(TwoSidedStream&&) noexcept = default;
+TwoSidedStream& TwoSidedStream::operator=(TwoSidedStream&&) noexcept = default;
+TwoSidedStream::~TwoSidedStream() = default;
+
+Status TwoSidedStream::prepare_write(const void* address, size_t bytes) {
+  return core_->prepare(Side::producer, address, bytes);
+}
+Status TwoSidedStream::prepare_read(const void* address, size_t bytes) {
+  return core_->prepare(Side::consumer, address, bytes);
+}
+Status TwoSidedStream::finish(uint64_t bytes) {
+  return core_->finish(bytes);
+}
+Result<uint64_t> TwoSidedStream::wait_ready(uint64_t offset) {
+  return core_->wait_ready(offset);
+}
+void TwoSidedStream::fail(Side side, Error error) {
+  core_->fail(side, std::move(error));
+}
+void TwoSidedStream::cancel(Side side) {
+  core_->cancel(side, "go on: the other side cancelled");
+}
+Status TwoSidedStream::status() const {
+  return core_->status();
+}
+uint64_t TwoSidedStream::memory_bytes() const {
+  return core_->memory_bytes();
+}
+std::byte* TwoSidedStream::writer_address() const {
+  return fault::for_this_thread(core_->writer());
+}
+std::byte* TwoSidedStream::reader_address() const {
+  return fault::for_this_thread(core_->reader());
+}
+
+}  // namespace penstock

@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "fault/registry.h"
 #include "os/memory.h"
+#include "penstock/stream.h"
 #include "pool/page_tables.h"
 #include "stream/sides.h"
 #include "stream/stream_handler.h"
@@ -57,10 +58,15 @@ struct alignas(64) Sides {
 //   - own heads are kept in head_; the copies in Sides are for the other side.
 class TwoSidedCore : public StreamHandler {
  public:
+  virtual ~TwoSidedCore() = default;
+
+  virtual std::byte* writer() EXCLUDES_LOCK(mutex_) { return address(Side::producer, 0); }
+  virtual std::byte* reader() EXCLUDES_LOCK(mutex_) { return address(Side::consumer, 0); }
+  virtual uint64_t memory_bytes() const EXCLUDES_LOCK(mutex_) = 0;
   // The whole piece, which must lie in one window of the side.
   Status prepare(Side side, const void* address, size_t bytes) EXCLUDES_LOCK(mutex_);
-  Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
-  Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
+  virtual Status finish(uint64_t bytes) EXCLUDES_LOCK(mutex_);
+  virtual Result<uint64_t> wait_ready(uint64_t offset) EXCLUDES_LOCK(mutex_);
   void fail(Side side, Error error) EXCLUDES_LOCK(mutex_);
   // As fail() with ErrorCode::cancelled. For destructors: a heap that is used up costs the words alone.
   void cancel(Side side, const char* attempted) noexcept EXCLUDES_LOCK(mutex_);
@@ -94,7 +100,6 @@ class TwoSidedCore : public StreamHandler {
   };
   // REQUIRES: the shape has been checked.
   explicit TwoSidedCore(const Rules& rules);
-  ~TwoSidedCore() = default;
 
   // From here on the side's range is served. REQUIRES: the range is set.
   Status watch(Side side);

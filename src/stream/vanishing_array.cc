@@ -40,7 +40,6 @@
 #include "base/access.h"
 #include "base/bits.h"
 #include "base/check.h"
-#include "base/out_of_memory.h"
 #include "stream/sides.h"
 
 namespace penstock::stream {
@@ -251,11 +250,8 @@ VanishingArray& VanishingArray::operator=(VanishingArray&&) noexcept = default;
 VanishingArray::~VanishingArray() = default;
 
 Result<VanishingArray> VanishingArray::open(const BlockPool& pool, const Options& options) {
-  return or_out_of_memory([&]() -> Result<VanishingArray> {
-    auto core = stream::VanishingArrayCore::open(internal::Access::core(pool), options);
-    if (!core) return std::unexpected(std::move(core.error()));
-    return VanishingArray(std::move(*core));
-  });
+  return internal::opened<VanishingArray>(
+      [&] { return stream::VanishingArrayCore::open(internal::Access::core(pool), options); });
 }
 
 void VanishingArray::clear() {
